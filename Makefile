@@ -1,0 +1,50 @@
+# Kvorum: `make run` starts a cluster, `make test` proves it; both set up what they need in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+
+.PHONY: run test check unit sim cluster acceptance soak bench clean
+
+run: $(VENV)/.installed
+	@$(BIN)/python -m kvorum.cli.main quickstart $(if $(FROM),--from "$(FROM)")
+
+$(VENV)/.installed: pyproject.toml Makefile
+	@command -v $(PYTHON) >/dev/null || { echo "Kvorum needs python3 >= 3.11; it is not on the PATH" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Kvorum needs python3 >= 3.11; this one is {sys.version.split()[0]}")'
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "Kvorum needs the venv module (Debian: apt-get install python3-venv)" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.tests: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.tests
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@mkdir -p build/types && ln -sfn ../.. build/types/kvorum
+	@touch $@
+
+# Units and simulation beside each other; clusters of real processes one at a time, after them.
+# KVORUM_STEP names a file that collects what each step printed; the last line sums them up.
+test: $(VENV)/.tests
+	$(BIN)/python tools/run_tests.py --workers $(WORKERS)
+
+unit: $(VENV)/.tests
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not cluster and not sim"
+
+sim: $(VENV)/.tests
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m sim
+
+cluster: $(VENV)/.tests
+	$(BIN)/python -m pytest -q -m cluster
+
+check: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python tools/generate_messages.py --check
+
+clean:
+	rm -rf $(VENV) build

@@ -1,0 +1,1 @@
+"""The data plane: request handlers, replicas, ISR, fetchers, and later coordinators."""

@@ -1,0 +1,1 @@
+"""The broker's side of the metadata: cache, publishers, dynamic configuration, heartbeats."""

@@ -1,0 +1,1 @@
+"""Partitions this broker hosts: leading, following, in-sync replicas, delayed requests."""

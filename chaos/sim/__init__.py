@@ -1,0 +1,1 @@
+"""Deterministic simulation: the production classes under a virtual clock, network and disk."""

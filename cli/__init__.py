@@ -1,0 +1,1 @@
+"""The `kvorum` command, thin: every subcommand imports what it needs when it runs."""

@@ -1,0 +1,1 @@
+"""Bytes on sockets: frames, listeners, request context, router, authorizer hook, client channel."""

@@ -1,0 +1,39 @@
+"""How a struct of the protocol is described: what the generated message modules say and the codec reads."""
+
+from typing import ClassVar, NamedTuple, Protocol, TypeAlias
+
+from typing_extensions import Buffer
+
+from kvorum.protocol.parts import Part
+
+Versions: TypeAlias = tuple[int, int]
+"""First and last version, both included."""
+
+Records: TypeAlias = Buffer | tuple[Part, ...] | None
+"""Record batches: a memoryview of the frame when decoded; bytes or parts (sent without joining) when encoded."""
+
+
+class Field(NamedTuple):
+    """One field of a struct. `kind` is a primitive's name, or "struct" with the class in `struct`."""
+
+    name: str
+    kind: str
+    versions: Versions
+    nullable: Versions | None = None
+    tag: int | None = None
+    array: bool = False
+    struct: "type[Struct] | None" = None
+
+
+class Struct(Protocol):
+    """What every generated dataclass has."""
+
+    FIELDS: ClassVar[tuple[Field, ...]]
+
+
+class Message(Struct, Protocol):
+    """A request or a response: the body, without header."""
+
+    API_KEY: ClassVar[int]
+    VERSIONS: ClassVar[Versions]
+    FLEXIBLE_FROM: ClassVar[int]

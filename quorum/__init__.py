@@ -1,0 +1,1 @@
+"""The metadata quorum: records, image, controller (decides), raft (replicates), loader and publisher."""

@@ -1,0 +1,1 @@
+"""The replicated metadata log: pysyncobj as algorithm, our journal, transport, guard and snapshots."""

@@ -1,0 +1,230 @@
+"""MetadataLog: the seam between Raft and everything else that deals in metadata.
+
+Above it there are record batches with Kafka offsets; below it (`kvorum.quorum.raft.replicated`) there are pysyncobj, a
+journal, snapshots and frames; beside it `kvorum.quorum.raft.memory_log` is the same thing with one voter and no disk.
+
+What a user of the log may rely on:
+
+- *compare-and-append*: a batch is applied only if it lands at the offset its author expected and in the author's own
+  epoch; otherwise every node drops it alike;
+- every node applies the same batches at the same offsets, with the same bytes (base offset and leader epoch filled in);
+- `append`'s future tells three outcomes apart: applied here (result), certainly not and never (NotController, Dropped),
+  not known (UnknownOutcome: it may still be committed);
+- callbacks come on the event loop, in order: `on_leader_changed` before `on_active`, a batch before the future of its
+  append, `on_inactive` before any batch of a later epoch.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from typing_extensions import Buffer
+
+from kvorum.protocol.uuids import Uuid
+
+COMMAND_BYTES_MAX: Final = 8 * 1024 * 1024
+"""A larger change goes as begin/end-transaction records (KIP-868); one frame must never hold up heartbeats for long."""
+COMMAND_RECORDS_MAX: Final = 10_000
+"""The same limit in records, as Kafka's controller has it: what a broker must be able to apply in one go."""
+APPENDS_IN_FLIGHT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Appended, not yet applied: beyond this `append` refuses (Dropped), the caller answers with a retriable error."""
+
+
+class MetadataLogError(Exception):
+    """Why an append or a read index did not succeed.
+
+    MetadataLogError
+    +-- NotController     this node does not lead (any more): certainly not appended
+    +-- Dropped           leads, but the batch was refused or dropped: certainly not applied, and never will be
+    +-- UnknownOutcome    leadership was lost in between: it may be committed by the next leader, or not
+    """
+
+
+class NotController(MetadataLogError):
+    """This node is not the active leader in the given epoch; nothing was appended. Ask `leader_id`."""
+
+
+class Dropped(MetadataLogError):
+    """The batch was refused, or dropped on applying: wrong offset, too large, too much in flight. It will never apply."""
+
+
+class UnknownOutcome(MetadataLogError):
+    """Leadership was lost between append and commit. Only the committed log of a later leader tells what happened."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voter:
+    """A voter's identity: a controller whose directory id differs neither votes nor counts."""
+
+    node_id: int
+    directory_id: Uuid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaState:
+    """How far a replica of the metadata log is, as its leader knows (DescribeQuorum). Times are wall milliseconds, -1 unknown.
+
+    `log_end_offset` is in Kafka offsets; -1 if nothing is known yet. `is_voter` is false for a controller whose
+    directory is not (yet) in the committed voter set.
+    """
+
+    node_id: int
+    directory_id: Uuid
+    is_voter: bool
+    log_end_offset: int
+    last_fetch_timestamp_ms: int
+    last_caught_up_timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotId:
+    """Which part of the log a snapshot stands for: all below `end_offset`, the last batch of it in `epoch` (KIP-630)."""
+
+    end_offset: int
+    epoch: int
+
+
+@dataclass(slots=True, kw_only=True)
+class SnapshotContent:
+    """What the layer above wants kept: its state at exactly the current high watermark, as chunks of bytes.
+
+    `chunks` is consumed off the event loop, so it iterates over something immutable; for equal state the bytes are equal.
+    """
+
+    chunks: Iterator[bytes]
+
+
+class SnapshotView(Protocol):
+    """A durable, checked snapshot. Close it after use; the file stays readable until then."""
+
+    snapshot_id: SnapshotId
+    size: int
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return up to `size` bytes of the content from `position`."""
+        ...
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the content from the start, in pieces of any size."""
+        ...
+
+    def close(self) -> None:
+        """Release the file. Idempotent."""
+        ...
+
+
+class SnapshotSource(Protocol):
+    """The layer above, as the one that knows what the state is."""
+
+    def capture(self) -> SnapshotContent:
+        """Return the state at the current high watermark. Called on the loop, cheap: keep a reference, copy nothing."""
+        ...
+
+
+class MetadataLogListener(Protocol):
+    """Who wants to know. Called on the event loop; an exception ends the process (the state machine must not diverge)."""
+
+    def on_batch_applied(self, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> None:
+        """Take one committed batch, next in order. Offset and epoch are in its bytes; `timestamp_ms` is its max timestamp."""
+        ...
+
+    def on_snapshot_loaded(self, snapshot: SnapshotView) -> None:
+        """Throw the state away and take the snapshot's. The view is closed by the caller on return. Never on a leader."""
+        ...
+
+    def on_leader_changed(self, leader_id: int | None, epoch: int) -> None:
+        """Note the leader (None: not known) and the term in which that holds."""
+        ...
+
+    def on_active(self, epoch: int) -> None:
+        """Start to decide: this node leads, and all that earlier leaders committed has been applied here."""
+        ...
+
+    def on_inactive(self) -> None:
+        """Stop deciding: futures of open appends fail right after this."""
+        ...
+
+
+class MetadataLog(Protocol):
+    """One node's end of the replicated metadata log."""
+
+    @property
+    def node_id(self) -> int:
+        """This node."""
+        ...
+
+    @property
+    def leader_id(self) -> int | None:
+        """Who leads, as far as this node knows."""
+        ...
+
+    @property
+    def epoch(self) -> int:
+        """The Raft term; on the active leader it is the controller epoch it appends with."""
+        ...
+
+    @property
+    def high_watermark(self) -> int:
+        """One past the last applied record. (Committed and applied are one to whoever looks through this seam.)"""
+        ...
+
+    @property
+    def log_end_offset(self) -> int:
+        """On the active leader, one past the last appended record: what the next append must expect."""
+        ...
+
+    @property
+    def log_start_offset(self) -> int:
+        """The end offset of the newest durable snapshot: earlier batches may be gone. 0 without one."""
+        ...
+
+    def is_active(self) -> bool:
+        """Tell whether this node leads, its term's first entry is applied, and a majority answered lately."""
+        ...
+
+    def append(self, batch: Buffer, expected_offset: int, controller_epoch: int) -> asyncio.Future[int]:
+        """Append one Kafka record batch (v2); the future carries its base offset once it is applied here.
+
+        Base offset and partition leader epoch are filled in; the rest of the bytes stay. The future fails with NotController
+        or Dropped (certainly not applied) or UnknownOutcome.
+        """
+        ...
+
+    def read_index(self) -> asyncio.Future[int]:
+        """Return a high watermark that is linearizable: no append acknowledged before this call lies at or above it.
+
+        It costs one round of heartbeats, shared by all calls of the same moment. Fails with NotController.
+        """
+        ...
+
+    def voters(self) -> tuple[Voter, ...]:
+        """Return the committed voter set, by node id; empty before the first one is committed."""
+        ...
+
+    def replicas(self) -> tuple[ReplicaState, ...]:
+        """Return what this leader knows of each controller, itself included; empty on a node that does not lead."""
+        ...
+
+    def resign(self) -> asyncio.Future[int | None]:
+        """Hand leadership to the voter that is furthest; the future carries the next leader's id, None if none came in time.
+
+        For a controlled shutdown. Appends are refused from the call on. At once None when this node does not lead.
+        """
+        ...
+
+    def add_listener(self, listener: MetadataLogListener) -> None:
+        """Call the listener from now on. Add all before `start`: what was applied earlier is not repeated."""
+        ...
+
+    def set_snapshot_source(self, source: SnapshotSource) -> None:
+        """Name who supplies the state for snapshots. Without one there are none."""
+        ...
+
+    def take_snapshot(self) -> asyncio.Future[SnapshotId | None]:
+        """Write a snapshot now; the future carries its id once durable, None if there is nothing new to write."""
+        ...
+
+    def latest_snapshot(self) -> SnapshotView | None:
+        """Open the newest durable snapshot (FetchSnapshot), or return None. The caller closes it."""
+        ...

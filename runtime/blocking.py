@@ -1,0 +1,20 @@
+"""Work that would hold the event loop longer than 10 ms goes to a thread, through this one place.
+
+The simulator's loop answers `run_in_executor` in virtual time, so nothing else has to know of it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar, TypeVarTuple
+
+T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
+
+
+def run(loop: asyncio.AbstractEventLoop, work: Callable[[*Arguments], T], *arguments: *Arguments) -> asyncio.Future[T]:
+    """Run `work` off the loop; the future carries its result or its exception.
+
+    Two calls may run at the same time: whoever shares state between them orders them itself (await one, then start
+    the next).
+    """
+    return loop.run_in_executor(None, work, *arguments)

@@ -1,0 +1,31 @@
+"""The only places of chance: everyone else is handed a `random.Random` or the bytes of a uuid, so a simulation can choose them."""
+
+import random
+import uuid
+
+# Uuids that Kafka gives a meaning (Uuid.RESERVED): ZERO and ONE, and the first hundred with the same high half (directory ids).
+RESERVED_BELOW = 100
+DASH_SEXTET = 62  # "-" in URL-safe base64
+UUID_BYTES = 16
+
+
+def new_random(seed: int | None = None) -> random.Random:
+    """Return a source of chance: repeatable with a seed, else seeded by the operating system."""
+    return random.Random(seed)
+
+
+def random_uuid_bytes(source: random.Random | None = None) -> bytes:
+    """Return the 16 bytes of a random (version 4) uuid fit to be a cluster, topic or directory id.
+
+    Not one that Kafka reserves, and its base64 does not begin with a dash, which a command line would take for an option
+    (Uuid.randomUuid). From `source` when given, else from the operating system.
+    """
+    while True:
+        data = uuid.uuid4().bytes if source is None else version_4(source.randbytes(UUID_BYTES))
+        if data[0] >> 2 != DASH_SEXTET and int.from_bytes(data) >= RESERVED_BELOW:
+            return data
+
+
+def version_4(data: bytes) -> bytes:
+    """Stamp 16 random bytes as a version 4 uuid."""
+    return uuid.UUID(bytes=data, version=4).bytes

@@ -1,0 +1,212 @@
+"""What the keys of one node's configuration must be to each other before it starts.
+
+Sans-IO. Matches Kafka's KafkaConfig.validateValues, and adds what is ours. Each check raises ConfigError that names
+the key to change; what is only unwise comes back as a warning.
+"""
+
+from kvorum.runtime.config import ConfigError, Settings
+from kvorum.runtime.listeners import (
+    ANY_ADDRESS,
+    admin_listeners,
+    advertised_controller_listeners,
+    advertised_listeners,
+    broker_listeners,
+    controller_listener_names,
+    controller_listeners,
+    inter_broker_listener_name,
+    listeners,
+    metrics_listener,
+    peer_addresses,
+    protocol_map,
+    voters,
+)
+
+LOOPBACK_HOSTS = ("localhost", "::1")
+DEDUPE_BYTES_MIN_PER_THREAD = 1 << 20
+
+
+def check_node(settings: Settings) -> list[str]:
+    """Check all that a node needs before it starts; return warnings. Raises ConfigError at the first that cannot be."""
+    check_identity(settings)
+    check_quorum(settings)
+    check_listeners(settings)
+    if "broker" in settings.list("process.roles"):
+        check_broker_listeners(settings)
+    check_exposure(settings)
+    check_times(settings)
+    check_limits(settings)
+    return warnings_of(settings)
+
+
+def refuse(settings: Settings, key: str, reason: str) -> ConfigError:
+    """Return the error for this key, with its text and where it stands."""
+    return ConfigError(key, settings.raw(key), settings.source(key).where, reason)
+
+
+def check_identity(settings: Settings) -> None:
+    """Roles, node id, log directories."""
+    if not settings.list("process.roles"):
+        raise refuse(settings, "process.roles", "must say what this node is: broker, controller or broker,controller")
+    if settings.int("node.id") < 0:
+        raise refuse(settings, "node.id", "must be set, to a number of at least 0 that no other node has")
+    if settings.int("broker.id") != settings.int("node.id"):
+        raise refuse(settings, "broker.id", f"must equal node.id ({settings.int('node.id')}); better leave it out")
+    if not all(settings.list("log.dirs")):
+        raise refuse(settings, "log.dirs", "at least one log directory is needed, and none may be empty")
+
+
+def check_quorum(settings: Settings) -> None:
+    """The controllers: who they are, and whether this node is rightly one or none of them."""
+    node, known = settings.int("node.id"), voters(settings)
+    if not known and not settings.list("controller.quorum.bootstrap.servers"):
+        raise refuse(
+            settings,
+            "controller.quorum.voters",
+            "name the controllers, as ID@HOST:PORT,..., or set controller.quorum.bootstrap.servers",
+        )
+    if any(host in ANY_ADDRESS for host, _ in known.values()):
+        raise refuse(settings, "controller.quorum.voters", "0.0.0.0 is no address that others can reach")
+    controller = "controller" in settings.list("process.roles")
+    if controller and known and node not in known:
+        raise refuse(settings, "controller.quorum.voters", f"node {node} is a controller, so it must be among them")
+    if not controller and node in known:
+        raise refuse(settings, "controller.quorum.voters", f"node {node} is only a broker, so it must not be there")
+    names = controller_listener_names(settings)
+    if not names:
+        raise refuse(settings, "controller.listener.names", "must name at least one listener, as CONTROLLER")
+    missing = [name for name in names if name not in protocol_map(settings)]
+    if missing:
+        raise refuse(
+            settings, "controller.listener.names", f"{missing[0]} has no protocol in listener.security.protocol.map"
+        )
+
+
+def check_listeners(settings: Settings) -> None:
+    """Which listeners a node of these roles must and must not have."""
+    roles, names = settings.list("process.roles"), controller_listener_names(settings)
+    every = {endpoint.listener_name for endpoint in listeners(settings)}
+    if "controller" not in roles:
+        if every & {*names}:
+            raise refuse(
+                settings, "listeners", "a node that is only a broker must not listen on controller.listener.names"
+            )
+        return
+    absent = [name for name in names if name not in every]
+    if absent:
+        raise refuse(settings, "listeners", f"a controller must listen on {absent[0]} of controller.listener.names")
+    if "broker" not in roles and every - {*names}:
+        raise refuse(settings, "listeners", "a node that is only a controller may have only controller.listener.names")
+    if any(endpoint.host in ANY_ADDRESS for endpoint in advertised_controller_listeners(settings)):
+        raise refuse(settings, "advertised.listeners", "0.0.0.0 is no address that others can reach")
+
+
+def check_broker_listeners(settings: Settings) -> None:
+    """What a broker listens on, tells clients, and uses for other brokers."""
+    own = [endpoint.listener_name for endpoint in broker_listeners(settings)]
+    if not own:
+        raise refuse(settings, "listeners", "a broker needs a listener that is not in controller.listener.names")
+    known = {*own, *controller_listener_names(settings)}
+    told = [text.partition("://")[0].strip().upper() for text in settings.list("advertised.listeners")]
+    unknown = [name for name in told if name not in known]
+    if unknown:
+        raise refuse(
+            settings,
+            "advertised.listeners",
+            f"{unknown[0]} is not among listeners ({', '.join(own)}), so it is not there",
+        )
+    advertised = advertised_listeners(settings)
+    if any(endpoint.host in ANY_ADDRESS for endpoint in advertised):
+        raise refuse(
+            settings,
+            "advertised.listeners" if told else "listeners",
+            "0.0.0.0 is no address that clients can reach: set advertised.listeners to one that is",
+        )
+    name = inter_broker_listener_name(settings)
+    if name not in {endpoint.listener_name for endpoint in advertised}:
+        choice = ", ".join(endpoint.listener_name for endpoint in advertised)
+        raise refuse(settings, "inter.broker.listener.name", f"{name} is not advertised; choose among {choice}")
+
+
+def check_exposure(settings: Settings) -> None:
+    """Where anybody who connects may do everything, only this machine may connect: controllers and the admin API."""
+    peer_addresses(settings)
+    if "controller" in settings.list("process.roles"):
+        for endpoint in controller_listeners(settings):
+            if not is_loopback(endpoint.host):
+                raise refuse(
+                    settings,
+                    "listeners",
+                    f"{endpoint.url}: until there is authentication a controller listens on loopback only, as "
+                    f"{endpoint.listener_name}://127.0.0.1:{endpoint.port}",
+                )
+    for http in admin_listeners(settings):
+        if not is_loopback(http.host):
+            raise refuse(
+                settings, "admin.listeners", f"{http.url}: until there is authentication it listens on loopback only"
+            )
+    for role in settings.list("process.roles"):
+        metrics_listener(settings, role)
+
+
+def check_times(settings: Settings) -> None:
+    """Intervals that must fit into each other."""
+    for key, least in (("log.roll.ms", 1), ("log.roll.jitter.ms", 0)):
+        if settings.int(key) < least:
+            raise refuse(settings, key, f"must be at least {least}")
+    if settings.int("log.retention.ms") == 0:
+        raise refuse(settings, "log.retention.ms", "must be -1 (unlimited) or at least 1")
+    for low, high, why in (
+        ("replica.fetch.wait.max.ms", "replica.socket.timeout.ms", "or fetches would time out for nothing"),
+        ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms", "or the ISR would shrink for nothing"),
+        ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms", "or nothing could be cleaned"),
+    ):
+        if settings.int(low) > settings.int(high):
+            raise refuse(settings, low, f"must be at most {high} ({settings.int(high)}), {why}")
+    session, heartbeat = settings.int("broker.session.timeout.ms"), settings.int("broker.heartbeat.interval.ms")
+    if heartbeat >= session:
+        raise refuse(
+            settings, "broker.heartbeat.interval.ms", f"must be less than broker.session.timeout.ms ({session})"
+        )
+    idle, delay = settings.int("connections.max.idle.ms"), settings.int("connection.failed.authentication.delay.ms")
+    if 0 <= idle <= delay:
+        raise refuse(
+            settings,
+            "connection.failed.authentication.delay.ms",
+            f"must be less than connections.max.idle.ms ({idle}), or no failed client would hear of it",
+        )
+
+
+def check_limits(settings: Settings) -> None:
+    """Sizes and counts that must fit into each other."""
+    queued, request = settings.int("queued.max.request.bytes"), settings.int("socket.request.max.bytes")
+    if 0 < queued < request:
+        raise refuse(settings, "queued.max.request.bytes", f"must be at least socket.request.max.bytes ({request})")
+    if settings.int("max.connections.per.ip") == 0 and not settings.str("max.connections.per.ip.overrides"):
+        raise refuse(
+            settings,
+            "max.connections.per.ip",
+            "may be 0 only with max.connections.per.ip.overrides, or nobody connects",
+        )
+    threads = settings.int("log.cleaner.threads")
+    if settings.int("log.cleaner.dedupe.buffer.size") // threads <= DEDUPE_BYTES_MIN_PER_THREAD:
+        raise refuse(
+            settings, "log.cleaner.dedupe.buffer.size", f"must be above 1 MiB for each of {threads} cleaner threads"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine can reach the address; no host means every address."""
+    return host in LOOPBACK_HOSTS or host.startswith("127.")
+
+
+def warnings_of(settings: Settings) -> list[str]:
+    """Say what is allowed but unwise."""
+    found: list[str] = []
+    count = len(voters(settings))
+    if count and count % 2 == 0:
+        found.append(f"controller.quorum.voters: {count} controllers survive no more failures than {count - 1} do")
+    if "broker" not in settings.list("process.roles") and settings.list("admin.listeners"):
+        found.append("admin.listeners: this node is only a controller; the admin API belongs beside a broker")
+    if settings.str("kvorum.peer.addresses"):
+        found.append("kvorum.peer.addresses replaces the addresses of peers: this is for tests")
+    return found

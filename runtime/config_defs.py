@@ -1,0 +1,229 @@
+"""Every config this cluster knows: Kafka 4.3's, by their own names, and ours under `kvorum.`, `metrics.` and `admin.`.
+
+Sans-IO but for reading its own tables once at import: `kafka-configs.tsv` (what a running Apache Kafka 4.3.0 describes,
+plus the keys it knows but does not describe) and `kvorum-configs.tsv`. The tables are data: edit them, not this file.
+`BROKER` and `TOPIC` are read-only maps in the order DescribeConfigs answers: by name.
+"""
+
+import difflib
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from types import MappingProxyType
+
+from kvorum.runtime.config_types import HIDDEN, ConfigType, InvalidValue, Rule, UnknownConfig, Value, parse, rule_of
+
+TABLES = ("kafka-configs.tsv", "kvorum-configs.tsv")
+NULL = "null"
+LISTENER_PREFIX = "listener.name."
+SUGGESTIONS_MAX = 3
+
+# Kafka hands these to plugins unread: any key below them is known.
+PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.", "client.metrics.")
+
+# What took the place of a config that Kafka once had. Said in place of "unknown".
+REMOVED: Mapping[str, str] = MappingProxyType(
+    {
+        "zookeeper.connect": "metadata lives in the controller quorum: set controller.quorum.voters and process.roles",
+        "zookeeper.": "ZooKeeper is gone: metadata lives in the controller quorum (controller.quorum.voters)",
+        "replica.lag.max.messages": "a follower is out of sync by time only: replica.lag.time.max.ms",
+        "replica.lag.time.ms": "renamed: replica.lag.time.max.ms",
+        "log.message.format.version": "there is one record format (v2); remove the key",
+        "message.format.version": "there is one record format (v2); remove the key",
+        "inter.broker.protocol.version": "the feature metadata.version took its place: kvorum features",
+        "control.plane.listener.name": "controllers have listeners of their own: controller.listener.names",
+        "broker.id.generation.enable": "ids are never generated: set node.id",
+        "reserved.broker.max.id": "ids are never generated: set node.id",
+        "log.message.timestamp.difference.max.ms": "split: log.message.timestamp.before.max.ms and .after.max.ms",
+        "message.timestamp.difference.max.ms": "split: message.timestamp.before.max.ms and .after.max.ms",
+        "log.message.downconversion.enable": "old record formats are no longer served; remove the key",
+        "message.downconversion.enable": "old record formats are no longer served; remove the key",
+        "host.name": "set listeners, as in listeners=PLAINTEXT://HOST:9092",
+        "port": "set listeners, as in listeners=PLAINTEXT://:PORT",
+        "advertised.host.name": "set advertised.listeners",
+        "advertised.port": "set advertised.listeners",
+        "offsets.commit.required.acks": "offsets are always committed with acks=all; remove the key",
+        "delegation.token.master.key": "renamed: delegation.token.secret.key",
+        "password.encoder.": "passwords are no longer stored encoded; remove the key",
+        "controlled.shutdown.max.retries": "the controller decides when a broker may go; remove the key",
+        "controlled.shutdown.retry.backoff.ms": "the controller decides when a broker may go; remove the key",
+        "leader.imbalance.per.broker.percentage": "leaders are balanced by leader.imbalance.check.interval.seconds",
+        "group.coordinator.new.enable": "there is one group coordinator: group.coordinator.rebalance.protocols",
+        "group.share.enable": "a feature now: share.version",
+        "group.share.max.groups": "no longer limited; remove the key",
+        "share.fetch.max.fetch.records": "a client's own: max.poll.records",
+        "zookeeper.metadata.migration.enable": "migrate with Kafka 3.9 first; remove the key",
+        "eligible.leader.replicas.enable": "a feature now: eligible.leader.replicas.version",
+    }
+)
+
+
+class Scope(IntEnum):
+    """What a config belongs to; the number is ConfigResource.Type on the wire."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+class Mutability(Enum):
+    """Whether a running cluster takes a new value, and for whom (KIP-226)."""
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER_WIDE = "cluster-wide"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigDef:
+    """One config: its facts, how to read it, and a sentence for people."""
+
+    name: str
+    type: ConfigType
+    default: str | None
+    """As text; None where there is none (DescribeConfigs answers null)."""
+    default_value: Value
+    validator: Rule | None
+    mutability: Mutability
+    scope: Scope
+    synonyms: tuple[str, ...]
+    """Broker configs that decide this one, the first that is set wins (Kafka's ConfigSynonym); a name in hours or
+    minutes is converted (`milliseconds_of`). For a broker config this is its own group; most have only themselves."""
+    documentation: str
+    internal: bool = False
+    """Known, but not described to clients."""
+
+    @property
+    def sensitive(self) -> bool:
+        """Tell whether its value is a secret: never shown, never logged."""
+        return self.type is ConfigType.PASSWORD
+
+    @property
+    def dynamic(self) -> bool:
+        """Tell whether a running cluster takes a new value."""
+        return self.mutability is not Mutability.READ_ONLY
+
+    def parse(self, text: str) -> Value:
+        """Return the value of this text. Raises InvalidValue (INVALID_CONFIG to a client), a secret's text hidden."""
+        try:
+            value = parse(self.name, self.type, text)
+        except InvalidValue as error:
+            raise InvalidValue(self.name, self.shown(text), error.reason) from None
+        problem = self.validator.problem(value) if self.validator else None
+        if problem is not None:
+            raise InvalidValue(self.name, self.shown(text), problem)
+        return value
+
+    def shown(self, text: str) -> str:
+        """Return the text as people and logs may see it."""
+        return HIDDEN if self.sensitive else text
+
+
+def read_tables() -> dict[tuple[Scope, str], ConfigDef]:
+    """Read the tables beside this module."""
+    found: dict[tuple[Scope, str], ConfigDef] = {}
+    for table in TABLES:
+        data = pkgutil.get_data("kvorum.runtime", table)
+        assert data is not None, f"{table} is packaged beside its reader"
+        header, *rows = data.decode().splitlines()
+        columns = header.split("\t")
+        for row in rows:
+            definition = definition_of(dict(zip(columns, row.split("\t"), strict=True)))
+            assert (definition.scope, definition.name) not in found, f"{definition.name} is there twice"
+            found[definition.scope, definition.name] = definition
+    return found
+
+
+def definition_of(row: Mapping[str, str]) -> ConfigDef:
+    """Make a definition of one row; a default that breaks its own rule is our mistake."""
+    default = None if row["default"] == NULL else row["default"]
+    kind = ConfigType[row["type"]]
+    rule = rule_of(row["validator"])
+    value = None if default is None else parse(row["name"], kind, default)
+    assert value is None or rule is None or rule.problem(value) is None or row["validator"] == "nonempty", row
+    scope = Scope[row["scope"]]
+    return ConfigDef(
+        name=row["name"],
+        type=kind,
+        default=default,
+        default_value=value,
+        validator=rule,
+        mutability=Mutability(row["mutability"]),
+        scope=scope,
+        synonyms=tuple(filter(None, row["synonyms"].split(","))) or ((row["name"],) if scope is Scope.BROKER else ()),
+        documentation=row["documentation"],
+        internal=row["internal"] == "internal",
+    )
+
+
+_ALL = MappingProxyType(read_tables())
+BROKER: Mapping[str, ConfigDef] = MappingProxyType(
+    {name: _ALL[scope, name] for scope, name in sorted(_ALL) if scope is Scope.BROKER}
+)
+TOPIC: Mapping[str, ConfigDef] = MappingProxyType(
+    {name: _ALL[scope, name] for scope, name in sorted(_ALL) if scope is Scope.TOPIC}
+)
+
+
+def broker_def(key: str) -> ConfigDef | None:
+    """Return what defines a key of a node's config, also `listener.name.LISTENER[.MECHANISM].KEY`; None if nothing."""
+    if key in BROKER:
+        return BROKER[key]
+    if not key.startswith(LISTENER_PREFIX):
+        return None
+    rest = key.removeprefix(LISTENER_PREFIX).split(".")
+    # A mechanism such as scram-sha-256 may stand between the listener and the key (KIP-103, sasl.jaas.config).
+    return next((BROKER[base] for skip in (1, 2) if (base := ".".join(rest[skip:])) in BROKER), None)
+
+
+def is_known(key: str) -> bool:
+    """Tell whether a node's config may have this key."""
+    return broker_def(key) is not None or key.startswith(PLUGIN_PREFIXES)
+
+
+def successor(key: str) -> str | None:
+    """Return what took the place of a key that Kafka no longer has, None if it never was one."""
+    if key in REMOVED:
+        return REMOVED[key]
+    return next((REMOVED[prefix] for prefix in REMOVED if prefix.endswith(".") and key.startswith(prefix)), None)
+
+
+def complaint(key: str, scope: Scope = Scope.BROKER) -> str:
+    """Say of an unknown key what it should perhaps have been."""
+    replaced = successor(key)
+    if replaced is not None:
+        return f"{key} was removed from Kafka: {replaced}"
+    close = suggestions(key, scope)
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    return f"{key} is not a config Kafka or Kvorum knows{hint}"
+
+
+def suggestions(key: str, scope: Scope = Scope.BROKER) -> list[str]:
+    """Return the names an unknown key resembles, best first."""
+    return difflib.get_close_matches(key, TOPIC if scope is Scope.TOPIC else BROKER, n=SUGGESTIONS_MAX, cutoff=0.75)
+
+
+def validate_topic_configs(configs: Mapping[str, str]) -> dict[str, Value]:
+    """Read a topic's overrides. Raises InvalidValue, which a client gets as INVALID_CONFIG.
+
+    Checks each value and, as Kafka's LogConfig.validateValues, that min.compaction.lag.ms <= max.compaction.lag.ms.
+    """
+    values: dict[str, Value] = {}
+    for name, text in configs.items():
+        if name not in TOPIC:
+            raise UnknownConfig(name, text, f"Unknown topic config name: {name} ({complaint(name, Scope.TOPIC)})")
+        values[name] = TOPIC[name].parse(text)
+    low, high = (
+        values.get(name, TOPIC[name].default_value) for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
+    )
+    assert isinstance(low, int) and isinstance(high, int), "both are LONG with a default"
+    if low > high:
+        raise InvalidValue("min.compaction.lag.ms", str(low), f"it must not exceed max.compaction.lag.ms ({high})")
+    return values
+
+
+def milliseconds_of(name: str, value: int) -> int:
+    """Convert the value of a synonym to the unit of the `.ms` config it stands for."""
+    if name.endswith(".hours"):
+        return value * 3_600_000
+    return value * 60_000 if name.endswith(".minutes") else value

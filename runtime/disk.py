@@ -1,0 +1,260 @@
+"""All file I/O goes through a Disk: production's is the operating system, the simulator's forgets what was not synced.
+
+What a Disk promises after a crash (the simulator holds it to exactly this): bytes are there after `File.sync`
+returned; a created, renamed or removed name is there (or gone) after `sync_dir` on its folder returned. Anything later
+may be there, may be missing, may be torn.
+"""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from typing import Protocol
+
+from typing_extensions import Buffer
+
+
+class File(Protocol):
+    """An open file, addressed by position only: no cursor is shared."""
+
+    path: str
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Return up to `size` bytes from `position`; fewer only at the end of the file."""
+        ...
+
+    def pwrite(self, data: Buffer, position: int) -> None:
+        """Write all of `data` at `position`. Raises OSError; how much was written is then unknown."""
+        ...
+
+    def sync(self) -> None:
+        """fdatasync. Raises OSError: the file must then be given up, never synced again."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cut (or extend with zeros) to `size`; durable after the next sync."""
+        ...
+
+    def size(self) -> int:
+        """Return the current length in bytes."""
+        ...
+
+    def fileno(self) -> int:
+        """Return the descriptor, for sendfile; -1 where there is none (simulator)."""
+        ...
+
+    def close(self) -> None:
+        """Release the descriptor. Idempotent."""
+        ...
+
+
+class Disk(Protocol):
+    """A file system, seen by one node. Paths are plain strings."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Open for reading and writing. Raises FileNotFoundError unless `create`."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """Return the whole file. Raises FileNotFoundError."""
+        ...
+
+    def write_atomic(self, path: str, data: Buffer) -> None:
+        """Replace the file as one step that survives a crash: temporary name, sync, rename, sync of the folder."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Tell whether a file or folder of that name is there."""
+        ...
+
+    def is_dir(self, path: str) -> bool:
+        """Tell whether the name is a folder."""
+        ...
+
+    def size(self, path: str) -> int:
+        """Return a file's length in bytes."""
+        ...
+
+    def modified_ms(self, path: str) -> int:
+        """Return the time of the last change, wall milliseconds."""
+        ...
+
+    def listdir(self, path: str) -> list[str]:
+        """Return the names in a folder, sorted. Raises FileNotFoundError."""
+        ...
+
+    def mkdir(self, path: str) -> None:
+        """Create the folder and its parents; an existing one is fine."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename a file or folder, replacing a file of the target's name. Durable after sync_dir."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file; a missing one is fine. Durable after sync_dir."""
+        ...
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a folder and all in it; a missing one is fine."""
+        ...
+
+    def sync_dir(self, path: str) -> None:
+        """Make created, renamed and removed names in this folder durable."""
+        ...
+
+    def lock(self, path: str) -> contextlib.AbstractContextManager[bool]:
+        """Take the lock of a `.lock` file until the context (or the process) ends; yields False if another has it."""
+        ...
+
+    def free_bytes(self, path: str) -> int:
+        """Return the bytes free on the folder's file system."""
+        ...
+
+
+class OsFile:
+    """A descriptor of the operating system."""
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, fd: int, path: str) -> None:
+        """Take ownership of an open descriptor."""
+        self._fd = fd
+        self.path = path
+
+    def pread(self, size: int, position: int) -> bytes:
+        """See File. The kernel may return short below the end of the file, so it is asked again."""
+        data = os.pread(self._fd, size, position)
+        while len(data) < size:
+            more = os.pread(self._fd, size - len(data), position + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def pwrite(self, data: Buffer, position: int) -> None:
+        """See File."""
+        written = os.pwrite(self._fd, data, position)
+        size = memoryview(data).nbytes
+        while written < size:
+            written += os.pwrite(self._fd, memoryview(data).cast("B")[written:], position + written)
+
+    def sync(self) -> None:
+        """See File."""
+        os.fdatasync(self._fd)
+
+    def truncate(self, size: int) -> None:
+        """See File."""
+        os.ftruncate(self._fd, size)
+
+    def size(self) -> int:
+        """See File."""
+        return os.fstat(self._fd).st_size
+
+    def fileno(self) -> int:
+        """See File."""
+        return self._fd
+
+    def close(self) -> None:
+        """See File."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class OsDisk:
+    """The operating system's files."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """See Disk."""
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return OsFile(os.open(path, flags, 0o644), path)
+
+    def read(self, path: str) -> bytes:
+        """See Disk."""
+        with open(path, "rb") as file:
+            return file.read()
+
+    def write_atomic(self, path: str, data: Buffer) -> None:
+        """See Disk."""
+        temporary = path + ".tmp"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            view = memoryview(data).cast("B")
+            while view:
+                view = view[os.write(fd, view) :]
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.replace(temporary, path)
+        self.sync_dir(os.path.dirname(path) or ".")
+
+    def exists(self, path: str) -> bool:
+        """See Disk."""
+        return os.path.exists(path)
+
+    def is_dir(self, path: str) -> bool:
+        """See Disk."""
+        return os.path.isdir(path)
+
+    def size(self, path: str) -> int:
+        """See Disk."""
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        """See Disk."""
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def listdir(self, path: str) -> list[str]:
+        """See Disk."""
+        return sorted(os.listdir(path))
+
+    def mkdir(self, path: str) -> None:
+        """See Disk."""
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        """See Disk."""
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        """See Disk."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def remove_tree(self, path: str) -> None:
+        """See Disk."""
+        for folder, names, files in os.walk(path, topdown=False):
+            for name in files:
+                self.remove(os.path.join(folder, name))
+            for name in names:
+                os.rmdir(os.path.join(folder, name))
+        with contextlib.suppress(FileNotFoundError):
+            os.rmdir(path)
+
+    def sync_dir(self, path: str) -> None:
+        """See Disk."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    @contextlib.contextmanager
+    def lock(self, path: str) -> Iterator[bool]:
+        """See Disk. flock: the kernel drops it with the process, however that ends."""
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
+        finally:
+            os.close(fd)
+
+    def free_bytes(self, path: str) -> int:
+        """See Disk."""
+        stat = os.statvfs(path)
+        return stat.f_bavail * stat.f_frsize

@@ -1,0 +1,54 @@
+"""Named places where a test may kill, fail or delay the process: before and after each persistence step.
+
+`KVORUM_FAILPOINTS="log.roll.before=kill;journal.sync.after=raise@3"` arms them at process start: the action
+(`kill` = SIGKILL to itself, `raise` = OSError(EIO)) happens on the Nth hit (first when not given). Without the variable
+`hit` is an empty function, so a place costs one call and nothing else.
+"""
+
+import errno
+import os
+import signal
+from collections.abc import Callable
+
+VARIABLE = "KVORUM_FAILPOINTS"
+ACTIONS = ("kill", "raise")
+
+
+def _unarmed(name: str) -> None:
+    """Do nothing: no failpoint is armed in this process."""
+
+
+def parse(text: str) -> dict[str, tuple[str, int]]:
+    """Return {name: (action, hit number)}. Raises ValueError with what is wrong."""
+    armed: dict[str, tuple[str, int]] = {}
+    for item in filter(None, (part.strip() for part in text.split(";"))):
+        name, equals, what = item.partition("=")
+        action, _, count = what.partition("@")
+        if not equals or action not in ACTIONS or (count and not count.isdigit()):
+            raise ValueError(f"{VARIABLE}: {item!r} is not NAME=kill|raise[@N]")
+        armed[name] = (action, int(count or 1))
+    return armed
+
+
+def armed(text: str) -> Callable[[str], None]:
+    """Return the function behind `hit` for this setting."""
+    if not text:
+        return _unarmed
+    points = parse(text)
+    hits: dict[str, int] = {}
+
+    def fire(name: str) -> None:
+        if name not in points:
+            return
+        hits[name] = hits.get(name, 0) + 1
+        action, count = points[name]
+        if hits[name] != count:
+            return
+        if action == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise OSError(errno.EIO, f"failpoint {name}")
+
+    return fire
+
+
+hit = armed(os.environ.get(VARIABLE, ""))

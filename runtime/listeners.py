@@ -1,0 +1,230 @@
+"""`listeners`, `advertised.listeners`, `listener.security.protocol.map`: where a node listens and what it tells others.
+
+Sans-IO. A listener is NAME://HOST:PORT; its name is upper-cased and unique, and stands for a security protocol through
+the map (unset: each protocol is a name of its own, and a controller listener is PLAINTEXT unless TLS or SASL is used).
+No host means every address of the machine; port 0 means that one is chosen at format time and recorded in the node's
+directory. Matches Kafka's SocketServerConfigs.listenerListToEndPoints and AbstractKafkaConfig.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from kvorum.runtime.config import ConfigError, Settings
+from kvorum.runtime.config_types import PORT_MAX
+
+LISTENER = re.compile(r"([^:/]+)://\[?([0-9a-zA-Z\-%._:]*?)\]?:(-?[0-9]{1,10})")
+ANY_ADDRESS = ("0.0.0.0", "::")
+LOOPBACK = "127.0.0.1"
+CONTROLLER_METRICS_PORT_OFFSET = 100
+
+
+class SecurityProtocol(IntEnum):
+    """Kafka's protocols; the number is the one on the wire (BrokerRegistration, UpdateRaftVoter)."""
+
+    PLAINTEXT = 0
+    SSL = 1
+    SASL_PLAINTEXT = 2
+    SASL_SSL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One place a node is reached at."""
+
+    listener_name: str
+    security_protocol: SecurityProtocol
+    host: str
+    """Empty: every address of the machine."""
+    port: int
+    """0: not chosen yet."""
+
+    @property
+    def url(self) -> str:
+        """Return NAME://HOST:PORT as the config has it."""
+        return f"{self.listener_name}://{address(self.host, self.port)}"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpEndpoint:
+    """One place HTTP is served at."""
+
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        """Return http://HOST:PORT."""
+        return f"http://{address(self.host, self.port)}"
+
+
+def address(host: str, port: int) -> str:
+    """Write HOST:PORT, an IPv6 host in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def split_address(text: str) -> tuple[str, int] | None:
+    """Read HOST:PORT (an IPv6 host in brackets); None if it is none."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > PORT_MAX or (":" in host and host[0] + host[-1] != "[]"):
+        return None
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def protocol_map(settings: Settings) -> dict[str, SecurityProtocol]:
+    """Return {listener name: protocol} as in force. Raises ConfigError."""
+    key = "listener.security.protocol.map"
+    protocols: dict[str, SecurityProtocol] = {}
+    for item in filter(None, (part.strip() for part in settings.str(key).split(","))):
+        name, _, protocol = item.rpartition(":")
+        if not name or protocol.strip() not in SecurityProtocol.__members__:
+            valid = ", ".join(SecurityProtocol.__members__)
+            raise _error(settings, key, f"{item!r} is not LISTENER:PROTOCOL with a protocol of {valid}")
+        protocols[name.strip().upper()] = SecurityProtocol[protocol.strip()]
+    if key not in settings.explicit():
+        controllers = controller_listener_names(settings)
+        in_use = {*controllers, *(text.partition("://")[0].strip().upper() for text in settings.list("listeners"))}
+        if not in_use & {"SSL", "SASL_SSL", "SASL_PLAINTEXT"}:
+            protocols |= {name: SecurityProtocol.PLAINTEXT for name in controllers}
+    return protocols
+
+
+def controller_listener_names(settings: Settings) -> list[str]:
+    """Return `controller.listener.names`, upper-cased."""
+    return [name.upper() for name in settings.list("controller.listener.names")]
+
+
+def listeners(settings: Settings) -> list[Endpoint]:
+    """Return all that this node listens on, brokers' and controllers'. Raises ConfigError."""
+    return _endpoints(settings, "listeners")
+
+
+def broker_listeners(settings: Settings) -> list[Endpoint]:
+    """Return what the broker process listens on."""
+    controllers = controller_listener_names(settings)
+    return [endpoint for endpoint in listeners(settings) if endpoint.listener_name not in controllers]
+
+
+def controller_listeners(settings: Settings) -> list[Endpoint]:
+    """Return what the controller process listens on."""
+    controllers = controller_listener_names(settings)
+    return [endpoint for endpoint in listeners(settings) if endpoint.listener_name in controllers]
+
+
+def advertised_listeners(settings: Settings, default_host: str = LOOPBACK) -> list[Endpoint]:
+    """Return what the broker tells clients: `advertised.listeners`, else its own listeners.
+
+    `default_host` stands in where a listener has no host (Kafka: the machine's name). Raises ConfigError.
+    """
+    return _advertised(settings, broker_listeners(settings), default_host)
+
+
+def advertised_controller_listeners(settings: Settings, default_host: str = LOOPBACK) -> list[Endpoint]:
+    """Return what the controller registers with the quorum: those advertised, else its own listeners."""
+    return _advertised(settings, controller_listeners(settings), default_host)
+
+
+def inter_broker_listener_name(settings: Settings) -> str:
+    """Return the listener brokers use among themselves. Raises ConfigError.
+
+    `inter.broker.listener.name`, else the first advertised one whose protocol is `security.inter.broker.protocol`.
+    """
+    name = settings.optional_str("inter.broker.listener.name")
+    if name is not None:
+        if "security.inter.broker.protocol" in settings.explicit():
+            raise _error(
+                settings, "inter.broker.listener.name", "set only one of it and security.inter.broker.protocol"
+            )
+        return name.upper()
+    wanted = SecurityProtocol[settings.str("security.inter.broker.protocol")]
+    # Kafka takes the protocol's own name; with listeners named otherwise that could only fail: take the first fitting.
+    fitting = [each.listener_name for each in advertised_listeners(settings) if each.security_protocol is wanted]
+    return wanted.name if wanted.name in fitting or not fitting else fitting[0]
+
+
+def http_endpoint(settings: Settings, key: str, text: str) -> HttpEndpoint:
+    """Read http://HOST:PORT (or HOST:PORT). Raises ConfigError naming the key."""
+    scheme, _, rest = text.rpartition("://")
+    found = split_address(rest.removesuffix("/"))
+    if found is None or scheme.lower() not in ("", "http"):
+        raise _error(settings, key, f"{text!r} is not of the form http://HOST:PORT")
+    return HttpEndpoint(found[0] or LOOPBACK, found[1])
+
+
+def admin_listeners(settings: Settings) -> list[HttpEndpoint]:
+    """Return where the admin process of this node listens; none: there is none. Raises ConfigError."""
+    return [http_endpoint(settings, "admin.listeners", text) for text in settings.list("admin.listeners")]
+
+
+def metrics_listener(settings: Settings, role: str) -> HttpEndpoint | None:
+    """Return where the `broker` or `controller` process of this node serves metrics and health; None: nowhere."""
+    assert role in ("broker", "controller"), role
+    text = settings.optional_str("metrics.listener")
+    if role == "controller" and "broker" in settings.list("process.roles"):
+        own = settings.optional_str("kvorum.controller.metrics.listener")
+        if own is not None:
+            return http_endpoint(settings, "kvorum.controller.metrics.listener", own)
+        if text is None:
+            return None
+        shared = http_endpoint(settings, "metrics.listener", text)
+        return replace(shared, port=shared.port + CONTROLLER_METRICS_PORT_OFFSET) if shared.port else shared
+    return None if text is None else http_endpoint(settings, "metrics.listener", text)
+
+
+def voters(settings: Settings) -> dict[int, tuple[str, int]]:
+    """Return {node id: (host, port)} of `controller.quorum.voters`. Raises ConfigError where an id is there twice."""
+    found: dict[int, tuple[str, int]] = {}
+    for item in settings.list("controller.quorum.voters"):
+        node, _, text = item.partition("@")
+        where = split_address(text)
+        assert where is not None, "its rule checked the form"
+        if int(node) in found:
+            raise _error(settings, "controller.quorum.voters", f"node {node} is there twice")
+        found[int(node)] = where
+    return found
+
+
+def peer_addresses(settings: Settings) -> dict[int, tuple[str, int]]:
+    """Return {node id: (host, port)} of `kvorum.peer.addresses`, what tests put in place of real addresses."""
+    found: dict[int, tuple[str, int]] = {}
+    for item in filter(None, (part.strip() for part in settings.str("kvorum.peer.addresses").split(","))):
+        node, _, text = item.partition("=")
+        where = split_address(text)
+        if not node.isdecimal() or where is None:
+            raise _error(settings, "kvorum.peer.addresses", f"{item!r} is not of the form ID=HOST:PORT")
+        found[int(node)] = where
+    return found
+
+
+def _advertised(settings: Settings, own: list[Endpoint], default_host: str) -> list[Endpoint]:
+    told = {endpoint.listener_name: endpoint for endpoint in _endpoints(settings, "advertised.listeners")}
+    names = {endpoint.listener_name for endpoint in own}
+    chosen = [endpoint for name, endpoint in told.items() if name in names] or own
+    return [replace(endpoint, host=endpoint.host or default_host) for endpoint in chosen]
+
+
+def _endpoints(settings: Settings, key: str) -> list[Endpoint]:
+    protocols = protocol_map(settings)
+    found: list[Endpoint] = []
+    for text in settings.list(key):
+        match = LISTENER.fullmatch(text)
+        if match is None or int(match[3]) > PORT_MAX or int(match[3]) < 0:
+            raise _error(settings, key, f"{text!r} is not of the form LISTENER://HOST:PORT")
+        name = match[1].upper()
+        if name not in protocols:
+            raise _error(settings, key, f"listener {name} has no protocol: name it in listener.security.protocol.map")
+        if any(endpoint.listener_name == name for endpoint in found):
+            raise _error(settings, key, f"each listener must have a different name: {name} is there twice")
+        if key == "listeners" and any(_clash(endpoint, match[2], int(match[3])) for endpoint in found):
+            raise _error(settings, key, f"each listener must have a different port: {match[3]} is there twice")
+        found.append(Endpoint(name, protocols[name], match[2], int(match[3])))
+    return found
+
+
+def _clash(endpoint: Endpoint, host: str, port: int) -> bool:
+    # One IPv4 and one IPv6 address may share a port (KIP-797); otherwise Kafka refuses, whatever the host.
+    return port != 0 and endpoint.port == port and (":" in endpoint.host) == (":" in host)
+
+
+def _error(settings: Settings, key: str, reason: str) -> ConfigError:
+    return ConfigError(key, settings.raw(key), settings.source(key).where, reason)

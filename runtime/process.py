@@ -1,0 +1,134 @@
+"""Processes: pid files, dying with the parent, limits, signals. Linux.
+
+A pid alone does not name a process: the kernel gives it to another one later. So a pid file holds the process's start time
+as well (`PID STARTTIME`, the latter in clock ticks since boot, field 22 of /proc/PID/stat), and `is_alive` compares both.
+"""
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+from dataclasses import dataclass
+
+from kvorum.runtime.disk import OsDisk
+
+PR_SET_PDEATHSIG = 1
+STATE_FIELD = 0  # of /proc/PID/stat, counted after the name in parentheses
+STARTTIME_FIELD = 19
+DEAD_STATES = ("Z", "X")
+PID_FILE_BYTES_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessId:
+    """One process, not whoever has its pid later."""
+
+    pid: int
+    start_time: int
+    """Clock ticks since boot."""
+
+
+def stat_fields(pid: int) -> list[str] | None:
+    """Return the fields of /proc/PID/stat after the command's name; None if there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The name may hold blanks and parentheses: the last ")" ends it.
+            return file.read().rpartition(b")")[2].decode().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def identify(pid: int) -> ProcessId | None:
+    """Return the process that has this pid now; None if none has, or it is dead and only not yet waited for."""
+    fields = stat_fields(pid)
+    if fields is None or fields[STATE_FIELD] in DEAD_STATES:
+        return None
+    return ProcessId(pid, int(fields[STARTTIME_FIELD]))
+
+
+def is_alive(process: ProcessId) -> bool:
+    """Tell whether this very process still runs (a stopped one does)."""
+    return identify(process.pid) == process
+
+
+def is_stopped(process: ProcessId) -> bool:
+    """Tell whether this very process is there but stopped (SIGSTOP)."""
+    fields = stat_fields(process.pid)
+    return is_alive(process) and fields is not None and fields[STATE_FIELD] == "T"
+
+
+def write_pid_file(path: str) -> ProcessId:
+    """Write this process into its pid file, as one step. Raises OSError."""
+    own = identify(os.getpid())
+    assert own is not None, "this process runs"
+    OsDisk().write_atomic(path, f"{own.pid} {own.start_time}\n".encode())
+    return own
+
+
+def read_pid_file(path: str) -> ProcessId | None:
+    """Return whom a pid file names, alive or not; None if there is no file or it is not one."""
+    try:
+        with open(path, "rb") as file:
+            words = file.read(PID_FILE_BYTES_MAX).split()
+    except FileNotFoundError:
+        return None
+    if len(words) != 2 or not all(word.isdigit() for word in words):
+        return None
+    return ProcessId(int(words[0]), int(words[1]))
+
+
+def living(path: str) -> ProcessId | None:
+    """Return the living process a pid file names, or None."""
+    process = read_pid_file(path)
+    return process if process is not None and is_alive(process) else None
+
+
+def remove_pid_file(path: str) -> None:
+    """Remove the pid file if it names this process; another's is left alone."""
+    process = read_pid_file(path)
+    if process is not None and process.pid == os.getpid():
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def send(process: ProcessId, number: signal.Signals) -> bool:
+    """Send a signal to this very process; False if it is gone.
+
+    A pidfd is taken first and the start time checked after: the signal cannot reach a later owner of the pid.
+    """
+    try:
+        fd = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return False
+    try:
+        if not is_alive(process):
+            return False
+        signal.pidfd_send_signal(fd, number)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def die_with_parent(parent_pid: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Have the kernel send this process a signal when its parent dies. Called by a child first of all.
+
+    `parent_pid` is what the parent said of itself: if it died before this call, the child has another parent by now and the
+    kernel would say nothing, so the child ends itself here. The kernel watches the parent's *thread*: start children
+    from a thread that lives as long as the process. Raises OSError.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_PDEATHSIG, int(number), 0, 0, 0) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"prctl(PR_SET_PDEATHSIG): {os.strerror(error)}")
+    if os.getppid() != parent_pid:
+        os.kill(os.getpid(), number)
+
+
+def raise_open_files_limit() -> int:
+    """Raise the limit of open files to the hard one and return it: a broker holds a few files a partition."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard

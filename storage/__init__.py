@@ -1,0 +1,1 @@
+"""A partition's log on disk: segments, indexes, producer state, epoch cache, recovery, retention."""

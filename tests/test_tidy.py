@@ -1,0 +1,134 @@
+"""The shape of the source tree: who may import whom, what stays sans-IO, which seams hold, what is packaged."""
+
+import ast
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = "kvorum"
+FUNCTION_LINES_MAX = 70
+MODULE_LINES_MAX = 450
+
+# A room may import itself and what is named here. Think hard about the layering before you add one.
+READING_SIDE = {"quorum.image", "quorum.loader", "quorum.publisher", "quorum.controller_channel", "quorum.records"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "runtime": set(),
+    "protocol": {"runtime"},
+    "network": {"runtime", "protocol"},
+    "storage": {"runtime", "protocol"},
+    "quorum": {"runtime", "protocol", "network", "storage"},
+    "broker": {"runtime", "protocol", "network", "storage"} | READING_SIDE,  # never what decides or replicates
+    "admin": {"runtime", "protocol", "network"},  # speaks to the cluster over the wire, as anyone
+    "cluster": {"runtime", "protocol", "network", "storage", "quorum", "broker", "admin"},
+    "chaos": {"runtime", "protocol", "network", "storage", "quorum", "broker", "admin", "cluster"},
+    "cli": {"runtime", "protocol", "network", "storage", "quorum", "broker", "admin", "cluster", "chaos"},
+}
+
+# These decide. Time, chance, files and sockets come in as arguments and go out as return values.
+SANS_IO = (
+    "protocol/",
+    "network/frame.py",
+    "runtime/timers.py",
+    "storage/validator.py",
+    "storage/producer_state.py",
+    "storage/epoch_cache.py",
+    "quorum/records.py",
+    "quorum/image/",
+    "quorum/controller/",
+    "quorum/raft/guard.py",
+    "broker/replica/partition.py",
+    "broker/replica/isr.py",
+    "broker/replica/follower.py",
+    "broker/replica/purgatory.py",
+    "broker/fetch_session.py",
+)
+IO_MODULES = {"aiohttp", "asyncio", "concurrent", "datetime", "multiprocessing", "os", "pathlib", "pysyncobj", "random"}
+IO_MODULES |= {"secrets", "select", "shutil", "socket", "ssl", "subprocess", "tempfile", "threading", "time", "uuid"}
+
+# The seams: what the simulator replaces is reached through runtime (Disk, Clock, chance) and the running loop only.
+SEAM_MODULES = {"os", "time", "datetime", "random", "secrets", "uuid", "tempfile", "shutil", "threading", "socket"}
+SEAM_ROOMS = ("protocol", "network", "storage", "quorum", "broker")
+SEAM_CALLS = {"open", "input"}
+SEAM_EXCEPTIONS = {
+    # random.Random as a type (and the seeded generator that is handed in) is no chance of the module's own.
+    "random": {"Random"},
+}
+
+FILES = sorted(path for room in MAY_IMPORT for path in (ROOT / room).rglob("*.py"))
+WRITTEN = [path for path in FILES if "protocol/messages/" not in path.as_posix()]
+every_file = pytest.mark.parametrize("path", FILES, ids=[p.relative_to(ROOT).as_posix() for p in FILES])
+every_written_file = pytest.mark.parametrize("path", WRITTEN, ids=[p.relative_to(ROOT).as_posix() for p in WRITTEN])
+
+
+def imports(path: Path) -> set[str]:
+    """Return the absolute dotted names that a file imports."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "write imports in full"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+@every_file
+def test_imports_follow_the_dependency_rule(path: Path) -> None:
+    room = path.relative_to(ROOT).parts[0]
+    allowed = MAY_IMPORT[room] | {room}
+    for name in imports(path):
+        if name.startswith(f"{PACKAGE}."):
+            target = name.removeprefix(f"{PACKAGE}.")
+            assert any(target == a or target.startswith(f"{a}.") for a in allowed), name
+        else:
+            assert name.partition(".")[0] not in MAY_IMPORT, f"write {PACKAGE}.{name}"
+
+
+@every_file
+def test_sans_io_modules_import_no_io(path: Path) -> None:
+    if path.relative_to(ROOT).as_posix().startswith(SANS_IO):
+        used = {name for name in imports(path) if name.partition(".")[0] in IO_MODULES}
+        assert not used - {"random.Random"}
+
+
+@every_written_file
+def test_files_time_and_chance_come_through_the_seams(path: Path) -> None:
+    if path.relative_to(ROOT).parts[0] not in SEAM_ROOMS:
+        return
+    for name in imports(path):
+        module, _, rest = name.partition(".")
+        assert module not in SEAM_MODULES or rest in SEAM_EXCEPTIONS.get(module, set()), f"{name}: use kvorum.runtime"
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id not in SEAM_CALLS, f"line {node.lineno}: {node.func.id}() outside runtime"
+
+
+@every_written_file
+def test_functions_fit_on_a_screen(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert (node.end_lineno or 0) - node.lineno < FUNCTION_LINES_MAX, node.name
+
+
+@every_written_file
+def test_modules_hold_one_idea(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MODULE_LINES_MAX
+
+
+@every_file
+def test_modules_say_what_they_are(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+def test_every_package_is_packaged() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    on_disk = {
+        ".".join((PACKAGE, *path.parent.relative_to(ROOT).parts)) for path in FILES if path.name == "__init__.py"
+    }
+    assert set(project["tool"]["setuptools"]["packages"]) == on_disk
+
+
+def test_every_folder_with_code_is_a_package() -> None:
+    assert {path.parent for path in FILES} == {path.parent for path in FILES if path.name == "__init__.py"}
