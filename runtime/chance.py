@@ -1,9 +1,9 @@
-"""The only places of chance: everyone else is handed a `random.Random` or the bytes of a uuid, so a simulation can choose them."""
+"""The only places of chance: others are handed a `random.Random` or a uuid, so that a simulation can choose."""
 
 import random
 import uuid
 
-# Uuids that Kafka gives a meaning (Uuid.RESERVED): ZERO and ONE, and the first hundred with the same high half (directory ids).
+# Uuids that Kafka gives a meaning: ZERO and ONE (Uuid.RESERVED), and the first hundred (DirectoryId.RESERVED).
 RESERVED_BELOW = 100
 DASH_SEXTET = 62  # "-" in URL-safe base64
 UUID_BYTES = 16
@@ -17,8 +17,8 @@ def new_random(seed: int | None = None) -> random.Random:
 def random_uuid_bytes(source: random.Random | None = None) -> bytes:
     """Return the 16 bytes of a random (version 4) uuid fit to be a cluster, topic or directory id.
 
-    Not one that Kafka reserves, and its base64 does not begin with a dash, which a command line would take for an option
-    (Uuid.randomUuid). From `source` when given, else from the operating system.
+    Not one that Kafka reserves, and its base64 does not begin with a dash, which a command line would take for an
+    option (Kafka's Uuid.randomUuid). From `source` when given, else from the operating system.
     """
     while True:
         data = uuid.uuid4().bytes if source is None else version_4(source.randbytes(UUID_BYTES))

@@ -2,8 +2,8 @@
 
 The last of these wins, as in Kafka's Docker images, where the environment is written over the file. A YAML file has the
 same dotted keys; nested maps are the same as dots, lists the same as commas. In a variable's name `_` stands for `.`,
-`__` for `_` and `___` for `-`; the prefix is `KAFKA_` or `KVORUM_`, of which the latter wins. An unknown key is a warning
-with what it may have been meant to be, a wrong value an error that names file and line.
+`__` for `_` and `___` for `-`; the prefix is `KAFKA_` or `KVORUM_`, of which the latter wins. An unknown key is a
+warning with what it may have been meant to be, a wrong value an error that names file and line.
 """
 
 import os

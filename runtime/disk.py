@@ -96,7 +96,7 @@ class Disk(Protocol):
         ...
 
     def remove_tree(self, path: str) -> None:
-        """Remove a folder and all in it; a missing one is fine."""
+        """Remove a folder and all in it (a link, never what it points to); a missing one is fine."""
         ...
 
     def sync_dir(self, path: str) -> None:
@@ -223,12 +223,19 @@ class OsDisk:
             os.unlink(path)
 
     def remove_tree(self, path: str) -> None:
-        """See Disk."""
+        """See Disk. A link is removed, never what it points to."""
+        if os.path.islink(path):
+            self.remove(path)
+            return
         for folder, names, files in os.walk(path, topdown=False):
             for name in files:
                 self.remove(os.path.join(folder, name))
             for name in names:
-                os.rmdir(os.path.join(folder, name))
+                entry = os.path.join(folder, name)
+                if os.path.islink(entry):
+                    self.remove(entry)
+                else:
+                    os.rmdir(entry)
         with contextlib.suppress(FileNotFoundError):
             os.rmdir(path)
 

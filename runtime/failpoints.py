@@ -23,10 +23,11 @@ def parse(text: str) -> dict[str, tuple[str, int]]:
     armed: dict[str, tuple[str, int]] = {}
     for item in filter(None, (part.strip() for part in text.split(";"))):
         name, equals, what = item.partition("=")
-        action, _, count = what.partition("@")
-        if not equals or action not in ACTIONS or (count and not count.isdigit()):
+        action, at, count = what.partition("@")
+        number = int(count) if count.isdecimal() else 0 if at else 1
+        if not name or not equals or action not in ACTIONS or number < 1:
             raise ValueError(f"{VARIABLE}: {item!r} is not NAME=kill|raise[@N]")
-        armed[name] = (action, int(count or 1))
+        armed[name] = (action, number)
     return armed
 
 

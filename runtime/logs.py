@@ -2,10 +2,10 @@
 
     2026-03-01T10:15:30.123Z INFO broker leader elected topic=orders partition=3 epoch=7
 
-A logger is got once a module: `log = get_logger("broker")`. The level comes from KVORUM_LOG_LEVEL (debug, info, warning,
-error; info when unset); what is below it costs one comparison, so facts are given as they are and written only if wanted.
-Lines go to standard error, or to the file that the process opened with `log_to`. Nothing of a record's content and no
-secret is ever a fact.
+A logger is got once a module: `log = get_logger("broker")`. The level comes from KVORUM_LOG_LEVEL (debug, info,
+warning, error, off; info when unset). What is below it costs one comparison: facts are handed over as they are, and
+written only if wanted. Lines go to standard error, or to the file that the process opened with `log_to`. Nothing of a
+record's content and no secret is ever a fact.
 """
 
 import os

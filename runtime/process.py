@@ -1,7 +1,8 @@
 """Processes: pid files, dying with the parent, limits, signals. Linux.
 
-A pid alone does not name a process: the kernel gives it to another one later. So a pid file holds the process's start time
-as well (`PID STARTTIME`, the latter in clock ticks since boot, field 22 of /proc/PID/stat), and `is_alive` compares both.
+A pid alone does not name a process: the kernel gives it to another one later. A pid file holds just the pid, so that
+`kill $(cat node.pid)` works; beside it `node.pid.start` holds `PID STARTTIME` (clock ticks since boot, field 22 of
+/proc/PID/stat), which tells whether the pid still is that process.
 """
 
 import contextlib
@@ -9,6 +10,7 @@ import ctypes
 import os
 import resource
 import signal
+import time
 from dataclasses import dataclass
 
 from kvorum.runtime.disk import OsDisk
@@ -17,6 +19,7 @@ PR_SET_PDEATHSIG = 1
 STATE_FIELD = 0  # of /proc/PID/stat, counted after the name in parentheses
 STARTTIME_FIELD = 19
 DEAD_STATES = ("Z", "X")
+START_ENDING = ".start"
 PID_FILE_BYTES_MAX = 64
 
 
@@ -59,23 +62,30 @@ def is_stopped(process: ProcessId) -> bool:
 
 
 def write_pid_file(path: str) -> ProcessId:
-    """Write this process into its pid file, as one step. Raises OSError."""
+    """Write this process into its pid file; a reader sees the old one or the new one. Raises OSError."""
     own = identify(os.getpid())
     assert own is not None, "this process runs"
-    OsDisk().write_atomic(path, f"{own.pid} {own.start_time}\n".encode())
+    OsDisk().write_atomic(path + START_ENDING, f"{own.pid} {own.start_time}\n".encode())
+    OsDisk().write_atomic(path, f"{own.pid}\n".encode())
     return own
 
 
 def read_pid_file(path: str) -> ProcessId | None:
-    """Return whom a pid file names, alive or not; None if there is no file or it is not one."""
+    """Return whom a pid file names, alive or not; None if there is no such file or it is not one of ours."""
+    pid, start = numbers_of(path), numbers_of(path + START_ENDING)
+    if len(pid) != 1 or len(start) != 2 or pid[0] != start[0]:
+        return None
+    return ProcessId(start[0], start[1])
+
+
+def numbers_of(path: str) -> list[int]:
+    """Return the numbers a small file holds; none if it is not there or holds anything else."""
     try:
         with open(path, "rb") as file:
             words = file.read(PID_FILE_BYTES_MAX).split()
     except FileNotFoundError:
-        return None
-    if len(words) != 2 or not all(word.isdigit() for word in words):
-        return None
-    return ProcessId(int(words[0]), int(words[1]))
+        return []
+    return [int(word) for word in words] if all(word.isdigit() for word in words) else []
 
 
 def living(path: str) -> ProcessId | None:
@@ -88,8 +98,9 @@ def remove_pid_file(path: str) -> None:
     """Remove the pid file if it names this process; another's is left alone."""
     process = read_pid_file(path)
     if process is not None and process.pid == os.getpid():
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+        for name in (path, path + START_ENDING):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name)
 
 
 def send(process: ProcessId, number: signal.Signals) -> bool:
@@ -115,9 +126,9 @@ def send(process: ProcessId, number: signal.Signals) -> bool:
 def die_with_parent(parent_pid: int, number: signal.Signals = signal.SIGKILL) -> None:
     """Have the kernel send this process a signal when its parent dies. Called by a child first of all.
 
-    `parent_pid` is what the parent said of itself: if it died before this call, the child has another parent by now and the
-    kernel would say nothing, so the child ends itself here. The kernel watches the parent's *thread*: start children
-    from a thread that lives as long as the process. Raises OSError.
+    `parent_pid` is what the parent said of itself: if it died before this call, the child has another parent by now
+    and the kernel would say nothing, so the child ends itself here. The kernel watches the parent's *thread*: start
+    children from a thread that lives as long as the process. Raises OSError.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, int(number), 0, 0, 0) != 0:
@@ -132,3 +143,8 @@ def raise_open_files_limit() -> int:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
+
+
+def thread_cpu_seconds() -> float:
+    """Return the processor time that the calling thread has used: what an event loop asks about itself."""
+    return time.thread_time()

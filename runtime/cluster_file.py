@@ -1,0 +1,249 @@
+"""A cluster on this machine, from one YAML file: what `kvorum up` starts.
+
+    cluster: {name: three-nodes}          # id: optional, else chosen at format time
+    defaults: {default.replication.factor: 3}
+    nodes:
+      - {id: 1, roles: [broker, controller], listeners: [...], any.kafka.key: ...}
+      - {id: 2}
+
+Every key but `name`, `id` (node.id) and `roles` (process.roles) is a config, under `defaults` for all nodes. What a
+node does not say is derived: the name node-ID, both roles, listeners on 127.0.0.1 at 19090 + ID (clients) and 19190 +
+ID (controllers), log.dirs DIR/NAME/data, the voters, and replication factors of internal topics no larger than the
+cluster.
+"""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kvorum.runtime.config import ConfigError, Entry, Settings, Source
+from kvorum.runtime.config_checks import check_node
+from kvorum.runtime.config_files import compose, flatten, known, override_entries, read_text, static
+from kvorum.runtime.listeners import address, controller_listeners, listeners
+from kvorum.runtime.properties import format_properties
+
+if TYPE_CHECKING:
+    import yaml
+
+CLIENT_PORT_BASE = 19_090
+CONTROLLER_PORT_BASE = 19_190
+NODES_MAX = 100  # one machine; also keeps the derived port ranges apart
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+SHORT_KEYS: Mapping[str, str] = {"id": "node.id", "roles": "process.roles"}
+SECTIONS = ("cluster", "defaults", "nodes")
+CLUSTER_KEYS = ("name", "id")
+
+# Internal topics want three replicas; a smaller cluster has no room for them (upgrade notes of Kafka 4.2).
+REPLICATION_WANTED: Mapping[str, int] = {
+    "offsets.topic.replication.factor": 3,
+    "transaction.state.log.replication.factor": 3,
+    "transaction.state.log.min.isr": 2,
+    "share.coordinator.state.topic.replication.factor": 3,
+    "share.coordinator.state.topic.min.isr": 2,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSpec:
+    """One node of the cluster."""
+
+    name: str
+    directory: str
+    settings: Settings
+
+    def properties(self) -> str:
+        """Return what the node must know as a properties file, for `kvorum node`."""
+        return format_properties({key: entry.text for key, entry in self.settings.explicit().items()})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSpec:
+    """The nodes that form a cluster, and what the operator should hear."""
+
+    name: str
+    cluster_id: str | None
+    directory: str
+    nodes: tuple[NodeSpec, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def load_cluster(path: str, directory: str, overrides: Sequence[str] = ()) -> ClusterSpec:
+    """Read a cluster file; the overrides (KEY=VALUE) win on every node. Raises ConfigError with file and line."""
+    warnings: list[str] = []
+    sections = read_sections(path)
+    cluster = read_cluster(path, sections.get("cluster"))
+    common = known(flatten(path, sections["defaults"], "") if "defaults" in sections else (), warnings, doubles=True)
+    wins = known(override_entries(overrides), warnings)
+    written = [common | node | wins for node in read_nodes(path, sections["nodes"], warnings)]
+    return assemble(
+        cluster.get("name") or os.path.basename(path).partition(".")[0],
+        cluster.get("id"),
+        directory,
+        named(path, written),
+        warnings,
+    )
+
+
+def dev_cluster(count: int, first_port: int, directory: str, overrides: Sequence[str] = ()) -> ClusterSpec:
+    """Return the cluster of `kvorum dev`: nodes node-1 to node-N, clients on ports P to P+N-1, all else on free ports.
+
+    One controller below three nodes, three for 3 and 4, five from 5 on. Raises ConfigError.
+    """
+    if not 1 <= count <= NODES_MAX:
+        raise ConfigError("", None, "--nodes", f"must be between 1 and {NODES_MAX}")
+    voters = 1 if count < 3 else 3 if count < 5 else 5
+    warnings: list[str] = []
+    wins = known(override_entries(overrides), warnings)
+    given = static("kvorum dev")
+    nodes: dict[str, dict[str, Entry]] = {}
+    for number in range(1, count + 1):
+        own = [f"PLAINTEXT://127.0.0.1:{first_port + number - 1 if first_port else 0}"]
+        own += ["CONTROLLER://127.0.0.1:0"] if number <= voters else []
+        nodes[f"node-{number}"] = {
+            "node.id": Entry(str(number), given),
+            "process.roles": Entry("broker,controller" if number <= voters else "broker", given),
+            "listeners": Entry(",".join(own), given),
+            "metrics.listener": Entry("http://127.0.0.1:0", given),
+        } | wins
+    nodes["node-1"].setdefault("admin.listeners", Entry("http://127.0.0.1:0", given))
+    return assemble("dev", None, directory, nodes, warnings)
+
+
+def assemble(
+    name: str, cluster_id: str | None, directory: str, nodes: Mapping[str, Mapping[str, Entry]], warnings: list[str]
+) -> ClusterSpec:
+    """Derive what the nodes do not say, and hold them against each other. Raises ConfigError."""
+    settings = {node: Settings(with_derived(directory, node, entries)) for node, entries in nodes.items()}
+    check_apart(settings)
+    derived = Source(static("").layer, "derived from the nodes")
+    voters = ",".join(voter for each in settings.values() for voter in voters_of(each))
+    brokers = sum("broker" in each.list("process.roles") for each in settings.values())
+    shared = {key: str(min(wanted, max(1, brokers))) for key, wanted in REPLICATION_WANTED.items()}
+    shared["controller.quorum.voters"] = voters
+    if not voters or not brokers:
+        raise ConfigError("", None, name, "a cluster needs at least one controller and one broker")
+    specs: list[NodeSpec] = []
+    for node, each in settings.items():
+        missing = {key: text for key, text in shared.items() if key not in each.explicit()}
+        if each.list("controller.quorum.bootstrap.servers"):
+            missing.pop("controller.quorum.voters", None)
+        whole = each.with_overrides(missing, source=derived)
+        warnings += [f"{node}: {warning}" for warning in check_node(whole)]
+        specs.append(NodeSpec(name=node, directory=os.path.join(directory, node), settings=whole))
+    return ClusterSpec(
+        name=name, cluster_id=cluster_id, directory=directory, nodes=tuple(specs), warnings=tuple(warnings)
+    )
+
+
+def with_derived(directory: str, name: str, entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Add to one node's entries what follows from its id and name."""
+    own = Settings(entries)
+    node, source = own.int("node.id"), Source(static("").layer, f"derived for {name}")
+    roles = own.list("process.roles") or ["broker", "controller"]
+    urls = [f"PLAINTEXT://127.0.0.1:{CLIENT_PORT_BASE + node}"] if "broker" in roles else []
+    urls += [f"CONTROLLER://127.0.0.1:{CONTROLLER_PORT_BASE + node}"] if "controller" in roles else []
+    derived = {
+        "process.roles": ",".join(roles),
+        "controller.listener.names": "CONTROLLER",
+        "listeners": ",".join(urls),
+        "log.dirs": os.path.join(directory, name, "data"),
+    }
+    if "log.dir" in entries:
+        del derived["log.dirs"]
+    return {key: Entry(text, source) for key, text in derived.items()} | dict(entries)
+
+
+def voters_of(settings: Settings) -> list[str]:
+    """Return this node's entry in the voters, none if it is no controller. Port 0 is filled in at format time."""
+    if "controller" not in settings.list("process.roles"):
+        return []
+    own = controller_listeners(settings)
+    return [f"{settings.int('node.id')}@{address(own[0].host or '127.0.0.1', own[0].port)}"] if own else []
+
+
+def check_apart(nodes: Mapping[str, Settings]) -> None:
+    """No two nodes may share an id, a port or a log directory. Raises ConfigError naming both."""
+    taken: dict[str, str] = {}
+    for name, settings in nodes.items():
+        mine = [("node.id", f"node id {settings.int('node.id')}")]
+        mine += [("log.dirs", f"directory {os.path.abspath(path)}") for path in settings.list("log.dirs")]
+        mine += [("listeners", f"port {endpoint.port}") for endpoint in listeners(settings) if endpoint.port]
+        for key, what in mine:
+            other = taken.setdefault(what, name)
+            if other != name:
+                where = settings.source(key).where
+                raise ConfigError(key, settings.raw(key), where, f"{name} has {what} in common with {other}")
+
+
+def read_sections(path: str) -> "dict[str, yaml.Node]":
+    """Return the parts of a cluster file. Raises ConfigError when one is wrong or `nodes` is missing."""
+    import yaml
+
+    root = compose(path, read_text(path))
+    if not isinstance(root, yaml.MappingNode):
+        raise ConfigError("", None, path, f"a cluster file is a map of {', '.join(SECTIONS)}")
+    sections: dict[str, yaml.Node] = {}
+    for key, value in root.value:
+        where = f"{path}:{key.start_mark.line + 1}"
+        if key.value not in SECTIONS:
+            raise ConfigError("", None, where, f"{key.value!r} is none of {', '.join(SECTIONS)}")
+        if key.value in sections:
+            raise ConfigError("", None, where, f"{key.value} is there twice")
+        if not (isinstance(value, yaml.ScalarNode) and value.tag.endswith(":null")):
+            sections[key.value] = value
+    if not isinstance(sections.get("nodes"), yaml.SequenceNode) or not sections["nodes"].value:
+        raise ConfigError("", None, path, "nodes must be a list of at least one node")
+    if len(sections["nodes"].value) > NODES_MAX:
+        raise ConfigError("", None, path, f"more than {NODES_MAX} nodes")
+    if "defaults" in sections and not isinstance(sections["defaults"], yaml.MappingNode):
+        raise ConfigError("", None, path, "defaults must be a map of configs")
+    return sections
+
+
+def read_cluster(path: str, node: "yaml.Node | None") -> dict[str, str]:
+    """Return the cluster's name and id, as far as given. Raises ConfigError."""
+    found: dict[str, str] = {}
+    for key, entry in flatten(path, node) if node is not None else ():
+        if key not in CLUSTER_KEYS:
+            raise ConfigError("", None, entry.source.where, f"{key!r} is none of {', '.join(CLUSTER_KEYS)}")
+        if not NAME.fullmatch(entry.text):
+            raise ConfigError(f"cluster.{key}", entry.text, entry.source.where, "letters, digits, dots, dashes only")
+        found[key] = entry.text
+    return found
+
+
+def read_nodes(path: str, nodes: "yaml.Node", warnings: list[str]) -> list[dict[str, Entry]]:
+    """Return each node's own entries, `name` among them if given. Raises ConfigError."""
+    import yaml
+
+    found: list[dict[str, Entry]] = []
+    for number, node in enumerate(nodes.value, start=1):
+        where = f"{path}:{node.start_mark.line + 1}"
+        if not isinstance(node, yaml.MappingNode):
+            raise ConfigError("", None, where, "a node is a map, as in `- id: 1`")
+        written = [(SHORT_KEYS.get(key, key), entry) for key, entry in flatten(path, node, "")]
+        names = [entry for key, entry in written if key == "name"]
+        entries = known(((key, entry) for key, entry in written if key != "name"), warnings, doubles=True)
+        if "node.id" not in entries and "broker.id" not in entries:
+            entries["node.id"] = Entry(str(number), static(where))
+        if names:
+            entries["name"] = names[-1]
+        found.append(entries)
+    return found
+
+
+def named(path: str, written: Sequence[Mapping[str, Entry]]) -> dict[str, dict[str, Entry]]:
+    """Return {name: entries}, the name node-ID where none is given. Raises ConfigError for a name twice."""
+    found: dict[str, dict[str, Entry]] = {}
+    for entries in written:
+        own = {key: entry for key, entry in entries.items() if key != "name"}
+        identity = own.get("node.id") or own["broker.id"]
+        name = entries.get("name", Entry(f"node-{identity.text}", identity.source))
+        if not NAME.fullmatch(name.text):
+            raise ConfigError("name", name.text, name.source.where, "letters, digits, dots, dashes only")
+        if name.text in found:
+            raise ConfigError("name", name.text, name.source.where, f"there is a {name.text} already in {path}")
+        found[name.text] = own
+    return found

@@ -1,0 +1,254 @@
+"""Metrics of one process: a registry that is handed around, never global.
+
+On the hot path a metric is a plain number on a slotted object: `bytes_in.add(n)` is one addition. prometheus_client
+enters only when somebody scrapes (`render`), and is imported only then. Names, kinds, labels and help texts are in
+metric_names; a family that is asked for again is the same one.
+
+    bytes_in = metrics.counter(names.BYTES_IN).labels(topic)        # keep the child, not the family
+    bytes_in.add(len(data))
+    metrics.gauge(names.LEADER_COUNT).labels().follow(lambda: len(leaders))
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from kvorum.runtime import metric_names
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+# A label's value comes from outside (a topic, a client): beyond this many children the rest is dropped and said so.
+CHILDREN_MAX = 100_000
+
+# Seconds: from a request served from memory to one that waited for its timeout.
+SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class Counter:
+    """Counts up only."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        """Start at 0."""
+        self.value: float = 0
+
+    def add(self, count: float = 1) -> None:
+        """Count; `count` is not negative."""
+        self.value += count
+
+
+class Gauge:
+    """A number that goes up and down: set, or followed at the time of the scrape."""
+
+    __slots__ = ("_function", "value")
+
+    def __init__(self) -> None:
+        """Start at 0."""
+        self.value: float = 0
+        self._function: Callable[[], float] | None = None
+
+    def set(self, value: float) -> None:
+        """Hold this value."""
+        self.value = value
+
+    def add(self, change: float = 1) -> None:
+        """Go up, or down by a negative change."""
+        self.value += change
+
+    def follow(self, function: Callable[[], float]) -> None:
+        """Ask this function at each scrape; cheap, and it must not raise."""
+        self._function = function
+
+    def read(self) -> float:
+        """Return the value now."""
+        return self.value if self._function is None else self._function()
+
+
+class Histogram:
+    """How often a value fell up to each bound; counts[-1] is what was above all of them."""
+
+    __slots__ = ("bounds", "counts", "sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        """Start empty; bounds ascend."""
+        self.bounds = tuple(bounds)
+        self.counts = [0] * (len(self.bounds) + 1)
+        self.sum: float = 0
+
+    def observe(self, value: float) -> None:
+        """Count one value. O(log bounds)."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Return (bound as text, how many were at most it), ending with +Inf, as Prometheus counts."""
+        total = 0
+        found: list[tuple[str, float]] = []
+        for bound, count in zip((*map(str, self.bounds), "+Inf"), self.counts, strict=True):
+            total += count
+            found.append((bound, total))
+        return found
+
+
+Child = TypeVar("Child", Counter, Gauge, Histogram)
+Samples = Iterable[tuple[Sequence[object], float]]
+
+
+class Family(Generic[Child]):
+    """One metric under all its label values."""
+
+    __slots__ = ("_children", "_make", "_overflow", "_sampler", "help", "kind", "label_names", "name")
+
+    def __init__(
+        self, name: str, kind: str, help_text: str, label_names: Sequence[str], make: Callable[[], Child]
+    ) -> None:
+        """Start without children."""
+        self.name = name
+        self.kind = kind
+        self.help = help_text
+        self.label_names = tuple(label_names)
+        self._make: Callable[[], Child] = make
+        self._children: dict[tuple[str, ...], Child] = {}
+        self._overflow: Child | None = None
+        self._sampler: Callable[[], Samples] | None = None
+
+    def labels(self, *values: object) -> Child:
+        """Return the child of these values, in the order of `label_names`; none for a metric without labels."""
+        key = tuple(map(str, values))
+        assert len(key) == len(self.label_names), f"{self.name} has labels {self.label_names}"
+        child = self._children.get(key)
+        if child is None:
+            if len(self._children) >= CHILDREN_MAX:
+                self._overflow = self._overflow or self._make()
+                return self._overflow
+            child = self._children[key] = self._make()
+        return child
+
+    def remove(self, *values: object) -> None:
+        """Forget the child of these values (a deleted topic); a missing one is fine."""
+        self._children.pop(tuple(map(str, values)), None)
+
+    def sample(self, sampler: Callable[[], Samples]) -> None:
+        """Ask at each scrape for (label values, value), beside the children: for one value a partition and the like."""
+        assert self.kind != "histogram", "a histogram is observed"
+        self._sampler = sampler
+
+    @property
+    def overflowed(self) -> bool:
+        """Tell whether CHILDREN_MAX was reached."""
+        return self._overflow is not None
+
+    def children(self) -> Iterator[tuple[tuple[str, ...], Child]]:
+        """Go over all label values and their children."""
+        return iter(self._children.items())
+
+    def sampled(self) -> Samples:
+        """Return what the sampler says now."""
+        return self._sampler() if self._sampler is not None else ()
+
+
+class Snapshot:
+    """Metrics as they were, as prometheus_client wants them (its Collector interface)."""
+
+    __slots__ = ("_families",)
+
+    def __init__(self, families: "list[Metric]") -> None:
+        """Hold them."""
+        self._families = families
+
+    def collect(self) -> "Iterator[Metric]":
+        """Give every family."""
+        return iter(self._families)
+
+
+def render(families: "list[Metric]") -> bytes:
+    """Return Prometheus' text format of a snapshot, and of this process (memory, CPU, open files). From any thread."""
+    from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+
+    registry = CollectorRegistry()
+    registry.register(Snapshot(families))
+    ProcessCollector(registry=registry)
+    return generate_latest(registry)
+
+
+class Metrics:
+    """All metrics of one process."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._counters: dict[str, Family[Counter]] = {}
+        self._gauges: dict[str, Family[Gauge]] = {}
+        self._histograms: dict[str, Family[Histogram]] = {}
+
+    def counter(self, name: str, help_text: str = "", labels: Sequence[str] = ()) -> Family[Counter]:
+        """Return the family of this name, which ends in _total; see `gauge`."""
+        assert name.endswith("_total"), f"{name}: a counter's name ends in _total"
+        if name not in self._counters:
+            self._counters[name] = Family(name, "counter", *self._described(name, help_text, labels), Counter)
+        return self._counters[name]
+
+    def gauge(self, name: str, help_text: str = "", labels: Sequence[str] = ()) -> Family[Gauge]:
+        """Return the family of this name; help and labels come from metric_names unless given."""
+        if name not in self._gauges:
+            self._gauges[name] = Family(name, "gauge", *self._described(name, help_text, labels), Gauge)
+        return self._gauges[name]
+
+    def histogram(
+        self, name: str, help_text: str = "", labels: Sequence[str] = (), bounds: Sequence[float] = SECONDS
+    ) -> Family[Histogram]:
+        """Return the family of this name; help and labels come from metric_names unless given."""
+        if name not in self._histograms:
+            described = self._described(name, help_text, labels)
+            self._histograms[name] = Family(name, "histogram", *described, lambda: Histogram(bounds))
+        return self._histograms[name]
+
+    def render(self) -> bytes:
+        """Return Prometheus' text format of everything now, and of this process (memory, CPU, open files)."""
+        return render(list(self.collect()))
+
+    def collect(self) -> "Iterator[Metric]":
+        """Give every family as prometheus_client wants it (its Collector interface), each as it is when asked for.
+
+        One that is registered between two of them is left to the next time.
+        """
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+        dropped = 0
+        for counters in tuple(self._counters.values()):
+            dropped += counters.overflowed
+            counted = CounterMetricFamily(counters.name, counters.help, labels=counters.label_names)
+            for values, counter in counters.children():
+                counted.add_metric(values, counter.value)
+            for sample, value in counters.sampled():
+                counted.add_metric([*map(str, sample)], value)
+            yield counted
+        for gauges in tuple(self._gauges.values()):
+            dropped += gauges.overflowed
+            gauged = GaugeMetricFamily(gauges.name, gauges.help, labels=gauges.label_names)
+            for values, gauge in gauges.children():
+                gauged.add_metric(values, gauge.read())
+            for sample, value in gauges.sampled():
+                gauged.add_metric([*map(str, sample)], value)
+            yield gauged
+        for histograms in tuple(self._histograms.values()):
+            dropped += histograms.overflowed
+            observed = HistogramMetricFamily(histograms.name, histograms.help, labels=histograms.label_names)
+            for values, histogram in histograms.children():
+                observed.add_metric(values, histogram.buckets(), histogram.sum)
+            yield observed
+        help_text = metric_names.DEFINITIONS[metric_names.METRICS_OVERFLOWED].help
+        yield GaugeMetricFamily(metric_names.METRICS_OVERFLOWED, help_text, value=dropped)
+
+    def _described(self, name: str, help_text: str, labels: Sequence[str]) -> tuple[str, Sequence[str]]:
+        taken = (*self._counters, *self._gauges, *self._histograms)
+        assert name not in taken, f"{name} is already there as another kind"
+        known = metric_names.DEFINITIONS.get(name)
+        if known is None:
+            assert help_text, f"{name} is not in metric_names: say what it is"
+            return help_text, labels
+        assert not labels or tuple(labels) == known.labels, f"{name} has labels {known.labels}"
+        return help_text or known.help, known.labels

@@ -1,0 +1,129 @@
+"""Logs: one line an event, whatever is in it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvorum.runtime.logs import VALUE_CHARS_MAX, Level, Logger, Output, level_of, line_of
+
+
+def logged(level: Level, tmp_path: Path) -> str:
+    """Return what a logger at this level writes of four events."""
+    path = tmp_path / "log"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT)
+    log = Logger("broker", Output(fd, level))
+    log.debug("one")
+    log.info("two", topic="orders", partition=3)
+    log.warning("three")
+    log.error("four")
+    os.close(fd)
+    return path.read_text()
+
+
+def test_an_event_is_time_level_room_message_and_facts() -> None:
+    facts: dict[str, object] = {"topic": "orders", "partition": 3, "isr": [1, 2], "leader": None}
+    line = line_of(1_772_360_130.1239, "INFO", "broker", "leader elected", facts)
+    assert line == (
+        '2026-03-01T10:15:30.123Z INFO broker leader elected topic=orders partition=3 isr="[1, 2]" leader=None\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("level", "words"),
+    [
+        (Level.DEBUG, ["one", "two", "three", "four"]),
+        (Level.INFO, ["two", "three", "four"]),
+        (Level.WARNING, ["three", "four"]),
+        (Level.ERROR, ["four"]),
+        (Level.OFF, []),
+    ],
+)
+def test_only_what_reaches_the_level_is_written(level: Level, words: list[str], tmp_path: Path) -> None:
+    assert [line.split()[3] for line in logged(level, tmp_path).splitlines()] == words
+
+
+def test_facts_that_are_not_wanted_are_not_even_written_out(tmp_path: Path) -> None:
+    class Dear:
+        def __str__(self) -> str:
+            raise AssertionError("asked for its text")
+
+    fd = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
+    log = Logger("broker", Output(fd, Level.INFO))
+    log.debug("event", fact=Dear())
+    assert not log.is_debug()
+    os.close(fd)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("", '""'),
+        ("a b", '"a b"'),
+        ('say "hi"', '"say \\"hi\\""'),
+        ("a=b", '"a=b"'),
+        ("line\nbreak", '"line\\nbreak"'),
+        ("\x1b[31mred", '"\\x1b[31mred"'),
+        ("127.0.0.1:9092", "127.0.0.1:9092"),
+        (OSError(5, "no"), '"OSError: [Errno 5] no"'),
+        (0.5, "0.5"),
+    ],
+)
+def test_a_fact_is_plain_or_quoted(value: object, text: str) -> None:
+    assert line_of(0, "INFO", "room", "event", {"fact": value}).rstrip("\n").partition("fact=")[2] == text
+
+
+def test_a_long_fact_is_cut() -> None:
+    assert len(line_of(0, "INFO", "room", "event", {"fact": "x" * 1_000_000})) < VALUE_CHARS_MAX + 100
+
+
+@given(st.text(max_size=50), st.text(max_size=50))
+def test_whatever_is_logged_stays_one_line_and_cannot_steer_a_terminal(message: str, fact: str) -> None:
+    line = line_of(0, "INFO", "room", message, {"fact": fact})
+    assert line.endswith("\n")
+    assert line[:-1].isprintable()
+
+
+@pytest.mark.parametrize(("text", "level"), [("debug", Level.DEBUG), (" WARNING ", Level.WARNING), ("off", Level.OFF)])
+def test_levels_are_read(text: str, level: Level) -> None:
+    assert level_of(text) is level
+
+
+def test_a_level_nobody_knows_is_refused() -> None:
+    with pytest.raises(ValueError, match="'loud' is none of debug, info, warning, error, off"):
+        level_of("loud")
+
+
+def test_a_closed_output_does_not_stop_the_node(tmp_path: Path) -> None:
+    fd = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
+    os.close(fd)
+    Logger("broker", Output(fd, Level.INFO)).info("event")
+
+
+def test_a_process_logs_by_its_environment_into_its_file(tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "from kvorum.runtime import logs\n"
+        "log = logs.get_logger('broker')\n"
+        "log.debug('before')\n"
+        "logs.log_to(sys.argv[1])\n"
+        "log.debug('after', n=1)\n"
+        "print('printed', flush=True)\n"
+        "logs.set_level(logs.Level.ERROR)\n"
+        "log.warning('too quiet')\n"
+        "raise SystemExit('the end')\n"
+    )
+    path = tmp_path / "node.log"
+    path.write_text("old\n")
+    environment = {**os.environ, "KVORUM_LOG_LEVEL": "debug"}
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(path)], env=environment, capture_output=True, text=True, timeout=30
+    )
+    assert done.stderr.endswith("DEBUG broker before\n") and done.stderr.count("\n") == 1
+    old, after, printed, end = path.read_text().splitlines()
+    assert (old, printed, end) == ("old", "printed", "the end")
+    assert after.endswith("DEBUG broker after n=1")
