@@ -218,6 +218,19 @@ CONTROLLER_APIS: Final = MappingProxyType(
         ApiKey.END_QUORUM_EPOCH: (0, 1),
         ApiKey.DESCRIBE_QUORUM: (0, 2),
         ApiKey.ALTER_PARTITION: (2, 3),
+        ApiKey.UPDATE_FEATURES: (0, 2),
+        ApiKey.ENVELOPE: (0, 0),
+        ApiKey.FETCH_SNAPSHOT: (0, 1),
+        ApiKey.DESCRIBE_CLUSTER: (0, 2),
+        ApiKey.BROKER_REGISTRATION: (0, 4),
+        ApiKey.BROKER_HEARTBEAT: (0, 2),
+        ApiKey.UNREGISTER_BROKER: (0, 0),
+        ApiKey.ALLOCATE_PRODUCER_IDS: (0, 0),
+        ApiKey.CONTROLLER_REGISTRATION: (0, 0),
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS: (0, 0),
+        ApiKey.ADD_RAFT_VOTER: (0, 1),
+        ApiKey.REMOVE_RAFT_VOTER: (0, 0),
+        ApiKey.UPDATE_RAFT_VOTER: (0, 0),
     }
 )
 """First and last version on a controller's listeners."""
@@ -233,5 +246,5 @@ def request_header_version(api_key: int, api_version: int, flexible_from: int) -
 
 
 def response_header_version(api_key: int, api_version: int, flexible_from: int) -> int:
-    """Return the header version of an answer: 1 has tagged fields. ApiVersions stays at 0 for clients that know less."""
+    """Return the header version of an answer: 1 has tagged fields. ApiVersions stays at 0, readable for all."""
     return 1 if api_version >= flexible_from and api_key != ApiKey.API_VERSIONS else 0

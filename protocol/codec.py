@@ -5,7 +5,8 @@ Kafka's definitions, see tools/generate_messages.py). kio's own native reader is
 memory for an array before it looks whether the bytes can hold it, and a count of two thousand million in a five-byte
 frame ends the process. Here a count is first held against the bytes that remain.
 
-Decoding raises ProtocolError for anything malformed. Records fields are slices of the given buffer and live with it.
+Decoding raises ProtocolError for anything malformed; bytes of a string that are no UTF-8 become U+FFFD, as in Kafka.
+Records fields are slices of the given buffer and live with it.
 """
 
 import functools
@@ -122,8 +123,6 @@ def decode(cls: type[Message], version: int, buffer: Buffer) -> Message:
         message, _ = read(view, 0, len(view))
     except (struct.error, IndexError) as error:
         raise ProtocolError(f"{cls.__name__} v{version} ends too early at {len(view)} bytes") from error
-    except UnicodeDecodeError as error:
-        raise ProtocolError(f"{cls.__name__} v{version} holds a string that is not UTF-8") from error
     return cast(Message, message)
 
 

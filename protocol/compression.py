@@ -1,7 +1,8 @@
 """The four codecs of Kafka's record batches, as Java's clients and librdkafka read and write them. Sans-IO.
 
 gzip is plain gzip. snappy is xerial's framing when Java or librdkafka write it, one raw block from some other clients:
-both are read, xerial is written. lz4 is the lz4 frame with independent blocks (Java reads no other). zstd is zstd frames.
+both are read, xerial is written. lz4 is the lz4 frame with independent blocks (Java reads no other). zstd is zstd
+frames.
 
 A stream never inflates beyond the limit it is given: the bound comes from the stream's own block headers where the
 format has them, so nothing is allocated on the word of a length alone, and the output buffer is what stops the rest.
@@ -67,7 +68,7 @@ def compress(codec: Codec, data: bytes, level: int | None = None) -> bytes:
 def decompress(codec: Codec, data: Buffer, size_max: int) -> bytes:
     """Return what was compressed.
 
-    Raises KafkaError CORRUPT_MESSAGE if the stream is not of that codec or is cut, MESSAGE_TOO_LARGE if it inflates
+    Raises KafkaError INVALID_RECORD if the stream is not of that codec or is cut, MESSAGE_TOO_LARGE if it inflates
     beyond `size_max` bytes.
     """
     stream = bytes(data)
@@ -84,7 +85,9 @@ def decompress(codec: Codec, data: Buffer, size_max: int) -> bytes:
             case Codec.ZSTD:
                 return _decompress_bounded(cramjam.zstd, stream, _zstd_bound(stream), size_max)
     except (cramjam.DecompressionError, IndexError, ValueError) as error:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"cannot decompress {codec.name.lower()} records: {error}") from error
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, f"cannot decompress {codec.name.lower()} records: {error}"
+        ) from error
 
 
 def _too_large(size_max: int) -> KafkaError:

@@ -17,6 +17,10 @@ RUN_RECORDS_MIN: Final = 8
 RUN_PAUSE_RECORDS: Final = 16
 """So many records are walked singly after a run that turned out too short."""
 
+INT_SHIFT_MAX: Final = 28
+LONG_SHIFT_MAX: Final = 63
+"""An int's varint has at most five bytes, a long's ten (Kafka's ByteUtils)."""
+
 # The zigzag varints of offset deltas 0, 1, 2, ...: one byte up to 63, two up to 8191.
 ONE_BYTE_DELTAS: Final = 64
 TWO_BYTE_DELTAS: Final = 8192
@@ -38,13 +42,12 @@ class Walk(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """Where a record's structure lies, in bytes from its start."""
+    """Where the structure of a record lies in the data."""
 
-    stride: int
-    constant: tuple[int, ...]
-    """Places of every byte of every length."""
-    timestamp: tuple[int, ...]
-    offset: tuple[int, ...]
+    constant: list[int]
+    """Every byte of every length: what records of one shape have in common."""
+    timestamp: range
+    offset: range
 
 
 def walk(data: bytes, count: int) -> Walk:
@@ -59,14 +62,15 @@ def walk(data: bytes, count: int) -> Walk:
             low, high = min(low, singles.timestamp_delta_min), max(high, singles.timestamp_delta_max)
             has_null_key |= singles.has_null_key
             is_sequential &= singles.is_sequential
-            place, index = singles.place, singles.index
+            place, index = singles.place, singles.next_index
+            run = 0
             if index < count and is_sequential:
                 stride = place - singles.start
                 run, run_low, run_high = _run(data, singles.start, stride, index - 1, count)
                 if run:
                     low, high = min(low, run_low), max(high, run_high)
                     place, index = singles.start + run * stride, index - 1 + run
-            try_run_at = index + RUN_PAUSE_RECORDS if is_sequential else count
+            try_run_at = index if run else index + RUN_PAUSE_RECORDS
     except IndexError as error:
         raise ValueError(f"record {index} or one behind it ends behind the batch") from error
     if place != len(data):
@@ -78,7 +82,7 @@ class _Singles(NamedTuple):
     """What _walk_singles found, and where it stopped: `start` is the last record walked, `place` what follows it."""
 
     place: int
-    index: int
+    next_index: int
     start: int
     timestamp_delta_min: int
     timestamp_delta_max: int
@@ -89,37 +93,32 @@ class _Singles(NamedTuple):
 def _walk_singles(data: bytes, place: int, index: int, count: int, try_run_at: int) -> _Singles:
     """Walk record by record until all are, or one from `try_run_at` on has the length of the one before it.
 
-    Raises IndexError, ValueError. All in one body, varints of one and two bytes read in place: calls cost more than the work.
+    Raises IndexError, ValueError. All in one body, varints of one and two bytes read in place: calls cost more than
+    the work. Lengths stay zigzag: an odd one is negative, an even one twice the number.
     """
     size = len(data)
     timestamps: list[int] = []
-    last_timestamp = -1
+    last_timestamp = last_length = -1
     start = place
     has_null_key = False
     is_sequential = True
     while index < count:
         start = place
         length = data[place]
-        if length < 0x80:
-            place += 1
-        elif (more := data[place + 1]) < 0x80:
-            length = length & 0x7F | more << 7
-            place += 2
-        else:
-            length, place = read_varint(data, place)
-            length <<= 1
+        place += 1
+        if length >= 0x80:
+            if (more := data[place]) < 0x80:
+                length = length & 0x7F | more << 7
+                place += 1
+            else:
+                length, place = _read_zigzag(data, place - 1)
         end = place + (length >> 1)
         if length & 1 or end > size:
             raise ValueError(f"record {index} ends behind the batch")
         timestamp = data[place + 1]
         place += 2
         if timestamp >= 0x80:
-            if (more := data[place]) < 0x80:
-                timestamp = timestamp & 0x7F | more << 7
-                place += 1
-            else:
-                timestamp, place = read_varint(data, place - 1)
-                timestamp = timestamp << 1 if timestamp >= 0 else ~(timestamp << 1)
+            timestamp, place = _read_zigzag(data, place - 1, LONG_SHIFT_MAX)
         if timestamp != last_timestamp:
             timestamps.append(timestamp)
             last_timestamp = timestamp
@@ -130,22 +129,17 @@ def _walk_singles(data: bytes, place: int, index: int, count: int, try_run_at: i
                 offset = offset & 0x7F | more << 7
                 place += 1
             else:
-                offset, place = read_varint(data, place - 1)
-                offset <<= 1
+                offset, place = _read_zigzag(data, place - 1)
         if offset != index << 1:
             is_sequential = False
         field = data[place]
         place += 1
-        if field == 1:
+        if field >= 0x80:
+            field, place = _read_zigzag(data, place - 1)
+        if field & 1:
             has_null_key = True
         else:
-            if field >= 0x80:
-                field, place = read_varint(data, place - 1)
-                field <<= 1
-            if field < 0 or field & 1:
-                has_null_key = True
-            else:
-                place += field >> 1
+            place += field >> 1
         field = data[place]
         place += 1
         if field >= 0x80:
@@ -153,18 +147,31 @@ def _walk_singles(data: bytes, place: int, index: int, count: int, try_run_at: i
                 field = field & 0x7F | more << 7
                 place += 1
             else:
-                field, place = read_varint(data, place - 1)
-                field = max(field, 0) << 1
+                field, place = _read_zigzag(data, place - 1)
         if not field & 1:
             place += field >> 1
         place = place + 1 if data[place] == 0 else _walk_headers(data, place, end)
         if place != end:
             raise ValueError(f"record {index} is not as long as its fields")
         index += 1
-        if index >= try_run_at and data[end : end + 1] == data[start : start + 1]:
+        if length == last_length and index >= try_run_at:
             break
-    low, high = _bounds(timestamps)
-    return _Singles(place, index, start, low, high, has_null_key, is_sequential)
+        last_length = length
+    return _Singles(place, index, start, *_bounds(timestamps), has_null_key, is_sequential)
+
+
+def _read_zigzag(data: bytes, place: int, shift_max: int = INT_SHIFT_MAX) -> tuple[int, int]:
+    """Return (zigzag number, next place) of a varint of any width its type allows. Raises IndexError, ValueError."""
+    value = shift = 0
+    while True:
+        byte = data[place]
+        place += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, place
+        shift += 7
+        if shift > shift_max:
+            raise ValueError("a varint is too long")
 
 
 def _bounds(zigzags: Iterable[int]) -> tuple[int, int]:
@@ -175,43 +182,57 @@ def _bounds(zigzags: Iterable[int]) -> tuple[int, int]:
 
 def _walk_headers(data: bytes, place: int, end: int) -> int:
     """Return the place behind the headers. Raises IndexError, ValueError."""
-    count, place = read_varint(data, place)
-    if count < 0 or count > end - place:
-        raise ValueError(f"{count} headers cannot be there")
-    for _ in range(count):
-        length, place = read_varint(data, place)
-        if length < 0:
+    count, place = _read_zigzag(data, place)
+    if count & 1 or count >> 1 > end - place:
+        raise ValueError("the count of headers cannot be")
+    for _ in range(count >> 1):
+        length = data[place]
+        place += 1
+        if length >= 0x80:
+            length, place = _read_zigzag(data, place - 1)
+        if length & 1:
             raise ValueError("a header without a key")
-        length, place = read_varint(data, place + length)
-        place += length if length > 0 else 0
+        place += length >> 1
+        length = data[place]
+        place += 1
+        if length >= 0x80:
+            length, place = _read_zigzag(data, place - 1)
+        if not length & 1:
+            place += length >> 1
         if place > end:
             raise ValueError("a header ends behind its record")
     return place
 
 
-def _varint_places(data: bytes, place: int, start: int) -> tuple[int, tuple[int, ...], int]:
-    """Return (value, places of its bytes counted from `start`, the place behind)."""
-    value, behind = read_varint(data, place)
-    return value, tuple(range(place - start, behind - start)), behind
+def _varint_end(data: bytes, place: int) -> int:
+    """Return the place behind the varint that begins here."""
+    while data[place] >= 0x80:
+        place += 1
+    return place + 1
 
 
-def _shape(data: bytes, start: int, stride: int) -> _Shape:
-    """Return the shape of a record that _walk_record found whole."""
-    _, constant, place = _varint_places(data, start, start)
-    _, timestamp, place = _varint_places(data, place + 1, start)
-    _, offset, place = _varint_places(data, place, start)
-    headers_count = -1
-    fields = 2
-    while fields:
-        length, places, place = _varint_places(data, place, start)
-        constant += places
-        place += max(length, 0)
-        fields -= 1
-        if not fields and headers_count < 0:
-            headers_count, places, place = _varint_places(data, place, start)
-            constant += places
-            fields = 2 * headers_count
-    return _Shape(stride, constant, timestamp, offset)
+def _shape(data: bytes, start: int) -> _Shape:
+    """Return the shape of a record that _walk_singles found whole."""
+    place = _varint_end(data, start)
+    constant = [*range(start, place)]
+    timestamp = place + 1
+    offset = _varint_end(data, timestamp)
+    place = _varint_end(data, offset)
+    shape = _Shape(constant, range(timestamp, offset), range(offset, place))
+    fields_left = 2
+    is_in_headers = False
+    while fields_left:
+        length, behind = read_varint(data, place)
+        constant += range(place, behind)
+        place = behind + max(length, 0)
+        fields_left -= 1
+        if not fields_left and not is_in_headers:
+            is_in_headers = True
+            count, behind = read_varint(data, place)
+            constant += range(place, behind)
+            place = behind
+            fields_left = 2 * count
+    return shape
 
 
 def _leading(column: bytes) -> int:
@@ -220,7 +241,7 @@ def _leading(column: bytes) -> int:
 
 
 def _run(data: bytes, start: int, stride: int, index: int, count: int) -> tuple[int, int, int]:
-    """Return (records, least and greatest timestamp delta) of the run of one shape that starts here; 0 for none worth it.
+    """Return (records, least, greatest timestamp delta) of the run of one shape that starts here; 0 for none worth it.
 
     The record at `start` has been walked and has offset delta `index`.
     """
@@ -229,25 +250,27 @@ def _run(data: bytes, start: int, stride: int, index: int, count: int) -> tuple[
         run = min(run, (ONE_BYTE_DELTAS if index < ONE_BYTE_DELTAS else TWO_BYTE_DELTAS) - index)
     if run < RUN_RECORDS_MIN or index >= TWO_BYTE_DELTAS or data[start] != data[start + stride]:
         return 0, 0, 0
-    shape = _shape(data, start, stride)
+    shape = _shape(data, start)
+    end = start + run * stride
     for place in shape.constant:
-        run = min(run, _leading(data[start + place : start + run * stride : stride]))
+        column = data[place:end:stride]
+        if column.count(column[0]) != len(column):
+            run = _leading(column)
+            end = start + run * stride
     if run < RUN_RECORDS_MIN:
         return 0, 0, 0
-    end = start + run * stride
-    offsets = [data[start + place : end : stride] for place in shape.offset]
+    offsets = [data[place:end:stride] for place in shape.offset]
     if index < ONE_BYTE_DELTAS:
         expected = [_DELTAS_ONE[index : index + run]]
     else:
         expected = [_DELTAS_LOW[index : index + run], _DELTAS_HIGH[index : index + run]]
     if offsets != expected:
         return 0, 0, 0
-    return _timestamps(data, start, run, shape)
+    return _timestamps([data[place:end:stride] for place in shape.timestamp], run)
 
 
-def _timestamps(data: bytes, start: int, run: int, shape: _Shape) -> tuple[int, int, int]:
+def _timestamps(columns: list[bytes], run: int) -> tuple[int, int, int]:
     """Return (run, least, greatest timestamp delta), or zeros if the varints' widths change within the run."""
-    columns = [data[start + place : start + run * shape.stride : shape.stride] for place in shape.timestamp]
     if not columns[-1].isascii() or any(len(column.translate(None, _CONTINUED)) != run for column in columns[:-1]):
         return 0, 0, 0
     if len(columns) == 1:

@@ -58,7 +58,10 @@ _TIMES: Final = Struct(">h4x8xq")
 
 
 class BatchHeader(NamedTuple):
-    """The 61 bytes, decoded. Offsets are as they stand in the bytes: relative to nothing before a leader assigned them."""
+    """The 61 bytes, decoded.
+
+    Offsets are as they stand in the bytes: relative to nothing before a leader assigned them.
+    """
 
     base_offset: int
     batch_length: int
@@ -124,7 +127,10 @@ class BatchHeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record. `offset` and `timestamp` (ms) are absolute; key and value are None for null; order of headers is kept."""
+    """One record. `offset` and `timestamp` (ms) are absolute; None is null; the order of headers is kept.
+
+    A header key that is no UTF-8 keeps its bytes as surrogates.
+    """
 
     value: bytes | None = None
     key: bytes | None = None
@@ -139,7 +145,10 @@ def increment_sequence(sequence: int, increment: int) -> int:
 
 
 def parse_header(view: Buffer, position: int = 0) -> BatchHeader:
-    """Decode the header at `position`. Cheap: checks nothing but that 61 bytes are there (assert: the caller's fault)."""
+    """Decode the header at `position`.
+
+    Cheap: checks nothing but that 61 bytes are there (assert: the caller's fault).
+    """
     return BatchHeader._make(_HEADER.unpack_from(view, position))
 
 
@@ -221,7 +230,7 @@ def records_bytes(
 ) -> bytes:
     """Return the records of the batch, decompressed, as they lie one after another.
 
-    Raises KafkaError INVALID_RECORD (unknown codec), CORRUPT_MESSAGE (not decompressible), MESSAGE_TOO_LARGE (inflates
+    Raises KafkaError INVALID_RECORD (unknown codec, not decompressible), MESSAGE_TOO_LARGE (inflates
     beyond the limit).
     """
     payload = view[position + HEADER_SIZE : position + header.batch_length + LOG_OVERHEAD]
@@ -269,7 +278,7 @@ def decode_records(
         for _ in range(header.records_count):
             record, place = _decode_record(data, place, header)
             found.append(record)
-    except (IndexError, ValueError, UnicodeDecodeError) as error:
+    except (IndexError, ValueError) as error:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"record {len(found)} cannot be decoded: {error}") from error
     if place != len(data):
         raise KafkaError(ErrorCode.INVALID_RECORD, f"{len(data) - place} bytes remain behind the last record")
@@ -296,7 +305,7 @@ def _decode_record(data: bytes, place: int, header: BatchHeader) -> tuple[Record
         if name is None:
             raise ValueError("a header without a key")
         content, place = _decode_bytes(data, place, end)
-        headers.append((name.decode(), content))
+        headers.append((name.decode(errors="surrogateescape"), content))
     if place != end:
         raise ValueError(f"the record is {end - place} bytes longer than its fields")
     timestamp = header.max_timestamp if header.is_log_append_time else header.base_timestamp + timestamp_delta
@@ -324,7 +333,7 @@ def encode_records(records: Iterable[Record], base_timestamp: int, base_offset: 
         _append_bytes(body, record.value)
         append_varint(body, len(record.headers))
         for name, content in record.headers:
-            _append_bytes(body, name.encode())
+            _append_bytes(body, name.encode(errors="surrogateescape"))
             _append_bytes(body, content)
         append_varint(encoded, len(body))
         encoded += body
@@ -358,7 +367,8 @@ def build_batch(
     """Return one batch of at least one record; the same arguments give the same bytes, always.
 
     Records get the offsets from `base_offset` on; with `keep_offsets` their own (ascending, the first is the base: what
-    is left of a batch after compaction). `log_append_time_ms` marks the batch LogAppendTime. A record without timestamp keeps -1.
+    is left of a batch after compaction). `log_append_time_ms` marks the batch LogAppendTime. A record without
+    timestamp keeps -1.
     """
     assert records, "a batch has a record"
     base_timestamp = records[0].timestamp

@@ -125,7 +125,9 @@ def _decode_bytes(w: _Writer, field: Field, target: str, nullable: bool, flexibl
     w.add(f"if n == -1: {null}")
     w.add("else:")
     w.add(f"    if n < 0 or n > e - p: fail('{field.name}: %d bytes, %d remain' % (n, e - p))")
-    value = {"string": "str(b[p:p + n], 'utf-8')", "bytes": "bytes(b[p:p + n])", "records": "b[p:p + n]"}[field.kind]
+    slice_ = "b[p:p + n]"
+    values = {"string": f"str({slice_}, 'utf-8', 'replace')", "bytes": f"bytes({slice_})", "records": slice_}
+    value = values[field.kind]
     w.add(f"    {target} = {value}; p += n")
 
 
