@@ -1,0 +1,38 @@
+"""Where the peers of a node are: {peer id: (host, port)}, with the addresses that tests put in their place."""
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+Address: TypeAlias = tuple[str, int]
+"""Host and port."""
+
+
+class AddressBook:
+    """Peers by id. An override (`kvorum.peer.addresses`) wins over whatever is learned."""
+
+    __slots__ = ("_known", "_overrides")
+
+    def __init__(self, known: Mapping[int, Address] | None = None, overrides: Mapping[int, Address] | None = None):
+        """Start with the peers known and the addresses that stand in for theirs."""
+        self._known = dict(known or {})
+        self._overrides = dict(overrides or {})
+
+    def put(self, peer_id: int, address: Address) -> None:
+        """Learn where a peer is."""
+        self._known[peer_id] = address
+
+    def remove(self, peer_id: int) -> None:
+        """Forget a peer. Idempotent."""
+        self._known.pop(peer_id, None)
+
+    def get(self, peer_id: int) -> Address | None:
+        """Return where to connect to, or None for an unknown peer."""
+        return self._overrides.get(peer_id) or self._known.get(peer_id)
+
+    def direct(self, peer_id: int) -> Address | None:
+        """Return the peer's own address, override or not: refused there means that its process is gone."""
+        return self._known.get(peer_id)
+
+    def ids(self) -> list[int]:
+        """Return the peers known, in order."""
+        return sorted(self._known)

@@ -1,0 +1,132 @@
+"""May this principal do that? Every handler asks an Authorizer, and a Quotas how long to hold the client back.
+
+Codes are those on the wire and in ACL records (org.apache.kafka.common.acl.AclOperation, resource.ResourceType,
+resource.PatternType).
+"""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final, Protocol
+
+from kvorum.network.context import RequestContext
+
+CLUSTER_NAME = "kafka-cluster"
+"""The one resource of type CLUSTER (Kafka's Resource.CLUSTER_NAME)."""
+UNKNOWN_OPERATIONS = -(1 << 31)
+"""What `*_authorized_operations` fields hold when nobody asked for them."""
+
+
+class Operation(IntEnum):
+    """What is done to a resource."""
+
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class ResourceType(IntEnum):
+    """What it is done to."""
+
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(IntEnum):
+    """How an ACL names its resources."""
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+_DESCRIBE_CONFIGS = (Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
+OPERATIONS: Final[Mapping[ResourceType, tuple[Operation, ...]]] = MappingProxyType(
+    {
+        ResourceType.TOPIC: (
+            *(Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DESCRIBE, Operation.DELETE),
+            *(Operation.ALTER, *_DESCRIBE_CONFIGS),
+        ),
+        ResourceType.GROUP: (Operation.READ, Operation.DESCRIBE, Operation.DELETE, *_DESCRIBE_CONFIGS),
+        ResourceType.CLUSTER: (
+            *(Operation.CREATE, Operation.CLUSTER_ACTION, *_DESCRIBE_CONFIGS),
+            *(Operation.IDEMPOTENT_WRITE, Operation.ALTER, Operation.DESCRIBE),
+        ),
+        ResourceType.TRANSACTIONAL_ID: (Operation.DESCRIBE, Operation.WRITE),
+        ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
+        ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
+    }
+)
+"""What can be done to each (Kafka's AclEntry.supportedOperations), for the authorized-operations fields."""
+
+
+class Authorizer(Protocol):
+    """Answers from memory: it is asked several times a request."""
+
+    def authorize(
+        self, ctx: RequestContext, operation: Operation, resource_type: ResourceType, resource_name: str
+    ) -> bool:
+        """Tell whether the request's principal may do this."""
+        ...
+
+
+class AllowAll:
+    """No authorizer configured: everybody may do everything, as in Kafka."""
+
+    __slots__ = ()
+
+    def authorize(
+        self, ctx: RequestContext, operation: Operation, resource_type: ResourceType, resource_name: str
+    ) -> bool:
+        """See Authorizer."""
+        return True
+
+
+def authorized_operations(
+    authorizer: Authorizer, ctx: RequestContext, resource_type: ResourceType, resource_name: str
+) -> int:
+    """Return the bit set of an authorized-operations field (KIP-430)."""
+    bits = 0
+    for operation in OPERATIONS[resource_type]:
+        if authorizer.authorize(ctx, operation, resource_type, resource_name):
+            bits |= 1 << operation
+    return bits
+
+
+class Quotas(Protocol):
+    """How long a client is held back; answers carry the number, the connection keeps to it (KIP-219)."""
+
+    def throttle_ms(self, ctx: RequestContext, *, produced: int = 0, fetched: int = 0, mutations: int = 0) -> int:
+        """Note what a request used (bytes, bytes, partitions made or removed); return the throttle time in ms."""
+        ...
+
+
+class NoQuotas:
+    """Nobody is held back."""
+
+    __slots__ = ()
+
+    def throttle_ms(self, ctx: RequestContext, *, produced: int = 0, fetched: int = 0, mutations: int = 0) -> int:
+        """See Quotas."""
+        return 0

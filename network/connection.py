@@ -1,0 +1,374 @@
+"""The server's side of one connection.
+
+Requests are handed to their handlers in the order they came, one after another; a handler whose answer comes later does
+not hold up the next request; answers leave in request order. States, each a reason not to go on:
+
+    waiting frames    in_flight_max requests unanswered, the client behind (outbox paused), throttled (KIP-219), or a
+                      coroutine handler about to take its first step: further frames wait, the socket is not read
+    budget            queued.max.request.bytes of the process are used up: the socket is not read
+    upgraded          frames go to a FrameSink (Raft), nothing here looks at them
+    finishing         nothing is read any more; closes when what came before is answered
+    closed            nothing is handled any more; what was given to the socket is still sent
+
+A request handled at once costs no task, no future and no timer.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable
+from functools import partial
+from typing import Final
+
+from kvorum.network.context import Peer, context_of
+from kvorum.network.frame import FrameParser
+from kvorum.network.limits import BudgetShare
+from kvorum.network.link import FrameLink, stream
+from kvorum.network.outbox import Outbox, Slot
+from kvorum.network.router import AnswerImpossible, Call, FrameSink, is_message, stack_of
+from kvorum.network.shared import Gate, Shared
+from kvorum.network.shared import NetworkMetrics as NetworkMetrics
+from kvorum.protocol.errors import ProtocolError
+from kvorum.protocol.headers import decode_client_id, peek_request
+from kvorum.protocol.schema import Message
+from kvorum.runtime.logs import get_logger
+
+TURN_REQUESTS_MAX: Final = 100
+"""Requests handled before other connections have their turn."""
+
+log = get_logger("network")
+
+
+class ServerConnection(asyncio.BufferedProtocol):
+    """One accepted connection, from accept to loss."""
+
+    __slots__ = (
+        *("_blocked", "_closed", "_counted", "_finishing", "_gate", "_in_flight", "_muted", "_outbox", "_parser"),
+        *("_reading", "_share", "_shared", "_sink", "_tasks", "_transport", "_waiting", "active_at", "address", "peer"),
+    )
+
+    def __init__(self, shared: Shared, gate: Gate | None = None) -> None:
+        """Wait for a transport; `gate` stands in front of the router until the peer has authenticated."""
+        self._shared = shared
+        self._gate = gate
+        self._parser = FrameParser(shared.limits.request_bytes_max, shared.scratch)
+        self._waiting: deque[memoryview] = deque()
+        self._in_flight = 0
+        self._tasks: set[asyncio.Future[Message | None]] = set()
+        self._blocked = False
+        self._muted = False
+        self._reading = True
+        self._closed = False
+        self._counted = False
+        self._finishing = False
+        self._share = BudgetShare(shared.budget, self._update_reading)
+        self._sink: FrameSink | None = None
+        self._transport: asyncio.Transport
+        self._outbox: Outbox
+        self.peer: Peer
+        self.address = "?"
+        self.active_at = 0.0
+
+    @property
+    def busy(self) -> bool:
+        """Tell whether a request is in hand, or the connection belongs to something that has its own timeouts."""
+        return self._in_flight > 0 or self._sink is not None
+
+    @property
+    def queued(self) -> int:
+        """Return how many requests were received and not answered yet."""
+        return self._in_flight + len(self._waiting)
+
+    def touch(self) -> None:
+        """Count as active from now on."""
+        self.active_at = self._shared.loop.time()
+        if self._counted:
+            self._shared.by_activity.move_to_end(self)
+
+    # The transport's calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection, or refuse it for a limit."""
+        shared = self._shared
+        self._transport = transport = stream(transport)
+        host, port = transport.get_extra_info("peername", ("?", 0))[:2]
+        self.address = f"{host}:{port}"
+        shared.opened += 1
+        self.peer = Peer(
+            f"{shared.listener}-{self.address}-{shared.opened}", host, shared.listener, shared.security_protocol
+        )
+        self._outbox = Outbox(transport, shared.limits.outstanding_bytes_max)
+        refusal = "shutting down" if shared.closing else shared.counts.open(host, protected=shared.protected)
+        if refusal is not None:
+            log.warning("connection refused", client=self.address, listener=shared.listener, reason=refusal)
+            if shared.metrics is not None:
+                shared.metrics.refused(shared.listener, refusal.partition(":")[0])
+            self._closed = True
+            transport.abort()
+            return
+        self._counted = True
+        self.active_at = shared.loop.time()
+        shared.by_activity[self] = None
+        if shared.metrics is not None:
+            shared.metrics.connections(shared.listener, 1)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let go of everything this connection held."""
+        shared = self._shared
+        self._closed = True
+        self._outbox.clear()
+        self._share.close()
+        self._waiting.clear()
+        for task in tuple(self._tasks):
+            task.cancel()
+        if self._sink is not None:
+            self._sink.on_closed()
+        if not self._counted:
+            return
+        self._counted = False
+        shared.by_activity.pop(self, None)
+        if not shared.by_activity and shared.emptied is not None and not shared.emptied.done():
+            shared.emptied.set_result(None)
+        shared.counts.close(self.peer.client_address)
+        if shared.metrics is not None:
+            shared.metrics.connections(shared.listener, -1)
+        if shared.on_connection_closed is not None:
+            shared.on_connection_closed(self.peer.connection_id)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where the next bytes go."""
+        return self._parser.writable()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take the bytes that came."""
+        if self._closed or self._finishing:
+            return
+        shared = self._shared
+        self.touch()
+        if shared.metrics is not None:
+            shared.metrics.received(shared.listener, nbytes)
+        frames = self._parser.received(nbytes)
+        self._waiting.extend(frames)
+        self._share.read(frames, self._parser.pending)
+        if self._parser.error is not None:
+            self._refuse(self._parser.error)
+        if self._waiting:
+            self._pump()
+        elif self._share.waits:
+            self._update_reading()
+
+    def eof_received(self) -> None:
+        """Close: a client that has ended its side reads no answers, as Kafka sees it."""
+
+    def pause_writing(self) -> None:
+        """The client is behind: handle nothing more. An upgraded connection reads on, else both ends might wait."""
+        self._outbox.paused = self._sink is None
+
+    def resume_writing(self) -> None:
+        """The client has caught up."""
+        self._outbox.paused = False
+        self._go_on()
+
+    # Handling
+
+    def _pump(self) -> None:
+        """Handle what waits, as far as the limits allow; read on only when nothing waits."""
+        waiting, outbox, limits = self._waiting, self._outbox, self._shared.limits
+        turn = TURN_REQUESTS_MAX
+        while waiting and not (
+            outbox.paused or self._blocked or self._closed or self._in_flight >= limits.in_flight_max
+        ):
+            if turn == 0:
+                self._yield_turn()
+                break
+            turn -= 1
+            frame = waiting.popleft()
+            if self._sink is None:
+                self._serve(frame)
+            else:
+                self._pass_on(self._sink, frame)
+            self._share.handled(frame)
+        if self._closed:
+            return
+        self._flush()
+        if self._finishing:
+            self._end_if_done()
+        else:
+            self._update_reading()
+
+    def _yield_turn(self) -> None:
+        """Handle the next request in the loop's next round: others, or a handler's first step, come before it."""
+        self._blocked = True
+        self._shared.loop.call_soon(self._unblock)
+
+    def _unblock(self) -> None:
+        self._blocked = self._muted
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if not self._closed:
+            self._pump()
+
+    def _serve(self, frame: memoryview) -> None:
+        """Hand one request to its handler; send the answer if it is there."""
+        shared = self._shared
+        router = shared.router
+        try:
+            if self._gate is not None:
+                self._gate.admit(self.peer, frame)
+            if router.upgrades and self._upgrade(frame):
+                return
+            call = router.start(self.peer, frame, shared.loop.time() * 1000)
+            result = call.result
+            if result is None:
+                self._answered(call, result)
+            elif is_message(result):
+                self._outbox.send(router.answer(call, result))
+                self._answered(call, result)
+            else:
+                self._await(call, result)
+        except ProtocolError as error:
+            self._waiting.clear()
+            self._refuse(error)
+        except AnswerImpossible:
+            self.close()
+        except OSError as error:
+            self._failed(error)
+
+    def _await(self, call: Call, result: Awaitable[Message | None]) -> None:
+        """Keep the answer's place until it comes."""
+        slot = self._outbox.reserve()
+        future = asyncio.ensure_future(result, loop=self._shared.loop)
+        if future is not result:
+            self._yield_turn()  # a new task has not begun: the next request must not overtake it
+        self._in_flight += 1
+        if call.route.abandon:
+            self._tasks.add(future)
+        future.add_done_callback(partial(self._arrived, call, slot))
+
+    def _arrived(self, call: Call, slot: Slot, future: "asyncio.Future[Message | None]") -> None:
+        """Put an answer into its place."""
+        self._in_flight -= 1
+        self._tasks.discard(future)
+        try:
+            if future.cancelled():
+                raise AnswerImpossible(f"{call.route.name} was cancelled")
+            error = future.exception()
+            response = future.result() if error is None else self._shared.router.failed(call, error)
+            if self._closed:
+                return
+            slot.parts = [] if response is None else self._shared.router.answer(call, response)
+        except ProtocolError as refusal:
+            self._refuse(refusal)
+            return
+        except AnswerImpossible:
+            self.close()
+            return
+        self._answered(call, response)
+        self._pump()
+
+    def _answered(self, call: Call, response: Message | None) -> None:
+        """Count a request whose answer is on its way, and hold its client back if it was throttled."""
+        if self._shared.metrics is not None:
+            elapsed_ms = self._shared.loop.time() * 1000 - call.ctx.received_ms
+            error_code = getattr(response, "error_code", 0)
+            self._shared.metrics.handled(call.route.name, call.ctx.api_version, error_code, elapsed_ms)
+        if call.ctx.throttle_ms > 0:
+            self._muted = self._blocked = True
+            self._shared.loop.call_later(call.ctx.throttle_ms / 1000, self._unmute)
+
+    def _unmute(self) -> None:
+        self._muted = False
+        self._unblock()
+
+    def _upgrade(self, frame: memoryview) -> bool:
+        """Hand the connection over if the frame asks for it. Raises ProtocolError."""
+        api_key, api_version, correlation_id = peek_request(frame)
+        upgrade = self._shared.router.upgrades.get(api_key)
+        if upgrade is None:
+            return False
+        if self._in_flight or len(self._outbox):
+            raise ProtocolError(f"private request {api_key} behind unanswered ones")
+        client_id, position = decode_client_id(frame, 1)
+        now_ms = self._shared.loop.time() * 1000
+        ctx = context_of(self.peer, client_id, correlation_id, api_key, api_version, now_ms)
+        self._flush()
+        link = FrameLink(self._transport, self.address)
+        self._sink = upgrade(link, ctx, frame[position:])
+        return True
+
+    def _pass_on(self, sink: FrameSink, frame: memoryview) -> None:
+        try:
+            sink.on_frame(frame)
+        except ProtocolError as error:
+            self._waiting.clear()
+            self._refuse(error)
+
+    def _flush(self) -> None:
+        outbox = self._outbox
+        before = outbox.sent
+        try:
+            outbox.flush()
+        except OSError as error:
+            self._failed(error)
+        if outbox.sent != before:
+            self.touch()
+            if self._shared.metrics is not None:
+                self._shared.metrics.sent(self._shared.listener, outbox.sent - before)
+
+    # Reading or not
+
+    def _update_reading(self) -> None:
+        wanted = not (self._waiting or self._share.waits)
+        if wanted == self._reading or self._closed or self._transport.is_closing():
+            return
+        self._reading = wanted
+        if wanted:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    # The end
+
+    def close(self) -> None:
+        """Stop handling; send what the socket was given, then close. A second call does not wait for the client."""
+        if self._closed:
+            self._transport.abort()
+            return
+        self._closed = True
+        self._waiting.clear()
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once, whatever the client still had to get."""
+        self._closed = True
+        self._transport.abort()
+
+    def finish(self) -> None:
+        """Take no further request, those that wait neither; close once those in hand are answered."""
+        self._waiting.clear()
+        self._stop_reading()
+
+    def _refuse(self, error: ProtocolError) -> None:
+        """Close for what the peer sent, once what came before is answered, as Kafka does; the one line about it."""
+        if not self._finishing:
+            log.warning("connection closed", client=self.address, listener=self._shared.listener, reason=error)
+            if self._shared.metrics is not None:
+                self._shared.metrics.refused(self._shared.listener, "malformed")
+        self._stop_reading()
+
+    def _stop_reading(self) -> None:
+        self._finishing = True
+        if self._reading and not self._closed:
+            self._reading = False
+            self._transport.pause_reading()
+        self._end_if_done()
+
+    def _end_if_done(self) -> None:
+        if not (self._closed or self._waiting or self._in_flight or len(self._outbox)):
+            self._flush()
+            self.close()
+
+    def _failed(self, error: OSError) -> None:
+        """A file could not be read: an answer that has begun cannot be taken back."""
+        log.error("answer cut short", client=self.address, error=error, stack=stack_of(error))
+        self.abort()

@@ -1,0 +1,78 @@
+"""Who asks what over which connection: handed to every handler with the request."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kvorum.runtime.listeners import SecurityProtocol
+
+
+class Principal(NamedTuple):
+    """Whom a connection belongs to; `User:ANONYMOUS` until it has authenticated (Kafka's KafkaPrincipal)."""
+
+    type: str
+    name: str
+
+    def __str__(self) -> str:
+        """Return TYPE:NAME, as ACLs have it."""
+        return f"{self.type}:{self.name}"
+
+
+ANONYMOUS = Principal("User", "ANONYMOUS")
+UNKNOWN_SOFTWARE = "unknown"
+"""What Kafka notes for a client that did not say (ClientInformation)."""
+
+
+@dataclass(slots=True)
+class Peer:
+    """The other end of one connection; changes when it authenticates and when it says what software it is."""
+
+    connection_id: str
+    client_address: str
+    listener: str = "PLAINTEXT"
+    security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    principal: Principal = ANONYMOUS
+    software_name: str = UNKNOWN_SOFTWARE
+    software_version: str = UNKNOWN_SOFTWARE
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """One request's circumstances. A forwarded request has the principal and the address of the client behind it."""
+
+    principal: Principal = ANONYMOUS
+    listener: str = "PLAINTEXT"
+    security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    client_id: str | None = None
+    client_address: str = "127.0.0.1"
+    correlation_id: int = 0
+    api_key: int = -1
+    api_version: int = 0
+    software_name: str = UNKNOWN_SOFTWARE
+    software_version: str = UNKNOWN_SOFTWARE
+    connection_id: str = ""
+    received_ms: float = 0.0
+    """The event loop's time when the frame was complete, in milliseconds."""
+    throttle_ms: int = 0
+    """Set by a handler that throttles: after the answer the connection is not read for so long (KIP-219)."""
+    forwarded: bool = False
+    """Came inside an Envelope."""
+
+
+def context_of(
+    peer: Peer, client_id: str | None, correlation_id: int, api_key: int, api_version: int, received_ms: float
+) -> RequestContext:
+    """Return the context of a request that came over the peer's connection."""
+    return RequestContext(
+        peer.principal,
+        peer.listener,
+        peer.security_protocol,
+        client_id,
+        peer.client_address,
+        correlation_id,
+        api_key,
+        api_version,
+        peer.software_name,
+        peer.software_version,
+        peer.connection_id,
+        received_ms,
+    )

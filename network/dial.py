@@ -1,0 +1,115 @@
+"""Connecting: with a limit in time, and told apart why it failed. And how long to wait before the next attempt."""
+
+import asyncio
+import errno
+from collections.abc import Callable
+from random import Random
+from typing import Final, TypeVar
+
+from kvorum.network.link import stream
+
+SETUP_TIMEOUT_MS: Final = 10_000
+"""socket.connection.setup.timeout.ms."""
+
+
+class ChannelError(Exception):
+    """A request to a peer has no answer. The tree:
+
+    ChannelError
+    +-- ConnectionLost(maybe_sent, refused)   no connection, or it broke
+    +-- RequestTimedOut(maybe_sent)           no answer in time
+    """
+
+    maybe_sent = True
+    """False: the peer has certainly not seen the request."""
+
+
+class ConnectionLost(ChannelError):
+    """There was no connection, or it broke before the answer came."""
+
+    def __init__(self, reason: str, *, maybe_sent: bool, refused: bool = False) -> None:
+        """Tell whether the peer may have got the request, and whether its machine refused the connection."""
+        super().__init__(reason)
+        self.maybe_sent = maybe_sent
+        self.refused = refused
+        """The peer's machine is up and nobody listens: its process is gone (if the address is its own)."""
+
+
+class RequestTimedOut(ChannelError):
+    """The answer did not come in time."""
+
+    def __init__(self, reason: str, *, maybe_sent: bool) -> None:
+        """Tell whether the peer may have got the request."""
+        super().__init__(reason)
+        self.maybe_sent = maybe_sent
+
+
+class Backoff:
+    """Delays that double from `first_ms` to `last_ms`, each up to 20 % longer or shorter by chance (KIP-144)."""
+
+    __slots__ = ("_chance", "_first_ms", "_last_ms", "failures")
+
+    def __init__(self, first_ms: int, last_ms: int, chance: Random) -> None:
+        """Start with no failure."""
+        assert 0 < first_ms <= last_ms
+        self._first_ms = first_ms
+        self._last_ms = last_ms
+        self._chance = chance
+        self.failures = 0
+
+    def next_ms(self) -> float:
+        """Return how long to wait after one more failure."""
+        delay = min(self._last_ms, self._first_ms << min(self.failures, 30))
+        self.failures += 1
+        return delay * self._chance.uniform(0.8, 1.2)
+
+    def reset(self) -> None:
+        """Start over: it worked."""
+        self.failures = 0
+
+
+P = TypeVar("P", bound=asyncio.BaseProtocol)
+
+
+async def dial(make: Callable[[], P], host: str, port: int, timeout_ms: int = SETUP_TIMEOUT_MS) -> P:
+    """Connect; return the protocol that `make` made, connected. Raises ConnectionLost."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            _, protocol = await loop.create_connection(make, host, port)
+    except TimeoutError as error:
+        raise ConnectionLost(f"{host}:{port} did not answer in {timeout_ms} ms", maybe_sent=False) from error
+    except OSError as error:
+        refused = is_refusal(error)
+        reason = "refused the connection" if refused else f"cannot be connected to: {error}"
+        raise ConnectionLost(f"{host}:{port} {reason}", maybe_sent=False, refused=refused) from error
+    return protocol
+
+
+def is_refusal(error: OSError) -> bool:
+    """Tell whether every address of the host refused."""
+    if error.errno is not None or isinstance(error, ConnectionRefusedError):
+        return isinstance(error, ConnectionRefusedError)
+    # Several addresses failed: asyncio joins their texts, "[Errno 111] ..." each.
+    text = str(error)
+    return 0 < text.count("[Errno") == text.count(f"[Errno {errno.ECONNREFUSED}]")
+
+
+async def is_refusing(host: str, port: int, timeout_ms: int = SETUP_TIMEOUT_MS) -> bool:
+    """Connect once and close; tell whether it was refused. Anything else, a timeout too, is no refusal."""
+    try:
+        protocol = await dial(Knock, host, port, timeout_ms)
+    except ConnectionLost as lost:
+        return lost.refused
+    protocol.transport.abort()
+    return False
+
+
+class Knock(asyncio.Protocol):
+    """Knows only that the door opened."""
+
+    transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport, to close it."""
+        self.transport = stream(transport)

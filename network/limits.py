@@ -1,0 +1,203 @@
+"""What a connection, an address and the whole process may take, by name.
+
+Reaching a limit has an answer: a connection is not read (its client waits), or is refused with a log line.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kvorum.runtime.config import Settings
+
+UNLIMITED = (1 << 31) - 1
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class ConnectionLimits:
+    """Limits of each connection of a listener."""
+
+    request_bytes_max: int = 104_857_600
+    """socket.request.max.bytes: a larger frame closes the connection."""
+    in_flight_max: int = 100
+    """Requests handed to handlers and not answered; the next ones wait. Bounds what one client can park."""
+    outstanding_bytes_max: int = 1024 * 1024
+    """Answer bytes given to the socket and not taken by the client; no request is handled beyond, no file read."""
+    idle_ms: int = 600_000
+    """connections.max.idle.ms: without a request in hand for so long, it is closed. Negative: never."""
+    backlog: int = 50
+    """socket.listen.backlog.size."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> "ConnectionLimits":
+        """Return the limits as configured."""
+        return cls(
+            request_bytes_max=settings.int("socket.request.max.bytes"),
+            idle_ms=settings.int("connections.max.idle.ms"),
+            backlog=settings.int("socket.listen.backlog.size"),
+        )
+
+
+def parse_overrides(text: str) -> dict[str, int]:
+    """Read max.connections.per.ip.overrides: HOST:COUNT, ... Raises ValueError."""
+    overrides: dict[str, int] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        host, colon, count = item.rpartition(":")
+        if not colon or not host.strip() or not count.strip().isdecimal():
+            raise ValueError(f"max.connections.per.ip.overrides: {item!r} is not HOST:COUNT")
+        overrides[host.strip().removeprefix("[").removesuffix("]")] = int(count)
+    return overrides
+
+
+class ConnectionCounts:
+    """How many connections the process has, by address; shared by its listeners. The limits may be set at any time."""
+
+    __slots__ = ("_by_address", "connections_max", "overrides", "per_address_max", "total")
+
+    def __init__(
+        self,
+        connections_max: int = UNLIMITED,
+        per_address_max: int = UNLIMITED,
+        overrides: dict[str, int] | None = None,
+    ) -> None:
+        """Hold max.connections, max.connections.per.ip and its overrides."""
+        self.connections_max = connections_max
+        self.per_address_max = per_address_max
+        self.overrides = overrides or {}
+        self.total = 0
+        self._by_address: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, settings: Settings) -> "ConnectionCounts":
+        """Return the limits as configured."""
+        return cls(
+            settings.int("max.connections"),
+            settings.int("max.connections.per.ip"),
+            parse_overrides(settings.str("max.connections.per.ip.overrides")),
+        )
+
+    def open(self, address: str, *, protected: bool) -> str | None:
+        """Count a connection; or return why it is refused, not counted.
+
+        `protected`: the listener brokers use among themselves is not held to max.connections, as in Kafka.
+        """
+        there = self._by_address.get(address, 0)
+        most = self.overrides.get(address, self.per_address_max)
+        if there >= most:
+            return f"max.connections.per.ip: {address} has {there} connections"
+        if self.total >= self.connections_max and not protected:
+            return f"max.connections: there are {self.total}"
+        self.total += 1
+        self._by_address[address] = there + 1
+        return None
+
+    def close(self, address: str) -> None:
+        """Forget a counted connection."""
+        there = self._by_address[address]
+        self.total -= 1
+        if there == 1:
+            del self._by_address[address]
+        else:
+            self._by_address[address] = there - 1
+
+
+class RequestBudget:
+    """queued.max.request.bytes: request bytes of the whole process that were read and not handled yet.
+
+    As Kafka's memory pool: a request may begin while anything is left, so the last one may go beyond; then connections
+    wait, first come first served, until bytes are given back.
+    """
+
+    __slots__ = ("_waiting", "bytes_max", "taken")
+
+    def __init__(self, bytes_max: int = -1) -> None:
+        """Start with all of it free; negative: no limit."""
+        self.bytes_max = bytes_max
+        self.taken = 0
+        self._waiting: OrderedDict[object, Callable[[], None]] = OrderedDict()
+
+    @property
+    def limited(self) -> bool:
+        """Tell whether there is a limit at all."""
+        return self.bytes_max > 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Tell whether nothing is left."""
+        return self.limited and self.taken >= self.bytes_max
+
+    def take(self, size: int) -> None:
+        """Count bytes, whether or not they are left: they are there already."""
+        self.taken += size
+
+    def wait(self, who: object, resume: Callable[[], None]) -> None:
+        """Call `resume` once something is left."""
+        self._waiting[who] = resume
+
+    def forget(self, who: object) -> None:
+        """Stop waiting. Idempotent."""
+        self._waiting.pop(who, None)
+
+    def give(self, size: int) -> None:
+        """Give bytes back, and let go on who waits."""
+        self.taken -= size
+        assert self.taken >= 0, "more given back than taken"
+        while self._waiting and not self.exhausted:
+            _, resume = self._waiting.popitem(last=False)
+            resume()
+
+
+class BudgetShare:
+    """What one connection has of the budget: requests that wait, and the large one that is coming in."""
+
+    __slots__ = ("_budget", "_coming", "_on_change", "_queued", "_wanted", "waits")
+
+    def __init__(self, budget: RequestBudget, on_change: Callable[[], None]) -> None:
+        """Start with nothing; `on_change` is called when `waits` has changed by what others gave back."""
+        self._budget = budget
+        self._on_change = on_change
+        self._queued = 0
+        self._coming = 0
+        self._wanted = 0
+        self.waits = False
+        """No more is to be read: there is no room for the request that is coming in."""
+
+    def read(self, frames: list[memoryview], coming: int) -> None:
+        """Count frames that were read, and the announced size of the one that is not complete (0: none)."""
+        if not self._budget.limited:
+            return
+        size = sum(len(frame) for frame in frames)
+        self._budget.take(size)
+        self._queued += size
+        if frames and self._coming:
+            taken, self._coming = self._coming, 0
+            self._budget.give(taken)
+        if coming and not self._coming:
+            self._wanted = coming
+            self._begin()
+
+    def handled(self, frame: memoryview) -> None:
+        """Give back a frame that was counted."""
+        if self._queued:
+            self._queued -= len(frame)
+            self._budget.give(len(frame))
+
+    def close(self) -> None:
+        """Give everything back. Idempotent."""
+        taken = self._queued + self._coming
+        self._queued = self._coming = 0
+        self._budget.forget(self)
+        if taken:
+            self._budget.give(taken)
+
+    def _begin(self) -> None:
+        if self._budget.exhausted:
+            self.waits = True
+            self._budget.wait(self, self._resume)
+            return
+        self.waits = False
+        self._coming = self._wanted
+        self._budget.take(self._coming)
+
+    def _resume(self) -> None:
+        self._begin()
+        self._on_change()

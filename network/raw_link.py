@@ -1,0 +1,169 @@
+"""A long-lived outgoing connection that carries frames of our own (Raft) behind one private request.
+
+Connects, sends the hello (a request with a private key), then frames; when it is lost it connects again, soon. One a
+directed pair: what the peer has to say it may send back over it, or over its own.
+"""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import Final, Protocol
+
+from kvorum.network.addresses import Address
+from kvorum.network.dial import SETUP_TIMEOUT_MS, Backoff, ConnectionLost, dial
+from kvorum.network.frame import PEER_RESERVED_BYTES_MAX, FrameParser, scratch
+from kvorum.network.link import FrameLink, stream
+from kvorum.network.router import PRIVATE_KEY_MIN
+from kvorum.protocol.errors import ProtocolError
+from kvorum.protocol.headers import RequestHeader, encode_request_header
+from kvorum.runtime.logs import get_logger
+
+FRAME_BYTES_MAX: Final = 256 * 1024 * 1024
+"""A larger frame from the peer closes the connection."""
+BACKOFF_MS: Final = 20
+BACKOFF_MAX_MS: Final = 200
+"""Short: a restarted peer is to be heard within an election timeout."""
+
+log = get_logger("network")
+
+
+class LinkListener(Protocol):
+    """Who uses a RawLink. Called from the event loop."""
+
+    def on_connected(self) -> None:
+        """The hello is on its way; frames may be sent."""
+        ...
+
+    def on_frame(self, frame: memoryview) -> None:
+        """A frame came, its length removed; the listener owns its bytes. Raises ProtocolError: closes."""
+        ...
+
+    def on_disconnected(self) -> None:
+        """The connection is gone; another attempt follows."""
+        ...
+
+    def on_refused(self) -> None:
+        """An attempt was refused: at the peer's own address, its process is gone. Another attempt follows."""
+        ...
+
+
+class LinkConnection(asyncio.BufferedProtocol):
+    """One connection of a RawLink."""
+
+    def __init__(self, owner: "RawLink", hello: bytes) -> None:
+        """Send the hello as soon as there is a transport."""
+        self._owner = owner
+        self._hello = hello
+        self._parser = FrameParser(FRAME_BYTES_MAX, scratch(), PEER_RESERVED_BYTES_MAX)
+        self.link: FrameLink
+        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Say hello."""
+        host, port = transport.get_extra_info("peername", ("?", 0))[:2]
+        self.link = FrameLink(stream(transport), f"{host}:{port}")
+        self.link.send(self._hello)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wake the link."""
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where the next bytes go."""
+        return self._parser.writable()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Pass frames on."""
+        try:
+            for frame in self._parser.received(nbytes):
+                self._owner.listener.on_frame(frame)
+            if self._parser.error is not None:
+                raise self._parser.error
+        except ProtocolError as error:
+            log.warning("link closed", peer=self.link.peer_address, reason=error)
+            self.link.abort()
+
+
+class RawLink:
+    """Frames to one peer. `start` once, `close` once; what cannot be sent now is dropped and said so."""
+
+    def __init__(
+        self,
+        where: Callable[[], Address | None],
+        hello: bytes,
+        listener: LinkListener,
+        *,
+        chance: Random,
+        api_key: int = PRIVATE_KEY_MIN,
+        api_version: int = 0,
+        client_id: str | None = None,
+        setup_timeout_ms: int = SETUP_TIMEOUT_MS,
+        backoff_ms: int = BACKOFF_MS,
+        backoff_max_ms: int = BACKOFF_MAX_MS,
+    ) -> None:
+        """`where` tells the address (None: not known now); `hello` is the body of the private request."""
+        assert api_key >= PRIVATE_KEY_MIN
+        self.listener = listener
+        self._where = where
+        self._hello = encode_request_header(RequestHeader(api_key, api_version, 0, client_id), 1) + hello
+        self._setup_timeout_ms = setup_timeout_ms
+        self._backoff_max_ms = backoff_max_ms
+        self._backoff = Backoff(backoff_ms, backoff_max_ms, chance)
+        self._connection: LinkConnection | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def connected(self) -> bool:
+        """Tell whether frames can go out."""
+        return self._connection is not None
+
+    def start(self) -> None:
+        """Begin to connect."""
+        assert self._task is None, "a link starts once"
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def send(self, *parts: bytes | bytearray | memoryview) -> bool:
+        """Send one frame; False if it was dropped: not connected, or the peer takes nothing."""
+        return self._connection is not None and self._connection.link.send(*parts)
+
+    def reset(self) -> None:
+        """Give the present connection up and make another."""
+        if self._connection is not None:
+            self._connection.link.abort()
+
+    async def close(self) -> None:
+        """Disconnect for good. No callback comes any more. Idempotent."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.link.abort()
+            await connection.gone
+
+    async def _run(self) -> None:
+        while True:
+            address = self._where()
+            if address is not None:
+                try:
+                    connection = await dial(lambda: LinkConnection(self, self._hello), *address, self._setup_timeout_ms)
+                except ConnectionLost as lost:
+                    if lost.refused:
+                        self.listener.on_refused()
+                else:
+                    await self._serve(connection)
+            await asyncio.sleep(self._backoff.next_ms() / 1000)
+
+    async def _serve(self, connection: LinkConnection) -> None:
+        """Be connected until the connection is gone."""
+        self._connection = connection
+        self.listener.on_connected()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await asyncio.shield(connection.gone)
+        self._connection = None
+        if (loop.time() - began) * 1000 > self._backoff_max_ms:
+            self._backoff.reset()  # a peer that takes connections and drops them is not asked ever faster
+        self.listener.on_disconnected()

@@ -1,0 +1,166 @@
+"""A listener: one address where connections are accepted, and all that came over it.
+
+SSL slots in as `ssl` (the transport's), SASL as `gate` (what stands in front of the router until the peer has
+authenticated): neither changes a connection.
+"""
+
+import asyncio
+import ssl as tls
+from collections.abc import Callable
+from typing import Final
+
+from kvorum.network.connection import ServerConnection
+from kvorum.network.limits import ConnectionCounts, ConnectionLimits, RequestBudget
+from kvorum.network.router import Router
+from kvorum.network.shared import Gate, NetworkMetrics, Shared
+from kvorum.runtime.listeners import SecurityProtocol, address
+from kvorum.runtime.logs import get_logger
+
+CLOSE_GRACE_MS: Final = 5_000
+"""How long requests in hand may still take when a listener closes."""
+SWEEPS_IN_IDLE_MAX: Final = 100
+"""A connection is closed at most a hundredth of the idle time late, and the sweep runs at most so often."""
+ANY_IPV4: Final = "0.0.0.0"
+
+log = get_logger("network")
+
+
+class Listener:
+    """Accepts on one address and serves one router. `start` once, `close` once."""
+
+    def __init__(
+        self,
+        name: str,
+        host: str,
+        port: int,
+        router: Router,
+        *,
+        security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
+        limits: ConnectionLimits | None = None,
+        counts: ConnectionCounts | None = None,
+        budget: RequestBudget | None = None,
+        metrics: NetworkMetrics | None = None,
+        protected: bool = False,
+        on_connection_closed: Callable[[str], None] | None = None,
+        gate: Callable[[], Gate] | None = None,
+        ssl: tls.SSLContext | None = None,
+    ) -> None:
+        """Prepare. An empty host is every address of the machine; `counts` and `budget` are the process's own.
+
+        `protected`: the listener brokers use among themselves is not held to max.connections.
+        `on_connection_closed` is called once with the Peer.connection_id of each connection that is gone.
+        """
+        self.name = name
+        self._host = host
+        self._port = port
+        self._router = router
+        self._security_protocol = security_protocol
+        self._limits = limits or ConnectionLimits()
+        self._counts = counts or ConnectionCounts()
+        self._budget = budget or RequestBudget()
+        self._metrics = metrics
+        self._protected = protected
+        self._on_connection_closed = on_connection_closed
+        self._gate = gate
+        self._ssl = ssl
+        self._shared: Shared | None = None
+        self._server: asyncio.Server | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    @property
+    def port(self) -> int:
+        """Return the port listened on (the one asked for, until started)."""
+        return self._port
+
+    @property
+    def connection_count(self) -> int:
+        """Return how many connections are open."""
+        return len(self._shared.by_activity) if self._shared is not None else 0
+
+    @property
+    def queued_requests(self) -> int:
+        """Return how many requests were received and not answered yet. O(connections)."""
+        return sum(connection.queued for connection in self._shared.by_activity) if self._shared is not None else 0
+
+    async def start(self) -> int:
+        """Listen; return the port, chosen by the machine if 0 was asked for. Raises OSError."""
+        assert self._shared is None, "a listener starts once"
+        loop = asyncio.get_running_loop()
+        shared = self._shared = Shared(
+            loop=loop,
+            router=self._router,
+            listener=self.name,
+            security_protocol=self._security_protocol,
+            limits=self._limits,
+            counts=self._counts,
+            budget=self._budget,
+            metrics=self._metrics,
+            protected=self._protected,
+            on_connection_closed=self._on_connection_closed,
+        )
+        # With port 0 each family would get another port.
+        host = self._host or (ANY_IPV4 if self._port == 0 else None)
+        self._server = await loop.create_server(
+            lambda: ServerConnection(shared, self._gate() if self._gate is not None else None),
+            host,
+            self._port,
+            backlog=self._limits.backlog,
+            ssl=self._ssl,
+        )
+        self._port = int(self._server.sockets[0].getsockname()[1])
+        self._sweep()
+        log.info(
+            "listening",
+            listener=self.name,
+            address=address(self._host or ANY_IPV4, self._port),
+            protocol=self._security_protocol.name,
+        )
+        return self._port
+
+    async def close(self, grace_ms: int = CLOSE_GRACE_MS) -> None:
+        """Accept no more, let requests in hand finish for so long, then close every connection. Idempotent."""
+        server, shared, self._server = self._server, self._shared, None
+        if server is None or shared is None:
+            return
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        shared.closing = True
+        server.close()
+        for connection in tuple(shared.by_activity):
+            connection.finish()
+        try:
+            async with asyncio.timeout(grace_ms / 1000):
+                await self._emptied(shared)
+        except TimeoutError:
+            for connection in tuple(shared.by_activity):
+                connection.abort()
+            await self._emptied(shared)
+        await server.wait_closed()
+        log.info("closed", listener=self.name, port=self._port)
+
+    async def _emptied(self, shared: Shared) -> None:
+        """Wait until the last connection is gone."""
+        if shared.by_activity:
+            shared.emptied = shared.loop.create_future()
+            await shared.emptied
+
+    def _sweep(self) -> None:
+        """Close what has been idle for too long, and come back when the next one could be."""
+        shared = self._shared
+        assert shared is not None
+        if self._limits.idle_ms < 0:
+            return
+        idle = max(self._limits.idle_ms, 1) / 1000
+        now = shared.loop.time()
+        while shared.by_activity:
+            connection = next(iter(shared.by_activity))
+            if connection.active_at + idle > now:
+                break
+            if connection.busy:
+                connection.touch()
+                continue
+            log.info("idle connection closed", client=connection.address, listener=self.name)
+            connection.close()
+            connection.touch()  # comes up again, and is then cut off, if its client does not take what was sent
+        oldest = next(iter(shared.by_activity)).active_at if shared.by_activity else now
+        self._sweeper = shared.loop.call_later(max(oldest + idle - now, idle / SWEEPS_IN_IDLE_MAX), self._sweep)

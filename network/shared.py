@@ -1,0 +1,100 @@
+"""What the connections of one listener have in common, and what they are given from outside."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kvorum.network.context import Peer
+from kvorum.network.frame import scratch
+from kvorum.network.limits import ConnectionCounts, ConnectionLimits, RequestBudget
+from kvorum.network.router import Router
+from kvorum.runtime.listeners import SecurityProtocol
+
+
+class NetworkMetrics(Protocol):
+    """What the network counts. Called on the data path: cheap."""
+
+    def connections(self, listener: str, change: int) -> None:
+        """One more or one less."""
+        ...
+
+    def received(self, listener: str, size: int) -> None:
+        """Bytes read from a socket."""
+        ...
+
+    def sent(self, listener: str, size: int) -> None:
+        """Bytes given to a socket."""
+        ...
+
+    def refused(self, listener: str, reason: str) -> None:
+        """A connection was closed for a limit's name, or as "malformed"."""
+        ...
+
+    def handled(self, api: str, version: int, error_code: int, elapsed_ms: float) -> None:
+        """A request was answered (or needed no answer) so long after it was read; the answer's top-level code."""
+        ...
+
+
+class Gate(Protocol):
+    """What a connection may ask before it has authenticated (SASL)."""
+
+    def admit(self, peer: Peer, frame: memoryview) -> None:
+        """Let a request through. Raises ProtocolError: closes the connection."""
+        ...
+
+
+class Connection(Protocol):
+    """What a listener does with its connections."""
+
+    address: str
+    active_at: float
+
+    @property
+    def busy(self) -> bool:
+        """Tell whether a request is in hand, or the connection belongs to something that has its own timeouts."""
+        ...
+
+    @property
+    def queued(self) -> int:
+        """Return how many requests were received and not answered yet."""
+        ...
+
+    def touch(self) -> None:
+        """Count as active from now on."""
+        ...
+
+    def close(self) -> None:
+        """Close; a second call does not wait for the client."""
+        ...
+
+    def abort(self) -> None:
+        """Close at once."""
+        ...
+
+    def finish(self) -> None:
+        """Take no further request; close once those in hand are answered."""
+        ...
+
+
+@dataclass(slots=True)
+class Shared:
+    """What the connections of one listener have in common. `by_activity` has the longest idle first."""
+
+    loop: asyncio.AbstractEventLoop
+    router: Router
+    listener: str
+    security_protocol: SecurityProtocol
+    limits: ConnectionLimits
+    counts: ConnectionCounts
+    budget: RequestBudget
+    metrics: NetworkMetrics | None = None
+    protected: bool = False
+    on_connection_closed: Callable[[str], None] | None = None
+    scratch: memoryview = field(default_factory=scratch)
+    by_activity: OrderedDict[Connection, None] = field(default_factory=OrderedDict)
+    opened: int = 0
+    closing: bool = False
+    emptied: asyncio.Future[None] | None = None
+    """Wakes who waits for the last connection to go."""
