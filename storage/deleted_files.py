@@ -1,0 +1,73 @@
+"""Files that a log no longer needs but somebody may still be reading: renamed to `.deleted` at once, removed later.
+
+The delay is file.delete.delay.ms; a FileSlice handed out before stays readable that long. After a restart they are
+removed at once.
+"""
+
+from dataclasses import dataclass
+
+from kvorum.runtime.disk import Disk
+from kvorum.storage.names import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    join,
+)
+from kvorum.storage.segment import Segment
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A segment whose files carry the suffix, and when they may go (ms, wall)."""
+
+    segment: Segment
+    deadline_ms: int
+
+
+class DeletedFiles:
+    """What waits for its removal, of one log."""
+
+    __slots__ = ("_disk", "_waiting")
+
+    def __init__(self, disk: Disk) -> None:
+        """Start with nothing waiting."""
+        self._disk = disk
+        self._waiting: list[_Waiting] = []
+
+    def __len__(self) -> int:
+        """Return how many segments wait."""
+        return len(self._waiting)
+
+    def add(self, segment: Segment, deadline_ms: int) -> None:
+        """Rename a segment's files; they stay readable where they are open. Raises OSError."""
+        segment.rename_files(DELETED_SUFFIX)
+        self._waiting.append(_Waiting(segment, deadline_ms))
+
+    def is_due(self, now_ms: int) -> bool:
+        """Tell whether any has waited long enough."""
+        return any(waiting.deadline_ms <= now_ms for waiting in self._waiting)
+
+    def purge(self, now_ms: int) -> None:
+        """Close and remove what has waited long enough. Raises OSError."""
+        due = [waiting for waiting in self._waiting if waiting.deadline_ms <= now_ms]
+        if not due:
+            return
+        self._waiting = [waiting for waiting in self._waiting if waiting.deadline_ms > now_ms]
+        for waiting in due:
+            waiting.segment.close()
+            for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
+                self._disk.remove(waiting.segment.path(suffix) + DELETED_SUFFIX)
+
+    def close(self) -> None:
+        """Release all open files and leave the rest to the next start."""
+        for waiting in self._waiting:
+            waiting.segment.close()
+
+
+def remove_leftovers(disk: Disk, folder: str) -> None:
+    """Remove what an earlier process left waiting."""
+    for name in disk.listdir(folder):
+        if name.endswith(DELETED_SUFFIX):
+            disk.remove(join(folder, name))

@@ -1,0 +1,331 @@
+"""The bytes of a log: its segments, written at the end, read anywhere, cut, rolled and synced (Kafka's LocalLog).
+
+Knows nothing of leaders, producers or high watermarks: `Log` does. Everything here raises OSError as the disk does, and
+CorruptSegment where bytes are no batches; after either the log is not used again.
+"""
+
+from collections.abc import Callable, Iterator
+
+from crc32c import crc32c
+
+from kvorum.protocol.records import BatchHeader
+from kvorum.runtime import failpoints
+from kvorum.runtime.disk import Disk
+from kvorum.storage import durable_length
+from kvorum.storage.deleted_files import DeletedFiles
+from kvorum.storage.durable_length import DurableLength
+from kvorum.storage.epoch_cache import EpochCache
+from kvorum.storage.index import RELATIVE_OFFSET_MAX
+from kvorum.storage.log_config import LogConfig
+from kvorum.storage.log_flush import FlushPlan, sync_names, write_epochs
+from kvorum.storage.log_read import NOTHING, ReadInfo, TimestampOffset, find_max_timestamp, find_timestamp, read_segment
+from kvorum.storage.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from kvorum.storage.segment import Segment
+from kvorum.storage.segments import Segments
+from kvorum.storage.tail import Tail, TailBudget
+
+
+class LocalLog:
+    """Segments in one folder. `before_roll` is called with the base offset of each new segment but the first."""
+
+    __slots__ = (
+        "_before_roll",
+        "_deleted",
+        "_disk",
+        "_durable",
+        "_generation",
+        "_has_new_names",
+        "_plan",
+        "_synced_end_offset",
+        "_tail",
+        "_unsynced_indexes",
+        "_warm",
+        "config",
+        "folder",
+        "log_end_offset",
+        "segments",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        folder: str,
+        config: LogConfig,
+        segments: Segments,
+        log_end_offset: int,
+        durable: DurableLength,
+        tail_budget: TailBudget,
+        before_roll: Callable[[int], None],
+    ) -> None:
+        """Take over segments whose content has been checked."""
+        self._disk = disk
+        self.folder = folder
+        self.config = config
+        self.segments = segments
+        self.log_end_offset = log_end_offset
+        self._durable = durable
+        self._tail = Tail(tail_budget)
+        self._before_roll = before_roll
+        self._deleted = DeletedFiles(disk)
+        self._unsynced_indexes: list[Segment] = []
+        self._has_new_names = True
+        self._generation = 0
+        self._plan: FlushPlan | None = None
+        self._synced_end_offset = durable.recovery_point
+        self._warm: Segment | None = None
+
+    @property
+    def durable(self) -> DurableLength:
+        """What is synced."""
+        return self._durable
+
+    @property
+    def has_unsynced_segments(self) -> bool:
+        """Whether segments were rolled that are not synced yet."""
+        return self._durable.segment_base_offset < self.segments.active.base_offset and len(self.segments) > 1
+
+    def groups(self, headers: list[BatchHeader]) -> Iterator[list[BatchHeader]]:
+        """Cut what was fetched into writes that fit into a segment each."""
+        group: list[BatchHeader] = []
+        size = self.segments.active.size
+        for header in headers:
+            if group and size + header.size > self.config.segment_bytes:
+                yield group
+                group, size = [], self.segments.active.size
+            group.append(header)
+            size += header.size
+        yield group
+
+    def write(self, view: memoryview, headers: list[BatchHeader], now_ms: int) -> None:
+        """Append batches at their final offsets, at or behind the log end; roll first if it is time."""
+        last = headers[-1]
+        assert headers[0].base_offset >= self.log_end_offset, "offsets ascend"
+        if self._must_roll(last, len(view), now_ms):
+            fits = last.last_offset - self.log_end_offset <= RELATIVE_OFFSET_MAX
+            self.roll(self.log_end_offset if fits else headers[0].base_offset, now_ms)
+        self.segments.active.append(view, headers)
+        self._tail.append(view, headers)
+        self.log_end_offset = last.last_offset + 1
+
+    def _must_roll(self, header: BatchHeader, size: int, now_ms: int) -> bool:
+        """Tell whether this batch begins a new segment (LogSegment.shouldRoll)."""
+        segment, config = self.segments.active, self.config
+        if not segment.has_room_for(header.last_offset, config.segment_index_bytes):
+            return True
+        if segment.size == 0:
+            return False
+        if segment.size + size > config.segment_bytes:
+            return True
+        first_timestamp = segment.first_timestamp
+        if first_timestamp is not None and first_timestamp >= 0:
+            waited_ms = header.max_timestamp - first_timestamp
+        else:
+            waited_ms = now_ms - segment.created_ms
+        return waited_ms > config.segment_ms - self._jitter_ms(segment)
+
+    def _jitter_ms(self, segment: Segment) -> int:
+        """Spread the rolls of logs created together: each segment has its own share of segment.jitter.ms."""
+        jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        return crc32c(segment.path("").encode()) % jitter_ms if jitter_ms else 0
+
+    def roll(self, base_offset: int, now_ms: int) -> None:
+        """Begin a new segment. What of the old one is not synced waits for the next flush."""
+        failpoints.hit("log.roll.before")
+        old = self.segments.active
+        new = Segment.create(self._disk, self.folder, base_offset, self.config.index_interval_bytes, now_ms)
+        if old.size == 0:
+            # An empty segment rolls only when the next offset is too far above its base: nothing refers to it.
+            self.segments.replace_active(new)
+            self._delete([old], now_ms)
+        else:
+            old.save_indexes(with_last_timestamp=True)
+            old.forget_indexes()
+            self._unsynced_indexes.append(old)
+            self.segments.add(new)
+        self._before_roll(base_offset)
+        self._has_new_names = True
+        failpoints.hit("log.roll.after")
+
+    def read(self, offset: int, max_bytes: int, bound: int, min_one: bool) -> ReadInfo:
+        """Return whole batches from the one that holds `offset` up to the bound or the end of its segment."""
+        parts = self._tail.read(offset, max_bytes, bound, min_one)
+        if parts is not None:
+            return ReadInfo(tuple(parts), sum([len(part) for part in parts]))
+        for segment in self.segments.from_offset(offset):
+            self._keep_warm(segment)
+            found = read_segment(segment, offset, max_bytes, bound, self.log_end_offset, min_one)
+            if found is not None:
+                return found
+        return NOTHING
+
+    def _keep_warm(self, segment: Segment) -> None:
+        """Let one inactive segment at a time keep its indexes in memory."""
+        if segment is self.segments.active or segment is self._warm:
+            return
+        if self._warm is not None and self._warm is not self.segments.active:
+            self._warm.forget_indexes()
+        self._warm = segment
+
+    def find_timestamp(self, timestamp: int, start_offset: int) -> TimestampOffset | None:
+        """Return the first record of at least this timestamp and offset."""
+        for segment in self.segments:
+            self._keep_warm(segment)
+            if segment.size and segment.max_timestamp >= timestamp:
+                found = find_timestamp(segment, timestamp, start_offset)
+                if found is not None:
+                    return found
+        return None
+
+    def find_max_timestamp(self) -> TimestampOffset | None:
+        """Return the first record with the greatest timestamp."""
+        best: Segment | None = None
+        for segment in self.segments:
+            if segment.size and (best is None or segment.max_timestamp > best.max_timestamp):
+                best = segment
+        return None if best is None else find_max_timestamp(best)
+
+    def truncate_to(self, offset: int, now_ms: int) -> int:
+        """Cut off everything from `offset` on, with the batch that holds it; return the new log end offset.
+
+        Durable when it returns: first the recovery point falls, then names go, then the file is cut. Else bytes of
+        before could reappear behind what is appended next.
+        """
+        self._generation += 1
+        self._synced_end_offset = 0
+        self._tail.clear()
+        segments = [segment for segment in self.segments if segment.base_offset <= offset] or [self.segments.first]
+        last = segments[-1]
+        placed = last.find_batch(offset)
+        end_offset = offset if placed is None else min(offset, placed.header.base_offset)
+        position = last.size if placed is None else placed.position
+        if end_offset < self._durable.recovery_point or last.base_offset < self._durable.segment_base_offset:
+            self._record(
+                DurableLength(min(end_offset, self._durable.recovery_point), last.base_offset, position), sync=True
+            )
+        removed = self.segments.remove_above(offset)
+        self._unsynced_indexes = [segment for segment in self._unsynced_indexes if segment not in removed]
+        if removed:
+            self._delete(removed, now_ms)
+            sync_names(self._disk, self.folder)
+        last.truncate_to(offset)
+        last.sync()
+        self.log_end_offset = end_offset
+        return end_offset
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
+        """Drop everything and begin again, empty, at this offset."""
+        self._generation += 1
+        self._synced_end_offset = 0
+        self._tail.clear()
+        self._record(DurableLength(0, 0, 0), sync=True)
+        # From here on a crash makes recovery read everything that is still there, the leader epochs too.
+        write_epochs(self._disk, self.folder, EpochCache().to_text())
+        self._delete(list(self.segments)[::-1], now_ms)
+        sync_names(self._disk, self.folder)
+        self.segments.replace_all(
+            Segment.create(self._disk, self.folder, offset, self.config.index_interval_bytes, now_ms)
+        )
+        self._unsynced_indexes.clear()
+        sync_names(self._disk, self.folder)
+        self._record(DurableLength(offset, offset, 0), sync=True)
+        self.log_end_offset = offset
+
+    def delete_oldest(self, count: int, now_ms: int) -> None:
+        """Drop so many segments at the start; dropping all begins a new one at the log end first."""
+        if count == len(self.segments):
+            self.roll(self.log_end_offset, now_ms)
+        keep = list(self.segments)[count]
+        removed = self.segments.remove_below(keep.base_offset)
+        self._unsynced_indexes = [segment for segment in self._unsynced_indexes if segment not in removed]
+        self._delete(removed, now_ms)
+        self._has_new_names = True
+
+    def _delete(self, segments: list[Segment], now_ms: int) -> None:
+        """Take segments away: renamed now, removed by `purge_deleted` after file.delete.delay.ms."""
+        for segment in segments:
+            failpoints.hit("log.delete.before")
+            self._deleted.add(segment, now_ms + self.config.file_delete_delay_ms)
+
+    def has_deleted_files(self, now_ms: int) -> bool:
+        """Tell whether the delay of any file is over."""
+        return self._deleted.is_due(now_ms)
+
+    def purge_deleted(self, now_ms: int) -> None:
+        """Remove the files whose delay is over."""
+        self._deleted.purge(now_ms)
+
+    def begin_flush(
+        self, include_active: bool, epochs_text: str | None, snapshots: list[tuple[str, bytes]]
+    ) -> FlushPlan:
+        """Collect what is to be synced: all segments, or all but the active one."""
+        assert self._plan is None, "one flush at a time"
+        unsynced = [each for each in self._unsynced() if include_active or each is not self.segments.active]
+        active = self.segments.active
+        durable = self._durable
+        if unsynced:
+            durable = DurableLength(active.base_offset, active.base_offset, 0)
+            if include_active:
+                durable = DurableLength(self.log_end_offset, active.base_offset, active.size)
+        suffixes = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+        generation = self._generation
+        plan = self._plan = FlushPlan(
+            disk=self._disk,
+            folder=self.folder,
+            files=[segment.file for segment in unsynced],
+            index_paths=[segment.path(suffix) for segment in self._unsynced_indexes for suffix in suffixes],
+            epochs_text=epochs_text,
+            snapshots=snapshots,
+            has_new_names=self._has_new_names,
+            durable=durable,
+            generation=generation,
+            is_current=lambda: self._generation == generation,
+        )
+        self._unsynced_indexes = []
+        self._has_new_names = False
+        return plan
+
+    def complete_flush(self, plan: FlushPlan) -> bool:
+        """Note that a plan has run; return False if the log was cut meanwhile, so that it counts for nothing."""
+        assert plan is self._plan, "the plan that was begun"
+        self._plan = None
+        if plan.generation != self._generation:
+            self._has_new_names = True
+            return False
+        if plan.durable > self._durable:
+            self._record(plan.durable, sync=False)
+        return True
+
+    @property
+    def is_flushing(self) -> bool:
+        """Whether a plan is under way."""
+        return self._plan is not None
+
+    @property
+    def synced_end_offset(self) -> int:
+        """One past the last batch that is synced; at least the recovery point."""
+        return max(self._synced_end_offset, self._durable.recovery_point)
+
+    def sync_batches(self) -> None:
+        """Sync all batches now, while a plan is under way; the recovery point has to wait for the plan."""
+        for segment in self._unsynced():
+            segment.sync()
+        self._synced_end_offset = self.log_end_offset
+
+    def _unsynced(self) -> list[Segment]:
+        return list(self.segments.from_offset(self._durable.segment_base_offset))
+
+    def _record(self, durable: DurableLength, *, sync: bool) -> None:
+        durable_length.write(self._disk, self.folder, durable, sync=sync)
+        self._durable = durable
+
+    def save_indexes(self) -> None:
+        """Write the active segment's indexes as a clean shutdown leaves them; the next flush syncs them."""
+        active = self.segments.active
+        active.save_indexes(with_last_timestamp=True)
+        self._unsynced_indexes.append(active)
+
+    def close(self) -> None:
+        """Release every file."""
+        for segment in self.segments:
+            segment.close()
+        self._deleted.close()

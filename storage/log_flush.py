@@ -1,0 +1,71 @@
+"""Making a log durable in three steps, so that the slow one may leave the event loop.
+
+`Log.begin_flush` collects what is to be synced, `FlushPlan.run` syncs it (touching nothing of the log: it may run in a
+thread), `Log.complete_flush` advances the recovery point. One plan of a log is under way at a time. What is written
+meanwhile is for the next flush; a truncation meanwhile makes the plan's outcome void.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kvorum.runtime import failpoints
+from kvorum.runtime.disk import Disk, File
+from kvorum.storage.durable_length import DurableLength
+from kvorum.storage.names import LEADER_EPOCH_CHECKPOINT, join
+from kvorum.storage.snapshots import write_snapshots
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlushPlan:
+    """What one flush syncs. `generation` is the log's when it began: it counts truncations."""
+
+    disk: Disk
+    folder: str
+    files: list[File]
+    index_paths: list[str]
+    epochs_text: str | None
+    snapshots: list[tuple[str, bytes]]
+    has_new_names: bool
+    durable: DurableLength
+    generation: int
+    is_current: Callable[[], bool]
+    """Tells whether the log was not truncated since: what is to be written besides the batches would be stale."""
+
+    def run(self) -> None:
+        """Write and sync, in the order in which recovery relies on it.
+
+        Raises OSError: the log directory is to be given up.
+        """
+        failpoints.hit("log.flush.before")
+        if self.epochs_text is not None and self.is_current():
+            write_epochs(self.disk, self.folder, self.epochs_text)
+        if self.is_current():
+            write_snapshots(self.disk, self.snapshots)
+        for file in self.files:
+            file.sync()
+        for path in self.index_paths:
+            if self.disk.exists(path):
+                sync_file(self.disk, path)
+        if self.has_new_names:
+            sync_names(self.disk, self.folder)
+        failpoints.hit("log.flush.after")
+
+
+def write_epochs(disk: Disk, folder: str, text: str) -> None:
+    """Replace the leader-epoch-checkpoint. Raises OSError."""
+    disk.write_atomic(join(folder, LEADER_EPOCH_CHECKPOINT), text.encode())
+
+
+def sync_file(disk: Disk, path: str) -> None:
+    """fdatasync a file that is not kept open."""
+    file = disk.open(path)
+    try:
+        file.sync()
+    finally:
+        file.close()
+
+
+def sync_names(disk: Disk, folder: str) -> None:
+    """Make the names in a log's folder durable, and the folder's own."""
+    disk.sync_dir(folder)
+    disk.sync_dir(folder.rpartition("/")[0] or "/")

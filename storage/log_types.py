@@ -1,0 +1,37 @@
+"""The values a Log takes and gives."""
+
+from typing import Final, NamedTuple
+
+from kvorum.storage.durable_length import DurableLength
+from kvorum.storage.epoch_cache import EpochCache
+from kvorum.storage.producer_state import ProducerState
+from kvorum.storage.segments import Segments
+from kvorum.storage.snapshots import Snapshots
+
+PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
+"""producer.id.expiration.ms' default."""
+
+
+class AppendInfo(NamedTuple):
+    """What an append did. A duplicate wrote nothing: its offsets are those of the batch written then."""
+
+    first_offset: int
+    last_offset: int
+    max_timestamp: int
+    log_append_time_ms: int
+    """What a Produce answer's log_append_time_ms says: -1 under CreateTime, unless it is a duplicate."""
+    size: int
+    records_count: int
+    is_duplicate: bool = False
+
+
+class LogParts(NamedTuple):
+    """What recovery found, or made, of a log's folder."""
+
+    segments: Segments
+    log_start_offset: int
+    log_end_offset: int
+    durable: DurableLength
+    epoch_cache: EpochCache
+    producer_state: ProducerState
+    snapshots: Snapshots

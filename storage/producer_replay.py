@@ -1,0 +1,111 @@
+"""Bringing a producer state forward over batches of the log: just appended, or read back from disk."""
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import Final, NamedTuple
+
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.records import BatchHeader, decode_records
+from kvorum.storage.producer_state import Origin, ProducerState
+from kvorum.storage.segment import Segment
+from kvorum.storage.segments import Segments
+from kvorum.storage.snapshots import Snapshots
+
+ABORT: Final = 0
+COMMIT: Final = 1
+_CONTROL_KEY: Final = Struct(">hh")
+_MARKER_VALUE: Final = Struct(">hi")
+
+
+class EndMarker(NamedTuple):
+    """An end-of-transaction marker (EndTransactionMarker); `timestamp` in ms."""
+
+    coordinator_epoch: int
+    timestamp: int
+    is_aborted: bool
+
+
+def end_marker(view: memoryview, position: int) -> EndMarker | None:
+    """Return the marker of a control batch, None if it is another kind of control batch (or was compacted to nothing).
+
+    Raises KafkaError INVALID_RECORD, CORRUPT_MESSAGE where the record is no control record.
+    """
+    records = decode_records(view, position)
+    if not records:
+        return None
+    key, value = records[0].key, records[0].value
+    if key is None or len(key) < _CONTROL_KEY.size:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "a control record needs a key of version and type")
+    _, kind = _CONTROL_KEY.unpack_from(key)
+    if kind not in (ABORT, COMMIT):
+        return None
+    if value is None or len(value) < _MARKER_VALUE.size:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "an end transaction marker needs its coordinator epoch")
+    _, coordinator_epoch = _MARKER_VALUE.unpack_from(value)
+    return EndMarker(coordinator_epoch, records[0].timestamp, kind == ABORT)
+
+
+def check_producer(state: ProducerState, header: BatchHeader, view: memoryview, origin: Origin) -> None:
+    """Check a producer's batch, data or marker, before it is written.
+
+    Raises KafkaError as ProducerState's checks do.
+    """
+    if not header.is_control:
+        state.check(header, origin)
+    elif (marker := end_marker(view, 0)) is not None:
+        state.check_marker(header, marker.coordinator_epoch)
+
+
+def note_batch(state: ProducerState, header: BatchHeader, view: memoryview, position: int) -> None:
+    """Take note of a batch at its final offsets; `view` has its bytes at `position`.
+
+    Raises KafkaError as end_marker.
+    """
+    if not header.is_control or not header.has_producer_id:
+        state.append(header)
+        return
+    marker = end_marker(view, position)
+    if marker is None:
+        state.end_offset = header.next_offset
+    else:
+        state.append_marker(header, marker.coordinator_epoch, marker.timestamp, marker.is_aborted)
+
+
+def replay(state: ProducerState, segments: Iterable[Segment], end_offset: int) -> None:
+    """Bring the state from its own end offset to `end_offset`, reading batch headers (and markers whole).
+
+    Raises OSError, CorruptSegment, KafkaError.
+    """
+    for segment in segments:
+        if state.end_offset >= end_offset or segment.base_offset >= end_offset:
+            break
+        if segment.size == 0:
+            continue
+        for position, header in segment.batches(segment.start_position(state.end_offset)):
+            if header.last_offset < state.end_offset:
+                continue
+            if header.base_offset >= end_offset:
+                break
+            if header.is_control and header.has_producer_id:
+                view = memoryview(segment.file.pread(header.size, position))
+                note_batch(state, header, view, 0)
+            else:
+                state.append(header)
+    state.end_offset = end_offset
+
+
+def restore_producers(
+    state: ProducerState, snapshots: Snapshots, segments: Segments, end_offset: int, now_ms: int, expiration_ms: int
+) -> None:
+    """Make the state that of `end_offset`: the last readable snapshot before it, and the batches since.
+
+    A damaged snapshot is removed and the one before it taken. Raises OSError, CorruptSegment.
+    """
+    state.clear(segments.first.base_offset)
+    while (offset := snapshots.latest(end_offset)) is not None and offset >= segments.first.base_offset:
+        try:
+            state.load(snapshots.read(offset), offset, now_ms, expiration_ms)
+            break
+        except ValueError:
+            snapshots.remove_if(offset, offset)
+    replay(state, segments.from_offset(state.end_offset), end_offset)

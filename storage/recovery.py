@@ -1,0 +1,326 @@
+"""Opening a log: trust it after a clean shutdown, else check what a crash may have damaged (Kafka's LogLoader).
+
+Below the recovery point everything was synced. The segments from the one that holds it on are read batch by batch
+(CRC, offsets), cut at the first bad batch, and their indexes, leader epochs and producer state made anew. A cut
+*below* the recovery point would drop what was promised to be durable: then the log is not opened, the directory goes
+offline and a person has to look (LogDirectoryError). Runs off the event loop; touches nothing but its own folder.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from kvorum.protocol.errors import KafkaError
+from kvorum.protocol.uuids import ZERO_UUID, Uuid
+from kvorum.runtime import failpoints
+from kvorum.runtime.clock import Clock
+from kvorum.runtime.disk import Disk
+from kvorum.storage import durable_length
+from kvorum.storage.deleted_files import remove_leftovers
+from kvorum.storage.durable_length import DurableLength
+from kvorum.storage.epoch_cache import EpochCache
+from kvorum.storage.log import Log
+from kvorum.storage.log_config import LogConfig
+from kvorum.storage.log_flush import sync_names, write_epochs
+from kvorum.storage.log_types import PRODUCER_ID_EXPIRATION_MS, LogParts
+from kvorum.storage.names import (
+    INDEX_SUFFIX,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TEMPORARY_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    TopicPartition,
+    join,
+    offset_of,
+)
+from kvorum.storage.producer_replay import note_batch, restore_producers
+from kvorum.storage.producer_state import ProducerState
+from kvorum.storage.segment import CorruptSegment, Segment
+from kvorum.storage.segments import Segments
+from kvorum.storage.snapshots import Snapshots
+from kvorum.storage.tail import TailBudget
+
+OFFSET_MAX: Final = 2**63 - 1
+
+
+class LogDirectoryError(Exception):
+    """A log that cannot be opened without losing what was durable. Its directory is to be taken offline."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenOptions:
+    """What the directory knows of a log besides its folder's content."""
+
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    is_clean: bool = False
+    """The directory was shut down cleanly, so nothing needs to be checked."""
+    topic_id: Uuid = ZERO_UUID
+    producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS
+    on_io_error: Callable[[Exception], None] | None = None
+
+
+def open_log(
+    disk: Disk,
+    folder: str,
+    partition: TopicPartition,
+    config: LogConfig,
+    clock: Clock,
+    *,
+    tail_budget: TailBudget | None = None,
+    options: OpenOptions | None = None,
+) -> Log:
+    """Open the log in this folder, or begin a new one there. Raises LogDirectoryError, OSError."""
+    options = options or OpenOptions()
+    try:
+        parts = _load(disk, folder, config, clock, options)
+    except CorruptSegment as error:
+        raise LogDirectoryError(f"{folder}: {error}") from error
+    return Log(
+        disk,
+        folder,
+        partition,
+        config,
+        clock,
+        parts,
+        tail_budget=TailBudget() if tail_budget is None else tail_budget,
+        topic_id=options.topic_id,
+        producer_id_expiration_ms=options.producer_id_expiration_ms,
+        on_io_error=options.on_io_error,
+    )
+
+
+def _load(disk: Disk, folder: str, config: LogConfig, clock: Clock, options: OpenOptions) -> LogParts:
+    """Return what the folder holds, repaired where it had to be. Raises LogDirectoryError, CorruptSegment, OSError."""
+    disk.mkdir(folder)
+    remove_leftovers(disk, folder)
+    found = _find_segments(disk, folder, config, clock)
+    if not found:
+        return _new_parts(disk, folder, config, clock, options.log_start_offset)
+    durable = durable_length.read(disk, folder)
+    recovery_point = options.recovery_point
+    if durable is not None:
+        recovery_point = min(recovery_point, durable.recovery_point)
+    snapshots = Snapshots(disk, folder)
+    epochs = _read_epochs(disk, folder)
+    loading = _Loading(disk, folder, config, clock, options, found, snapshots, epochs)
+    if options.is_clean:
+        loading.trust()
+    else:
+        loading.recover(recovery_point)
+    return loading.parts()
+
+
+def _find_segments(disk: Disk, folder: str, config: LogConfig, clock: Clock) -> list[Segment]:
+    """Return the folder's segments in order; unfinished files and indexes without a log are removed."""
+    names = disk.listdir(folder)
+    bases = sorted(offset for name in names if name.endswith(LOG_SUFFIX) and (offset := offset_of(name)) is not None)
+    for name in names:
+        is_index = name.endswith((INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX))
+        if name.endswith(TEMPORARY_SUFFIX) or (is_index and offset_of(name) not in bases):
+            disk.remove(join(folder, name))
+    segments = []
+    for base in bases:
+        size = disk.size(join(folder, f"{base:020d}{LOG_SUFFIX}"))
+        interval = config.index_interval_bytes
+        segments.append(
+            Segment(disk, folder, base, size=size, index_interval_bytes=interval, created_ms=clock.wall_ms())
+        )
+    return segments
+
+
+def _new_parts(disk: Disk, folder: str, config: LogConfig, clock: Clock, offset: int) -> LogParts:
+    """Begin an empty log at this offset."""
+    snapshots = Snapshots(disk, folder)
+    snapshots.remove_if(0, OFFSET_MAX)
+    failpoints.hit("log.create.before")
+    # First, so that no folder with a segment is ever without: the checkpoint may have a deleted namesake's point.
+    durable = DurableLength(offset, offset, 0)
+    durable_length.write(disk, folder, durable, sync=False)
+    segment = Segment.create(disk, folder, offset, config.index_interval_bytes, clock.wall_ms())
+    return LogParts(Segments([segment]), offset, offset, durable, EpochCache(), ProducerState(offset), snapshots)
+
+
+def _read_epochs(disk: Disk, folder: str) -> EpochCache | None:
+    """Return the saved leader epochs, None where they are missing or damaged."""
+    path = join(folder, LEADER_EPOCH_CHECKPOINT)
+    if not disk.exists(path):
+        return None
+    try:
+        return EpochCache.parse(disk.read(path).decode("ascii"))
+    except ValueError:
+        return None
+
+
+class _Loading:
+    """One opening in progress."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        folder: str,
+        config: LogConfig,
+        clock: Clock,
+        options: OpenOptions,
+        segments: list[Segment],
+        snapshots: Snapshots,
+        epochs: EpochCache | None,
+    ) -> None:
+        self.disk = disk
+        self.folder = folder
+        self.config = config
+        self.options = options
+        self.now_ms = clock.wall_ms()
+        self.segments = Segments(segments)
+        self.snapshots = snapshots
+        self.has_epochs = epochs is not None
+        self.epochs = epochs or EpochCache()
+        self.saved_epochs = self.epochs.entries
+        self.producers = ProducerState()
+        self.log_end_offset = 0
+        self.durable = DurableLength(0, 0, 0)
+
+    def trust(self) -> None:
+        """Take everything as it is. Raises CorruptSegment where the active segment's chain of batches breaks."""
+        active = self.segments.active
+        self.log_end_offset = active.next_offset()
+        self.snapshots.remove_if(self.log_end_offset + 1, OFFSET_MAX)
+        self._restore_producers(self.log_end_offset)
+        self._settle_epochs()
+        self.durable = DurableLength(self.log_end_offset, active.base_offset, active.size)
+
+    def recover(self, recovery_point: int) -> None:
+        """Check and cut from the recovery point on; what is left is synced. Raises LogDirectoryError, OSError."""
+        failpoints.hit("log.recover.before")
+        # What producers wrote before the first segment is known from the snapshot at its start alone.
+        self.snapshots.remove_if(max(recovery_point, self.segments.first.base_offset) + 1, OFFSET_MAX)
+        unchecked = list(self.segments.from_offset(recovery_point))
+        first_offset = unchecked[0].base_offset
+        self.epochs.truncate_from_end(first_offset)
+        self._restore_producers(first_offset)
+        self.log_end_offset = first_offset
+        is_cut = False
+        for segment in unchecked:
+            has_gap = segment is not unchecked[0] and segment.base_offset != self.log_end_offset
+            if is_cut or (has_gap and not self.config.is_compacted):
+                is_cut = True
+                continue
+            is_cut = self._recover_segment(segment)
+        # A clean end below the recovery point is a loss like any other: synced batches were there.
+        if self.log_end_offset < recovery_point and first_offset < recovery_point:
+            raise LogDirectoryError(
+                f"{self.folder}: records up to offset {recovery_point} were synced, but the first damaged or missing "
+                f"batch follows offset {self.log_end_offset - 1}"
+            )
+        self._drop_above(self.log_end_offset)
+        self._settle_epochs()
+        active = self.segments.active
+        self.durable = DurableLength(self.log_end_offset, active.base_offset, active.size)
+        sync_names(self.disk, self.folder)
+        durable_length.write(self.disk, self.folder, self.durable, sync=False)
+        failpoints.hit("log.recover.after")
+
+    def _recover_segment(self, segment: Segment) -> bool:
+        """Check a segment's batches and make its indexes anew; return whether anything had to be cut."""
+        segment.begin_rebuild()
+        self.log_end_offset = max(self.log_end_offset, segment.base_offset)
+        self.producers.end_offset = self.log_end_offset
+        valid_size = 0
+        for (position, header), view in segment.valid_batches():
+            try:
+                note_batch(self.producers, header, view, 0)
+            except KafkaError:
+                break
+            segment.index_batch(position, header)
+            if header.partition_leader_epoch >= 0:
+                self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+            valid_size = position + header.size
+            self.log_end_offset = header.next_offset
+        is_cut = valid_size < segment.file.size()
+        if is_cut:
+            segment.file.truncate(valid_size)
+        segment.size = valid_size
+        segment.sync()
+        segment.save_indexes(with_last_timestamp=True, sync=True)
+        return is_cut
+
+    def _drop_above(self, end_offset: int) -> None:
+        """Remove the segments behind the cut, the last one first: what is left is always a prefix."""
+        keep = [segment for segment in self.segments if segment.base_offset <= end_offset]
+        for segment in list(self.segments)[len(keep) :][::-1]:
+            segment.close()
+            for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, LOG_SUFFIX):
+                self.disk.remove(segment.path(suffix))
+        self.segments = Segments(keep)
+
+    def _restore_producers(self, end_offset: int) -> None:
+        restore_producers(
+            self.producers,
+            self.snapshots,
+            self.segments,
+            end_offset,
+            self.now_ms,
+            self.options.producer_id_expiration_ms,
+        )
+
+    def _settle_epochs(self) -> None:
+        """Complete the leader epochs, and save them: the next recovery begins behind the batches they come from."""
+        if not self.has_epochs or self._lacks_first_epoch():
+            self._rebuild_epochs()
+        self.epochs.truncate_from_end(self.log_end_offset)
+        if not self.has_epochs or self.epochs.entries != self.saved_epochs:
+            write_epochs(self.disk, self.folder, self.epochs.to_text())
+        self.epochs.is_dirty = False
+
+    def _lacks_first_epoch(self) -> bool:
+        """Tell whether the saved epochs begin behind the first record.
+
+        So it is when the log start offset rose, the epochs were saved, and a crash took the new start back.
+        """
+        start = max(self.options.log_start_offset, self.segments.first.base_offset)
+        for segment in self.segments.from_offset(start):
+            placed = segment.find_batch(start)
+            if placed is not None:
+                offset = max(placed.header.base_offset, start)
+                return placed.header.partition_leader_epoch >= 0 and self.epochs.epoch_for_offset(offset) is None
+        return False
+
+    def _rebuild_epochs(self) -> None:
+        """Read the leader epochs from every batch: the checkpoint is missing, damaged or begins too late."""
+        self.epochs.clear()
+        for segment in self.segments:
+            for _, header in segment.batches():
+                if header.partition_leader_epoch >= 0:
+                    self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+
+    def parts(self) -> LogParts:
+        """Return what a Log takes over; a log that ends before its start begins anew there."""
+        start = max(self.options.log_start_offset, self.segments.first.base_offset)
+        if self.log_end_offset < start:
+            self._begin_anew(start)
+        self.epochs.truncate_from_start(start)
+        return LogParts(
+            self.segments, start, self.log_end_offset, self.durable, self.epochs, self.producers, self.snapshots
+        )
+
+    def _begin_anew(self, offset: int) -> None:
+        """Replace everything by an empty segment at this offset: all that is there lies before the log start."""
+        durable_length.write(self.disk, self.folder, DurableLength(0, 0, 0), sync=True)
+        self.epochs.clear()
+        write_epochs(self.disk, self.folder, self.epochs.to_text())
+        self.epochs.is_dirty = False
+        segments = list(self.segments)
+        created_ms, interval = segments[-1].created_ms, self.config.index_interval_bytes
+        for segment in segments[::-1]:
+            segment.close()
+            for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX):
+                self.disk.remove(segment.path(suffix))
+        self.segments = Segments([Segment.create(self.disk, self.folder, offset, interval, created_ms)])
+        self.snapshots.remove_if(0, OFFSET_MAX)
+        self.producers.clear(offset)
+        self.log_end_offset = offset
+        self.durable = DurableLength(offset, offset, 0)
+        sync_names(self.disk, self.folder)
+        durable_length.write(self.disk, self.folder, self.durable, sync=True)

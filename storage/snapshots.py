@@ -1,0 +1,77 @@
+"""The `.snapshot` files of a log's producer state: written late, off the event loop, and read when the log is cut.
+
+A snapshot named N holds the state before offset N. What was taken and is not written yet is kept here, so the state can
+be restored from it all the same; a crash before the write costs only a longer replay.
+"""
+
+from bisect import bisect_right, insort
+
+from kvorum.runtime import failpoints
+from kvorum.runtime.disk import Disk
+from kvorum.storage.names import SNAPSHOT_SUFFIX, offset_of, segment_file
+
+
+class Snapshots:
+    """The snapshots of one log, by offset."""
+
+    __slots__ = ("_disk", "_folder", "_offsets", "_unwritten")
+
+    def __init__(self, disk: Disk, folder: str) -> None:
+        """Find what is there."""
+        self._disk = disk
+        self._folder = folder
+        names = [name for name in disk.listdir(folder) if name.endswith(SNAPSHOT_SUFFIX)]
+        self._offsets = sorted(offset for name in names if (offset := offset_of(name)) is not None)
+        self._unwritten: dict[int, bytes] = {}
+
+    @property
+    def offsets(self) -> list[int]:
+        """All of them, ascending."""
+        return list(self._offsets)
+
+    def latest(self, offset: int) -> int | None:
+        """Return the last snapshot at or before this offset."""
+        place = bisect_right(self._offsets, offset)
+        return self._offsets[place - 1] if place else None
+
+    def read(self, offset: int) -> bytes:
+        """Return a snapshot's bytes. Raises OSError."""
+        unwritten = self._unwritten.get(offset)
+        return self._disk.read(self._path(offset)) if unwritten is None else unwritten
+
+    def take(self, offset: int, data: bytes) -> None:
+        """Keep a new snapshot, to be written with the next flush."""
+        if offset not in self._offsets:
+            insort(self._offsets, offset)
+        self._unwritten[offset] = data
+
+    def unwritten(self) -> list[tuple[str, bytes]]:
+        """Return (path, bytes) of what is to be written."""
+        return [(self._path(offset), data) for offset, data in self._unwritten.items()]
+
+    def on_written(self, written: list[tuple[str, bytes]]) -> None:
+        """Forget the bytes of what `unwritten` returned and was written since."""
+        for path, data in written:
+            offset = offset_of(path.rpartition("/")[2])
+            if offset is not None and self._unwritten.get(offset) is data:
+                del self._unwritten[offset]
+
+    def remove_if(self, first: int, last: int) -> None:
+        """Remove the snapshots of offsets within [first, last]."""
+        failpoints.hit("snapshot.remove.before")
+        for offset in [offset for offset in self._offsets if first <= offset <= last]:
+            self._offsets.remove(offset)
+            self._unwritten.pop(offset, None)
+            self._disk.remove(self._path(offset))
+
+    def _path(self, offset: int) -> str:
+        """Return the file's path."""
+        return segment_file(self._folder, offset, SNAPSHOT_SUFFIX)
+
+
+def write_snapshots(disk: Disk, snapshots: list[tuple[str, bytes]]) -> None:
+    """Write what `unwritten` returned. May run off the event loop."""
+    for path, data in snapshots:
+        failpoints.hit("snapshot.write.before")
+        disk.write_atomic(path, data)
+        failpoints.hit("snapshot.write.after")

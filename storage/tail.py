@@ -1,0 +1,113 @@
+"""The last batches appended, kept in memory: most reads are at the log's end, and then need no system call.
+
+Each log keeps its own ring; the rings of a broker together hold only what was appended last: an append leaves its ring
+once so many bytes (or appends) followed it, in whichever logs. Bytes are copied once, so no network buffer is pinned.
+"""
+
+from collections import deque
+from typing import Final, NamedTuple
+
+from kvorum.protocol.parts import Part
+from kvorum.protocol.records import BatchHeader
+
+BROKER_BYTES_MAX: Final = 64 * 1024 * 1024
+BROKER_APPENDS_MAX: Final = 16 * 1024
+"""What all rings of a broker hold together; the second bounds the book-keeping of small appends."""
+LOG_BYTES_MAX: Final = 1024 * 1024
+LOG_BATCHES_MAX: Final = 256
+"""One log's ring: a follower or consumer that lags by more reads the file."""
+
+
+class TailBatch(NamedTuple):
+    """One batch and the offsets it covers; `append_number` counts the appends of its ring."""
+
+    base_offset: int
+    next_offset: int
+    data: memoryview
+    append_number: int
+
+
+class TailBudget:
+    """The appends that rings still hold, oldest first."""
+
+    __slots__ = ("_appends", "appends_max", "bytes_max", "size")
+
+    def __init__(self, bytes_max: int = BROKER_BYTES_MAX, appends_max: int = BROKER_APPENDS_MAX) -> None:
+        """Start with nothing held."""
+        self.bytes_max = bytes_max
+        self.appends_max = appends_max
+        self.size = 0
+        self._appends: deque[tuple[Tail, int, int]] = deque()
+
+    def charge(self, tail: "Tail", append_number: int, size: int) -> None:
+        """Count an append, and drop the oldest until all fit."""
+        self.size += size
+        self._appends.append((tail, append_number, size))
+        while self.size > self.bytes_max or len(self._appends) > self.appends_max:
+            oldest, number, oldest_size = self._appends.popleft()
+            self.size -= oldest_size
+            oldest.drop_through(number)
+
+
+class Tail:
+    """The ring of one log: batches without a gap up to the log end."""
+
+    __slots__ = ("_append_number", "_batches", "_budget", "size")
+
+    def __init__(self, budget: TailBudget) -> None:
+        """Start empty."""
+        self._budget = budget
+        self._batches: deque[TailBatch] = deque()
+        self._append_number = 0
+        self.size = 0
+
+    def append(self, data: memoryview, headers: list[BatchHeader]) -> None:
+        """Keep the batches just written."""
+        self._append_number += 1
+        if len(data) > LOG_BYTES_MAX:
+            self.clear()
+            return
+        copy = memoryview(bytes(data))
+        place = 0
+        batches = self._batches
+        for header in headers:
+            end = place + header.size
+            batches.append(TailBatch(header.base_offset, header.next_offset, copy[place:end], self._append_number))
+            place = end
+        self.size += len(data)
+        while self.size > LOG_BYTES_MAX or len(batches) > LOG_BATCHES_MAX:
+            self.size -= len(batches.popleft().data)
+        self._budget.charge(self, self._append_number, len(data))
+
+    def drop_through(self, append_number: int) -> None:
+        """Drop the batches of appends up to this one, as far as they are still here."""
+        batches = self._batches
+        while batches and batches[0].append_number <= append_number:
+            self.size -= len(batches.popleft().data)
+
+    def clear(self) -> None:
+        """Forget everything: the log was cut, or what was appended is too large to keep."""
+        self._batches.clear()
+        self.size = 0
+
+    def read(self, offset: int, max_bytes: int, upper_bound_offset: int, min_one: bool) -> list[Part] | None:
+        """Return the batches from the one that holds `offset` on, all below the bound, as many as fit.
+
+        None if the ring does not reach back so far. `min_one`: the first comes even if it does not fit.
+        """
+        batches = self._batches
+        if not batches or offset < batches[0].base_offset:
+            return None
+        first = len(batches)
+        while first and batches[first - 1].next_offset > offset:
+            first -= 1
+        parts: list[Part] = []
+        left = max_bytes
+        for place in range(first, len(batches)):
+            batch = batches[place]
+            size = len(batch.data)
+            if batch.next_offset > upper_bound_offset or (size > left and (parts or not min_one)):
+                break
+            parts.append(batch.data)
+            left -= size
+        return parts

@@ -1,0 +1,239 @@
+"""What a leader checks of a Produce before it appends, and what it changes. Sans-IO (Kafka's LogValidator, UnifiedLog).
+
+In Kafka's order: exactly one batch, of magic 2 (ProduceRequest.validateRecords); base offset 0; size within
+max.message.bytes; CRC; offset range against record count; no control batch, no producer id without a sequence; then
+every record inside. The bytes stay as they came but for the max timestamp (with the CRC) where it is wrong or the topic
+stamps its own; a batch is built anew only for another codec or offset deltas that do not count up.
+"""
+
+from typing import Final, NamedTuple
+
+from kvorum.protocol.compression import Codec, decompress
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.record_walk import Walk, walk
+from kvorum.protocol.records import (
+    DECOMPRESSED_SIZE_MAX,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_FLAG,
+    MAGIC,
+    MAGIC_POSITION,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    BatchHeader,
+    batches,
+    build_batch,
+    check_crc,
+    codec_of,
+    decode_records,
+    next_batch_size,
+    parse_header,
+    patch_times,
+)
+from kvorum.storage.log_config import INT64_MAX, LogConfig
+from kvorum.storage.producer_state import Origin
+
+RECORD_ERRORS_MAX: Final = 1000
+"""So many bad records of one batch are named in the answer; the batch is refused whole in any case."""
+
+
+class RecordError(NamedTuple):
+    """One bad record: its index in the batch and what is wrong (KIP-467)."""
+
+    batch_index: int
+    message: str
+
+
+class RecordValidationError(KafkaError):
+    """Single records are to blame; the answer names them."""
+
+    def __init__(self, code: ErrorCode, message: str, record_errors: list[RecordError]) -> None:
+        """Hold the code for the whole batch and the records at fault."""
+        super().__init__(code, message)
+        self.record_errors = record_errors
+
+
+class Validated(NamedTuple):
+    """A batch fit to be appended: `view` is writable, `header` is as in the view, offsets not assigned yet."""
+
+    view: memoryview
+    header: BatchHeader
+    max_timestamp: int
+    log_append_time_ms: int
+    """NO_TIMESTAMP unless the topic stamps its own."""
+
+
+def validate_produce(records: memoryview, config: LogConfig, now_ms: int, origin: Origin = Origin.CLIENT) -> Validated:
+    """Check the records of one partition in a Produce (or a coordinator's own write).
+
+    Raises KafkaError: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP; RecordValidationError
+    where it can be told which records. `records` is patched in place where it is writable, else copied.
+    """
+    size = _only_batch_size(records)
+    view = records if size == len(records) else records[:size]
+    header = parse_header(view)
+    if origin is Origin.CLIENT and header.base_offset != 0:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, f"the base offset of a batch sent should be 0, not {header.base_offset}"
+        )
+    _check_size(size, config)
+    check_crc(view, 0, header)
+    if origin is Origin.CLIENT:
+        _check_client_header(header)
+    if view.readonly:
+        view = memoryview(bytearray(view))
+    codec_id = header.codec_id
+    codec = codec_of(header) if codec_id else Codec.NONE
+    payload = bytes(view[HEADER_SIZE:])
+    if codec_id:
+        payload = decompress(codec, payload, DECOMPRESSED_SIZE_MAX)
+    found = _walk(payload, header)
+    max_timestamp = _check_records(view, header, found, config, now_ms)
+    target = config.target_codec
+    is_converted = target is not None and target is not codec and not header.is_control
+    if codec_id and not is_converted and not found.is_sequential:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "the offset deltas of compressed records do not count up from 0")
+    if is_converted or not found.is_sequential:
+        return _rebuilt(view, header, codec if target is None else target, config, now_ms)
+    if config.uses_log_append_time:
+        patch_times(view, 0, size, True, now_ms)
+        return Validated(view, parse_header(view), now_ms, now_ms)
+    if header.max_timestamp != max_timestamp or header.attributes & LOG_APPEND_TIME_FLAG:
+        patch_times(view, 0, size, False, max_timestamp)
+        header = parse_header(view)
+    return Validated(view, header, max_timestamp, NO_TIMESTAMP)
+
+
+def validate_replicated(records: memoryview, log_end_offset: int, leader_epoch: int | None) -> list[BatchHeader]:
+    """Return the headers of the whole batches that a follower may append; a partial one at the end is left out.
+
+    Ends before a batch of an epoch above `leader_epoch` (if given). Raises KafkaError CORRUPT_MESSAGE (CRC),
+    UNSUPPORTED_FOR_MESSAGE_FORMAT (an old format), INVALID_RECORD (offsets that do not ascend from the log end).
+    """
+    headers: list[BatchHeader] = []
+    next_offset = log_end_offset
+    for position, header in batches(records):
+        if leader_epoch is not None and header.partition_leader_epoch > leader_epoch:
+            break
+        check_crc(records, position, header)
+        if header.base_offset < next_offset or header.last_offset_delta < 0:
+            text = f"a batch of offsets {header.base_offset} to {header.last_offset} cannot follow {next_offset - 1}"
+            raise KafkaError(ErrorCode.INVALID_RECORD, text)
+        next_offset = header.next_offset
+        headers.append(header)
+    return headers
+
+
+def _only_batch_size(records: memoryview) -> int:
+    """Return the size of the one batch there is. Raises KafkaError INVALID_RECORD, CORRUPT_MESSAGE."""
+    size = next_batch_size(records, 0)
+    if not size:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce must have a whole record batch for each partition")
+    if records[MAGIC_POSITION] != MAGIC:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce may only contain record batches of magic 2")
+    if size != len(records) and next_batch_size(records, size):
+        raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce may only contain one record batch for each partition")
+    return size
+
+
+def _check_size(size: int, config: LogConfig) -> None:
+    """Raise KafkaError MESSAGE_TOO_LARGE, or RECORD_LIST_TOO_LARGE for what no segment of the log takes."""
+    if size > config.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE, f"the batch has {size} bytes, max.message.bytes is {config.max_message_bytes}"
+        )
+    if size > config.segment_bytes:
+        raise KafkaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE, f"the batch has {size} bytes, segment.bytes is {config.segment_bytes}"
+        )
+
+
+def _check_client_header(header: BatchHeader) -> None:
+    """Check what only clients get wrong. Raises KafkaError INVALID_RECORD."""
+    count = header.records_count
+    if header.last_offset_delta < 0 or count <= 0 or header.last_offset_delta + 1 != count:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, f"{count} records do not fit a last offset delta of {header.last_offset_delta}"
+        )
+    if header.is_control:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "clients are not allowed to write control records")
+    if header.has_producer_id and header.base_sequence <= NO_SEQUENCE:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"sequence number {header.base_sequence} with a producer id")
+
+
+def _walk(payload: bytes, header: BatchHeader) -> Walk:
+    """Walk the records. Raises KafkaError INVALID_RECORD."""
+    # The least record is seven bytes, so the count is bounded by what is there before anything is done with it.
+    if not 0 < header.records_count <= len(payload):
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"{header.records_count} records in {len(payload)} bytes")
+    try:
+        return walk(payload, header.records_count)
+    except ValueError as error:
+        raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from error
+
+
+def _check_records(view: memoryview, header: BatchHeader, found: Walk, config: LogConfig, now_ms: int) -> int:
+    """Check keys and timestamps; return the max timestamp. Raises RecordValidationError.
+
+    The walk's extremes tell whether all is well; only if not is each record looked at, to name the bad ones.
+    """
+    if header.attributes & LOG_APPEND_TIME_FLAG:
+        low = high = header.max_timestamp
+    else:
+        low = header.base_timestamp + found.timestamp_delta_min
+        high = header.base_timestamp + found.timestamp_delta_max
+    needs_keys = found.has_null_key and config.is_compacted
+    is_out_of_range = not config.uses_log_append_time and (
+        high > INT64_MAX
+        or low < -INT64_MAX
+        or now_ms - low > config.message_timestamp_before_max_ms
+        or high - now_ms > config.message_timestamp_after_max_ms
+    )
+    if needs_keys or is_out_of_range:
+        _name_bad_records(view, config, now_ms)
+    return max(high, NO_TIMESTAMP)
+
+
+def _name_bad_records(view: memoryview, config: LogConfig, now_ms: int) -> None:
+    """Raise RecordValidationError for the records at fault; return if there is none (a record without timestamp)."""
+    errors: list[RecordError] = []
+    has_invalid_timestamp = False
+    earliest, latest = now_ms - config.message_timestamp_before_max_ms, now_ms + config.message_timestamp_after_max_ms
+    for index, record in enumerate(decode_records(view)):
+        if config.is_compacted and record.key is None:
+            errors.append(RecordError(index, "Compacted topic cannot accept message without key"))
+        elif not config.uses_log_append_time and not (
+            record.timestamp == NO_TIMESTAMP or max(earliest, -INT64_MAX) <= record.timestamp <= min(latest, INT64_MAX)
+        ):
+            has_invalid_timestamp = True
+            text = f"Timestamp {record.timestamp} is out of range: it should be within [{earliest}, {latest}]"
+            errors.append(RecordError(index, text))
+    if not errors:
+        return
+    if has_invalid_timestamp:
+        text = "One or more records have been rejected due to invalid timestamp"
+        raise RecordValidationError(ErrorCode.INVALID_TIMESTAMP, text, errors[:RECORD_ERRORS_MAX])
+    text = f"One or more records have been rejected due to {len(errors)} record errors in total"
+    raise RecordValidationError(ErrorCode.INVALID_RECORD, text, errors[:RECORD_ERRORS_MAX])
+
+
+def _rebuilt(view: memoryview, header: BatchHeader, codec: Codec, config: LogConfig, now_ms: int) -> Validated:
+    """Return the same records in another codec, with offset deltas that count up.
+
+    Raises KafkaError MESSAGE_TOO_LARGE.
+    """
+    log_append_time_ms = now_ms if config.uses_log_append_time else None
+    batch = build_batch(
+        decode_records(view),
+        codec=codec,
+        compression_level=config.compression_level(codec),
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        is_transactional=header.is_transactional,
+        log_append_time_ms=log_append_time_ms,
+    )
+    _check_size(len(batch), config)
+    rebuilt = memoryview(batch)
+    new_header = parse_header(rebuilt)
+    stamp = NO_TIMESTAMP if log_append_time_ms is None else log_append_time_ms
+    return Validated(rebuilt, new_header, new_header.max_timestamp, stamp)

@@ -1,0 +1,87 @@
+"""The ring of last batches: what it returns, what it holds, what it shares."""
+
+from kvorum.protocol.records import parse_header
+from kvorum.storage.tail import LOG_BATCHES_MAX, LOG_BYTES_MAX, Tail, TailBudget
+from tests.storage.kit import batch
+
+
+def add(tail: Tail, offset: int, size: int = 10) -> int:
+    data = batch(bytes(size), base_offset=offset)
+    tail.append(data, [parse_header(data)])
+    return len(data)
+
+
+def offsets(
+    tail: Tail, offset: int, max_bytes: int = 10**9, bound: int = 10**9, min_one: bool = True
+) -> list[int] | None:
+    parts = tail.read(offset, max_bytes, bound, min_one)
+    return None if parts is None else [parse_header(part).base_offset for part in parts if isinstance(part, memoryview)]
+
+
+def test_a_read_gets_whole_batches_within_its_limits() -> None:
+    tail = Tail(TailBudget())
+    size = max(add(tail, offset) for offset in range(5))
+    assert offsets(tail, 2) == [2, 3, 4]
+    assert offsets(tail, 2, bound=4) == [2, 3]
+    assert offsets(tail, 2, max_bytes=2 * size) == [2, 3]
+    assert offsets(tail, 2, max_bytes=2 * size - 1) == [2]
+    assert offsets(tail, 2, max_bytes=1) == [2]
+    assert offsets(tail, 2, max_bytes=1, min_one=False) == []
+    assert offsets(tail, 2, bound=2) == []
+
+
+def test_what_is_not_held_is_left_to_the_file() -> None:
+    tail = Tail(TailBudget())
+    assert offsets(tail, 0) is None
+    add(tail, 7)
+    assert offsets(tail, 6) is None
+    tail.clear()
+    assert offsets(tail, 7) is None
+
+
+def test_a_ring_is_bounded_by_count_and_bytes() -> None:
+    tail = Tail(TailBudget())
+    for offset in range(LOG_BATCHES_MAX + 10):
+        add(tail, offset)
+    assert offsets(tail, 9) is None and offsets(tail, 10) is not None
+    for offset in range(1000, 1010):
+        add(tail, offset, LOG_BYTES_MAX // 4)
+    assert tail.size <= LOG_BYTES_MAX
+    assert offsets(tail, 1009) == [1009] and offsets(tail, 1000) is None
+
+
+def test_what_is_too_large_empties_the_ring() -> None:
+    tail = Tail(TailBudget())
+    add(tail, 0)
+    add(tail, 1, LOG_BYTES_MAX + 1)
+    assert offsets(tail, 0) is None and tail.size == 0
+
+
+def test_the_oldest_append_of_any_log_goes_first() -> None:
+    budget = TailBudget(bytes_max=900)
+    idle, busy = Tail(budget), Tail(budget)
+    add(idle, 0, 100)
+    for offset in range(3):
+        add(busy, offset, 200)
+    assert idle.size == 0
+    assert 0 < busy.size <= 900 and budget.size <= 900
+    assert offsets(busy, 2) == [2]
+
+
+def test_many_small_appends_are_bounded_too() -> None:
+    budget = TailBudget(appends_max=10)
+    tails = [Tail(budget) for _ in range(20)]
+    for tail in tails:
+        add(tail, 0)
+    assert [tail.size > 0 for tail in tails] == [False] * 10 + [True] * 10
+
+
+def test_the_copy_is_its_own() -> None:
+    """The caller's buffer is the network's: it may be reused at once."""
+    tail = Tail(TailBudget())
+    data = batch(b"value")
+    tail.append(data, [parse_header(data)])
+    before = bytes(data)
+    data[:] = bytes(len(data))
+    [part] = tail.read(0, 1000, 10, True) or []
+    assert isinstance(part, memoryview) and bytes(part) == before
