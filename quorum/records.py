@@ -19,7 +19,7 @@ from msgspec import UNSET, UnsetType
 from kvorum.protocol.uuids import Uuid
 
 RECORD_SIZE_MAX: Final = 1024 * 1024
-"""Bytes of one encoded record. The largest in sight is a Partition or RegisterBroker of a few KiB; a batch takes 8 MiB."""
+"""Bytes of one encoded record. The largest in sight, a Partition or RegisterBroker, has a few KiB; a batch 8 MiB."""
 
 NO_LEADER: Final = -1
 """The leader of a partition that has none (LeaderConstants.NO_LEADER)."""
@@ -251,7 +251,7 @@ _HEAD_DECODER: Final = msgspec.json.Decoder(_Head)
 
 
 def encode(record: MetadataRecord) -> bytes:
-    """Return the record's value in the log: one line of JSON, the same bytes for equal records, type and version first."""
+    """Return the record's value in the log: one line of JSON, type and version first, equal bytes for equal records."""
     assert record.version <= LATEST_VERSIONS[type(record).__name__], f"{record} has a version from the future"
     data = _ENCODER.encode(record)
     assert len(data) <= RECORD_SIZE_MAX, f"a {type(record).__name__} of {len(data)} bytes passes {RECORD_SIZE_MAX}"

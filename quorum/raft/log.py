@@ -46,7 +46,11 @@ class NotController(MetadataLogError):
 
 
 class Dropped(MetadataLogError):
-    """The batch was refused, or dropped on applying: wrong offset, too large, too much in flight. It will never apply."""
+    """Refused, or dropped on applying: wrong offset, too large, too much in flight. It will never apply."""
+
+
+class ReadmissionRefused(Exception):
+    """A wiped voter is re-admitted by the leader itself, as long as there is one; nobody has to give anything up."""
 
 
 class UnknownOutcome(MetadataLogError):
@@ -63,10 +67,10 @@ class Voter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaState:
-    """How far a replica of the metadata log is, as its leader knows (DescribeQuorum). Times are wall milliseconds, -1 unknown.
+    """How far a replica of the metadata log is, as its leader knows (DescribeQuorum).
 
-    `log_end_offset` is in Kafka offsets; -1 if nothing is known yet. `is_voter` is false for a controller whose
-    directory is not (yet) in the committed voter set.
+    Times are wall milliseconds, -1 if unknown. `log_end_offset` is in Kafka offsets; -1 if nothing is known yet.
+    `is_voter` is false for a controller whose directory is not (yet) in the committed voter set.
     """
 
     node_id: int
@@ -79,7 +83,7 @@ class ReplicaState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotId:
-    """Which part of the log a snapshot stands for: all below `end_offset`, the last batch of it in `epoch` (KIP-630)."""
+    """What a snapshot stands for: all below `end_offset`, the last batch of it in `epoch` (KIP-630)."""
 
     end_offset: int
     epoch: int
@@ -89,7 +93,7 @@ class SnapshotId:
 class SnapshotContent:
     """What the layer above wants kept: its state at exactly the current high watermark, as chunks of bytes.
 
-    `chunks` is consumed off the event loop, so it iterates over something immutable; for equal state the bytes are equal.
+    `chunks` is consumed off the event loop, so it iterates over something immutable; equal states give equal bytes.
     """
 
     chunks: Iterator[bytes]
@@ -123,14 +127,14 @@ class SnapshotSource(Protocol):
 
 
 class MetadataLogListener(Protocol):
-    """Who wants to know. Called on the event loop; an exception ends the process (the state machine must not diverge)."""
+    """Who wants to know. Called on the event loop; an exception ends the process (state must not diverge)."""
 
     def on_batch_applied(self, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> None:
-        """Take one committed batch, next in order. Offset and epoch are in its bytes; `timestamp_ms` is its max timestamp."""
+        """Take the next committed batch. Offset and epoch are in its bytes too; the timestamp is its largest."""
         ...
 
     def on_snapshot_loaded(self, snapshot: SnapshotView) -> None:
-        """Throw the state away and take the snapshot's. The view is closed by the caller on return. Never on a leader."""
+        """Throw the state away and take the snapshot's. The caller closes the view. Never on a leader."""
         ...
 
     def on_leader_changed(self, leader_id: int | None, epoch: int) -> None:
@@ -186,8 +190,8 @@ class MetadataLog(Protocol):
     def append(self, batch: Buffer, expected_offset: int, controller_epoch: int) -> asyncio.Future[int]:
         """Append one Kafka record batch (v2); the future carries its base offset once it is applied here.
 
-        Base offset and partition leader epoch are filled in; the rest of the bytes stay. The future fails with NotController
-        or Dropped (certainly not applied) or UnknownOutcome.
+        Base offset and partition leader epoch are filled in; the rest of the bytes stay. The future fails with
+        NotController or Dropped (certainly not applied) or UnknownOutcome.
         """
         ...
 
@@ -207,7 +211,7 @@ class MetadataLog(Protocol):
         ...
 
     def resign(self) -> asyncio.Future[int | None]:
-        """Hand leadership to the voter that is furthest; the future carries the next leader's id, None if none came in time.
+        """Hand leadership to the voter that is furthest; the future carries the next leader, None if none came in time.
 
         For a controlled shutdown. Appends are refused from the call on. At once None when this node does not lead.
         """

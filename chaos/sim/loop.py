@@ -1,0 +1,365 @@
+"""SimLoop: an asyncio event loop in virtual time, one seed a run; production code runs in it unmodified.
+
+Nothing waits: when no callback is ready, time jumps to the next timer. `run_in_executor` runs its function on the
+loop at a later instant drawn from the seed, so off-loop work takes time and can be cut short by a crash.
+
+A callback belongs to the *host* (process) whose callback scheduled it; what belongs to a dead host never runs, what
+belongs to a paused one runs when it resumes, all at once and in order, as after SIGSTOP and SIGCONT.
+"""
+
+import asyncio
+import contextvars
+import heapq
+import random
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any, Protocol, TypeVar, cast
+
+from typing_extensions import TypeVarTuple
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+START_S = 1000.0
+"""Virtual time begins here, away from zero."""
+
+
+class Host:
+    """One process. A restarted process is a new Host."""
+
+    __slots__ = ("alive", "deferred", "jobs", "name", "paused")
+
+    def __init__(self, name: str) -> None:
+        """Start alive."""
+        self.name = name
+        self.alive = True
+        self.paused = False
+        self.deferred: list[asyncio.Handle] = []
+        self.jobs: dict[int, Callable[[], object]] = {}
+        """Executor work handed out and not run yet, by number."""
+
+
+class Streams(Protocol):
+    """What stands behind create_server and create_connection: a StreamNetwork."""
+
+    def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str | None, port: int | None) -> object:
+        """Listen."""
+        ...
+
+    async def connect(
+        self, factory: Callable[[], asyncio.BaseProtocol], name: str, port: int
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        """Connect."""
+        ...
+
+
+class SimHandle(asyncio.Handle):
+    """A callback and the host it belongs to."""
+
+    __slots__ = ("host",)
+    host: Host | None
+
+
+class SimTimer(asyncio.TimerHandle):
+    """A timer and the host it belongs to."""
+
+    __slots__ = ("host",)
+    host: Host | None
+
+
+class Stuck(AssertionError):
+    """Nothing is left to run, and what was waited for has not happened."""
+
+
+class SimLoop(asyncio.BaseEventLoop):
+    """See the module. `rng` draws how long off-loop work takes."""
+
+    def __init__(self, rng: random.Random) -> None:
+        """Start at START_S with nothing to do."""
+        super().__init__()
+        self._now = START_S
+        self._ready: deque[asyncio.Handle] = deque()
+        self._timers: list[tuple[float, int, SimTimer]] = []
+        self._count = 0
+        self._closed = False
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._stopping = False
+        self._running = False
+        self.rng = rng
+        self.host: Host | None = None
+        """Whose callback is running."""
+        self.events = 0
+        self.after_event: Callable[[Host], None] | None = None
+        """Called after each callback of a host: where invariants are checked."""
+        self.errors: list[dict[str, Any]] = []
+        """What would have been logged: exceptions in callbacks, never retrieved ones."""
+        self.streams: Streams | None = None
+        """Where servers and connections are; a StreamNetwork sets it."""
+        self.executor_delay: Callable[[], float] = lambda: 0.0001 + 0.0004 * self.rng.random()
+
+    def __del__(self) -> None:
+        """Warn of nothing: there is nothing to release."""
+
+    # Time and callbacks.
+
+    def time(self) -> float:
+        """Return virtual seconds."""
+        return self._now
+
+    def get_debug(self) -> bool:
+        """Return False, always."""
+        return False
+
+    def set_debug(self, enabled: bool) -> None:
+        """Change nothing."""
+
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        """See asyncio."""
+        handle = SimHandle(callback, args, self, context)
+        handle.host = self.host
+        self._ready.append(handle)
+        return handle
+
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        """See asyncio; there are no other threads."""
+        return self.call_soon(callback, *args, context=context)
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """See asyncio."""
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """See asyncio."""
+        return self.call_at_host(self.host, when, callback, *args, context=context)
+
+    def call_at_host(
+        self,
+        host: Host | None,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Schedule a callback that belongs to `host`: how the network reaches another process."""
+        timer = SimTimer(when, callback, args, self, context)
+        timer.host = host
+        self._count += 1
+        heapq.heappush(self._timers, (when, self._count, timer))
+        timer._scheduled = True  # type: ignore[attr-defined]  # asyncio's mark of a timer in the heap
+        return timer
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Leave it in the heap; it is skipped when it comes up."""
+
+    # Futures, tasks, executor.
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """See asyncio."""
+        return asyncio.Future(loop=self)
+
+    def create_task(  # type: ignore[override]  # the parameters asyncio passes, no more
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: str | None = None,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Task[T]:
+        """See asyncio. A task is kept alive until it is done: when the garbage collector runs is nobody's seed."""
+        task: asyncio.Task[T] = asyncio.Task(coro, loop=self, name=name, context=context)
+        self._tasks[task] = None
+        task.add_done_callback(self._forget)
+        return task
+
+    def _forget(self, task: "asyncio.Task[Any]") -> None:
+        del self._tasks[task]
+
+    def run_in_executor(  # type: ignore[override]  # one executor: the loop itself
+        self, executor: object, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """Run `func` on the loop at a later instant; a host that dies before may leave it undone, or half done."""
+        future: asyncio.Future[T] = self.create_future()
+        host = self.host
+        self._count += 1
+        number = self._count
+        if host is not None:
+            host.jobs[number] = lambda: func(*args)
+
+        def work() -> None:
+            if host is not None:
+                del host.jobs[number]
+            if future.cancelled():
+                return
+            try:
+                result = func(*args)
+            except Exception as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        self.call_at(self._now + self.executor_delay(), work)
+        return future
+
+    # Servers and connections.
+
+    async def create_server(  # type: ignore[override]  # what Kvorum's listener passes
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str | None = None,
+        port: int | None = None,
+        *,
+        ssl: None = None,
+        **options: object,
+    ) -> asyncio.AbstractServer:
+        """Listen on the running process's machine."""
+        assert self.streams is not None and ssl is None, "a StreamNetwork, and no TLS"
+        return cast(asyncio.AbstractServer, self.streams.listen(protocol_factory, host, port))
+
+    async def create_connection(  # type: ignore[override]  # what Kvorum's channel passes
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str,
+        port: int,
+        *,
+        ssl: None = None,
+        **options: object,
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        """Connect from the running process to a machine by its name."""
+        assert self.streams is not None and ssl is None, "a StreamNetwork, and no TLS"
+        return await self.streams.connect(protocol_factory, host, port)
+
+    # Running.
+
+    def step(self) -> bool:
+        """Run one callback, moving time if none is ready; False if there is nothing at all."""
+        ready = self._ready
+        if not ready:
+            timers = self._timers
+            while timers and timers[0][2].cancelled():
+                heapq.heappop(timers)
+            if not timers:
+                return False
+            when, _, timer = heapq.heappop(timers)
+            self._now = max(self._now, when)
+            timer._scheduled = False  # type: ignore[attr-defined]  # as above
+            ready.append(timer)
+        handle = ready.popleft()
+        host: Host | None = handle.host  # type: ignore[attr-defined]  # every handle here is one of ours
+        if handle.cancelled():
+            return True
+        if host is not None:
+            if not host.alive:
+                return True
+            if host.paused:
+                host.deferred.append(handle)
+                return True
+        self.host = host
+        self.events += 1
+        try:
+            handle._run()
+            if host is not None and self.after_event is not None:
+                self.after_event(host)
+        finally:
+            self.host = None
+        return True
+
+    def resume(self, host: Host) -> None:
+        """Let a paused host run on: everything that came due happens now, in order."""
+        host.paused = False
+        deferred, host.deferred = host.deferred, []
+        self._ready.extend(deferred)
+
+    def run_until(self, until: Callable[[], bool], *, limit_s: float) -> bool:
+        """Run until the condition holds (True), or so many virtual seconds have passed (False)."""
+        end = self._now + limit_s
+        self._enter()
+        try:
+            while not until():
+                if not self._ready and (not self._timers or self._timers[0][0] > end):
+                    self._now = end
+                    return until()
+                self.step()
+        finally:
+            self._leave()
+        return True
+
+    def run_for(self, seconds: float) -> None:
+        """Run for so many virtual seconds."""
+        self.run_until(lambda: False, limit_s=seconds)
+
+    def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:
+        """See asyncio. Raises Stuck when nothing is left to run before the future is done."""
+        self._enter()
+        try:
+            task: asyncio.Future[T] = asyncio.ensure_future(cast(Awaitable[T], future), loop=self)
+            while not task.done():
+                if not self.step():
+                    raise Stuck("nothing left to run")
+        finally:
+            self._leave()
+        return task.result()
+
+    def run_forever(self) -> None:
+        """See asyncio."""
+        self._enter()
+        try:
+            while not self._stopping and self.step():
+                pass
+            self._stopping = False
+        finally:
+            self._leave()
+
+    def _enter(self) -> None:
+        asyncio._set_running_loop(self)
+        self._running = True
+
+    def _leave(self) -> None:
+        self._running = False
+        asyncio._set_running_loop(None)
+
+    def stop(self) -> None:
+        """See asyncio."""
+        self._stopping = True
+
+    def is_running(self) -> bool:
+        """See asyncio."""
+        return self._running
+
+    def is_closed(self) -> bool:
+        """See asyncio."""
+        return self._closed
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._closed = True
+        self._ready.clear()
+        self._timers.clear()
+
+    async def shutdown_asyncgens(self) -> None:
+        """Nothing is tracked."""
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  # asyncio's
+        """There is none."""
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Keep what went wrong for the test to find; a task that died with its host went wrong for nobody."""
+        if context.get("exception") is not None:
+            self.errors.append(context)
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        """See call_exception_handler."""
+        self.call_exception_handler(context)

@@ -1,0 +1,381 @@
+"""The active controller: decide, replay into a speculative image, append, answer when committed.
+
+    INACTIVE --on_active--> ACTIVE --on_inactive--> INACTIVE
+                            ACTIVE --a batch refused or dropped--> DRAINING --nothing outstanding--> ACTIVE
+                            DRAINING --on_inactive--> INACTIVE
+
+INACTIVE  another node leads, or none: everything is answered NOT_CONTROLLER.
+ACTIVE    decisions are taken on the speculative image, which holds every change appended in this term, committed or
+          not. Changes are appended without waiting for those before them, and answered in order as they commit.
+DRAINING  the log did not take a change that later decisions may rest on. The speculative image is thrown away, whoever
+          waits is told NOT_CONTROLLER; when every append has its outcome, the image is made anew from the committed
+          one. Where the log refuses even what this begins with, it is tried again RESTART_DELAY_S later.
+
+Invariants, asserted: outside DRAINING the speculative end is the log's end; changes complete in the order in which they
+were appended; the speculative image without open changes has the committed image's offset.
+
+A client that is told NOT_CONTROLLER does not know whether its change came to be: the log may still commit it. It asks
+again, and controller requests are made so that this is safe. Source: Kafka's QuorumController (ControllerWriteEvent,
+OffsetControlManager). One event loop, no locks: nothing suspends between a decision and its append.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import Generic, Protocol, TypeVar, cast
+
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.records import parse_header
+from kvorum.quorum.batches import encode_batches
+from kvorum.quorum.controller.features import bootstrap_records
+from kvorum.quorum.image import MetadataDelta, MetadataImage
+from kvorum.quorum.metadata_store import MetadataStore
+from kvorum.quorum.raft.log import Dropped, MetadataLog, MetadataLogError, SnapshotView
+from kvorum.quorum.records import AbortTransaction, MetadataRecord, NoOp
+from kvorum.runtime.clock import Clock
+from kvorum.runtime.logs import get_logger
+
+T = TypeVar("T")
+R_co = TypeVar("R_co", covariant=True)
+
+log = get_logger("quorum")
+
+CHANGES_IN_FLIGHT_MAX = 10_000
+"""Decided, not yet committed. Half a second of 20,000 commits a second; more means that commits have stopped."""
+
+
+RESTART_DELAY_S = 0.05
+"""How long a log that is full is left alone; a commit takes less."""
+
+
+class Decision(Protocol[R_co]):
+    """What a decide function returns: the records that change something (none: nothing does) and the answer."""
+
+    @property
+    def records(self) -> Sequence[MetadataRecord]:
+        """The change."""
+        ...
+
+    @property
+    def response(self) -> R_co:
+        """The answer, valid once the records are committed."""
+        ...
+
+
+class State(Enum):
+    """See the table above."""
+
+    INACTIVE = "inactive"
+    ACTIVE = "active"
+    DRAINING = "draining"
+
+
+class ActivationListener(Protocol):
+    """Who follows this node's turns as the active controller (heartbeat sessions, periodic duties)."""
+
+    def on_activated(self, image: MetadataImage) -> None:
+        """Start."""
+        ...
+
+    def on_deactivated(self) -> None:
+        """Stop."""
+        ...
+
+
+@dataclass(slots=True)
+class Change(Generic[T]):
+    """Appended and not yet committed: who waits, and how many of its batches are still open."""
+
+    turn: int
+    name: str
+    response: T
+    waiter: "asyncio.Future[T]"
+    batches_left: int
+
+    def complete(self) -> None:
+        """Answer."""
+        if not self.waiter.done():
+            self.waiter.set_result(self.response)
+
+    def fail(self, reason: str) -> None:
+        """Tell whoever waits to ask the active controller again."""
+        if not self.waiter.done():
+            self.waiter.set_exception(not_controller(reason))
+            self.waiter.exception()  # marked as seen: a periodic duty's change has nobody waiting
+
+
+def not_controller(reason: str) -> KafkaError:
+    """Return the refusal of a node that is not the active controller."""
+    return KafkaError(ErrorCode.NOT_CONTROLLER, reason)
+
+
+class ActiveController:
+    """This node's share in being the active controller. Registered with the metadata log behind its MetadataStore."""
+
+    def __init__(
+        self,
+        metadata_log: MetadataLog,
+        store: MetadataStore,
+        clock: Clock,
+        *,
+        on_fault: Callable[[BaseException], None],
+    ) -> None:
+        """Begin inactive. `on_fault` ends the process: a decision raised what it never may."""
+        self._log = metadata_log
+        self._store = store
+        self._clock = clock
+        self._on_fault = on_fault
+        self._listeners: list[ActivationListener] = []
+        self._state = State.INACTIVE
+        self._image = store.image
+        self._end_offset = 0
+        self._epoch = -1
+        self._turn = 0
+        self._changes: deque[Change[object]] = deque()
+        self._outstanding = 0
+        self.last_append_ms = 0
+        """Monotonic time of the last append, for the sign of life of an idle log."""
+
+    def add_listener(self, listener: ActivationListener) -> None:
+        """Follow from the next activation on."""
+        self._listeners.append(listener)
+
+    @property
+    def state(self) -> State:
+        """Where this node stands."""
+        return self._state
+
+    @property
+    def epoch(self) -> int:
+        """The controller epoch while active, else -1."""
+        return -1 if self._state is State.INACTIVE else self._epoch
+
+    @property
+    def image(self) -> MetadataImage:
+        """The committed image: what reads answer from."""
+        return self._store.image
+
+    @property
+    def speculative_image(self) -> MetadataImage:
+        """The image that decisions are taken on; the committed one while inactive."""
+        return self._image if self._state is State.ACTIVE else self._store.image
+
+    @property
+    def next_offset(self) -> int:
+        """The offset at which the next change begins, which is a new registration's broker epoch."""
+        return self._end_offset
+
+    @property
+    def changes_count(self) -> int:
+        """How many changes wait to be committed."""
+        return len(self._changes)
+
+    def is_active(self) -> bool:
+        """Tell whether requests are decided here now."""
+        return self._state is State.ACTIVE and self._log.is_active()
+
+    def require_active(self) -> None:
+        """Raise KafkaError NOT_CONTROLLER unless requests are decided here now."""
+        if not self.is_active():
+            raise not_controller(f"node {self._log.node_id} is {self._state.value}, {self._log.leader_id} leads")
+
+    async def submit(
+        self, decide: Callable[[MetadataImage], Decision[T]], *, name: str = "", confirm: bool = True
+    ) -> T:
+        """Decide now, on the speculative image; answer when the decision is committed.
+
+        A decision that changes nothing is answered once everything it was based on is committed and, unless `confirm`
+        is off, a majority has confirmed that this node still leads. What `decide` raises as KafkaError is passed on (it
+        may rest on changes that never commit, which clients cannot tell from a change made just after).
+
+        Raises:
+            KafkaError: NOT_CONTROLLER: ask again, at the active controller; REQUEST_TIMED_OUT: too much is in flight.
+        """
+        self.require_active()
+        decision = self._decide(decide)
+        if decision.records:
+            return await self._write(name, decision.records, decision.response)
+        if self._changes:
+            await asyncio.shield(self._changes[-1].waiter)
+        if confirm:
+            await self.confirm_leadership()
+        return decision.response
+
+    def _decide(self, decide: Callable[[MetadataImage], Decision[T]]) -> Decision[T]:
+        try:
+            return decide(self._image)
+        except KafkaError:
+            raise
+        except Exception as error:
+            self._on_fault(error)
+            raise
+
+    async def confirm_leadership(self) -> int:
+        """Return a linearizable high watermark: what is below it is all that was acknowledged before this call.
+
+        The committed image of this node is at or above it on return. Raises KafkaError NOT_CONTROLLER.
+        """
+        self.require_active()
+        try:
+            offset = await self._log.read_index()
+        except MetadataLogError as error:
+            raise not_controller(str(error)) from error
+        await self._store.wait_for_offset(offset)
+        return offset
+
+    # What the metadata log tells. The store is its listener before this one, so the committed image is ahead of us.
+
+    def on_batch_applied(self, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> None:
+        """See MetadataLogListener: the store took it; whoever waits is told when the append's future completes."""
+
+    def on_snapshot_loaded(self, snapshot: SnapshotView) -> None:
+        """See MetadataLogListener."""
+        assert self._state is State.INACTIVE, "a leader never loads a snapshot"
+
+    def on_leader_changed(self, leader_id: int | None, epoch: int) -> None:
+        """See MetadataLogListener."""
+
+    def on_active(self, epoch: int) -> None:
+        """Become active: decide on what is committed."""
+        assert self._state is State.INACTIVE and not self._changes, "on_inactive comes before the next on_active"
+        self._state = State.ACTIVE
+        self._epoch = epoch
+        self._turn += 1
+        self._outstanding = 0
+        log.info("active controller", node_id=self._log.node_id, epoch=epoch, offset=self._log.log_end_offset)
+        self._restart_from_committed()
+        for listener in self._listeners:
+            listener.on_activated(self._image)
+
+    def on_inactive(self) -> None:
+        """Stop: what was decided in this term and is not committed may or may not come to be."""
+        if self._state is State.INACTIVE:
+            return
+        log.info("no longer active controller", node_id=self._log.node_id, epoch=self._epoch)
+        self._state = State.INACTIVE
+        self._fail_changes("leadership was lost")
+        self._image = self._store.image
+        for listener in self._listeners:
+            listener.on_deactivated()
+
+    def write_nowait(self, name: str, records: Sequence[MetadataRecord]) -> None:
+        """Append a change that nobody waits for; refused like any other."""
+        try:
+            self._append(name, records, None)
+        except KafkaError as error:
+            log.warning("not written", change=name, reason=error)
+
+    async def _write(self, name: str, records: Sequence[MetadataRecord], response: T) -> T:
+        # Cancelling whoever waits (its client is gone) changes nothing of what was decided.
+        return await asyncio.shield(self._append(name, records, response))
+
+    def _append(self, name: str, records: Sequence[MetadataRecord], response: T) -> "asyncio.Future[T]":
+        """Replay the records into the speculative image and append them. Raises KafkaError."""
+        if len(self._changes) >= CHANGES_IN_FLIGHT_MAX:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too many metadata changes are in flight")
+        batches = encode_batches(records, self._clock.wall_ms(), name=name)
+        first_offset = self._end_offset + (1 if len(batches) > 1 else 0)  # behind the marker of a transaction
+        end_offset = self._end_offset + len(records) + (2 if len(batches) > 1 else 0)
+        delta = MetadataDelta(self._image)
+        for offset, record in enumerate(records, first_offset):
+            delta.replay(record, offset)
+        image = delta.apply(end_offset - 1, self._epoch)
+        change = self._append_batches(name, batches, response)
+        assert self._end_offset == end_offset, "the batches hold the records and their markers, nothing else"
+        self._image = image
+        return change.waiter
+
+    def _append_batches(self, name: str, batches: Sequence[bytes], response: T) -> Change[T]:
+        """Append, and note who waits. Raises KafkaError if the log refuses; nothing of it then comes to be."""
+        waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        change = Change(self._turn, name, response, waiter, len(batches))
+        for index, batch in enumerate(batches):
+            future = self._log.append(batch, self._end_offset, self._epoch)
+            error = future.exception() if future.done() else None
+            if error is not None:
+                self._refused(name, error, cut_off=index > 0)
+            self._outstanding += 1
+            self._end_offset += parse_header(batch).records_count
+            future.add_done_callback(partial(self._appended, change))
+        self._changes.append(cast(Change[object], change))  # each is only ever given its own response
+        self.last_append_ms = self._clock.monotonic_ms()
+        return change
+
+    def _refused(self, name: str, error: BaseException, *, cut_off: bool) -> None:
+        """Raise for a batch that the log did not take; the speculative image is still without its change.
+
+        A transaction that is cut off in the middle has spoilt the log's end for all that follows: drain.
+        """
+        log.warning("the metadata log refused a change", change=name, reason=error)
+        if cut_off:
+            self._drain(f"{name}: {error}")
+        elif isinstance(error, Dropped):
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error)) from error
+        raise not_controller(str(error)) from error
+
+    def _appended(self, change: Change[T], future: "asyncio.Future[int]") -> None:
+        """Take one append's outcome; those of an earlier turn concern nobody any more."""
+        error = asyncio.CancelledError() if future.cancelled() else future.exception()
+        if change.turn != self._turn or self._state is State.INACTIVE:
+            return
+        self._outstanding -= 1
+        change.batches_left -= 1
+        try:
+            self._settle(change, error)
+        except Exception as fault:
+            self._on_fault(fault)
+            raise
+
+    def _settle(self, change: Change[T], error: BaseException | None) -> None:
+        """Go on after one append's outcome."""
+        if error is not None and self._state is State.ACTIVE:
+            self._drain(f"{change.name}: {error}")
+        elif self._state is State.ACTIVE and change.batches_left == 0:
+            first = self._changes.popleft()
+            assert first is change, "changes complete in the order of their appends"
+            change.complete()
+        if self._state is State.DRAINING and self._outstanding == 0:
+            self._state = State.ACTIVE
+            self._restart_from_committed()
+
+    def _drain(self, reason: str) -> None:
+        log.warning("metadata changes thrown away", reason=reason, count=len(self._changes))
+        self._state = State.DRAINING
+        self._fail_changes(reason)
+
+    def _restart_from_committed(self) -> None:
+        """Decide on what is committed; end what a predecessor left open, and say the first word."""
+        self._image = self._store.image
+        self._end_offset = self._log.log_end_offset
+        assert self._end_offset == self._store.end_offset, "all that is in the log is applied"
+        try:
+            if self._store.in_transaction:
+                # Its author will not end it: the change is as if it had never been.
+                log.warning("aborting a half written change", offset=self._end_offset)
+                marker = AbortTransaction(reason="its controller did not finish it")
+                self._append_batches("abort", encode_batches([marker], self._clock.wall_ms()), None)
+            if self._image.features.metadata_version == 0:
+                self._append("activation", bootstrap_records(), None)
+                return
+        except KafkaError as error:
+            # Nothing may be decided before these: it would be part of the half written change, or of no version.
+            self._drain(f"the term cannot begin: {error}")
+            if self._outstanding == 0:
+                asyncio.get_running_loop().call_later(RESTART_DELAY_S, self._restart_again, self._turn)
+            return
+        # The first batch of a term makes its epoch known to everybody who follows the log, also where nothing changes.
+        self.write_nowait("activation", [NoOp()])
+
+    def _restart_again(self, turn: int) -> None:
+        """Try once more to begin, unless things went on meanwhile."""
+        if turn == self._turn and self._state is State.DRAINING and self._outstanding == 0:
+            self._state = State.ACTIVE
+            self._restart_from_committed()
+
+    def _fail_changes(self, reason: str) -> None:
+        changes, self._changes = self._changes, deque()
+        for change in changes:
+            change.fail(reason)

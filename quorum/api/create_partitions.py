@@ -1,0 +1,38 @@
+"""CreatePartitions (37): v0-v3. The rules: controller/change_topics.py.
+
+Order: authorise each topic (ALTER), decide, answer when committed.
+"""
+
+from kvorum.network.authorizer import Operation, ResourceType
+from kvorum.network.context import RequestContext
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from kvorum.quorum.controller.change_topics import create_partitions
+from kvorum.quorum.services import ControllerServices
+
+
+async def handle(
+    ctx: RequestContext, request: CreatePartitionsRequest, services: ControllerServices
+) -> CreatePartitionsResponse:
+    """Give topics more partitions."""
+    denied = [
+        topic.name for topic in request.topics if not services.may(ctx, Operation.ALTER, ResourceType.TOPIC, topic.name)
+    ]
+    request.topics = [topic for topic in request.topics if topic.name not in denied]
+    try:
+        response = await services.submit(ctx, create_partitions, request, name="createPartitions")
+    except KafkaError as error:
+        response = CreatePartitionsResponse(results=[_refused(topic.name, error) for topic in request.topics])
+    refusal = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+    response.results += [_refused(name, refusal) for name in dict.fromkeys(denied)]
+    mutations = sum(1 for row in response.results if row.error_code == ErrorCode.NONE)
+    response.throttle_time = ctx.throttle_ms = services.quotas.throttle_ms(ctx, mutations=mutations)
+    return response
+
+
+def _refused(name: str, error: KafkaError) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.message)

@@ -1,0 +1,64 @@
+"""DeleteTopics (20): v1-v6. The rules: controller/change_topics.py.
+
+v6: by name or by id. Who may not describe a topic is not told the name behind an id.
+Order: authorise each topic (DELETE), decide, answer when committed.
+"""
+
+from kvorum.network.authorizer import Operation, ResourceType
+from kvorum.network.context import RequestContext
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from kvorum.quorum.controller.change_topics import delete_topics
+from kvorum.quorum.services import ControllerServices
+
+
+async def handle(
+    ctx: RequestContext, request: DeleteTopicsRequest, services: ControllerServices
+) -> DeleteTopicsResponse:
+    """Delete topics."""
+    refused: list[DeletableTopicResult] = []
+    allowed: list[DeleteTopicState] = []
+    for topic in [DeleteTopicState(name=name) for name in request.topic_names] + request.topics:
+        refusal = _authorize(ctx, services, topic)
+        if refusal is None:
+            allowed.append(topic)
+        else:
+            refused.append(refusal)
+    request = DeleteTopicsRequest(topics=allowed, timeout=request.timeout)
+    try:
+        response = await services.submit(ctx, delete_topics, request, name="deleteTopics")
+    except KafkaError as error:
+        response = DeleteTopicsResponse(responses=[_row(topic, error) for topic in allowed])
+    response.responses += refused
+    mutations = sum(1 for row in response.responses if row.error_code == ErrorCode.NONE)
+    response.throttle_time = ctx.throttle_ms = services.quotas.throttle_ms(ctx, mutations=mutations)
+    return response
+
+
+def _authorize(
+    ctx: RequestContext, services: ControllerServices, topic: DeleteTopicState
+) -> DeletableTopicResult | None:
+    """Return the refusal of a topic that the principal may not delete, None where it may (or where there is none)."""
+    name = topic.name
+    if name is None:
+        known = services.controller.speculative_image.topics.topic_by_id(topic.topic_id)
+        if known is None:
+            return None
+        name = known.name
+    if services.may(ctx, Operation.DELETE, ResourceType.TOPIC, name):
+        return None
+    row = _row(topic, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."))
+    if topic.name is None and services.may(ctx, Operation.DESCRIBE, ResourceType.TOPIC, name):
+        row.name = name
+    return row
+
+
+def _row(topic: DeleteTopicState, error: KafkaError) -> DeletableTopicResult:
+    return DeletableTopicResult(
+        name=topic.name, topic_id=topic.topic_id, error_code=error.code, error_message=error.message
+    )

@@ -1,0 +1,109 @@
+"""DescribeQuorum (55): v0-v2, from the active controller only (KIP-595, KIP-836, KIP-853).
+
+v1: last fetch and caught-up times. v2: directory ids, error messages, the controllers' endpoints.
+Observers are the brokers that fetch the log here. A controller whose directory is not in the voter set is an observer.
+Order: authorise, the one partition, leadership, answer.
+"""
+
+from kvorum.network.authorizer import Operation
+from kvorum.network.context import RequestContext
+from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    Listener,
+    Node,
+    ReplicaState,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
+from kvorum.quorum.batches import METADATA_PARTITION, METADATA_TOPIC
+from kvorum.quorum.services import ControllerServices
+
+
+async def handle(
+    ctx: RequestContext, request: DescribeQuorumRequest, services: ControllerServices
+) -> DescribeQuorumResponse:
+    """Answer who votes, who follows, and how far each is."""
+    services.authorize_cluster(ctx, Operation.DESCRIBE)
+    if not _asks_for_metadata(request):
+        return _unknown_partitions(request)
+    if not services.is_serving():
+        # At the top as well as in the row: who forwards it looks at the top, Kafka's tools at the row.
+        row = ResponsePartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, error_message=None)
+        return _answer(row, services, error_code=ErrorCode.NOT_CONTROLLER if ctx.forwarded else ErrorCode.NONE)
+    leader_id, epoch = services.leader_and_epoch()
+    replicas = services.metadata_log.replicas()
+    states = [
+        ReplicaState(
+            replica_id=replica.node_id,
+            replica_directory_id=replica.directory_id,
+            log_end_offset=replica.log_end_offset,
+            last_fetch_timestamp=replica.last_fetch_timestamp_ms,
+            last_caught_up_timestamp=replica.last_caught_up_timestamp_ms,
+        )
+        for replica in replicas
+    ]
+    observers = [state for state, replica in zip(states, replicas, strict=True) if not replica.is_voter]
+    observers += [
+        ReplicaState(
+            replica_id=seen.replica_id,
+            replica_directory_id=seen.directory_id,
+            log_end_offset=seen.fetch_offset,
+            last_fetch_timestamp=seen.last_fetch_ms,
+            last_caught_up_timestamp=seen.last_caught_up_ms,
+        )
+        for seen in services.observers.current(services.clock.wall_ms())
+    ]
+    row = ResponsePartitionData(
+        error_message=None,
+        leader_id=leader_id,
+        leader_epoch=epoch,
+        high_watermark=services.metadata_log.high_watermark,
+        current_voters=[state for state, replica in zip(states, replicas, strict=True) if replica.is_voter],
+        observers=observers,
+    )
+    return _answer(row, services)
+
+
+def _asks_for_metadata(request: DescribeQuorumRequest) -> bool:
+    return (
+        len(request.topics) == 1
+        and request.topics[0].topic_name == METADATA_TOPIC
+        and [partition.partition_index for partition in request.topics[0].partitions] == [METADATA_PARTITION]
+    )
+
+
+def _unknown_partitions(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    """Answer UNKNOWN_TOPIC_OR_PARTITION for each partition asked for, as Kafka's DescribeQuorumRequest."""
+    return DescribeQuorumResponse(
+        error_message=None,
+        topics=[
+            ResponseTopicData(
+                topic_name=topic.topic_name,
+                partitions=[
+                    ResponsePartitionData(
+                        partition_index=partition.partition_index,
+                        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        error_message=None,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _answer(
+    row: ResponsePartitionData, services: ControllerServices, error_code: ErrorCode = ErrorCode.NONE
+) -> DescribeQuorumResponse:
+    return DescribeQuorumResponse(
+        error_code=error_code,
+        error_message=None,
+        topics=[ResponseTopicData(topic_name=METADATA_TOPIC, partitions=[row])],
+        nodes=[
+            Node(node_id=node_id, listeners=[Listener(name=services.listener_name, host=host, port=port)])
+            for node_id, (host, port) in sorted(services.voter_addresses().items())
+        ],
+    )

@@ -1,0 +1,60 @@
+"""All requests a controller serves. An API that is not here is not advertised, and asking for it closes the connection.
+
+Not in the table though read by it: Raft's private key, whose connections are taken over (quorum/raft/transport.py).
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from kvorum.network.context import RequestContext
+from kvorum.protocol.api import CONTROLLER_APIS, ApiKey
+from kvorum.protocol.schema import Message
+from kvorum.quorum.api import (
+    allocate_producer_ids,
+    alter_configs,
+    alter_partition,
+    broker_heartbeat,
+    broker_registration,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_cluster,
+    describe_quorum,
+    elect_leaders,
+    incremental_alter_configs,
+    unregister_broker,
+    update_features,
+)
+from kvorum.quorum.services import ControllerServices
+
+# Each handler takes its own request class; one table of all of them cannot say so.
+ServiceHandler = Callable[[RequestContext, Any, ControllerServices], Awaitable[Message]]
+
+PLAIN: Final[Mapping[ApiKey, ServiceHandler]] = MappingProxyType(
+    {
+        ApiKey.CREATE_TOPICS: create_topics.handle,
+        ApiKey.DELETE_TOPICS: delete_topics.handle,
+        ApiKey.ALTER_CONFIGS: alter_configs.handle,
+        ApiKey.CREATE_PARTITIONS: create_partitions.handle,
+        ApiKey.ELECT_LEADERS: elect_leaders.handle,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,
+        ApiKey.DESCRIBE_QUORUM: describe_quorum.handle,
+        ApiKey.ALTER_PARTITION: alter_partition.handle,
+        ApiKey.UPDATE_FEATURES: update_features.handle,
+        ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
+        ApiKey.BROKER_REGISTRATION: broker_registration.handle,
+        ApiKey.BROKER_HEARTBEAT: broker_heartbeat.handle,
+        ApiKey.UNREGISTER_BROKER: unregister_broker.handle,
+        ApiKey.ALLOCATE_PRODUCER_IDS: allocate_producer_ids.handle,
+    }
+)
+"""Those that need the services alone."""
+
+WIRED: Final = (ApiKey.FETCH, ApiKey.API_VERSIONS, ApiKey.ENVELOPE, ApiKey.FETCH_SNAPSHOT)
+"""Those that need more, which the server hands them."""
+
+
+def served_versions() -> dict[int, tuple[int, int]]:
+    """Return {api key: (first, last version)} as ApiVersions answers it on the controller listener."""
+    return {int(key): CONTROLLER_APIS[key] for key in sorted((*PLAIN, *WIRED))}

@@ -1,0 +1,158 @@
+"""What configs exist, which values they take, and what is in effect (Kafka's KafkaConfigSchema, LogConfig.validate).
+
+Sans-IO. `ConfigSchema` is what decisions ask; `KafkaConfigSchema` answers from the tables of runtime.config_defs and
+the node's own configuration.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Protocol, assert_never
+
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.create_topics import CreatableTopicConfigs
+from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ConfigsImage, ConfigSource, EffectiveValue, ResourceType
+from kvorum.runtime import config_defs
+from kvorum.runtime.config_defs import ConfigDef, Mutability
+from kvorum.runtime.config_types import ConfigType, InvalidValue, Value
+
+CONFIG_LENGTH_MAX: Final = 64 * 1024
+"""Characters of one config's name and value: written as JSON they fit a metadata record six times over escaped."""
+CONFIGS_PER_RESOURCE_MAX: Final = 1_000
+"""Several times what Kafka has; only configs that nobody knows (a plugin's, for brokers) could be more."""
+
+
+class ConfigSchema(Protocol):
+    """What decisions ask about configs."""
+
+    def validate(self, resource_type: ResourceType, name: str, configs: Mapping[str, str]) -> None:
+        """Check all that a resource (TOPIC, BROKER) would have set. Raises KafkaError INVALID_CONFIG."""
+        ...
+
+    def is_list(self, resource_type: ResourceType, key: str) -> bool:
+        """Tell whether values of this config can be appended and subtracted."""
+        ...
+
+    def default(self, resource_type: ResourceType, key: str) -> str | None:
+        """Return the built-in default of a config."""
+        ...
+
+    def topic_value(self, configs: ConfigsImage, topic: str, key: str) -> str:
+        """Return what is in effect for a topic, the built-in default in the end."""
+        ...
+
+    def describe_new_topic(self, configs: ConfigsImage, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+        """Return all topic configs with what will be in effect for a topic with these overrides, by name."""
+        ...
+
+
+class KafkaConfigSchema:
+    """Kafka 4.3's configs. `static` is what the node's own configuration says, by broker key, as written."""
+
+    def __init__(self, static: Mapping[str, str], node_id: int) -> None:
+        """Hold the node's own configuration and its id, whose dynamic broker configs count."""
+        self._static = static
+        self._node_id = node_id
+
+    def validate(self, resource_type: ResourceType, name: str, configs: Mapping[str, str]) -> None:
+        """Check all that a resource would have set. Raises KafkaError INVALID_CONFIG."""
+        _check_size(configs)
+        try:
+            if resource_type is ResourceType.TOPIC:
+                _check_topic(config_defs.validate_topic_configs(configs))
+            else:
+                for key, value in sorted(configs.items()):
+                    _validate_broker_config(name, key, value)
+        except InvalidValue as error:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+    def is_list(self, resource_type: ResourceType, key: str) -> bool:
+        """Tell whether values of this config can be appended and subtracted."""
+        definition = _definition(resource_type, key)
+        return definition is not None and definition.type is ConfigType.LIST
+
+    def default(self, resource_type: ResourceType, key: str) -> str | None:
+        """Return the built-in default of a config."""
+        definition = _definition(resource_type, key)
+        return None if definition is None else definition.default
+
+    def topic_value(self, configs: ConfigsImage, topic: str, key: str) -> str:
+        """Return what is in effect for a topic. The config has to have a default."""
+        value = self._effective(configs, configs.topic(topic), config_defs.TOPIC[key])
+        assert value is not None, f"{key} has a default"
+        return value.value
+
+    def describe_new_topic(self, configs: ConfigsImage, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+        """Return all topic configs with what will be in effect for a topic with these overrides, by name."""
+        described = []
+        for definition in config_defs.TOPIC.values():
+            if definition.internal:
+                continue
+            found = self._effective(configs, overrides, definition)
+            source = ConfigSource.DEFAULT_CONFIG if found is None else found.source
+            value = None if found is None or definition.sensitive else found.value
+            described.append(
+                CreatableTopicConfigs(
+                    name=definition.name, value=value, config_source=source, is_sensitive=definition.sensitive
+                )
+            )
+        return described
+
+    def _effective(
+        self, configs: ConfigsImage, overrides: Mapping[str, str], definition: ConfigDef
+    ) -> EffectiveValue | None:
+        override = overrides.get(definition.name)
+        if override is not None:
+            return EffectiveValue(override, ConfigSource.DYNAMIC_TOPIC_CONFIG, definition.name)
+        found = configs.effective(None, definition.name, definition.synonyms, self._node_id, self._static.get)
+        if found is None:
+            if definition.default is None:
+                return None
+            return EffectiveValue(definition.default, ConfigSource.DEFAULT_CONFIG, definition.name)
+        if found.key.endswith((".hours", ".minutes")):
+            converted = config_defs.milliseconds_of(found.key, int(found.value))
+            return found._replace(value=str(max(converted, -1)))
+        return found
+
+
+def _check_size(configs: Mapping[str, str]) -> None:
+    if len(configs) > CONFIGS_PER_RESOURCE_MAX:
+        message = f"{len(configs)} configs of one resource, at most {CONFIGS_PER_RESOURCE_MAX} are kept"
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+    for key, value in configs.items():
+        if len(key) + len(value) > CONFIG_LENGTH_MAX:
+            message = f"config {key[:100]} has {len(value)} characters, at most {CONFIG_LENGTH_MAX} are kept"
+            raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+
+
+def _check_topic(values: Mapping[str, Value]) -> None:
+    """Refuse what a topic cannot have here whatever the value's form (LogConfig.validateRemoteStorage...)."""
+    if values.get("remote.storage.enable"):
+        message = (
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+
+
+def _definition(resource_type: ResourceType, key: str) -> ConfigDef | None:
+    match resource_type:
+        case ResourceType.TOPIC:
+            return config_defs.TOPIC.get(key)
+        case ResourceType.BROKER:
+            return config_defs.broker_def(key)
+        case ResourceType.UNKNOWN | ResourceType.BROKER_LOGGER | ResourceType.CLIENT_METRICS | ResourceType.GROUP:
+            return None
+        case _:
+            assert_never(resource_type)
+
+
+def _validate_broker_config(name: str, key: str, value: str) -> None:
+    """Check one dynamic broker config (DynamicBrokerConfig.validate). One that nobody knows may be a plugin's."""
+    definition = config_defs.broker_def(key)
+    if definition is None:
+        return
+    if definition.mutability is Mutability.READ_ONLY:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Cannot update these configs dynamically: {key}")
+    if definition.mutability is Mutability.PER_BROKER and name == CLUSTER_DEFAULT:
+        message = f"Cannot update these configs at default cluster level, broker id must be specified: {key}"
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+    definition.parse(value)

@@ -1,0 +1,223 @@
+"""IncrementalAlterConfigs (44): v0-v1, and AlterConfigs (33): v0-v2 (ConfigurationControlManager).
+
+Resources: TOPIC, BROKER (the name "" stands for all brokers). CLIENT_METRICS and GROUP are refused until there is
+something that reads them, BROKER_LOGGER because it is no metadata. Each resource stands or falls alone; those that
+stand are one change. IncrementalAlterConfigs: SET, DELETE, and for lists APPEND, SUBTRACT (KIP-339). AlterConfigs: the
+configs named are all there will be. A broker's config is written again though it has the value: that makes it reload.
+Order of the checks: resource type, duplicate resource, duplicate or null configs, operation, name, values, existence.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Final, assert_never
+
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages import alter_configs as legacy
+from kvorum.protocol.messages import incremental_alter_configs as incremental
+from kvorum.quorum.controller.context import Context
+from kvorum.quorum.controller.result import Result
+from kvorum.quorum.controller.topic_names import check_topic_name
+from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ConfigResource, ResourceType
+from kvorum.quorum.records import Config, MetadataRecord
+
+CONFIGS_MAX: Final = 10_000
+"""Configs that one request may name (Kafka's MAX_RECORDS_PER_USER_OP)."""
+
+BROKER_ID_MAX: Final = 2**31 - 1
+
+
+class Operation(IntEnum):
+    """AlterConfigOp.OpType on the wire."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+def incremental_alter_configs(
+    context: Context, request: incremental.IncrementalAlterConfigsRequest
+) -> Result[incremental.IncrementalAlterConfigsResponse]:
+    """Change single configs; with `validate_only`, say what would come of it. Raises KafkaError POLICY_VIOLATION."""
+    _check_size(len(resource.configs) for resource in request.resources)
+    duplicates = _duplicates(ConfigResource(item.resource_type, item.resource_name) for item in request.resources)
+    response = incremental.IncrementalAlterConfigsResponse()
+    records: list[MetadataRecord] = []
+    answered: set[ConfigResource] = set()
+    for item in request.resources:
+        resource = ConfigResource(item.resource_type, item.resource_name)
+        if resource in answered:
+            continue  # a duplicate is answered once
+        answered.add(resource)
+        answer = incremental.AlterConfigsResourceResponse(
+            error_message=None, resource_type=item.resource_type, resource_name=item.resource_name
+        )
+        try:
+            kind = _checked_type(resource, duplicates)
+            records += _incremental_changes(context, kind, resource, item.configs)
+        except KafkaError as error:
+            answer.error_code, answer.error_message = error.code, error.message
+        response.responses.append(answer)
+    return Result(records=[] if request.validate_only else records, response=response)
+
+
+def alter_configs(context: Context, request: legacy.AlterConfigsRequest) -> Result[legacy.AlterConfigsResponse]:
+    """Replace all configs of a resource; with `validate_only`, say what would come of it.
+
+    Raises KafkaError POLICY_VIOLATION.
+    """
+    _check_size(len(resource.configs) for resource in request.resources)
+    duplicates = _duplicates(ConfigResource(item.resource_type, item.resource_name) for item in request.resources)
+    response = legacy.AlterConfigsResponse()
+    records: list[MetadataRecord] = []
+    answered: set[ConfigResource] = set()
+    for item in request.resources:
+        resource = ConfigResource(item.resource_type, item.resource_name)
+        if resource in answered:
+            continue  # a duplicate is answered once
+        answered.add(resource)
+        answer = legacy.AlterConfigsResourceResponse(
+            error_message=None, resource_type=item.resource_type, resource_name=item.resource_name
+        )
+        try:
+            kind = _checked_type(resource, duplicates)
+            records += _replacement(context, kind, resource, item.configs)
+        except KafkaError as error:
+            answer.error_code, answer.error_message = error.code, error.message
+        response.responses.append(answer)
+    return Result(records=[] if request.validate_only else records, response=response)
+
+
+def _check_size(counts: Iterable[int]) -> None:
+    total = sum(counts)
+    if total > CONFIGS_MAX:
+        message = f"Excessively large number of configs per request: {total}, at most {CONFIGS_MAX} are changed."
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, message)
+
+
+def _duplicates(resources: Iterable[ConfigResource]) -> set[ConfigResource]:
+    return {resource for resource, count in Counter(resources).items() if count > 1}
+
+
+def _checked_type(resource: ConfigResource, duplicates: set[ConfigResource]) -> ResourceType:
+    """Return a resource's type, one that has configs in the metadata. Raises KafkaError."""
+    try:
+        kind = ResourceType(resource.resource_type)
+    except ValueError:
+        kind = ResourceType.UNKNOWN
+    match kind:
+        case ResourceType.TOPIC | ResourceType.BROKER:
+            if resource in duplicates:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate resource.")
+            return kind
+        case ResourceType.UNKNOWN:
+            message = f"Unknown resource type {resource.resource_type}."
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, message)
+        case ResourceType.BROKER_LOGGER | ResourceType.CLIENT_METRICS | ResourceType.GROUP:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Resource type {kind.name} has no configs in this cluster.")
+        case _:
+            assert_never(kind)
+
+
+def _incremental_changes(
+    context: Context, kind: ResourceType, resource: ConfigResource, alterations: list[incremental.AlterableConfig]
+) -> list[Config]:
+    """Return the records of one resource. Raises KafkaError."""
+    names = [alteration.name for alteration in alterations]
+    if len(set(names)) != len(names):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    current = context.image.configs.of(*resource)
+    wanted: dict[str, str | None] = {}
+    for alteration in alterations:
+        wanted[alteration.name] = _new_value(context, kind, alteration, current.get(alteration.name))
+    _check(context, kind, resource, {**current, **wanted})
+    return _records(kind, resource, current, wanted)
+
+
+def _new_value(
+    context: Context, kind: ResourceType, alteration: incremental.AlterableConfig, current: str | None
+) -> str | None:
+    """Return what a config becomes; None: it is removed. Raises KafkaError."""
+    try:
+        operation = Operation(alteration.config_operation)
+    except ValueError:
+        message = f"Unknown operation {alteration.config_operation} for {alteration.name}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message) from None
+    if operation is Operation.DELETE:
+        return None
+    if alteration.value is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {alteration.name}")
+    if operation is Operation.SET:
+        return alteration.value
+    if not context.schema.is_list(kind, alteration.name):
+        message = f"Can't {operation.name} to key {alteration.name} because its type is not LIST."
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+    base = context.schema.default(kind, alteration.name) if current is None else current
+    parts = [part for part in (base or "").split(",") if part]
+    for value in alteration.value.split(","):
+        if operation is Operation.APPEND and value not in parts:
+            parts.append(value)
+        elif operation is Operation.SUBTRACT and value in parts:
+            parts.remove(value)
+    return ",".join(parts)
+
+
+def _replacement(
+    context: Context, kind: ResourceType, resource: ConfigResource, configs: list[legacy.AlterableConfig]
+) -> list[Config]:
+    """Return the records that leave a resource with these configs alone. Raises KafkaError."""
+    nulls = [config.name for config in configs if config.value is None]
+    if nulls:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
+    names = [config.name for config in configs]
+    if len(set(names)) != len(names):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    current = context.image.configs.of(*resource)
+    wanted: dict[str, str | None] = {config.name: config.value for config in configs}
+    _check(context, kind, resource, wanted)
+    removed: dict[str, str | None] = {name: None for name in sorted(current) if name not in wanted}
+    return _records(kind, resource, current, {**wanted, **removed})
+
+
+def _check(context: Context, kind: ResourceType, resource: ConfigResource, configs: Mapping[str, str | None]) -> None:
+    """Check what a resource will have, and that it is there. Raises KafkaError."""
+    remaining = {name: value for name, value in configs.items() if value is not None}
+    if kind is ResourceType.TOPIC:
+        if not resource.name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+        check_topic_name(resource.name)
+        context.schema.validate(kind, resource.name, remaining)
+        if context.image.topics.topic(resource.name) is None:
+            message = f"The topic '{resource.name}' does not exist."
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+        return
+    node_id = None if resource.name == CLUSTER_DEFAULT else _checked_node_id(resource.name)
+    context.schema.validate(kind, resource.name, remaining)
+    controllers = context.settings.controller_ids | {context.settings.node_id}
+    if node_id is not None and node_id not in controllers and context.image.cluster.broker(node_id) is None:
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {node_id} found.")
+
+
+def _checked_node_id(name: str) -> int:
+    """Return the node that a BROKER resource names. Raises KafkaError INVALID_REQUEST."""
+    if (
+        not name.removeprefix("-").isascii()
+        or not name.removeprefix("-").isdigit()
+        or len(name) > len(str(BROKER_ID_MAX))
+    ):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Unable to parse broker name as a base 10 number.")
+    if int(name) < 0:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid negative broker ID.")
+    return int(name)
+
+
+def _records(
+    kind: ResourceType, resource: ConfigResource, current: Mapping[str, str], wanted: Mapping[str, str | None]
+) -> list[Config]:
+    """Return what leads from the current to the wanted values (KAFKA-14136: for brokers also what stays)."""
+    return [
+        Config(resource_type=resource.resource_type, resource_name=resource.name, name=name, value=value)
+        for name, value in wanted.items()
+        if value != current.get(name) or kind is ResourceType.BROKER
+    ]

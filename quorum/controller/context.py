@@ -1,0 +1,141 @@
+"""What a decision may look at besides the request. Sans-IO: image, time and chance are handed in.
+
+Every decision is a function `(context, request) -> Result`; what it refuses as a whole it raises as KafkaError. It sees
+the *speculative* image: all that was decided before it, committed or not.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final, Protocol
+
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.controller.config_schema import ConfigSchema
+from kvorum.quorum.controller.heartbeats import BrokerHeartbeatManager
+from kvorum.quorum.image.cluster import BrokerRegistration
+from kvorum.quorum.image.metadata import MetadataImage
+from kvorum.quorum.image.partition import UNASSIGNED_DIRECTORY
+from kvorum.quorum.image.topics import TopicImage
+
+LATEST_VERSION: Final = 2**15 - 1
+"""Stands for the newest version of any request, for callers that have none."""
+
+RESERVED_IDS: Final = 100
+"""Uuids below this number mean something of their own (DirectoryId.reserved, Uuid.RESERVED)."""
+
+UNCLEAN_LEADER_ELECTION_ENABLE: Final = "unclean.leader.election.enable"
+MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
+
+
+class SettingsView(Protocol):
+    """What is read of a node's configuration (runtime.config.Settings)."""
+
+    def int(self, key: str) -> int:
+        """Return a number."""
+        ...
+
+    def bool(self, key: str) -> bool:
+        """Return a truth value."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerSettings:
+    """What of the node's own configuration decisions depend on, by Kafka's keys."""
+
+    cluster_id: str
+    node_id: int
+    controller_ids: frozenset[int] = frozenset()
+    """The voters: their dynamic configs may be set though they are no brokers."""
+    session_timeout_ms: int = 9_000
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    delete_topic_enable: bool = True
+    shutdown_wait_ms_max: int = 30_000
+    """How long a controlled shutdown is held back so that no ISR falls below min.insync.replicas. It ends sooner when
+    waiting can no longer help; a rolling restart's fetchers catch up within it."""
+
+    @classmethod
+    def from_settings(
+        cls, settings: SettingsView, cluster_id: str, controller_ids: frozenset[int]
+    ) -> "ControllerSettings":
+        """Read them from a node's configuration."""
+        return cls(
+            cluster_id=cluster_id,
+            node_id=settings.int("node.id"),
+            controller_ids=controller_ids,
+            session_timeout_ms=settings.int("broker.session.timeout.ms"),
+            num_partitions=settings.int("num.partitions"),
+            default_replication_factor=settings.int("default.replication.factor"),
+            delete_topic_enable=settings.bool("delete.topic.enable"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """One decision's surroundings."""
+
+    image: MetadataImage
+    next_offset: int
+    """The offset at which the change will begin: a new registration's broker epoch."""
+    now_ms: int
+    """Monotonic."""
+    random: Random
+    settings: ControllerSettings
+    schema: ConfigSchema
+    heartbeats: BrokerHeartbeatManager
+    """Soft state; registrations and heartbeats write it."""
+    api_version: int = LATEST_VERSION
+    _unclean: dict[str, bool] = field(default_factory=dict)
+    """What was looked up already in this decision, by topic."""
+
+    def checked_broker(self, broker_id: int, broker_epoch: int) -> BrokerRegistration:
+        """Return the registration of the incarnation that sent a request.
+
+        Raises KafkaError STALE_BROKER_EPOCH: there is none, or another one (ClusterControlManager.checkBrokerEpoch).
+        """
+        broker = self.image.cluster.broker(broker_id)
+        if broker is None:
+            raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} is not registered")
+        if broker.broker_epoch != broker_epoch:
+            message = f"broker {broker_id} has epoch {broker.broker_epoch}, the request came from epoch {broker_epoch}"
+            raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, message)
+        return broker
+
+    def unclean_election_enabled(self, topic: str) -> bool:
+        """Tell whether unclean.leader.election.enable is in effect for a topic."""
+        enabled = self._unclean.get(topic)
+        if enabled is None:
+            value = self.schema.topic_value(self.image.configs, topic, UNCLEAN_LEADER_ELECTION_ENABLE)
+            enabled = self._unclean[topic] = value.lower() == "true"
+        return enabled
+
+    def effective_min_isr(self, topic: TopicImage) -> int:
+        """Return min.insync.replicas of a topic, at most its replication factor (KIP-966)."""
+        value = int(self.schema.topic_value(self.image.configs, topic.name, MIN_INSYNC_REPLICAS))
+        first = topic.partition(0)
+        return value if first is None else min(value, len(first.replicas))
+
+    def default_directory(self, broker_id: int) -> Uuid:
+        """Return where a new replica lies on a broker: its only log directory, else not known yet (KIP-858)."""
+        broker = self.image.cluster.broker(broker_id)
+        if broker is None or len(broker.log_dirs) != 1:
+            return UNASSIGNED_DIRECTORY
+        return broker.log_dirs[0]
+
+    def random_uuid(self) -> Uuid:
+        """Return a new id: not reserved, and not looking like an option on a command line (Uuid.randomUuid)."""
+        while True:
+            uuid = Uuid(self.random.randbytes(16))
+            if not is_reserved(uuid) and not str(uuid).startswith("-"):
+                return uuid
+
+
+def is_reserved(uuid: Uuid) -> bool:
+    """Tell whether a uuid has a meaning of its own."""
+    return int.from_bytes(uuid, "big") < RESERVED_IDS
+
+
+Acceptable = Callable[[int], bool]
+"""Whether a broker may lead."""

@@ -1,0 +1,148 @@
+"""ElectLeaders (43): v0-v2, leader balance, and the sweep for unclean elections (ReplicationControlManager).
+
+v0 elects preferred leaders only. A null list of partitions stands for all of them; those already led as wished are then
+left out of the answer. An explicit unclean election is an operator's act: it works whatever
+unclean.leader.election.enable says, and only where nobody leads (KIP-460).
+"""
+
+from typing import Final
+
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from kvorum.quorum.controller.context import Context
+from kvorum.quorum.controller.partition_change import Election, PartitionChangeBuilder
+from kvorum.quorum.controller.result import Result
+from kvorum.quorum.image.index import TopicIdPartition
+from kvorum.quorum.image.partition import PartitionRegistration
+from kvorum.quorum.image.topics import TopicImage
+from kvorum.quorum.records import MetadataRecord, PartitionChange
+
+PREFERRED: Final = 0
+UNCLEAN: Final = 1
+"""ElectionType on the wire."""
+
+ELECTIONS_MAX: Final = 1_000
+"""Elections of one periodic decision (Kafka's maxElectionsPerImbalance): a change of some 100 KiB."""
+
+Key = tuple[str, int]
+
+
+def elect_leaders(context: Context, request: ElectLeadersRequest) -> Result[ElectLeadersResponse]:
+    """Elect as asked, partition by partition. Raises KafkaError INVALID_REQUEST: no such kind of election."""
+    if request.election_type not in (PREFERRED, UNCLEAN):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
+    records: list[MetadataRecord] = []
+    response = ElectLeadersResponse()
+    if request.topic_partitions is None:
+        for topic in context.image.topics.sorted_topics():
+            result = ReplicaElectionResult(topic=topic.name)
+            for partition_id, _ in topic.sorted_partitions():
+                outcome = _outcome(context, topic.name, partition_id, request.election_type, records)
+                if outcome.error_code != ErrorCode.ELECTION_NOT_NEEDED:
+                    result.partition_result.append(outcome)
+            response.replica_election_results.append(result)
+        return Result(records=records, response=response)
+    outcomes: dict[Key, PartitionResult] = {}
+    for wanted in request.topic_partitions:
+        result = ReplicaElectionResult(topic=wanted.topic)
+        for partition_id in wanted.partitions:
+            key = (wanted.topic, partition_id)
+            if key not in outcomes:  # named again it is answered again, and elected once
+                outcomes[key] = _outcome(context, wanted.topic, partition_id, request.election_type, records)
+            result.partition_result.append(outcomes[key])
+        response.replica_election_results.append(result)
+    return Result(records=records, response=response)
+
+
+def _outcome(
+    context: Context, name: str, partition_id: int, election_type: int, records: list[MetadataRecord]
+) -> PartitionResult:
+    try:
+        records.append(elect_leader(context, name, partition_id, election_type))
+    except KafkaError as error:
+        return PartitionResult(partition_id=partition_id, error_code=error.code, error_message=error.message)
+    return PartitionResult(partition_id=partition_id, error_message=None)
+
+
+def elect_leader(context: Context, name: str, partition_id: int, election_type: int) -> PartitionChange:
+    """Return the change that elects a leader for one partition.
+
+    Raises KafkaError:
+        UNKNOWN_TOPIC_OR_PARTITION: there is none.
+        ELECTION_NOT_NEEDED: led by the preferred leader already; unclean: led already.
+        PREFERRED_LEADER_NOT_AVAILABLE: the preferred leader is not in the ISR or not alive.
+        ELIGIBLE_LEADERS_NOT_AVAILABLE: no replica is alive.
+    """
+    topic = context.image.topics.topic(name)
+    partition = None if topic is None else topic.partition(partition_id)
+    if topic is None or partition is None:
+        missing = f"topic {name}" if topic is None else f"partition {name}-{partition_id}"
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {missing}")
+    unclean = election_type == UNCLEAN
+    if partition.has_leader if unclean else not partition.is_imbalanced:
+        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"{name}-{partition_id} is led by {partition.leader}")
+    change = _elect(context, topic, partition_id, partition, Election.UNCLEAN if unclean else Election.PREFERRED)
+    if change is None and unclean:
+        message = f"no replica of {name}-{partition_id} is alive"
+        raise KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, message)
+    if change is None:
+        message = f"broker {partition.preferred_leader} is not alive and in sync"
+        raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, message)
+    return change
+
+
+def _elect(
+    context: Context, topic: TopicImage, partition_id: int, partition: PartitionRegistration, election: Election
+) -> PartitionChange | None:
+    return PartitionChangeBuilder(
+        topic_id=topic.topic_id,
+        partition_id=partition_id,
+        partition=partition,
+        is_acceptable_leader=context.image.cluster.is_active,
+        default_directory=context.default_directory,
+        election=election,
+    ).build()
+
+
+def balance_leaders(context: Context) -> Result[bool]:
+    """Give leaderships back to preferred leaders that are alive and in sync; the answer: ask again at once.
+
+    For auto.leader.rebalance.enable, each leader.imbalance.check.interval.seconds. Never unclean.
+    """
+    records: list[MetadataRecord] = []
+    for key in context.image.topics.index.imbalanced_partitions():
+        topic, partition = context.image.topics.existing(key)
+        change = _elect(context, topic, key.partition_id, partition, Election.PREFERRED)
+        if change is not None:
+            records.append(change)
+            if len(records) >= ELECTIONS_MAX:
+                return Result(records=records, response=True)
+    return Result(records=records, response=False)
+
+
+def sweep_unclean(context: Context) -> Result[bool]:
+    """Elect uncleanly where nobody leads and the configs allow it; the answer: ask again at once.
+
+    Each unclean.leader.election.interval.ms: so a config that is switched on takes effect. A failover of a topic that
+    allows it already does not wait for this: fencing elects at once.
+    """
+    records: list[MetadataRecord] = []
+    for key in context.image.topics.index.partitions_without_leader():
+        change = _unclean_change(context, key)
+        if change is not None:
+            records.append(change)
+            if len(records) >= ELECTIONS_MAX:
+                return Result(records=records, response=True)
+    return Result(records=records, response=False)
+
+
+def _unclean_change(context: Context, key: TopicIdPartition) -> PartitionChange | None:
+    topic, partition = context.image.topics.existing(key)
+    if not context.unclean_election_enabled(topic.name):
+        return None
+    return _elect(context, topic, key.partition_id, partition, Election.UNCLEAN)

@@ -1,0 +1,179 @@
+"""BrokerHeartbeat (63): v0-v2, sessions, fencing and controlled shutdown (BrokerHeartbeatManager, KIP-631, KIP-841).
+
+Sans-IO. The states of a broker, as a heartbeat moves them; a lost session or a refused connection fences from any:
+
+    FENCED              --want_shut_down--> SHUTDOWN_NOW          (it may go)
+                        --not want_fence, caught up with its registration--> UNFENCED
+    UNFENCED            --want_fence--> FENCED                    (with want_shut_down: SHUTDOWN_NOW)
+                        --want_shut_down, leads nothing--> SHUTDOWN_NOW
+                        --want_shut_down, an ISR would fall below its minimum and waiting helps--> UNFENCED
+                        --want_shut_down--> CONTROLLED_SHUTDOWN
+    CONTROLLED_SHUTDOWN --leads nothing, others know all it caused--> SHUTDOWN_NOW
+
+SHUTDOWN_NOW fences. What is fenced or shutting down leads nothing and joins no ISR. Unlike Kafka's, a controlled
+shutdown is held back (at most shutdown_wait_ms_max) while it would take an ISR below min.insync.replicas and a live
+replica could still join that ISR: a rolling restart then never refuses a write for want of replicas.
+"""
+
+from enum import Enum
+from typing import Final, assert_never
+
+from kvorum.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from kvorum.quorum.controller.context import Context
+from kvorum.quorum.controller.heartbeats import BrokerHeartbeat
+from kvorum.quorum.controller.leader_isr import (
+    controlled_shutdown_records,
+    fence_records,
+    leader_and_isr_changes,
+    unfence_records,
+)
+from kvorum.quorum.controller.result import Result
+from kvorum.quorum.image.cluster import BrokerRegistration
+from kvorum.quorum.records import BrokerRegistrationChange, MetadataRecord
+
+BROKERS_FENCED_MAX: Final = 1
+"""Stale brokers fenced in one decision: the effect of each is to be seen before the next one is judged."""
+
+
+class BrokerState(Enum):
+    """See the table above."""
+
+    FENCED = "fenced"
+    UNFENCED = "unfenced"
+    CONTROLLED_SHUTDOWN = "controlled shutdown"
+    SHUTDOWN_NOW = "shutdown now"
+
+
+def heartbeat(context: Context, request: BrokerHeartbeatRequest) -> Result[BrokerHeartbeatResponse]:
+    """Note a sign of life and move the broker to its next state. Raises KafkaError STALE_BROKER_EPOCH."""
+    broker = context.checked_broker(request.broker_id, request.broker_epoch)
+    contact = context.heartbeats.touch(broker, context.now_ms, request.current_metadata_offset)
+    current = current_state(broker)
+    target = next_state(context, request, broker, contact)
+    records: list[MetadataRecord] = []
+    match target:
+        case BrokerState.FENCED | BrokerState.SHUTDOWN_NOW:
+            if not broker.fenced:
+                records += fence_records(context, broker.broker_id)
+        case BrokerState.UNFENCED:
+            if broker.fenced:
+                records += unfence_records(context, broker.broker_id)
+        case BrokerState.CONTROLLED_SHUTDOWN:
+            if current is not target:
+                records += controlled_shutdown_records(context, broker.broker_id)
+                contact.shutdown_offset = context.next_offset + len(records) - 1
+        case _:
+            assert_never(target)
+    if not records:
+        records += offline_log_dir_records(context, broker, request)
+    response = BrokerHeartbeatResponse(
+        is_caught_up=request.current_metadata_offset >= broker.broker_epoch,
+        is_fenced=target in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
+        should_shut_down=target is BrokerState.SHUTDOWN_NOW,
+    )
+    return Result(records=records, response=response)
+
+
+def current_state(broker: BrokerRegistration) -> BrokerState:
+    """Return where a broker stands by its registration."""
+    if broker.fenced:
+        return BrokerState.FENCED
+    return BrokerState.CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else BrokerState.UNFENCED
+
+
+def next_state(
+    context: Context, request: BrokerHeartbeatRequest, broker: BrokerRegistration, contact: BrokerHeartbeat
+) -> BrokerState:
+    """Return where a heartbeat leads (BrokerHeartbeatManager.calculateNextBrokerState)."""
+    current = current_state(broker)
+    leads = context.image.topics.index.has_leaderships(broker.broker_id)
+    match current:
+        case BrokerState.FENCED:
+            if request.want_shut_down:
+                return BrokerState.SHUTDOWN_NOW
+            caught_up = request.current_metadata_offset >= broker.broker_epoch
+            return BrokerState.UNFENCED if caught_up and not request.want_fence else BrokerState.FENCED
+        case BrokerState.UNFENCED:
+            if request.want_fence:
+                return BrokerState.SHUTDOWN_NOW if request.want_shut_down else BrokerState.FENCED
+            if not request.want_shut_down:
+                contact.shutdown_wanted_since_ms = None
+                return BrokerState.UNFENCED
+            if hold_back_shutdown(context, broker.broker_id, contact):
+                return BrokerState.UNFENCED
+            return BrokerState.CONTROLLED_SHUTDOWN if leads else BrokerState.SHUTDOWN_NOW
+        case BrokerState.CONTROLLED_SHUTDOWN:
+            if contact.shutdown_offset < 0:  # a former controller began it: all it wrote is enough
+                contact.shutdown_offset = context.next_offset - 1
+            known = context.heartbeats.lowest_active_offset(context.image.cluster)
+            may_go = not leads and contact.shutdown_offset <= known
+            return BrokerState.SHUTDOWN_NOW if may_go else BrokerState.CONTROLLED_SHUTDOWN
+        case BrokerState.SHUTDOWN_NOW:
+            raise AssertionError("no registration is in this state")
+        case _:
+            assert_never(current)
+
+
+def hold_back_shutdown(context: Context, broker_id: int, contact: BrokerHeartbeat) -> bool:
+    """Tell whether a shutdown is to wait for ISRs to grow; see the head of the module. Cost: its partitions."""
+    if contact.shutdown_wanted_since_ms is None:
+        contact.shutdown_wanted_since_ms = context.now_ms
+    if context.now_ms - contact.shutdown_wanted_since_ms >= context.settings.shutdown_wait_ms_max:
+        return False
+    min_isrs: dict[bytes, int] = {}
+    for key in context.image.topics.index.in_isr.get(broker_id) or ():
+        topic, partition = context.image.topics.existing(key)
+        min_isr = min_isrs.get(key.topic_id)
+        if min_isr is None:
+            min_isr = min_isrs[key.topic_id] = context.effective_min_isr(topic)
+        if len(partition.isr) <= min_isr and any(
+            replica not in partition.isr and context.image.cluster.is_active(replica) for replica in partition.replicas
+        ):
+            return True
+    return False
+
+
+def offline_log_dir_records(
+    context: Context, broker: BrokerRegistration, request: BrokerHeartbeatRequest
+) -> list[MetadataRecord]:
+    """Return what follows from log directories that went offline: their replicas leave ISR and leadership (KIP-858).
+
+    Replicas whose directory is not known (brokers with several) stay; see docs/skipped.md. A heartbeat that moves the
+    broker leaves this to the next one, which names the same directories again.
+    """
+    offline = [directory for directory in broker.log_dirs if directory in request.offline_log_dirs]
+    if not offline:
+        return []
+    lost = [
+        key
+        for key in context.image.topics.index.partitions_with_in_isr(broker.broker_id)
+        if context.image.topics.existing(key)[1].directory(broker.broker_id) in offline
+    ]
+    records = leader_and_isr_changes(context, lost, remove=broker.broker_id)
+    online = tuple(directory for directory in broker.log_dirs if directory not in offline)
+    records.append(
+        BrokerRegistrationChange(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, log_dirs=online)
+    )
+    return records
+
+
+def fence_stale_brokers(context: Context) -> Result[list[int]]:
+    """Fence the broker that was silent longest, if its session is over; the answer names it.
+
+    To be asked again at once until it answers nobody (ReplicationControlManager.maybeFenceOneStaleBroker).
+    """
+    stale = context.heartbeats.stale_brokers(context.image.cluster, context.now_ms)[:BROKERS_FENCED_MAX]
+    records = [record for broker_id in stale for record in fence_records(context, broker_id)]
+    return Result(records=records, response=stale)
+
+
+def fence_refused_broker(context: Context, broker_id: int, broker_epoch: int) -> Result[bool]:
+    """Fence a broker whose address refuses connections; the answer tells whether that changed anything.
+
+    `broker_epoch` is the incarnation that the refusal is about: one that registered since is left alone. A false
+    refusal costs a leadership change: the next heartbeat unfences.
+    """
+    broker = context.image.cluster.broker(broker_id)
+    if broker is None or broker.fenced or broker.broker_epoch != broker_epoch:
+        return Result(records=[], response=False)
+    return Result(records=fence_records(context, broker_id), response=True)

@@ -1,0 +1,172 @@
+"""BrokerRegistration (62): v0-v4, and UnregisterBroker (64): v0 (ClusterControlManager).
+
+Sans-IO. A broker's epoch is the offset at which the change that registers it begins: unique, growing, and the same for
+a registration that the same incarnation sends again (KIP-631). The broker begins fenced; its heartbeats unfence it.
+Order of the checks: cluster, other incarnation alive, log directories (KIP-858), listeners, features (KIP-584).
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from kvorum.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.controller.context import Context, is_reserved
+from kvorum.quorum.controller.leader_isr import leader_and_isr_changes
+from kvorum.quorum.controller.result import Result
+from kvorum.quorum.image.cluster import BrokerRegistration
+from kvorum.quorum.image.features import METADATA_VERSION
+from kvorum.quorum.records import Endpoint, FeatureRange, MetadataRecord, RegisterBroker, UnregisterBroker
+
+METADATA_VERSION_MIN: Final = 7
+"""3.3-IV3: what a broker is taken to support that does not say."""
+
+LISTENERS_MAX: Final = 64
+LOG_DIRS_MAX: Final = 256
+FEATURES_MAX: Final = 256
+TEXT_LENGTH_MAX: Final = 255
+"""Characters of a host, a rack, the name of a listener or a feature.
+
+Far above any real broker; a registration becomes a record that every node keeps."""
+
+
+def register_broker(context: Context, request: BrokerRegistrationRequest) -> Result[BrokerRegistrationResponse]:
+    """Register an incarnation; a new one first takes the old one's leaderships and places in ISRs, as one change.
+
+    Raises KafkaError:
+        INCONSISTENT_CLUSTER_ID: the broker belongs to another cluster.
+        DUPLICATE_BROKER_REGISTRATION: another incarnation is unfenced and was heard of within its session; ask again.
+        INVALID_REGISTRATION: its log directories or listeners make no sense.
+        UNSUPPORTED_VERSION: it does not support a finalized feature's level.
+    """
+    if request.cluster_id != context.settings.cluster_id:
+        message = f"this is cluster {context.settings.cluster_id}, the broker belongs to {request.cluster_id}"
+        raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, message)
+    existing = context.image.cluster.broker(request.broker_id)
+    same_incarnation = existing is not None and existing.incarnation_id == request.incarnation_id
+    if existing is not None and not same_incarnation and context.heartbeats.has_valid_session(existing, context.now_ms):
+        message = f"another broker is registered as {request.broker_id} and alive"
+        raise KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, message)
+    if request.broker_id < 0 or request.is_migrating_zk_broker:
+        raise _invalid(
+            f"broker {request.broker_id} cannot be registered: it is no KRaft broker with an id of 0 or more"
+        )
+    _check_texts(request)
+    _check_log_dirs(context, request)
+    _check_listeners(request)
+    features = _checked_features(context, request)
+    records: list[MetadataRecord] = []
+    if existing is not None and not same_incarnation:
+        index = context.image.topics.index
+        records += leader_and_isr_changes(
+            context, index.partitions_with_in_isr(request.broker_id), remove=request.broker_id
+        )
+    broker_epoch = existing.broker_epoch if existing is not None and same_incarnation else context.next_offset
+    records.append(_record(request, features, broker_epoch, existing if same_incarnation else None))
+    context.heartbeats.register(request.broker_id, broker_epoch, context.now_ms)
+    return Result(records=records, response=BrokerRegistrationResponse(broker_epoch=broker_epoch))
+
+
+def unregister_broker(context: Context, request: UnregisterBrokerRequest) -> Result[UnregisterBrokerResponse]:
+    """Forget a broker: it leaves every ISR (but as the last member), and every replica of it waits for its return.
+
+    Raises KafkaError BROKER_ID_NOT_REGISTERED.
+    """
+    broker = context.image.cluster.broker(request.broker_id)
+    if broker is None:
+        message = f"broker {request.broker_id} is not registered"
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, message)
+    index = context.image.topics.index
+    records = leader_and_isr_changes(context, index.partitions_with_in_isr(request.broker_id), remove=request.broker_id)
+    records.append(UnregisterBroker(broker_id=request.broker_id, broker_epoch=broker.broker_epoch))
+    return Result(records=records, response=UnregisterBrokerResponse(error_message=None))
+
+
+def _record(
+    request: BrokerRegistrationRequest,
+    features: tuple[FeatureRange, ...],
+    broker_epoch: int,
+    same: BrokerRegistration | None,
+) -> RegisterBroker:
+    return RegisterBroker(
+        broker_id=request.broker_id,
+        broker_epoch=broker_epoch,
+        incarnation_id=request.incarnation_id,
+        endpoints=tuple(
+            Endpoint(listener.name, listener.host, listener.port, listener.security_protocol)
+            for listener in request.listeners
+        ),
+        features=features,
+        rack=request.rack,
+        fenced=True if same is None else same.fenced,
+        in_controlled_shutdown=False if same is None else same.in_controlled_shutdown,
+        log_dirs=tuple(request.log_dirs),
+        previous_broker_epoch=request.previous_broker_epoch,
+    )
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REGISTRATION, message)
+
+
+def _check_texts(request: BrokerRegistrationRequest) -> None:
+    texts = [request.rack or "", *(feature.name for feature in request.features)]
+    texts += [text for listener in request.listeners for text in (listener.name, listener.host)]
+    if max(map(len, texts)) > TEXT_LENGTH_MAX:
+        raise _invalid(f"the broker's rack, host or a name is longer than {TEXT_LENGTH_MAX} characters")
+
+
+def _check_log_dirs(context: Context, request: BrokerRegistrationRequest) -> None:
+    log_dirs = request.log_dirs
+    if not log_dirs:
+        raise _invalid("the broker names no log directory")
+    if len(log_dirs) > LOG_DIRS_MAX:
+        raise _invalid(f"the broker names {len(log_dirs)} log directories, at most {LOG_DIRS_MAX} are taken")
+    if any(is_reserved(directory) for directory in log_dirs):
+        raise _invalid("the broker names a log directory with a reserved id")
+    if len(set(log_dirs)) != len(log_dirs):
+        raise _invalid("the broker names a log directory twice")
+    owners: Mapping[Uuid, int] = {
+        directory: broker.broker_id
+        for broker in context.image.cluster.brokers.values()
+        for directory in broker.log_dirs
+    }
+    for directory in log_dirs:
+        owner = owners.get(directory, request.broker_id)
+        if owner != request.broker_id:
+            raise _invalid(f"log directory {directory} is registered by broker {owner}")
+
+
+def _check_listeners(request: BrokerRegistrationRequest) -> None:
+    names = [listener.name for listener in request.listeners]
+    if len(set(names)) != len(names):
+        raise _invalid("the broker names a listener twice")
+    if len(names) > LISTENERS_MAX:
+        raise _invalid(f"the broker names {len(names)} listeners, at most {LISTENERS_MAX} are taken")
+
+
+def _checked_features(context: Context, request: BrokerRegistrationRequest) -> tuple[FeatureRange, ...]:
+    """Return what the broker supports, every finalized feature among it. Raises KafkaError UNSUPPORTED_VERSION."""
+    if len(request.features) > FEATURES_MAX:
+        raise _invalid(f"the broker names {len(request.features)} features, at most {FEATURES_MAX} are taken")
+    supported = {
+        feature.name: FeatureRange(feature.name, feature.min_supported_version, feature.max_supported_version)
+        for feature in request.features
+    }
+    supported.setdefault(METADATA_VERSION, FeatureRange(METADATA_VERSION, METADATA_VERSION_MIN, METADATA_VERSION_MIN))
+    for name, level in _levels_to_check(context, supported):
+        known = supported.get(name) or FeatureRange(name, 0, 0)
+        if not known.min_supported <= level <= known.max_supported:
+            message = (
+                f"level {level} of {name} is in use, "
+                f"broker {request.broker_id} supports {known.min_supported} to {known.max_supported}"
+            )
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, message)
+    return tuple(supported[name] for name in sorted(supported))
+
+
+def _levels_to_check(context: Context, supported: Mapping[str, FeatureRange]) -> Iterator[tuple[str, int]]:
+    levels = context.image.features.levels
+    for name in sorted({*levels, *supported}):
+        yield name, levels.get(name) or (1 if name == METADATA_VERSION else 0)

@@ -1,0 +1,269 @@
+"""From a broker to the active controller: who it is, a connection to it, and another try when it is somebody else.
+
+Nobody asks who leads: a request goes to the controller last known to lead, else to each in turn; whoever does not
+lead says so (NOT_CONTROLLER, or NOT_LEADER_OR_FOLLOWER with the leader's name in a Fetch). `ControllerNodes` holds
+what is known and is shared by all channels of a process: what the metadata Fetch learns turns the other requests
+round at once, also those that wait for an answer of the old leader. Source: Kafka's NodeToControllerChannelManager,
+RaftControllerNodeProvider.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from random import Random
+from typing import Final, TypeVar
+
+from kvorum.network.addresses import Address, AddressBook
+from kvorum.network.channel import Channel
+from kvorum.network.context import RequestContext
+from kvorum.network.dial import Backoff, ChannelError
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from kvorum.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from kvorum.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from kvorum.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from kvorum.protocol.messages.envelope import EnvelopeResponse
+from kvorum.protocol.schema import Message
+from kvorum.quorum.forwarding import has_error, unwrap, wrap
+from kvorum.runtime.config import Settings
+from kvorum.runtime.listeners import split_address, voters
+from kvorum.runtime.logs import get_logger
+
+log = get_logger("quorum")
+
+FIRST_BOOTSTRAP_ID: Final = -2
+"""Bootstrap servers have no ids: they count down from here, as in Kafka."""
+RETRY_BACKOFF_MS_MAX: Final = 500
+"""Between two tries, doubled from controller.quorum.retry.backoff.ms: an election takes that long."""
+
+SEARCH_BACKOFF_MS_MAX: Final = 100
+"""Between two tries of whoever finds the leader for all others of a broker: its metadata Fetch, its registration."""
+RECONNECT_BACKOFF_MS: Final = 20
+RECONNECT_BACKOFF_MS_MAX: Final = 200
+"""A controller that restarts is waited for by everybody, and there are few of them."""
+
+M = TypeVar("M", bound=Message)
+
+
+class ControllerNodes:
+    """Where the controllers are, and which of them leads as far as this process knows."""
+
+    __slots__ = ("_answered", "_changed", "_turn", "addresses", "epoch", "leader_id")
+
+    def __init__(self, known: Mapping[int, Address], overrides: Mapping[int, Address] | None = None) -> None:
+        """Start with these controllers and no leader; `overrides` puts a test's proxies in place of their addresses."""
+        assert known, "a broker knows at least one controller"
+        self.addresses = AddressBook(known, overrides)
+        self.leader_id: int | None = None
+        self.epoch = -1
+        self._turn = 0
+        self._answered: int | None = None
+        """The bootstrap server that last answered as the leader; its node id is not known yet."""
+        self._changed: set[asyncio.Future[None]] = set()
+
+    @classmethod
+    def of(cls, settings: Settings, overrides: Mapping[int, Address] | None = None) -> "ControllerNodes":
+        """Take them from controller.quorum.voters, else from controller.quorum.bootstrap.servers."""
+        known: dict[int, Address] = dict(voters(settings))
+        if not known:
+            for index, text in enumerate(settings.list("controller.quorum.bootstrap.servers")):
+                address = split_address(text)
+                assert address is not None, "its rule checked the form"
+                known[FIRST_BOOTSTRAP_ID - index] = address
+        return cls(known, overrides)
+
+    def pick(self) -> int:
+        """Return whom to ask: the leader, else the next in turn."""
+        if self.leader_id is not None and self.addresses.get(self.leader_id) is not None:
+            return self.leader_id
+        if self._answered is not None:
+            return self._answered
+        ids = self.addresses.ids()
+        self._turn += 1
+        return ids[self._turn % len(ids)]
+
+    def learn(self, leader_id: int | None, epoch: int, address: Address | None = None) -> None:
+        """Take a word about who leads, from anybody; an older epoch than known is no news.
+
+        A leader whose address nobody told is as good as none.
+        """
+        if epoch < self.epoch:
+            return
+        if leader_id is not None and address is not None:
+            self.addresses.put(leader_id, address)
+        if leader_id is not None and self.addresses.get(leader_id) is None:
+            leader_id = None
+        changed = (leader_id, epoch) != (self.leader_id, self.epoch)
+        self.leader_id, self.epoch = leader_id, epoch
+        if changed and leader_id is not None:
+            log.info("controller found", leader_id=leader_id, epoch=epoch)
+            for future in tuple(self._changed):
+                if not future.done():
+                    future.set_result(None)
+
+    def confirm(self, node_id: int) -> None:
+        """Note that this node answered as the leader."""
+        if node_id < 0:
+            self._answered = node_id
+        elif self.leader_id != node_id:
+            self.learn(node_id, self.epoch)
+
+    def deny(self, node_id: int) -> None:
+        """Note that this node does not lead, or does not answer."""
+        if self.leader_id == node_id:
+            self.leader_id = None
+        if self._answered == node_id:
+            self._answered = None
+
+    def changed(self) -> "asyncio.Future[None]":
+        """Return what completes when another leader becomes known. Cancel it when it is no longer wanted."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._changed.add(future)
+        future.add_done_callback(self._changed.discard)
+        return future
+
+
+class ControllerChannel:
+    """Requests to the active controller, over one connection to each controller, made when first needed.
+
+    What waits for a long poll has a channel of its own: answers come in the order of the requests.
+    """
+
+    def __init__(self, nodes: ControllerNodes, settings: Settings, *, client_id: str, chance: Random) -> None:
+        """Prepare; nothing is connected yet."""
+        self.nodes = nodes
+        self._settings = settings
+        self._client_id = client_id
+        self._chance = chance
+        self._channels: dict[int, Channel] = {}
+        self._closed = False
+
+    async def register_broker(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
+        """Ask the active controller. Raises KafkaError if none answered in time."""
+        timeout_ms = self._settings.int("controller.quorum.request.timeout.ms")
+        answer = await self.request(request, timeout_ms=timeout_ms, backoff=self.search_backoff())
+        assert isinstance(answer, BrokerRegistrationResponse)
+        return answer
+
+    async def heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+        """Ask the active controller. Raises KafkaError if none answered in half a session."""
+        timeout_ms = max(1, self._settings.int("broker.session.timeout.ms") // 2)
+        return await self.ask(request, BrokerHeartbeatResponse, timeout_ms=timeout_ms)
+
+    async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        """Ask the active controller.
+
+        Raises KafkaError if none answered in time, or a copy may be on its way without an answer: what a later copy's
+        refusal means then is the sender's to judge.
+        """
+        timeout_ms = self._settings.int("request.timeout.ms")
+        answer = await self.request(request, timeout_ms=timeout_ms, repeat_sent=False)
+        assert isinstance(answer, AlterPartitionResponse)
+        return answer
+
+    async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
+        """Ask the active controller. Raises KafkaError if none answered in time."""
+        timeout_ms = self._settings.int("controller.quorum.request.timeout.ms")
+        return await self.ask(request, AllocateProducerIdsResponse, timeout_ms=timeout_ms)
+
+    async def forward(self, ctx: RequestContext, request: Message, *, timeout_ms: int | None = None) -> Message:
+        """Send a client's request on in an envelope; return the answer for the client.
+
+        Raises KafkaError: REQUEST_TIMED_OUT if no controller took it in time, else as `forwarding.unwrap`.
+        """
+        allowed_ms = self._settings.int("request.timeout.ms") if timeout_ms is None else timeout_ms
+        response = await self.ask(wrap(ctx, request), EnvelopeResponse, timeout_ms=allowed_ms)
+        return unwrap(ctx, request, response)
+
+    async def ask(self, message: Message, response: type[M], *, timeout_ms: int) -> M:
+        """As `request`; the answer is an instance of `response`."""
+        answer = await self.request(message, timeout_ms=timeout_ms)
+        assert isinstance(answer, response)
+        return answer
+
+    async def request(
+        self, message: Message, *, timeout_ms: int, backoff: Backoff | None = None, repeat_sent: bool = True
+    ) -> Message:
+        """Send a request to the active controller until one answers it as such; `backoff` lies between the tries.
+
+        It may be carried out more than once: a lost answer does not tell (without `repeat_sent` it ends the tries).
+        Raises KafkaError: REQUEST_TIMED_OUT after `timeout_ms`, UNSUPPORTED_VERSION if the controller does not know the
+        request.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        backoff = backoff or self.backoff()
+        reason = "no controller is known"
+        while (left_ms := int((deadline - loop.time()) * 1000)) > 0:
+            node_id = self.nodes.pick()
+            try:
+                answer = await self._attempt(node_id, message, left_ms)
+                if not has_error(answer, ErrorCode.NOT_CONTROLLER):
+                    self.nodes.confirm(node_id)
+                    return answer
+                reason = f"node {node_id} is not the active controller"
+            except ChannelError as error:
+                reason = str(error)
+                if error.maybe_sent and not repeat_sent:
+                    self.nodes.deny(node_id)
+                    break
+            self.nodes.deny(node_id)
+            await self._pause(backoff, deadline)
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{type(message).__name__}: {reason}")
+
+    def backoff(self) -> Backoff:
+        """Return the delays between tries."""
+        first_ms = max(1, self._settings.int("controller.quorum.retry.backoff.ms"))
+        return Backoff(first_ms, max(first_ms, RETRY_BACKOFF_MS_MAX), self._chance)
+
+    def search_backoff(self) -> Backoff:
+        """Return the delays between tries of whoever looks for the leader."""
+        first_ms = max(1, self._settings.int("controller.quorum.retry.backoff.ms"))
+        return Backoff(first_ms, max(first_ms, SEARCH_BACKOFF_MS_MAX), self._chance)
+
+    async def send_to(self, node_id: int, message: Message, *, timeout_ms: int) -> Message:
+        """Send a request to one controller. Raises ChannelError, KafkaError (UNSUPPORTED_VERSION; closed)."""
+        if self._closed:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the channel is closed")
+        channel = self._channels.get(node_id)
+        if channel is None:
+            channel = self._channels[node_id] = Channel(
+                lambda: self.nodes.addresses.get(node_id),
+                client_id=self._client_id,
+                chance=self._chance,
+                backoff_ms=RECONNECT_BACKOFF_MS,
+                backoff_max_ms=RECONNECT_BACKOFF_MS_MAX,
+            )
+        return await channel.request(message, timeout_ms=timeout_ms)
+
+    async def close(self) -> None:
+        """Close every connection; what waits for an answer gets an error. Idempotent."""
+        self._closed = True
+        channels, self._channels = self._channels, {}
+        for channel in channels.values():
+            await channel.close()
+
+    async def _attempt(self, node_id: int, message: Message, timeout_ms: int) -> Message:
+        """Ask one node, until another turns out to lead. Raises ChannelError, KafkaError."""
+        moved = self.nodes.changed()
+        sending = asyncio.ensure_future(self.send_to(node_id, message, timeout_ms=timeout_ms))
+        try:
+            while not sending.done():
+                await asyncio.wait((sending, moved), return_when=asyncio.FIRST_COMPLETED)
+                if moved.done() and not sending.done():
+                    if self.nodes.leader_id not in (None, node_id):
+                        raise ChannelError(f"node {self.nodes.leader_id} leads now")
+                    moved = self.nodes.changed()
+            return sending.result()
+        finally:
+            moved.cancel()
+            sending.cancel()
+
+    async def _pause(self, backoff: Backoff, deadline: float) -> None:
+        """Wait before the next try, less if a leader becomes known meanwhile."""
+        left = deadline - asyncio.get_running_loop().time()
+        if self.nodes.leader_id is not None or left <= 0:
+            await asyncio.sleep(0)
+            return
+        moved = self.nodes.changed()
+        await asyncio.wait((moved,), timeout=min(left, backoff.next_ms() / 1000))
+        moved.cancel()

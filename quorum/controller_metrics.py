@@ -1,0 +1,79 @@
+"""What a controller tells Prometheus: followed at each scrape, so that nothing is kept up to date in vain.
+
+Elections alone are counted as they are committed, on the active controller only: summed over the controllers, each is
+there once, and a controller that replays the log at its start counts none again.
+"""
+
+from collections.abc import Callable
+
+from kvorum.quorum.duties import ControllerDuties
+from kvorum.quorum.image import MetadataDelta
+from kvorum.quorum.image.partition import PartitionRegistration
+from kvorum.quorum.services import ControllerServices
+from kvorum.runtime import metric_names as names
+from kvorum.runtime.metrics import Metrics
+
+FOLLOWER_STATE = 1
+LEADER_STATE = 4
+"""Of RAFT_STATE, as far as the seam tells; what lies between them is for whoever knows the log behind it."""
+
+
+def follow(metrics: Metrics, services: ControllerServices, duties: ControllerDuties) -> None:
+    """Register the controller's gauges and counters."""
+    log, store, controller = services.metadata_log, services.store, services.controller
+    gauges: dict[str, Callable[[], float]] = {
+        names.ACTIVE_CONTROLLER_COUNT: lambda: int(controller.is_active()),
+        names.ACTIVE_BROKER_COUNT: lambda: _brokers(services, fenced=False),
+        names.FENCED_BROKER_COUNT: lambda: _brokers(services, fenced=True),
+        names.GLOBAL_TOPIC_COUNT: lambda: len(store.image.topics.by_id),
+        names.GLOBAL_PARTITION_COUNT: lambda: store.image.topics.partition_count,
+        names.OFFLINE_PARTITIONS_COUNT: lambda: len(store.image.topics.index.partitions_without_leader()),
+        names.PREFERRED_REPLICA_IMBALANCE_COUNT: lambda: len(store.image.topics.index.imbalanced_partitions()),
+        names.LAST_APPLIED_RECORD_OFFSET: lambda: store.image.offset,
+        names.LAST_COMMITTED_RECORD_OFFSET: lambda: store.end_offset - 1,
+        names.RAFT_STATE: lambda: LEADER_STATE if log.leader_id == log.node_id else FOLLOWER_STATE,
+        names.RAFT_CURRENT_LEADER: lambda: -1 if log.leader_id is None else log.leader_id,
+        names.RAFT_CURRENT_EPOCH: lambda: log.epoch,
+        names.RAFT_HIGH_WATERMARK: lambda: log.high_watermark,
+        names.RAFT_LOG_END_OFFSET: lambda: log.log_end_offset,
+        names.RAFT_LOG_END_EPOCH: lambda: store.epoch,
+        names.RAFT_VOTERS: lambda: len(log.voters()),
+    }
+    for name, value in gauges.items():
+        metrics.gauge(name).labels().follow(value)
+    metrics.counter(names.FAST_FENCINGS).sample(lambda: [((), duties.fast_fencings)])
+    store.on_change = ElectionCounts(metrics, controller.is_active).take
+
+
+class ElectionCounts:
+    """Counts the leaders that committed changes elected."""
+
+    __slots__ = ("_elections", "_is_active", "_unclean")
+
+    def __init__(self, metrics: Metrics, is_active: Callable[[], bool]) -> None:
+        """Register the counters."""
+        self._is_active = is_active
+        self._elections = metrics.counter(names.LEADER_ELECTIONS).labels()
+        self._unclean = metrics.counter(names.UNCLEAN_LEADER_ELECTIONS).labels()
+
+    def take(self, delta: MetadataDelta) -> None:
+        """Count what a delta elected. A new partition's first leader is no election (ControllerMetricsChanges)."""
+        if delta.topics_delta.is_empty or not self._is_active():
+            return
+        for topic in delta.topics_delta.changed_topics.values():
+            for partition_id, now in topic.partition_changes.items():
+                before = topic.image.partitions.get(partition_id)
+                if before is None or not now.has_leader or now.leader == before.leader:
+                    continue
+                self._elections.add()
+                if is_unclean(before, now.leader):
+                    self._unclean.add()
+
+
+def is_unclean(before: PartitionRegistration, leader: int) -> bool:
+    """Tell whether a leader was taken from outside those known to have all (PartitionRegistration.electionWasClean)."""
+    return leader not in before.isr and leader not in before.elr
+
+
+def _brokers(services: ControllerServices, *, fenced: bool) -> int:
+    return sum(1 for broker in services.store.image.cluster.brokers.values() if broker.fenced == fenced)

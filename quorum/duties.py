@@ -1,0 +1,172 @@
+"""What the active controller does unasked: fence the silent, balance leaders, elect where it may, and say it is alive.
+
+    session over            broker.session.timeout.ms after the last sign of life: fence, one broker a decision
+    leaders                 each leader.imbalance.check.interval.seconds, with auto.leader.rebalance.enable
+    unclean elections       each unclean.leader.election.interval.ms, where a config allows them by now
+    sign of life            a NoOp record when nothing was written for metadata.max.idle.interval.ms
+
+Everything runs off `loop.call_later` while this node is active, and stops with it. A new active controller gives every
+broker a fresh session. So does one whose event loop stood still (the process was stopped, or starved): what it did not
+hear was its own deafness.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Final, TypeVar
+
+from kvorum.protocol.errors import KafkaError
+from kvorum.quorum.controller.context import Context
+from kvorum.quorum.controller.elections import balance_leaders, sweep_unclean
+from kvorum.quorum.controller.liveness import fence_refused_broker, fence_stale_brokers
+from kvorum.quorum.controller.result import Result
+from kvorum.quorum.image import MetadataImage
+from kvorum.quorum.records import NoOp
+from kvorum.quorum.services import ControllerServices
+from kvorum.runtime.logs import get_logger
+
+log = get_logger("quorum")
+
+T = TypeVar("T")
+
+FENCE_CHECK_MS_MIN: Final = 10
+"""Sessions that end one after another are looked at together."""
+STALL_FRACTION: Final = 4
+"""Woken later than a quarter of a session: this process stood still, and heartbeats lie unread in its sockets."""
+
+
+class ControllerDuties:
+    """See above. An ActivationListener of the ActiveController."""
+
+    def __init__(self, services: ControllerServices) -> None:
+        """Prepare; nothing runs before activation."""
+        self._services = services
+        self._session_timeout_ms = services.controller_settings.session_timeout_ms
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.fast_fencings = 0
+        """Brokers fenced because they refused connections, since the start."""
+
+    def on_activated(self, image: MetadataImage) -> None:
+        """Begin."""
+        services, settings = self._services, self._services.settings
+        services.heartbeats.activate(image.cluster, services.clock.monotonic_ms())
+        services.observers.clear()
+        self._watch_sessions()
+        if settings.bool("auto.leader.rebalance.enable"):
+            interval_ms = settings.int("leader.imbalance.check.interval.seconds") * 1000
+            self._repeat("leader balance", interval_ms, lambda: self._until_done(balance_leaders, "balanceLeaders"))
+        interval_ms = settings.int("unclean.leader.election.interval.ms")
+        self._repeat("unclean elections", interval_ms, lambda: self._until_done(sweep_unclean, "electUnclean"))
+        self._watch_idleness()
+
+    def on_deactivated(self) -> None:
+        """Stop."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        for task in self._tasks:
+            task.cancel()
+
+    async def close(self) -> None:
+        """Stop, and wait until all of it has."""
+        self.on_deactivated()
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+
+    async def fence_refused(self, broker_id: int, broker_epoch: int) -> None:
+        """Fence an incarnation whose address refuses connections."""
+        try:
+            fenced = await self._services.submit(
+                None,
+                lambda context, epoch: fence_refused_broker(context, broker_id, epoch),
+                broker_epoch,
+                name="fenceRefused",
+            )
+        except KafkaError as error:
+            log.info("not fenced", broker_id=broker_id, reason=error)
+            return
+        if fenced:
+            self.fast_fencings += 1
+            log.info("broker fenced", broker_id=broker_id, broker_epoch=broker_epoch, reason="refuses connections")
+
+    def _watch_sessions(self) -> None:
+        """Look again when the next session can be over; in half a session at most, for those unfenced meanwhile."""
+        services = self._services
+        now_ms = services.clock.monotonic_ms()
+        latest_ms = now_ms + max(1, self._session_timeout_ms // 2)
+        deadline_ms = services.heartbeats.next_check_ms(services.controller.speculative_image.cluster, now_ms)
+        due_ms = latest_ms if deadline_ms is None else min(max(deadline_ms, now_ms + FENCE_CHECK_MS_MIN), latest_ms)
+        self._call_later("sessions", due_ms - now_ms, lambda: self._check_sessions(due_ms))
+
+    def _check_sessions(self, due_ms: int) -> None:
+        services = self._services
+        now_ms = services.clock.monotonic_ms()
+        if now_ms - due_ms > self._session_timeout_ms // STALL_FRACTION:
+            log.warning("stood still: all sessions begin anew", late_ms=now_ms - due_ms)
+            services.heartbeats.activate(services.controller.speculative_image.cluster, now_ms)
+        else:
+            self._start(self._fence_stale())
+        self._watch_sessions()
+
+    async def _fence_stale(self) -> None:
+        """Fence those whose session is over, one a decision, until nobody is left."""
+        services = self._services
+        stale = services.heartbeats.stale_brokers
+        while stale(services.controller.speculative_image.cluster, services.clock.monotonic_ms()):
+            fenced = await self._submit(fence_stale_brokers, "fenceStale")
+            if not fenced:
+                return
+            log.info("broker fenced", broker_id=fenced, reason="session over")
+
+    async def _until_done(self, decide: Callable[[Context], Result[bool]], name: str) -> None:
+        """Decide again and again while the answer is that more is to be done."""
+        more = True
+        while more:
+            more = await self._submit(decide, name)
+
+    async def _submit(self, decide: Callable[[Context], Result[T]], name: str) -> T:
+        return await self._services.submit(None, lambda context, _: decide(context), None, name=name, confirm=False)
+
+    def _watch_idleness(self) -> None:
+        services = self._services
+        interval_ms = services.settings.int("metadata.max.idle.interval.ms")
+        if interval_ms <= 0:
+            return
+        now_ms = services.clock.monotonic_ms()
+        left_ms = services.controller.last_append_ms + interval_ms - now_ms
+        if left_ms <= 0:
+            services.controller.write_nowait("idle", [NoOp()])
+            left_ms = interval_ms
+        self._call_later("idle", left_ms, self._watch_idleness)
+
+    def _repeat(self, name: str, interval_ms: int, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Do it each so many milliseconds; a longer run delays the next one. An interval of 0 is never."""
+        if interval_ms <= 0:
+            return
+
+        def run() -> None:
+            self._start(work())
+            self._call_later(name, interval_ms, run)
+
+        self._call_later(name, interval_ms, run)
+
+    def _call_later(self, name: str, delay_ms: int, callback: Callable[[], None]) -> None:
+        self._timers[name] = asyncio.get_running_loop().call_later(max(delay_ms, 1) / 1000, callback)
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(self._guard(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._services.on_fault(error)
+
+    async def _guard(self, work: Coroutine[None, None, None]) -> None:
+        """Let a duty end when this node is no longer active; the next active controller has the same duties."""
+        try:
+            await work
+        except KafkaError as error:
+            log.info("duty put off", reason=error)

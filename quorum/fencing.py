@@ -1,0 +1,215 @@
+"""Is that broker's process gone? What its closed connection hints at, two refused connections make certain enough.
+
+    connected --last connection closed--> first attempt --refused--> wait 20 ms --> second attempt --refused--> fence
+                                          anything but a refusal, a new connection or another epoch --> let it be
+
+A refusal is the answer of a machine that is up and on which nobody listens: the process is gone, or was replaced by
+one that has not come so far. Silence says nothing. Asked is the broker's own advertised inter-broker address, never
+one that a test put in its place: a proxy that is down is no dead broker. A false refusal costs one leadership change
+and no data: the next heartbeat unfences. `kvorum.fast.fencing=off` leaves it to broker.session.timeout.ms.
+
+A broker that died together with the last active controller (they share a node) never had a connection to the new one
+that could close. So whoever becomes active asks once, a little later, after each unfenced broker that has not come.
+
+`Connections` and `FenceProbe` decide and know neither clock nor sockets; `FastFencing` carries their wishes out.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from typing import Final, Protocol
+
+from kvorum.network.addresses import Address
+from kvorum.network.dial import is_refusing
+from kvorum.quorum.image import MetadataImage
+from kvorum.runtime.logs import get_logger
+
+log = get_logger("quorum")
+
+ATTEMPTS: Final = 2
+ATTEMPT_GAP_MS: Final = 20
+ATTEMPT_TIMEOUT_MS: Final = 500
+"""An address that neither answers nor refuses for so long does not refuse."""
+PROBES_MAX: Final = 100
+"""Brokers asked after at the same time: more closed connections at once are this node's trouble, not theirs."""
+ACTIVATION_GAP_MS: Final = 75
+"""What a new active controller gives brokers to come to it: most are spared the question then, and no death is waited
+for much longer than it took to elect."""
+
+
+class Prober(Protocol):
+    """Tries to connect."""
+
+    async def refuses(self, address: Address) -> bool:
+        """Connect once; tell whether it was refused. Anything else, a timeout too, is no refusal."""
+        ...
+
+
+class NetworkProber:
+    """Tries it over the network."""
+
+    __slots__ = ()
+
+    async def refuses(self, address: Address) -> bool:
+        """See Prober."""
+        return await is_refusing(*address, timeout_ms=ATTEMPT_TIMEOUT_MS)
+
+
+class Step(Enum):
+    """What a probe wants next."""
+
+    ATTEMPT = "attempt"
+    WAIT = "wait"
+    FENCE = "fence"
+    STOP = "stop"
+
+
+class FenceProbe:
+    """The table above for one broker's incarnation."""
+
+    __slots__ = ("_refusals",)
+
+    def __init__(self) -> None:
+        """Begin with no attempt made."""
+        self._refusals = 0
+
+    def next(self, *, refused: bool | None, still_gone: bool) -> Step:
+        """Return what to do now; `refused` is the last attempt's outcome, None before the first and after a wait.
+
+        `still_gone`: active, the same incarnation is registered and unfenced, and it has no connection again.
+        """
+        if not still_gone or refused is False:
+            return Step.STOP
+        if refused is None:
+            return Step.ATTEMPT
+        self._refusals += 1
+        assert self._refusals <= ATTEMPTS, "the last refusal ends it"
+        return Step.FENCE if self._refusals == ATTEMPTS else Step.WAIT
+
+
+class Connections:
+    """Which connections of the controller's listener belong to which broker."""
+
+    __slots__ = ("_by_broker", "_by_connection")
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._by_connection: dict[str, int] = {}
+        self._by_broker: dict[int, set[str]] = {}
+
+    def note(self, connection_id: str, broker_id: int) -> None:
+        """Note that a broker's request came over this connection."""
+        if self._by_connection.get(connection_id) == broker_id:
+            return
+        self.closed(connection_id)
+        self._by_connection[connection_id] = broker_id
+        self._by_broker.setdefault(broker_id, set()).add(connection_id)
+
+    def closed(self, connection_id: str) -> int | None:
+        """Note that a connection is gone; return whose it was, None for one that is no broker's."""
+        broker_id = self._by_connection.pop(connection_id, None)
+        if broker_id is not None:
+            connections = self._by_broker[broker_id]
+            connections.discard(connection_id)
+            if not connections:
+                del self._by_broker[broker_id]
+        return broker_id
+
+    def count(self, broker_id: int) -> int:
+        """Return how many connections of a broker are open."""
+        return len(self._by_broker.get(broker_id, ()))
+
+
+class FastFencing:
+    """Runs one probe a broker at a time. An ActivationListener of the ActiveController."""
+
+    def __init__(
+        self,
+        prober: Prober,
+        *,
+        enabled: bool,
+        address_of: Callable[[int], tuple[int, Address] | None],
+        fence: Callable[[int, int], Awaitable[None]],
+        on_fault: Callable[[BaseException], None],
+    ) -> None:
+        """`address_of` answers (broker epoch, direct address) of an unfenced broker, None otherwise or while inactive.
+
+        `fence` takes (broker id, broker epoch).
+        """
+        self._prober = prober
+        self._enabled = enabled
+        self._address_of = address_of
+        self._fence = fence
+        self._on_fault = on_fault
+        self._probes: dict[int, asyncio.Task[None]] = {}
+        self._unheard: deque[int] = deque()
+        self._activation: asyncio.TimerHandle | None = None
+        self.connections = Connections()
+
+    def on_activated(self, image: MetadataImage) -> None:
+        """Ask soon after the brokers that have not connected by then."""
+        self._unheard = deque(broker.broker_id for broker in image.cluster.sorted_brokers() if not broker.fenced)
+        self._activation = asyncio.get_running_loop().call_later(ACTIVATION_GAP_MS / 1000, self._ask_unheard)
+
+    def on_deactivated(self) -> None:
+        """Ask nobody any more; probes under way find out by themselves."""
+        self._unheard.clear()
+        if self._activation is not None:
+            self._activation.cancel()
+
+    def _ask_unheard(self) -> None:
+        """Begin as many probes as may run; each that ends calls this for the rest."""
+        while self._unheard and len(self._probes) < PROBES_MAX:
+            broker_id = self._unheard.popleft()
+            if self.connections.count(broker_id) == 0:
+                self.on_broker_connection_lost(broker_id)
+
+    def on_connection_closed(self, connection_id: str) -> None:
+        """Take note that a connection of the listener is gone."""
+        broker_id = self.connections.closed(connection_id)
+        if broker_id is not None and self.connections.count(broker_id) == 0:
+            self.on_broker_connection_lost(broker_id)
+
+    def on_broker_connection_lost(self, broker_id: int) -> None:
+        """Ask after a broker whose last connection has closed."""
+        found = self._address_of(broker_id)
+        if not self._enabled or found is None or broker_id in self._probes or len(self._probes) >= PROBES_MAX:
+            return
+        task = asyncio.get_running_loop().create_task(self._run(broker_id, *found))
+        self._probes[broker_id] = task
+        task.add_done_callback(lambda done: self._ended(broker_id, done))
+
+    def _ended(self, broker_id: int, task: "asyncio.Task[None]") -> None:
+        del self._probes[broker_id]
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._on_fault(error)
+        self._ask_unheard()
+
+    async def close(self) -> None:
+        """Stop asking."""
+        self.on_deactivated()
+        tasks = list(self._probes.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _run(self, broker_id: int, broker_epoch: int, address: Address) -> None:
+        probe = FenceProbe()
+        refused: bool | None = None
+        while True:
+            gone = self.connections.count(broker_id) == 0 and self._address_of(broker_id) == (broker_epoch, address)
+            match probe.next(refused=refused, still_gone=gone):
+                case Step.ATTEMPT:
+                    refused = await self._prober.refuses(address)
+                case Step.WAIT:
+                    await asyncio.sleep(ATTEMPT_GAP_MS / 1000)
+                    refused = None
+                case Step.FENCE:
+                    log.info("broker refuses connections", broker_id=broker_id, address=f"{address[0]}:{address[1]}")
+                    await self._fence(broker_id, broker_epoch)
+                    return
+                case Step.STOP:
+                    return

@@ -1,0 +1,159 @@
+"""The dynamic configs of topics and brokers, and what is in effect (Kafka's ConfigurationsImage). Sans-IO."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from rpds import HashTrieMap
+
+from kvorum.quorum.records import Config, MetadataRecord
+
+
+class ResourceType(IntEnum):
+    """ConfigResource.Type on the wire."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+CLUSTER_DEFAULT: Final = ""
+"""The name of the BROKER resource that stands for all brokers."""
+
+NO_CONFIGS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, as DescribeConfigs says it (ConfigEntry.ConfigSource)."""
+
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+
+
+class ConfigResource(NamedTuple):
+    """Whose configs: a ResourceType's number, and a name ("" of BROKER: all brokers)."""
+
+    resource_type: int
+    name: str
+
+
+class EffectiveValue(NamedTuple):
+    """A value in effect, the source that decided it, and the key it was found under."""
+
+    value: str
+    source: ConfigSource
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigsImage:
+    """All dynamic configs by resource; a resource without any is not in it. The order of the maps is no order."""
+
+    resources: HashTrieMap[ConfigResource, HashTrieMap[str, str]] = field(default_factory=lambda: HashTrieMap())
+
+    def of(self, resource_type: int, name: str) -> Mapping[str, str]:
+        """Return the configs of one resource, empty where it has none."""
+        configs = self.resources.get(ConfigResource(resource_type, name))
+        return NO_CONFIGS if configs is None else configs
+
+    def topic(self, name: str) -> Mapping[str, str]:
+        """Return a topic's overrides."""
+        return self.of(ResourceType.TOPIC, name)
+
+    def broker_value(self, keys: Sequence[str], broker_id: int | None) -> EffectiveValue | None:
+        """Return what brokers have dynamically for the first of these keys that is set.
+
+        First the broker's own (None: of no broker in particular), then the cluster-wide ones; None where none is.
+        """
+        levels: list[tuple[str, ConfigSource]] = [(CLUSTER_DEFAULT, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)]
+        if broker_id is not None:
+            levels.insert(0, (str(broker_id), ConfigSource.DYNAMIC_BROKER_CONFIG))
+        for name, source in levels:
+            configs = self.of(ResourceType.BROKER, name)
+            for key in keys:
+                value = configs.get(key)
+                if value is not None:
+                    return EffectiveValue(value, source, key)
+        return None
+
+    def effective(
+        self,
+        topic: str | None,
+        key: str,
+        broker_keys: Sequence[str],
+        broker_id: int | None,
+        static: Callable[[str], str | None],
+    ) -> EffectiveValue | None:
+        """Return the value in effect: the topic's override, the broker's own, the cluster-wide, then the static one.
+
+        `key` is the topic's config, `broker_keys` the broker configs that decide it (its synonyms), the first that is
+        set wins; `static` answers what the node's own configuration says of a broker key, None where it says nothing.
+        None in the end: the built-in default holds.
+        """
+        if topic is not None:
+            override = self.topic(topic).get(key)
+            if override is not None:
+                return EffectiveValue(override, ConfigSource.DYNAMIC_TOPIC_CONFIG, key)
+        dynamic = self.broker_value(broker_keys, broker_id)
+        if dynamic is not None:
+            return dynamic
+        for broker_key in broker_keys:
+            value = static(broker_key)
+            if value is not None:
+                return EffectiveValue(value, ConfigSource.STATIC_BROKER_CONFIG, broker_key)
+        return None
+
+    def to_records(self) -> Iterator[MetadataRecord]:
+        """Write all configs as records, by resource and name."""
+        for resource, configs in sorted(self.resources.items(), key=lambda item: item[0]):
+            for name, value in sorted(configs.items()):
+                yield Config(resource_type=resource.resource_type, resource_name=resource.name, name=name, value=value)
+
+
+class ConfigsDelta:
+    """What changed among the configs since `image`: resource -> name -> value, None where it was removed."""
+
+    __slots__ = ("changes", "image")
+
+    def __init__(self, image: ConfigsImage) -> None:
+        """Start from the configs as they were."""
+        self.image = image
+        self.changes: dict[ConfigResource, dict[str, str | None]] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether nothing changed."""
+        return not self.changes
+
+    def replay(self, record: Config) -> None:
+        """Take in one value."""
+        resource = ConfigResource(record.resource_type, record.resource_name)
+        self.changes.setdefault(resource, {})[record.name] = record.value
+
+    def replay_remove_topic(self, name: str) -> None:
+        """Take in that a topic is gone, its configs with it."""
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        self.changes.pop(resource, None)
+        existing = self.image.resources.get(resource)
+        if existing is not None:
+            self.changes[resource] = dict.fromkeys(existing)
+
+    def apply(self) -> ConfigsImage:
+        """Return the configs as they are now. Cost: what changed."""
+        resources = self.image.resources
+        for resource, changes in self.changes.items():
+            configs: HashTrieMap[str, str] = resources.get(resource) or HashTrieMap()
+            for name, value in changes.items():
+                configs = configs.discard(name) if value is None else configs.insert(name, value)
+            resources = resources.insert(resource, configs) if configs else resources.discard(resource)
+        return ConfigsImage(resources=resources)

@@ -1,0 +1,142 @@
+"""The whole of the metadata at one offset, and what leads from one to the next (MetadataImage, MetadataDelta).
+
+Sans-IO. An image is immutable and shared freely; a delta has one owner, takes records in, and makes the next image at
+the cost of what changed. Records of an open transaction never come here: `transactions.TransactionBuffer` is before it.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from kvorum.quorum import records
+from kvorum.quorum.image.cluster import ClusterDelta, ClusterImage
+from kvorum.quorum.image.configs import ConfigsDelta, ConfigsImage
+from kvorum.quorum.image.features import FeaturesDelta, FeaturesImage
+from kvorum.quorum.image.producer_ids import ProducerIdsDelta, ProducerIdsImage
+from kvorum.quorum.image.topics import TopicsImage
+from kvorum.quorum.image.topics_delta import TopicsDelta
+from kvorum.quorum.records import MetadataRecord
+
+DIGEST_SIZE = 16
+"""Bytes: 128 bits tell apart the images of nodes that should be equal; nobody chooses them against us."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataImage:
+    """The metadata after the record at `offset` of the log; -1 and epoch -1 before the first."""
+
+    offset: int = -1
+    epoch: int = -1
+    features: FeaturesImage = field(default_factory=FeaturesImage)
+    cluster: ClusterImage = field(default_factory=ClusterImage)
+    topics: TopicsImage = field(default_factory=TopicsImage)
+    configs: ConfigsImage = field(default_factory=ConfigsImage)
+    producer_ids: ProducerIdsImage = field(default_factory=ProducerIdsImage)
+
+    def to_records(self) -> Iterator[MetadataRecord]:
+        """Write it as records, for a snapshot: replayed on the empty image they make an equal one.
+
+        The order is the same on every node: features, brokers, topics, configs, producer ids, each sorted. Lazily, so a
+        snapshot of any size can be written in slices: the image does not change under it.
+        """
+        yield from self.features.to_records()
+        yield from self.cluster.to_records()
+        yield from self.topics.to_records()
+        yield from self.configs.to_records()
+        yield from self.producer_ids.to_records()
+
+    def digest(self) -> str:
+        """Return a hash of the content (not of offset and epoch): equal on all nodes with equal metadata.
+
+        Cost: the whole image; for tests, checks and snapshots.
+        """
+        digest = hashlib.blake2b(digest_size=DIGEST_SIZE)
+        for record in self.to_records():
+            digest.update(records.encode(record))
+            digest.update(b"\n")
+        return digest.hexdigest()
+
+    def same_content(self, other: "MetadataImage") -> bool:
+        """Tell whether the metadata is equal, whatever the offsets."""
+        return all(
+            mine == theirs
+            for mine, theirs in (
+                (self.features, other.features),
+                (self.cluster, other.cluster),
+                (self.topics, other.topics),
+                (self.configs, other.configs),
+                (self.producer_ids, other.producer_ids),
+            )
+        )
+
+
+class MetadataDelta:
+    """What changed since `image`, by subject: `topics_delta`, `cluster_delta`, and so on, each with `is_empty`."""
+
+    __slots__ = ("cluster_delta", "configs_delta", "features_delta", "image", "producer_ids_delta", "topics_delta")
+
+    def __init__(self, image: MetadataImage) -> None:
+        """Start from an image, which stays as it is."""
+        self.image = image
+        self.features_delta = FeaturesDelta(image.features)
+        self.cluster_delta = ClusterDelta(image.cluster)
+        self.topics_delta = TopicsDelta(image.topics)
+        self.configs_delta = ConfigsDelta(image.configs)
+        self.producer_ids_delta = ProducerIdsDelta(image.producer_ids)
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether nothing changed."""
+        return (
+            self.features_delta.is_empty
+            and self.cluster_delta.is_empty
+            and self.topics_delta.is_empty
+            and self.configs_delta.is_empty
+            and self.producer_ids_delta.is_empty
+        )
+
+    def replay(self, record: MetadataRecord, offset: int | None = None) -> None:
+        """Take in one record; `offset` is its place in the log, None for one of a snapshot.
+
+        A record that does not fit what is there is our own fault (it was decided on this very state): an assertion.
+        """
+        match record:
+            case records.PartitionChange() | records.Partition():
+                self.topics_delta.replay_partition(record)
+            case records.Topic():
+                self.topics_delta.replay_topic(record)
+            case records.RemoveTopic():
+                self.configs_delta.replay_remove_topic(self.topics_delta.replay_remove(record))
+            case records.Config():
+                self.configs_delta.replay(record)
+            case records.RegisterBroker():
+                assert offset is None or record.broker_epoch <= offset, "a broker epoch is the offset of its batch"
+                self.cluster_delta.replay_register(record)
+            case records.UnregisterBroker():
+                self.cluster_delta.replay_unregister(record)
+            case records.BrokerRegistrationChange():
+                self.cluster_delta.replay_change(record)
+            case records.Feature():
+                self.features_delta.replay(record)
+            case records.ProducerIds():
+                self.producer_ids_delta.replay(record)
+            case records.NoOp():
+                pass
+            case records.BeginTransaction() | records.EndTransaction() | records.AbortTransaction():
+                raise AssertionError("transaction markers are for the TransactionBuffer, they change nothing")
+            case _:
+                assert_never(record)
+
+    def apply(self, offset: int, epoch: int) -> MetadataImage:
+        """Return the image at `offset`, with what did not change shared with the old one. Cost: what changed."""
+        before = self.image
+        return MetadataImage(
+            offset=offset,
+            epoch=epoch,
+            features=before.features if self.features_delta.is_empty else self.features_delta.apply(),
+            cluster=before.cluster if self.cluster_delta.is_empty else self.cluster_delta.apply(),
+            topics=before.topics if self.topics_delta.is_empty else self.topics_delta.apply(),
+            configs=before.configs if self.configs_delta.is_empty else self.configs_delta.apply(),
+            producer_ids=before.producer_ids if self.producer_ids_delta.is_empty else self.producer_ids_delta.apply(),
+        )

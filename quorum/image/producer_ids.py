@@ -1,0 +1,49 @@
+"""How far the producer ids are given out (org.apache.kafka.image.ProducerIdsImage). Sans-IO, immutable."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kvorum.quorum.records import MetadataRecord, ProducerIds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerIdsImage:
+    """The first producer id that is free, and who got the last block (-1: nobody yet)."""
+
+    next_producer_id: int = 0
+    broker_id: int = -1
+    broker_epoch: int = -1
+
+    def to_records(self) -> Iterator[MetadataRecord]:
+        """Write it as a record, none where nothing was given out."""
+        if self.next_producer_id > 0:
+            yield ProducerIds(
+                broker_id=self.broker_id, broker_epoch=self.broker_epoch, next_producer_id=self.next_producer_id
+            )
+
+
+class ProducerIdsDelta:
+    """The latest block given out since `image`."""
+
+    __slots__ = ("_latest", "image")
+
+    def __init__(self, image: ProducerIdsImage) -> None:
+        """Start from what was given out before."""
+        self.image = image
+        self._latest = image
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether nothing changed."""
+        return self._latest is self.image
+
+    def replay(self, record: ProducerIds) -> None:
+        """Take in that a block was given out."""
+        assert record.next_producer_id > self._latest.next_producer_id, "producer ids are given out once"
+        self._latest = ProducerIdsImage(
+            next_producer_id=record.next_producer_id, broker_id=record.broker_id, broker_epoch=record.broker_epoch
+        )
+
+    def apply(self) -> ProducerIdsImage:
+        """Return how far it is now."""
+        return self._latest

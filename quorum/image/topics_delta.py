@@ -1,0 +1,194 @@
+"""What changed among the topics (org.apache.kafka.image.TopicsDelta, TopicDelta, LocalReplicaChanges). Sans-IO."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.image.index import ReplicaIndexBuilder
+from kvorum.quorum.image.partition import PartitionRegistration
+from kvorum.quorum.image.topics import TopicImage, TopicsImage, collision_key
+from kvorum.quorum.records import Partition, PartitionChange, RemoveTopic, Topic
+
+
+class TopicPartition(NamedTuple):
+    """A partition by its topic's name."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionInfo:
+    """A partition as it is after the delta, with its topic's id."""
+
+    topic_id: Uuid
+    partition: PartitionRegistration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalReplicaChanges:
+    """What one broker has to do about a delta, in this order: deletes, then leaders, then followers.
+
+    `deletes` maps to the id of the topic the replica belonged to: a topic deleted and made again in one delta is in
+    `deletes` with its old id and in `leaders` or `followers` with its new one. `elected_leaders` are those of `leaders`
+    that are in a new leader epoch; the others changed otherwise (ISR, replicas).
+    """
+
+    deletes: dict[TopicPartition, Uuid] = field(default_factory=dict)
+    elected_leaders: dict[TopicPartition, PartitionInfo] = field(default_factory=dict)
+    leaders: dict[TopicPartition, PartitionInfo] = field(default_factory=dict)
+    followers: dict[TopicPartition, PartitionInfo] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether there is nothing to do."""
+        return not (self.deletes or self.leaders or self.followers)
+
+
+class TopicDelta:
+    """What changed in one topic since `image`; `partition_changes` holds each changed partition as it is now."""
+
+    __slots__ = ("image", "partition_changes")
+
+    def __init__(self, image: TopicImage) -> None:
+        """Start from a topic as it was, empty if it is new."""
+        self.image = image
+        self.partition_changes: dict[int, PartitionRegistration] = {}
+
+    @property
+    def name(self) -> str:
+        """The topic's name."""
+        return self.image.name
+
+    @property
+    def topic_id(self) -> Uuid:
+        """The topic's id."""
+        return self.image.topic_id
+
+    def partition(self, partition_id: int) -> PartitionRegistration | None:
+        """Return a partition as it is now."""
+        return self.partition_changes.get(partition_id) or self.image.partitions.get(partition_id)
+
+    def replay(self, record: Partition | PartitionChange) -> None:
+        """Take in a partition, or a change of one that is there."""
+        if isinstance(record, Partition):
+            self.partition_changes[record.partition_id] = PartitionRegistration.from_record(record)
+            return
+        before = self.partition(record.partition_id)
+        assert before is not None, f"a change of {self.name}-{record.partition_id}, which is not there"
+        self.partition_changes[record.partition_id] = before.merge(record)
+
+    def apply(self) -> TopicImage:
+        """Return the topic as it is now. Cost: what changed."""
+        partitions = self.image.partitions.update(self.partition_changes)
+        return TopicImage(name=self.image.name, topic_id=self.image.topic_id, partitions=partitions)
+
+    def add_local_changes(self, broker_id: int, changes: LocalReplicaChanges) -> None:
+        """Sort what changed into what this broker has to do."""
+        for partition_id, partition in self.partition_changes.items():
+            before = self.image.partitions.get(partition_id)
+            key = TopicPartition(self.name, partition_id)
+            if broker_id not in partition.replicas:
+                if before is not None and broker_id in before.replicas:
+                    changes.deletes[key] = self.topic_id
+            elif before is None or before.partition_epoch != partition.partition_epoch:
+                info = PartitionInfo(topic_id=self.topic_id, partition=partition)
+                if partition.leader != broker_id:
+                    changes.followers[key] = info
+                    continue
+                changes.leaders[key] = info
+                if before is None or before.leader_epoch != partition.leader_epoch:
+                    changes.elected_leaders[key] = info
+
+
+class TopicsDelta:
+    """What changed among the topics since `image`."""
+
+    __slots__ = ("changed_topics", "deleted_topics", "image")
+
+    def __init__(self, image: TopicsImage) -> None:
+        """Start from the topics as they were."""
+        self.image = image
+        self.changed_topics: dict[Uuid, TopicDelta] = {}
+        self.deleted_topics: dict[Uuid, TopicImage] = {}
+        """The topics of `image` that are gone, as they were."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether nothing changed."""
+        return not (self.changed_topics or self.deleted_topics)
+
+    @property
+    def created_topics(self) -> list[TopicDelta]:
+        """The topics that were not there before."""
+        return [delta for topic_id, delta in self.changed_topics.items() if topic_id not in self.image.by_id]
+
+    def replay_topic(self, record: Topic) -> None:
+        """Take in a new topic."""
+        assert record.topic_id not in self.changed_topics, f"topic id {record.topic_id} is taken"
+        assert record.topic_id not in self.image.by_id, f"topic id {record.topic_id} is taken"
+        namesake = self.image.by_name.get(record.name)
+        assert namesake is None or namesake.topic_id in self.deleted_topics, f"topic name {record.name} is taken"
+        self.changed_topics[record.topic_id] = TopicDelta(TopicImage(name=record.name, topic_id=record.topic_id))
+
+    def replay_partition(self, record: Partition | PartitionChange) -> None:
+        """Take in a partition or a change of one."""
+        delta = self.changed_topics.get(record.topic_id)
+        if delta is None:
+            assert record.topic_id not in self.deleted_topics, f"topic {record.topic_id} is deleted"
+            delta = self.changed_topics[record.topic_id] = TopicDelta(self.image.by_id[record.topic_id])
+        delta.replay(record)
+
+    def replay_remove(self, record: RemoveTopic) -> str:
+        """Take in that a topic is gone; return its name."""
+        delta = self.changed_topics.pop(record.topic_id, None)
+        before = self.image.by_id.get(record.topic_id)
+        if before is not None:
+            assert record.topic_id not in self.deleted_topics, f"topic {record.topic_id} is deleted already"
+            self.deleted_topics[record.topic_id] = before
+            return before.name
+        assert delta is not None, f"there is no topic {record.topic_id} to remove"
+        return delta.name
+
+    def apply(self) -> TopicsImage:
+        """Return the topics as they are now. Cost: what changed."""
+        by_id, by_name = self.image.by_id, self.image.by_name
+        index = ReplicaIndexBuilder(self.image.index)
+        partition_count = self.image.partition_count
+        collisions = self.image.collisions
+        for topic_id, topic in self.deleted_topics.items():
+            by_id = by_id.remove(topic_id)
+            by_name = by_name.remove(topic.name)
+            collisions = collisions.discard(collision_key(topic.name))
+            partition_count -= len(topic.partitions)
+            for partition_id, partition in topic.partitions.items():
+                index.update(topic_id, partition_id, partition, None)
+        for topic_id, delta in self.changed_topics.items():
+            topic = delta.apply()
+            by_id = by_id.insert(topic_id, topic)
+            by_name = by_name.insert(topic.name, topic)
+            if topic_id not in self.image.by_id and "_" in (key := collision_key(topic.name)):
+                collisions = collisions.insert(key, topic.name)
+            partition_count += len(topic.partitions) - len(delta.image.partitions)
+            for partition_id, partition in delta.partition_changes.items():
+                index.update(topic_id, partition_id, delta.image.partitions.get(partition_id), partition)
+        return TopicsImage(
+            by_id=by_id,
+            by_name=by_name,
+            index=index.build(),
+            collisions=collisions,
+            partition_count=partition_count,
+        )
+
+    def local_changes(self, broker_id: int) -> LocalReplicaChanges:
+        """Return what this broker has to do about it. Cost: what changed."""
+        changes = LocalReplicaChanges()
+        for topic_id, topic in self.deleted_topics.items():
+            for partition_id, partition in topic.partitions.items():
+                if broker_id in partition.replicas:
+                    changes.deletes[TopicPartition(topic.name, partition_id)] = topic_id
+        for delta in self.changed_topics.values():
+            delta.add_local_changes(broker_id, changes)
+        return changes

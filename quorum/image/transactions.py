@@ -1,0 +1,116 @@
+"""Changes larger than a batch, seen whole or not at all (KIP-868). Sans-IO.
+
+Both sides that replay (controller and broker) pass every record of the log through a TransactionBuffer, in order; what
+comes out goes to a MetadataDelta.
+
+    outside --BeginTransaction--> inside          inside --EndTransaction--> outside, the held records come out
+    outside --other--> comes out at once          inside --AbortTransaction--> outside, they are dropped
+                                                  inside --other--> held
+
+Begin inside, End or Abort outside are faults of the log. A new active controller that finds one open writes
+AbortTransaction first: its predecessor will not end it.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from kvorum.quorum.records import (
+    AbortTransaction,
+    BeginTransaction,
+    EndTransaction,
+    MetadataRecord,
+    encode,
+)
+
+TRANSACTION_RECORDS_MAX: Final = 2_000_000
+"""Records held: some twenty times the 100,000 partitions we plan for; more is a runaway."""
+
+MARKER_SIZE: Final = 256
+"""Bytes left free in a batch for a marker and its framing."""
+
+
+class InvalidTransaction(Exception):
+    """The log's transaction markers do not pair, or one grew past TRANSACTION_RECORDS_MAX: the node stops."""
+
+
+class TransactionBuffer:
+    """Holds back the records of an open transaction."""
+
+    __slots__ = ("_held", "_name", "_open_since")
+
+    def __init__(self) -> None:
+        """Start outside a transaction, as at the beginning of a log or after a snapshot."""
+        self._held: list[tuple[int, MetadataRecord]] = []
+        self._open_since: int | None = None
+        self._name = ""
+
+    @property
+    def open_since(self) -> int | None:
+        """The offset of the BeginTransaction of the open transaction, None outside one.
+
+        A snapshot must not be taken at or after it.
+        """
+        return self._open_since
+
+    def feed(self, offset: int, record: MetadataRecord) -> Sequence[tuple[int, MetadataRecord]]:
+        """Take in the next record of the log; return what may be replayed now, as (offset, record), in order.
+
+        Raises:
+            InvalidTransaction: the markers do not pair.
+        """
+        match record:
+            case BeginTransaction():
+                if self._open_since is not None:
+                    raise InvalidTransaction(f"a transaction begins at {offset} inside the one of {self._open_since}")
+                self._open_since, self._name = offset, record.name
+                return ()
+            case EndTransaction() | AbortTransaction():
+                if self._open_since is None:
+                    raise InvalidTransaction(f"a transaction ends at {offset} that never began")
+                held, self._held, self._open_since = self._held, [], None
+                return held if isinstance(record, EndTransaction) else ()
+        if self._open_since is None:
+            return ((offset, record),)
+        if len(self._held) >= TRANSACTION_RECORDS_MAX:
+            raise InvalidTransaction(
+                f"transaction {self._name!r} of {self._open_since} passes {TRANSACTION_RECORDS_MAX}"
+            )
+        self._held.append((offset, record))
+        return ()
+
+    def feed_batch(self, base_offset: int, batch: Iterable[MetadataRecord]) -> list[tuple[int, MetadataRecord]]:
+        """Take in a batch of the log whose first record is at `base_offset`; see `feed`."""
+        ready: list[tuple[int, MetadataRecord]] = []
+        for offset, record in enumerate(batch, base_offset):
+            ready.extend(self.feed(offset, record))
+        return ready
+
+
+def split_into_batches(
+    records: Sequence[MetadataRecord], records_max: int, bytes_max: int, name: str = ""
+) -> list[list[MetadataRecord]]:
+    """Cut one change into batches of at most so many records and so many bytes of encoded values.
+
+    What fits one batch stays as it is; a larger change gets BeginTransaction first and EndTransaction last, counted in.
+    Nothing to write is no batch.
+    """
+    assert records_max >= 2 and bytes_max > 2 * MARKER_SIZE, "a batch takes a marker and a record"
+    sizes = [len(encode(record)) for record in records]
+    if len(records) <= records_max and sum(sizes) <= bytes_max:
+        return [list(records)] if records else []
+    batches: list[list[MetadataRecord]] = []
+    batch: list[MetadataRecord] = [BeginTransaction(name=name[: MARKER_SIZE // 4])]
+    size = MARKER_SIZE
+    for record, record_size in zip(records, sizes, strict=True):
+        assert record_size + MARKER_SIZE <= bytes_max, f"a {type(record).__name__} of {record_size} bytes fits no batch"
+        if len(batch) + 1 > records_max or size + record_size > bytes_max:
+            batches.append(batch)
+            batch, size = [], 0
+        batch.append(record)
+        size += record_size
+    if len(batch) + 1 > records_max or size + MARKER_SIZE > bytes_max:
+        batches.append(batch)
+        batch = []
+    batch.append(EndTransaction())
+    batches.append(batch)
+    return batches

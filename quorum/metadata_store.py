@@ -1,0 +1,247 @@
+"""What a controller has of the metadata: the committed image, and the metadata log as a log like any other.
+
+Batches that Raft has applied come in order (MetadataLogListener), are written to the storage log `__cluster_metadata-0`
+with the offsets and epochs that lie in their bytes, and replayed into the image. Raft's journal is what makes them
+durable; the storage log is what brokers (and anybody with kafka-dump-log) read, and may therefore be behind what Raft
+applies again after a start, or ahead of it:
+
+    batch at the log's end            appended
+    batch below the log's end         compared with what lies there: equal or the node stops
+    snapshot, and the log goes on from its end or begins there     the log is kept
+    snapshot, anything else                                        the log is emptied and begins at the snapshot's end
+
+Raises MetadataMismatch where the two cannot be made one: the node must stop, nothing it says could be trusted.
+"""
+
+import asyncio
+from collections.abc import Callable
+from itertools import chain
+from typing import Final
+
+from kvorum.protocol.records import parse_header
+from kvorum.quorum.batches import decode_batch
+from kvorum.quorum.image import MetadataDelta, MetadataImage, TransactionBuffer
+from kvorum.quorum.metadata_log_file import joined
+from kvorum.quorum.raft.log import SnapshotContent, SnapshotView
+from kvorum.quorum.records import BeginTransaction, MetadataRecord
+from kvorum.quorum.snapshots import decode_snapshot, encode_snapshot
+from kvorum.runtime import blocking
+from kvorum.runtime.clock import Clock
+from kvorum.runtime.logs import get_logger
+from kvorum.storage.log import Log
+from kvorum.storage.log_read import ReadInfo
+
+log = get_logger("quorum")
+
+NO_TIMESTAMP: Final = -1
+
+
+class MetadataMismatch(Exception):
+    """The stored metadata log and what Raft committed differ. Somebody wrote to the folder, or the disk lies."""
+
+
+class MetadataStore:
+    """See above. One a controller, on its event loop; also the source of its snapshots."""
+
+    def __init__(self, stored: Log, clock: Clock) -> None:
+        """Start with the empty image over an opened storage log; the metadata log brings everything else."""
+        self._stored = stored
+        self._clock = clock
+        self._image = MetadataImage()
+        self._transactions = TransactionBuffer()
+        self._end_offset = 0
+        self._epoch = -1
+        self._timestamp_ms = NO_TIMESTAMP
+        self._open: list[MetadataRecord] = []
+        self._waiters: set[asyncio.Future[None]] = set()
+        self.on_change: Callable[[MetadataDelta], None] | None = None
+        """Called with what committed records changed, once `image` has it; for metrics."""
+
+    @property
+    def image(self) -> MetadataImage:
+        """The committed image; never shows part of a transaction."""
+        return self._image
+
+    @property
+    def end_offset(self) -> int:
+        """One past the last applied record: the high watermark that is served."""
+        return self._end_offset
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the last applied batch, -1 before the first."""
+        return self._epoch
+
+    @property
+    def timestamp_ms(self) -> int:
+        """The timestamp of the last applied batch, -1 before the first."""
+        return self._timestamp_ms
+
+    @property
+    def in_transaction(self) -> bool:
+        """Tell whether a large change is half written."""
+        return self._transactions.open_since is not None
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that can be fetched; what is below is only in the snapshot."""
+        return self._stored.log_start_offset
+
+    def read(self, offset: int, max_bytes: int) -> ReadInfo:
+        """Read whole committed batches from the one that holds `offset`; at least one. Raises as storage's Log.read."""
+        return self._stored.read(offset, max_bytes, upper_bound_offset=self._end_offset, min_one_message=True)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """Return (epoch, end offset) of the largest epoch not above this one (KIP-101); (-1, -1) if unknown."""
+        found = self._stored.end_offset_for_epoch(epoch)
+        return found.epoch, min(found.end_offset, self._end_offset)
+
+    async def wait_for_offset(self, end_offset: int) -> None:
+        """Wait until everything below this offset is applied."""
+        while self._end_offset < end_offset:
+            await self.changed()
+
+    def changed(self) -> "asyncio.Future[None]":
+        """Return what completes when a batch is applied, or at `wake`. Cancel it when it is no longer wanted."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        waiter.add_done_callback(self._waiters.discard)
+        return waiter
+
+    def wake(self) -> None:
+        """Make everybody who waits look again."""
+        for waiter in tuple(self._waiters):
+            if not waiter.done():
+                waiter.set_result(None)
+
+    # MetadataLogListener
+
+    def on_batch_applied(self, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> None:
+        """Store the batch and replay it."""
+        view = memoryview(batch)
+        header = parse_header(view)
+        if base_offset != self._end_offset or header.base_offset != base_offset:
+            raise MetadataMismatch(f"a batch at {header.base_offset} was applied, expected {self._end_offset}")
+        self._store(base_offset, batch, header.next_offset)
+        records = decode_batch(view, 0, header)
+        was_open = self.in_transaction
+        ready = self._transactions.feed_batch(base_offset, records)
+        self._hold(records, was_open)
+        delta = MetadataDelta(self._image)
+        for offset, record in ready:
+            delta.replay(record, offset)
+        if ready or not self.in_transaction:
+            self._image = delta.apply(header.last_offset, epoch)
+            if self.on_change is not None and ready:
+                self.on_change(delta)
+        self._end_offset = header.next_offset
+        self._epoch = epoch
+        self._timestamp_ms = timestamp_ms
+        self.wake()
+
+    def on_snapshot_loaded(self, snapshot: SnapshotView) -> None:
+        """Take the snapshot's image, and bring the stored log to it."""
+        end_offset, epoch = snapshot.snapshot_id.end_offset, snapshot.snapshot_id.epoch
+        delta = MetadataDelta(MetadataImage())
+        self._transactions = TransactionBuffer()
+        self._open = []
+        for timestamp_ms, records in decode_snapshot(snapshot.chunks()):
+            self._timestamp_ms = timestamp_ms
+            was_open = self.in_transaction
+            for record in records:
+                for _, ready in self._transactions.feed(end_offset - 1, record):
+                    delta.replay(ready)
+            self._hold(records, was_open)
+        self._image = delta.apply(end_offset - 1, epoch)
+        self._end_offset = end_offset
+        self._epoch = epoch
+        if not self._continues(end_offset, epoch):
+            log.info("metadata log begins at a snapshot", end_offset=end_offset, epoch=epoch)
+            self._stored.truncate_fully_and_start_at(end_offset)
+        self.wake()
+
+    def on_leader_changed(self, leader_id: int | None, epoch: int) -> None:
+        """Let those who wait in a Fetch learn of it."""
+        self.wake()
+
+    def on_active(self, epoch: int) -> None:
+        """See MetadataLogListener."""
+        if self._stored.log_end_offset > self._end_offset:
+            # All that was ever applied anywhere is applied here now; what lies beyond never was.
+            raise MetadataMismatch(
+                f"the stored log ends at {self._stored.log_end_offset}, all that is committed at {self._end_offset}"
+            )
+
+    def on_inactive(self) -> None:
+        """Let those who wait in a Fetch learn of it."""
+        self.wake()
+
+    # SnapshotSource
+
+    def capture(self) -> SnapshotContent:
+        """Return the image as a snapshot, and behind it what there is of an open transaction, its marker first."""
+        records = chain(self._image.to_records(), tuple(self._open))
+        return SnapshotContent(chunks=encode_snapshot(records, self._epoch, self._timestamp_ms))
+
+    def _hold(self, records: list[MetadataRecord], was_open: bool) -> None:
+        """Keep the records of an open transaction from its marker on, for a snapshot that is taken inside it."""
+        if not self.in_transaction:
+            self._open = []
+            return
+        if was_open and not any(isinstance(record, BeginTransaction) for record in records):
+            self._open += records
+            return
+        begins = max(index for index, record in enumerate(records) if isinstance(record, BeginTransaction))
+        self._open = records[begins:]
+
+    def _store(self, base_offset: int, batch: bytes, next_offset: int) -> None:
+        """Append the batch, or find it where it is already."""
+        stored = self._stored
+        if base_offset == stored.log_end_offset:
+            stored.append_as_follower(memoryview(batch))
+            stored.high_watermark = next_offset
+            return
+        if base_offset > stored.log_end_offset:
+            raise MetadataMismatch(
+                f"the stored log ends at {stored.log_end_offset}, the next batch is at {base_offset}"
+            )
+        stored.high_watermark = max(stored.high_watermark, next_offset)
+        if base_offset < stored.log_start_offset:
+            return
+        info = stored.read(base_offset, len(batch), upper_bound_offset=next_offset, min_one_message=True)
+        if joined(info.parts)[: len(batch)] != batch:
+            raise MetadataMismatch(f"the stored batch at {base_offset} is not the committed one")
+
+    def _continues(self, end_offset: int, epoch: int) -> bool:
+        """Tell whether the stored log reaches a snapshot's end with the same history."""
+        stored = self._stored
+        if not stored.log_start_offset <= end_offset <= stored.log_end_offset:
+            return False
+        if end_offset in (0, stored.log_start_offset):
+            return True
+        found = stored.end_offset_for_epoch(epoch)
+        return found.epoch == epoch and found.end_offset >= end_offset
+
+    @property
+    def log_size(self) -> int:
+        """Bytes of the stored log."""
+        return self._stored.size
+
+    async def begin_segment(self) -> None:
+        """Close the active segment and sync what is behind it, off the event loop. Raises KafkaError, OSError."""
+        self._stored.roll()
+        plan = self._stored.begin_flush(include_active=False)
+        await blocking.run(asyncio.get_running_loop(), plan.run)
+        self._stored.complete_flush(plan)
+
+    def trim(self, start_offset: int) -> None:
+        """Let go of the log below an offset that a snapshot covers. Raises KafkaError KAFKA_STORAGE_ERROR."""
+        if start_offset > self._stored.log_start_offset:
+            self._stored.maybe_increment_log_start_offset(start_offset)
+            now_ms = self._clock.wall_ms()
+            self._stored.delete_old_segments(now_ms)
+            self._stored.purge_deleted(now_ms)
+
+    async def close(self) -> None:
+        """Make the stored log durable and release it."""
+        await blocking.run(asyncio.get_running_loop(), self._stored.close)

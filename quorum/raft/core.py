@@ -1,0 +1,265 @@
+"""RaftCore: pysyncobj's SyncObj as the algorithm, with typed names for its state and its own machinery taken out.
+
+What stays pysyncobj's: the roles and the election (`_onTick`: deadline, term, votes; the vote messages), becoming
+leader with a no-op entry, the commit rule (majority, own term only), stepping down without a majority's answers. What
+is taken out, each through the hook named: sending entries (`send_appends`), applying (`apply_committed`), the command
+queue (`drain_appends`), dumps (`compact`), the gate before an election (`may_stand`), and the handling of Append and
+its answer, which QuorumNode does itself (why: docs/decisions/0005).
+
+One rule is added below the commit rule: a leader counts only entries that are durable in its own journal, so with one
+voter, too, nothing is committed before its fdatasync.
+"""
+
+from random import Random
+from typing import Any, Final, Protocol
+
+from pysyncobj.config import SyncObjConf
+from pysyncobj.node import Node
+from pysyncobj.syncobj import SyncObj
+from pysyncobj.transport import Transport
+
+from kvorum.quorum.raft.journal import DurableJournal, Entry
+from kvorum.quorum.raft.patches import loop_time
+from kvorum.quorum.raft.settings import RaftSettings
+
+FOLLOWER: Final = 0
+CANDIDATE: Final = 1
+LEADER: Final = 2
+NO_OP_COMMAND: Final = b"\x01"
+"""pysyncobj's own: the first entry of a log, and the first of a leader's term."""
+REGULAR: Final = 0
+"""First byte of every command of ours, as pysyncobj marks them."""
+
+
+class CoreHooks(Protocol):
+    """What QuorumNode does in pysyncobj's place. Called inside `tick` and `receive_*`."""
+
+    def may_stand(self) -> bool:
+        """The election deadline has passed: stand for election now? (False: asked again when the deadline passes.)"""
+        ...
+
+    def send_appends(self) -> None:
+        """Leader: send each peer what it lacks, or a heartbeat."""
+        ...
+
+    def apply_committed(self) -> None:
+        """Apply what is committed and durable."""
+        ...
+
+    def drain_appends(self) -> None:
+        """Leader: put waiting commands into the journal. Others: refuse them."""
+        ...
+
+    def compact(self) -> None:
+        """See whether a snapshot is due."""
+        ...
+
+    def state_changed(self, old: int, new: int) -> None:
+        """The role changed. On becoming leader this comes before the no-op entry is added."""
+        ...
+
+    def send_message(self, node_id: int, message: dict[str, Any]) -> None:
+        """Send one of pysyncobj's own messages: request_vote, response_vote, timeout_now."""
+        ...
+
+
+class _CoreTransport(Transport):  # type: ignore[misc]  # pysyncobj is untyped
+    """Hands pysyncobj's messages to the hooks."""
+
+    def __init__(self, hooks: CoreHooks) -> None:
+        super().__init__(None, None, [])
+        self._hooks = hooks
+
+    def send(self, node: Node, message: dict[str, Any]) -> bool:
+        self._hooks.send_message(node.id, message)
+        return True
+
+    def destroy(self) -> None:
+        pass
+
+
+class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj is untyped
+    """See the module. Lives in a running event loop. Node ids are ints: sets of them have one order in every run."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        voter_ids: tuple[int, ...],
+        journal: DurableJournal,
+        hooks: CoreHooks,
+        settings: RaftSettings,
+        rng: Random,
+    ) -> None:
+        """Start as a follower with the journal's term, vote and log."""
+        self._hooks = hooks
+        self._rng = rng
+        self._settings = settings
+        self.journal = journal
+        self.nodes = {peer: Node(peer) for peer in voter_ids if peer != node_id}
+        conf = SyncObjConf(
+            autoTick=False,
+            journalFile=journal,
+            appendEntriesUseBatch=True,
+            raftMinTimeout=settings.election_timeout_min_s,
+            raftMaxTimeout=settings.election_timeout_max_s,
+            appendEntriesPeriod=settings.heartbeat_s,
+            leaderFallbackTimeout=settings.check_quorum_timeout_s,
+            connectionTimeout=settings.election_timeout_max_s,
+            useFork=False,
+            onStateChanged=hooks.state_changed,
+        )
+        super().__init__(
+            Node(node_id), list(self.nodes.values()), conf=conf, nodeClass=Node, transport=_CoreTransport(hooks)
+        )
+        for node in self.nodes.values():
+            self._SyncObj__raftMatchIndex[node] = 0
+
+    # State, by its proper names.
+
+    def role(self) -> int:
+        """FOLLOWER, CANDIDATE or LEADER."""
+        return int(self._SyncObj__raftState)
+
+    def is_leader(self) -> bool:
+        """Whether this node believes that it leads; not a proof (see is_active and read_index)."""
+        return bool(self._SyncObj__raftState == LEADER)
+
+    def term(self) -> int:
+        """The current term."""
+        return int(self._SyncObj__raftCurrentTerm)
+
+    def voted_for(self) -> int | None:
+        """Who got this node's vote in the current term."""
+        vote: int | None = self._SyncObj__votedForNodeId
+        return vote
+
+    def leader_id(self) -> int | None:
+        """The leader of the current term, as far as known."""
+        leader = self._SyncObj__raftLeader
+        return None if leader is None else int(leader.id)
+
+    def commit_index(self) -> int:
+        """The last index known to be committed."""
+        return int(self._SyncObj__raftCommitIndex)
+
+    def last_applied(self) -> int:
+        """The last index applied."""
+        return int(self._SyncObj__raftLastApplied)
+
+    def set_applied(self, index: int) -> None:
+        """Note that everything up to `index` is applied."""
+        self._SyncObj__raftLastApplied = index
+
+    def set_committed(self, index: int) -> None:
+        """Raise the commit index; it never goes back."""
+        if index > self.commit_index():
+            self._SyncObj__raftCommitIndex = index
+
+    def election_deadline(self) -> float:
+        """When an election is due unless a leader is heard, in loop time."""
+        return float(self._SyncObj__raftElectionDeadline)
+
+    def set_election_deadline(self, when: float) -> None:
+        """Move the election deadline."""
+        self._SyncObj__raftElectionDeadline = when
+
+    def random_timeout(self) -> float:
+        """Return an election timeout, drawn anew."""
+        low, high = self._settings.election_timeout_min_s, self._settings.election_timeout_max_s
+        return low + (high - low) * self._rng.random()
+
+    def heartbeat_due(self) -> float:
+        """When the next heartbeat is due, in loop time."""
+        return float(self._SyncObj__newAppendEntriesTime)
+
+    def set_heartbeat_due(self, when: float) -> None:
+        """Move the next heartbeat."""
+        self._SyncObj__newAppendEntriesTime = when
+
+    def transfer_pending(self) -> bool:
+        """Whether the leader asked this node to stand at once."""
+        return bool(self._SyncObj__transferInProgress)
+
+    def last_response(self, peer: int) -> float:
+        """When a peer was last proven to follow this leader, in loop time."""
+        return float(self._SyncObj__lastResponseTime.get(self.nodes[peer], float("-inf")))
+
+    def set_last_response(self, peer: int, when: float) -> None:
+        """Note that a voter followed this leader at `when` at the earliest."""
+        node = self.nodes[peer]
+        if when > self._SyncObj__lastResponseTime.get(node, float("-inf")):
+            self._SyncObj__lastResponseTime[node] = when
+
+    def forget_response(self, peer: int) -> None:
+        """A peer that does not count as a voter helps nobody to stay leader."""
+        self._SyncObj__lastResponseTime[self.nodes[peer]] = float("-inf")
+
+    def set_match(self, peer: int, index: int) -> None:
+        """Set up to where a peer counts for the commit rule; 0 if it does not count as a voter."""
+        self._SyncObj__raftMatchIndex[self.nodes[peer]] = index
+
+    # Transitions that QuorumNode decides on.
+
+    def adopt_term(self, term: int) -> None:
+        """Follow into a later term, leader not yet known."""
+        assert term > self.term()
+        self._SyncObj__setCurrentTerm(term, None)
+        self._SyncObj__raftLeader = None
+        self._SyncObj__setState(FOLLOWER)
+
+    def follow(self, leader: int, term: int) -> None:
+        """Follow this leader of a term that is at least the current one.
+
+        The vote of the term goes to it: a voter that was wiped and re-admitted in this term must not vote in it again.
+        """
+        assert term >= self.term() and not (term == self.term() and self.is_leader()), "two leaders in one term"
+        if term > self.term():
+            self._SyncObj__transferInProgress = False
+        if term > self.term() or self.voted_for() is None:
+            self._SyncObj__setCurrentTerm(term, leader)
+        if not self.transfer_pending():
+            self.set_election_deadline(loop_time() + self.random_timeout())
+        self._SyncObj__raftLeader = self.nodes[leader]
+        self._SyncObj__setState(FOLLOWER)
+
+    def receive(self, peer: int, message: dict[str, Any]) -> None:
+        """Give pysyncobj one of its own messages: request_vote, response_vote, timeout_now."""
+        self._SyncObj__onMessageReceived(self.nodes[peer], message)
+
+    def tick(self) -> None:
+        """Run pysyncobj's tick: elections, the commit rule, check-quorum, and the hooks."""
+        self._onTick(0.0)
+
+    # pysyncobj's machinery, replaced.
+
+    def _SyncObj__sendAppendEntries(self) -> None:
+        self._hooks.send_appends()
+
+    def _SyncObj__applyLogEntries(self) -> bool:
+        self._hooks.apply_committed()
+        return False
+
+    def _checkCommandsToApply(self) -> None:
+        self._hooks.drain_appends()
+
+    def _SyncObj__tryLogCompaction(self) -> None:
+        self._hooks.compact()
+
+    def _SyncObj__connectedToAnyone(self) -> bool:
+        return self._hooks.may_stand()
+
+    def _SyncObj__generateRaftTimeout(self) -> float:
+        return self.random_timeout()
+
+    def _SyncObj__getEntries(
+        self, fromIDx: int, count: int | None = None, maxSizeBytes: int | None = None
+    ) -> list[Entry]:
+        """Answer the one caller left, the commit rule, which asks for one entry: only durable ones can be counted."""
+        assert count == 1 and maxSizeBytes is None
+        if fromIDx > self.journal.durable_index:
+            return []
+        place = fromIDx - self.journal.first_index
+        entry = self.journal[place]
+        assert isinstance(entry, tuple)
+        return [entry]

@@ -1,0 +1,431 @@
+"""QuorumNode: one voter, driven by the running event loop; pysyncobj's core wired to journal, guard and peers.
+
+    frame in -> handled at once (journal, answers held) -+
+    append   -> queued ----------------------------------+-> one tick soon: election, commit rule, apply, send
+    timer    -> election deadline or heartbeat ----------+       -> group commit off the loop -> held frames out, tick
+
+Everything runs on the loop; only fdatasync, snapshots and preallocation leave it (kvorum.runtime.blocking). An
+exception in any of it, from a full disk to a state machine that refuses a batch, ends the node: `on_fatal` is called
+once, nothing is sent or written any more, and the process is expected to exit.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Any
+
+import msgspec
+
+from kvorum.quorum.raft.commands import voters_of
+from kvorum.quorum.raft.core import LEADER, RaftCore
+from kvorum.quorum.raft.elections import Elections
+from kvorum.quorum.raft.follower import Follower
+from kvorum.quorum.raft.journal import Batch
+from kvorum.quorum.raft.leader import NO_INDEX, Leader
+from kvorum.quorum.raft.messages import (
+    Ack,
+    Append,
+    Hello,
+    Message,
+    PreVote,
+    PreVoteAnswer,
+    SnapshotAck,
+    SnapshotChunk,
+    TimeoutNow,
+    Vote,
+    VoteAnswer,
+    decode,
+)
+from kvorum.quorum.raft.observer import RaftObserver, Unobserved
+from kvorum.quorum.raft.opening import Opened
+from kvorum.quorum.raft.prevote import PreVotes
+from kvorum.quorum.raft.replica import Outbox, RaftLink, Replica, StateMachine
+from kvorum.quorum.raft.settings import RaftSettings
+from kvorum.quorum.raft.snapshotting import Snapshotting
+from kvorum.runtime import blocking
+from kvorum.runtime.clock import Clock
+
+TIMER_SLACK_S = 0.0005
+"""pysyncobj compares deadlines strictly; a timer that fires on the dot would find nothing due."""
+
+
+class QuorumNode:
+    """See the module. Construct inside the running loop with what `opening.open_node` read; then `start`."""
+
+    core_class: type[RaftCore] = RaftCore
+
+    def __init__(
+        self,
+        opened: Opened,
+        *,
+        link: RaftLink,
+        machine: StateMachine,
+        settings: RaftSettings,
+        clock: Clock,
+        rng: Random,
+        on_fatal: Callable[[BaseException], None],
+    ) -> None:
+        """Start as a follower, with the state of the newest snapshot."""
+        self._loop = asyncio.get_running_loop()
+        self._on_fatal = on_fatal
+        self._settings = settings
+        self.halted = False
+        self.observer: RaftObserver = Unobserved()
+        self._tick_handle: asyncio.Handle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._commit_notice: asyncio.TimerHandle | None = None
+        self._spare: asyncio.Future[None] | None = None
+        self._queue: list[Callable[[int, int], bytes | None]] = []
+        self._hello_sent: dict[int, Hello] = {}
+        self._told_version = -1
+        self.incarnation = rng.getrandbits(62)
+        voters, journal = opened.voters, opened.journal
+        self.node_id = voters.node_id
+        self.peer_ids = tuple(peer for peer in sorted(voters.state.voter_ids) if peer != self.node_id)
+        core = self.core_class(
+            node_id=self.node_id,
+            voter_ids=tuple(sorted(voters.state.voter_ids)),
+            journal=journal,
+            hooks=self,
+            settings=settings,
+            rng=rng,
+        )
+        self.replica = Replica(
+            core=core,
+            journal=journal,
+            snapshots=opened.snapshots,
+            voters=voters,
+            prevotes=PreVotes(self.node_id, settings, rng, leader_seen=self._loop.time()),
+            outbox=Outbox(link, journal),
+            settings=settings,
+            clock=clock,
+            machine=machine,
+            wake=self.wake,
+            fail=self.fail,
+        )
+        self.leader = Leader(self.replica, self.peer_ids)
+        self.follower = Follower(self.replica)
+        self.elections = Elections(self.replica, self.peer_ids)
+        self.snapshotting = Snapshotting(self.replica)
+
+    def start(self) -> None:
+        """Load the snapshot into the state machine and begin to take part."""
+        replica = self.replica
+        snapshot = replica.snapshots.open_latest(whole=True)
+        if snapshot is not None:
+            try:
+                replica.machine.load(snapshot)
+            finally:
+                snapshot.close()
+            replica.core.set_committed(snapshot.meta.index)
+            replica.core.set_applied(snapshot.meta.index)
+        if not self.peer_ids:
+            # Nobody else can lead and nobody is to be asked: to wait for an election timeout would gain nothing.
+            replica.core.set_election_deadline(self._loop.time() - TIMER_SLACK_S)
+        self.wake()
+
+    def stop(self) -> None:
+        """Take no further part. What is in the journal and not yet durable is left to the group commit under way."""
+        self.halted = True
+        for handle in (self._tick_handle, self._timer, self._commit_notice):
+            if handle is not None:
+                handle.cancel()
+        self.leader.end()
+        queue, self._queue = self._queue, []
+        for place in queue:
+            place(0, self.replica.core.term())
+        self.replica.machine.lost_leadership()
+
+    def fail(self, error: BaseException) -> None:
+        """End the node."""
+        if not self.halted:
+            self.stop()
+            self._on_fatal(error)
+
+    # The link.
+
+    def connected(self, peer: int) -> None:
+        """The connection to a peer is up; it begins with a Hello."""
+        if self.halted:
+            return
+        self.elections.connected.add(peer)
+        self.leader.peers[peer].connected = True
+        self._hello_sent.pop(peer, None)
+        self._tell(peer)
+        if self.leader.first_index != NO_INDEX:
+            self.leader.new_session(peer)
+        self.wake()
+
+    def disconnected(self, peer: int) -> None:
+        """The connection to a peer is lost."""
+        if self.halted:
+            return
+        self.replica.outbox.heard(peer)
+        self.elections.connected.discard(peer)
+        self.leader.peers[peer].connected = False
+        self.leader.peers[peer].end_transfer()
+
+    def refused(self, peer: int) -> None:
+        """A connection to the peer's own address was refused: nobody listens there (never a proxy's word)."""
+        if not self.halted and peer == self.replica.core.leader_id() and not self.replica.core.is_leader():
+            self.elections.leader_refused()
+
+    def receive(self, peer: int, frame: bytes | memoryview) -> None:
+        """Take in a frame. Raises MalformedFrame: the link drops the connection."""
+        if self.halted:
+            return
+        message = decode(frame)
+        try:
+            self._dispatch(peer, message)
+        except Exception as error:
+            self.fail(error)
+        self.wake()
+
+    def _dispatch(self, peer: int, message: Message) -> None:
+        if isinstance(message, Hello):
+            self._on_hello(peer, message)
+            return
+        if peer not in self.replica.voters.present:
+            return
+        if isinstance(message, Ack | SnapshotAck | PreVoteAnswer | VoteAnswer):
+            self.replica.outbox.heard(peer)
+        elections, core = self.elections, self.replica.core
+        match message:
+            case Append():
+                elections.leader_heard()
+                self.on_append(peer, message)
+            case Ack() | SnapshotAck():
+                self._on_answer(peer, message)
+            case SnapshotChunk():
+                elections.leader_heard()
+                self.follower.on_chunk(peer, message)
+            case PreVote():
+                elections.on_prevote(peer, message)
+            case PreVoteAnswer():
+                elections.on_prevote_answer(peer, message)
+            case Vote():
+                elections.on_vote(peer, message)
+            case VoteAnswer():
+                elections.on_vote_answer(peer, message)
+            case TimeoutNow():
+                elections.on_timeout_now(peer, message)
+        assert core.commit_index() <= self.replica.journal.last_index
+
+    def on_append(self, peer: int, message: Append) -> None:
+        """Take in an Append."""
+        self.follower.on_append(peer, message)
+
+    def _on_answer(self, peer: int, message: Ack | SnapshotAck) -> None:
+        core = self.replica.core
+        if message.term > core.term():
+            core.adopt_term(message.term)
+        elif core.is_leader():
+            self.on_answer(peer, message)
+
+    def on_answer(self, peer: int, message: Ack | SnapshotAck) -> None:
+        """Take in an answer, as the leader."""
+        if isinstance(message, Ack):
+            self.leader.on_ack(peer, message)
+        else:
+            self.leader.on_snapshot_ack(peer, message)
+
+    def _on_hello(self, peer: int, message: Hello) -> None:
+        voters = self.replica.voters
+        if message.cluster_id != voters.state.cluster_id or message.node_id != peer:
+            voters.gone(peer)
+            return
+        if message.answer and peer in self.elections.connected:
+            self._tell(peer, answer=True)
+        if voters.hello(peer, message.directory_id, message.pins, message.forced):
+            self.replica.keep_voters()
+        progress = self.leader.peers[peer]
+        if progress.incarnation != message.incarnation:
+            progress.incarnation = message.incarnation
+            if self.leader.first_index != NO_INDEX:
+                self.leader.new_session(peer)
+        elif self.leader.first_index != NO_INDEX:
+            self.leader.recount()
+
+    def _tell(self, peer: int, *, again: bool = False, answer: bool = False) -> None:
+        """Send Hello if what it says is news to the peer, or `again`, asking for one in answer, or to `answer` one."""
+        state = self.replica.voters.state
+        pins = self.replica.voters.pins()
+        hello = Hello(state.cluster_id, self.node_id, state.directory_id, self.incarnation, pins, list(state.forced))
+        if again or answer or self._hello_sent.get(peer) != hello:
+            self._hello_sent[peer] = hello
+            if again:
+                hello = msgspec.structs.replace(hello, answer=True)
+            self.replica.outbox.send_durable(peer, hello)
+
+    def readmit(self, node_id: int, directory_id: bytes) -> None:
+        """Pin a directory by an operator's word, where no leader can be elected (see voters.py for what it costs)."""
+        self.replica.voters.force(node_id, directory_id)
+        self.replica.keep_voters()
+        self.wake()
+
+    # Driving.
+
+    def submit(self, place: Callable[[int, int], bytes | None]) -> None:
+        """Queue a command: `place(index, term)` is called with its place in the log and returns its bytes.
+
+        With index 0 it is told that this node does not lead; then nothing is appended. None appends nothing.
+        """
+        self._queue.append(place)
+        self.wake()
+
+    def wake(self) -> None:
+        """Tick soon; many calls make one tick."""
+        if self._tick_handle is None and not self.halted:
+            self._tick_handle = self._loop.call_soon(self._tick)
+
+    def _tick(self) -> None:
+        self._tick_handle = None
+        if self.halted:
+            return
+        core, leader = self.replica.core, self.leader
+        committed = core.commit_index()
+        try:
+            core.tick()
+            if core.is_leader():
+                if core.last_applied() >= leader.first_index:
+                    leader.propose_voters()
+                if leader.reads.wanted:
+                    leader.start_reads()
+                    if not self.peer_ids:
+                        self.wake()
+                if core.commit_index() != committed:
+                    self._notice_commit()
+            if self.elections.silent or self._told_version != self.replica.voters.version:
+                again, self.elections.silent = self.elections.silent, False
+                self._told_version = self.replica.voters.version
+                for peer in sorted(self.elections.connected):
+                    self._tell(peer, again=again)
+            self._flush()
+        except Exception as error:
+            self.fail(error)
+            return
+        self._arm()
+
+    def _arm(self) -> None:
+        """Set the timer to the next deadline; one that is due earlier than that simply ticks once more."""
+        core = self.replica.core
+        due = (core.heartbeat_due() if core.is_leader() else core.election_deadline()) + TIMER_SLACK_S
+        if self._timer is not None:
+            if self._timer.when() <= due:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(due, self._timer_fired)
+
+    def _timer_fired(self) -> None:
+        self._timer = None
+        self.replica.outbox.reset_silent(self._settings.link_silence_s)
+        self.wake()
+
+    def _notice_commit(self) -> None:
+        if self._commit_notice is None and self.peer_ids:
+            self._commit_notice = self._loop.call_later(self._settings.commit_notice_s, self._send_commit_notice)
+
+    def _send_commit_notice(self) -> None:
+        self._commit_notice = None
+        if self.replica.core.is_leader() and not self.halted:
+            self.leader.notify_commit()
+
+    def _flush(self) -> None:
+        """Start a group commit if there is something to write and none is under way."""
+        batch = self.replica.journal.take()
+        if batch is not None:
+            work = blocking.run(self._loop, self.replica.journal.write, batch)
+            work.add_done_callback(partial(self._written, batch, self._loop.time()))
+
+    def _written(self, batch: Batch, began: float, work: asyncio.Future[None]) -> None:
+        if self.halted:
+            return
+        error = work.exception()
+        if error is not None:
+            self.fail(error)
+            return
+        self.observer.synced(self._loop.time() - began)
+        journal = self.replica.journal
+        journal.complete(batch)
+        self.replica.outbox.release()
+        if journal.wants_spare and self._spare is None:
+            self._spare = blocking.run(self._loop, journal.make_spare)
+            self._spare.add_done_callback(self._spare_made)
+        self.snapshotting.drop_segments()
+        self._flush()
+        self.wake()
+
+    def _spare_made(self, work: asyncio.Future[None]) -> None:
+        self._spare = None
+        error = work.exception()
+        if error is not None:
+            self.fail(error)
+
+    # CoreHooks.
+
+    def may_stand(self) -> bool:
+        """See CoreHooks."""
+        return self.elections.may_stand()
+
+    def send_appends(self) -> None:
+        """See CoreHooks."""
+        self.leader.heartbeat()
+
+    def send_message(self, node_id: int, message: dict[str, Any]) -> None:
+        """See CoreHooks."""
+        self.elections.send(node_id, message)
+
+    def compact(self) -> None:
+        """See CoreHooks."""
+        self.snapshotting.maybe_start()
+
+    def drain_appends(self) -> None:
+        """See CoreHooks."""
+        if not self._queue:
+            return
+        queue, self._queue = self._queue, []
+        core, journal = self.replica.core, self.replica.journal
+        index, term = journal.last_index, core.term()
+        leading = core.is_leader()
+        for place in queue:
+            command = place(index + 1 if leading else 0, term)
+            if command is not None:
+                assert leading
+                index += 1
+                journal.add(command, index, term)
+        if leading:
+            self.leader.push()
+
+    def apply_committed(self) -> None:
+        """See CoreHooks. Never what is not durable here: a restart must find again whatever was applied."""
+        replica = self.replica
+        core, journal = replica.core, replica.journal
+        applied = core.last_applied()
+        target = min(core.commit_index(), journal.durable_index)
+        end = min(target, applied + self._settings.apply_slice)
+        while applied < end:
+            applied += 1
+            entry = journal[applied - journal.first_index]
+            assert isinstance(entry, tuple) and entry[1] == applied
+            command, index, term = entry
+            voters = voters_of(command)
+            if voters is not None:
+                if replica.voters.applied(index, voters):
+                    replica.keep_voters()
+                if core.is_leader():
+                    self.leader.recount()
+            replica.machine.apply(index, term, command)
+            core.set_applied(applied)
+            self.snapshotting.applied_bytes += len(command)
+        if end < target:
+            self.wake()
+
+    def state_changed(self, old: int, new: int) -> None:
+        """See CoreHooks."""
+        if old == LEADER:
+            self.leader.end()
+            self.replica.machine.lost_leadership()
+        if new == LEADER:
+            self.leader.begin()
+        self.observer.role_changed(old, new)

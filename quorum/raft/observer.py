@@ -1,0 +1,34 @@
+"""What a voter tells of its own working, for metrics: it decides nothing by it."""
+
+from typing import Protocol
+
+
+class RaftObserver(Protocol):
+    """Called on the event loop; must not raise."""
+
+    def role_changed(self, old: int, new: int) -> None:
+        """The role is another: core.FOLLOWER, CANDIDATE or LEADER."""
+        ...
+
+    def synced(self, seconds: float) -> None:
+        """A group commit of the journal is durable; it took so long."""
+        ...
+
+    def committed(self, seconds: float) -> None:
+        """An append made here is committed and applied here, so long after it was made."""
+        ...
+
+
+class Unobserved:
+    """Nobody looks."""
+
+    __slots__ = ()
+
+    def role_changed(self, old: int, new: int) -> None:
+        """See RaftObserver."""
+
+    def synced(self, seconds: float) -> None:
+        """See RaftObserver."""
+
+    def committed(self, seconds: float) -> None:
+        """See RaftObserver."""

@@ -1,0 +1,90 @@
+"""What a leader knows of one peer: how far it is, what is under way to it, which of its answers to believe. Sans-IO.
+
+probing      one Append at a time, until one matches
+streaming    as many as the window allows, each behind the last
+transfer     the peer lacks entries that are gone: pieces of the snapshot instead, then probing again
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kvorum.quorum.raft.guard import AckFilter
+from kvorum.quorum.raft.snapshot import Snapshot
+
+SENT_MAX = 4096
+"""Heartbeats that a connected peer never answers are forgotten beyond this."""
+
+
+class Sent(NamedTuple):
+    """An Append or chunk that has no answer yet."""
+
+    sequence: int
+    at: float
+    size: int
+
+
+@dataclass(slots=True)
+class Transfer:
+    """A snapshot on its way to a peer."""
+
+    snapshot: Snapshot
+    position: int = 0
+
+
+@dataclass(slots=True)
+class Peer:
+    """See the module. Indexes are Raft's; times are loop times in seconds."""
+
+    node_id: int
+    connected: bool = False
+    incarnation: int | None = None
+    next_index: int = 1
+    match_index: int = 0
+    probing: bool = True
+    filter: AckFilter = field(default_factory=AckFilter)
+    sent: deque[Sent] = field(default_factory=deque)
+    sent_bytes: int = 0
+    sent_commit: int = 0
+    transfer: Transfer | None = None
+    answered_at: float = float("-inf")
+    answered_wall_ms: int = -1
+    caught_up_wall_ms: int = -1
+
+    def begin(self, last_index: int, last_sequence: int) -> None:
+        """Start over: a new term of this leader, or a new life (or connection) of the peer."""
+        self.next_index = last_index + 1
+        self.match_index = 0
+        self.probing = True
+        self.filter.new_session(last_sequence)
+        self.forget_sent()
+        self.sent_commit = 0
+        self.end_transfer()
+
+    def note_sent(self, sequence: int, now: float, size: int) -> None:
+        """Remember what was sent."""
+        self.sent.append(Sent(sequence, now, size))
+        self.sent_bytes += size
+        if len(self.sent) > SENT_MAX:
+            self.sent_bytes -= self.sent.popleft().size
+
+    def forget_sent(self) -> None:
+        """Answers to what was sent up to now tell no time any more."""
+        self.sent.clear()
+        self.sent_bytes = 0
+
+    def answered(self, sequence: int) -> float | None:
+        """Take out what an answer settles (links are in order); return when that number was sent, if it is known."""
+        at = None
+        while self.sent and self.sent[0].sequence <= sequence:
+            sent = self.sent.popleft()
+            self.sent_bytes -= sent.size
+            if sent.sequence == sequence:
+                at = sent.at
+        return at
+
+    def end_transfer(self) -> None:
+        """Stop sending a snapshot."""
+        if self.transfer is not None:
+            self.transfer.snapshot.close()
+            self.transfer = None

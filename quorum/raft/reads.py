@@ -1,0 +1,73 @@
+"""ReadIndex: a read point that is linearizable, for the price of one round of heartbeats. Sans-IO.
+
+A read may be served once (1) this leader has applied its term's first entry, so it knows all that was committed before;
+(2) a majority has answered, in this term, something that was sent after the read was asked for, so no later leader can
+have committed anything before; (3) everything committed at the time of asking is applied. Leases would save the round;
+they are out, since the refusal hint makes voters disloyal.
+"""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+
+from kvorum.quorum.raft.log import MetadataLogError
+
+
+@dataclass(slots=True)
+class Round:
+    """Reads asked for at one moment. `sequence` is the last number sent before it; `index` was committed by then."""
+
+    sequence: int
+    index: int
+    answered: set[int] = field(default_factory=set)
+    futures: list[asyncio.Future[int]] = field(default_factory=list)
+    confirmed: bool = False
+
+
+class ReadRounds:
+    """The rounds in flight at a leader, oldest first."""
+
+    __slots__ = ("_rounds", "_waiting")
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._waiting: list[asyncio.Future[int]] = []
+        self._rounds: deque[Round] = deque()
+
+    def ask(self, future: asyncio.Future[int]) -> None:
+        """Queue a read for the next round."""
+        self._waiting.append(future)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether a round should start: reads wait for one."""
+        return bool(self._waiting)
+
+    def start(self, *, sequence: int, commit_index: int, alone: bool) -> None:
+        """Begin a round; heartbeats numbered above `sequence` go out right after. `alone`: one voter is a majority."""
+        waiting, self._waiting = self._waiting, []
+        self._rounds.append(Round(sequence, commit_index, futures=waiting, confirmed=alone))
+
+    def answered(self, peer: int, sequence: int, *, others_needed: int) -> None:
+        """Note the answer of a voter that counts to what was numbered `sequence`."""
+        for one in self._rounds:
+            if sequence <= one.sequence:
+                break
+            one.answered.add(peer)
+            one.confirmed = one.confirmed or len(one.answered) >= others_needed
+
+    def finish(self, *, applied_index: int, high_watermark: int) -> None:
+        """Resolve what is confirmed and applied."""
+        rounds = self._rounds
+        while rounds and rounds[0].confirmed and rounds[0].index <= applied_index:
+            for future in rounds.popleft().futures:
+                if not future.done():
+                    future.set_result(high_watermark)
+
+    def fail(self, error: MetadataLogError) -> None:
+        """Fail all."""
+        futures = self._waiting + [future for one in self._rounds for future in one.futures]
+        self._waiting, self._rounds = [], deque()
+        for future in futures:
+            if not future.done():
+                future.set_exception(error)

@@ -1,0 +1,103 @@
+"""When to write a snapshot, and what may go once it is durable."""
+
+import asyncio
+from functools import partial
+
+from kvorum.quorum.raft.log import SnapshotId, SnapshotSource
+from kvorum.quorum.raft.replica import Replica
+from kvorum.quorum.raft.snapshot import SnapshotMeta
+from kvorum.runtime import blocking
+
+Waiting = list[asyncio.Future[SnapshotId | None]]
+
+
+class Snapshotting:
+    """By size and by age, one at a time, off the loop; the state is captured on the loop."""
+
+    __slots__ = ("_dropping", "_last_at", "_replica", "_started", "_waiting", "_writing", "applied_bytes", "source")
+
+    def __init__(self, replica: Replica) -> None:
+        """Serve one replica."""
+        self._replica = replica
+        self.source: SnapshotSource | None = None
+        self.applied_bytes = 0
+        """Applied since the last snapshot began."""
+        self._last_at = replica.now()
+        self._writing = False
+        self._dropping = False
+        self._waiting: Waiting = []
+        self._started: Waiting = []
+
+    def request(self, future: asyncio.Future[SnapshotId | None]) -> None:
+        """Write one as soon as possible; the future gets its id."""
+        self._waiting.append(future)
+        self._replica.wake()
+
+    def _has_news(self) -> bool:
+        latest = self._replica.snapshots.latest
+        return self._replica.core.last_applied() > (latest.index if latest else 1)
+
+    def maybe_start(self) -> None:
+        """Start a snapshot if one is due and none is under way."""
+        replica, settings = self._replica, self._replica.settings
+        if self._writing or self.source is None:
+            return
+        due = self.applied_bytes >= settings.snapshot_bytes or (
+            self.applied_bytes > 0 and replica.now() - self._last_at >= settings.snapshot_interval_s
+        )
+        if not due and not self._waiting:
+            return
+        self._started, self._waiting = self._waiting, []
+        if not self._has_news():
+            self._answer(None)
+            return
+        index = replica.core.last_applied()
+        term = replica.journal.term_at(index)
+        assert term is not None, "what is applied is in the log, or is a snapshot's end"
+        meta = SnapshotMeta(
+            index=index,
+            term=term,
+            snapshot_id=replica.machine.snapshot_id(),
+            voters=dict(replica.voters.committed or {}),
+        )
+        self._writing = True
+        self.applied_bytes = 0
+        self._last_at = replica.now()
+        chunks = self.source.capture().chunks
+        work = blocking.run(asyncio.get_running_loop(), replica.snapshots.write, meta, chunks)
+        work.add_done_callback(partial(self._written, meta))
+
+    def _answer(self, snapshot_id: SnapshotId | None) -> None:
+        started, self._started = self._started, []
+        for future in started:
+            if not future.done():
+                future.set_result(snapshot_id)
+
+    def _written(self, meta: SnapshotMeta, work: asyncio.Future[None]) -> None:
+        replica, journal = self._replica, self._replica.journal
+        self._writing = False
+        error = work.exception()
+        if error is not None:
+            replica.fail(error)
+            return
+        replica.snapshots.adopt(meta)
+        self._answer(meta.snapshot_id)
+        cut = meta.index - replica.settings.retained_entries
+        if cut > journal.first_index:
+            journal.start_at(min(cut, journal.last_index))
+        replica.wake()
+
+    def drop_segments(self) -> None:
+        """Remove journal segments that nothing needs any more; what stands for them is durable."""
+        replica = self._replica
+        numbers = replica.journal.droppable()
+        if numbers and not self._dropping:
+            self._dropping = True
+            work = blocking.run(asyncio.get_running_loop(), replica.journal.drop, numbers)
+            work.add_done_callback(self._dropped)
+
+    def _dropped(self, work: asyncio.Future[None]) -> None:
+        self._dropping = False
+        error = work.exception()
+        if error is not None:
+            self._replica.fail(error)

@@ -1,0 +1,228 @@
+"""Raft frames over the CONTROLLER listener: one outgoing connection a peer, one incoming one from each.
+
+A connection begins with a private request (key 10000) that says whose it is; only a configured voter of this cluster
+is taken. Frames to a peer go out on our connection, its frames come in on its own. When a peer connects anew, what
+its older connection still holds is not listened to any more: a frame never arrives after a newer connection's.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from random import Random
+from typing import Final, Protocol
+
+import msgspec
+
+from kvorum.network.addresses import Address, AddressBook
+from kvorum.network.context import RequestContext
+from kvorum.network.dial import is_refusing
+from kvorum.network.raw_link import RawLink
+from kvorum.network.router import PRIVATE_KEY_MIN, Upgrade, UpgradeLink
+from kvorum.protocol.errors import ProtocolError
+from kvorum.quorum.raft.messages import MalformedFrame
+from kvorum.runtime.logs import get_logger
+
+RAFT_KEY: Final = PRIVATE_KEY_MIN
+"""The private api key of the request that opens a link. Never advertised."""
+GREETING_VERSION: Final = 1
+DIRECT_PROBE_TIMEOUT_MS: Final = 200
+
+log = get_logger("quorum")
+
+
+class Greeting(msgspec.Struct, array_like=True):
+    """The body of the private request."""
+
+    version: int
+    cluster_id: str
+    node_id: int
+
+
+class LinkOwner(Protocol):
+    """Who speaks over the links: QuorumNode."""
+
+    def connected(self, peer: int) -> None:
+        """Frames to the peer can go out."""
+        ...
+
+    def disconnected(self, peer: int) -> None:
+        """They cannot any more."""
+        ...
+
+    def refused(self, peer: int) -> None:
+        """Nobody listens at the peer's own address."""
+        ...
+
+    def receive(self, peer: int, frame: bytes | memoryview) -> None:
+        """Take a frame. Raises MalformedFrame."""
+        ...
+
+
+class Outgoing:
+    """The listener of one RawLink."""
+
+    __slots__ = ("_peer", "_transport")
+
+    def __init__(self, transport: "RaftTransport", peer: int) -> None:
+        """Speak for one peer."""
+        self._transport = transport
+        self._peer = peer
+
+    def on_connected(self) -> None:
+        """See LinkListener."""
+        self._transport.owner.connected(self._peer)
+
+    def on_frame(self, frame: memoryview) -> None:
+        """A peer answers over its own connection, never over ours."""
+        raise ProtocolError(f"node {self._peer} sent a frame on a connection that it only listens to")
+
+    def on_disconnected(self) -> None:
+        """See LinkListener."""
+        self._transport.owner.disconnected(self._peer)
+
+    def on_refused(self) -> None:
+        """See LinkListener."""
+        self._transport.peer_refused(self._peer)
+
+
+class Incoming:
+    """What takes over a connection that a peer made."""
+
+    __slots__ = ("_peer", "_transport", "link")
+
+    def __init__(self, transport: "RaftTransport", peer: int, link: UpgradeLink) -> None:
+        """Listen to one peer."""
+        self._transport = transport
+        self._peer = peer
+        self.link = link
+
+    def on_frame(self, frame: memoryview) -> None:
+        """Pass a frame on, unless the peer has a newer connection."""
+        if self._transport.incoming.get(self._peer) is not self:
+            return
+        self._transport.traffic.received(len(frame))
+        try:
+            self._transport.owner.receive(self._peer, frame)
+        except MalformedFrame as error:
+            raise ProtocolError(f"a malformed Raft frame of node {self._peer}: {error}") from error
+
+    def on_closed(self) -> None:
+        """Forget the connection."""
+        if self._transport.incoming.get(self._peer) is self:
+            del self._transport.incoming[self._peer]
+
+
+class Traffic:
+    """Frames and their bytes, both ways, since the start."""
+
+    __slots__ = ("bytes_received", "bytes_sent", "frames_received", "frames_sent")
+
+    def __init__(self) -> None:
+        """Start at 0."""
+        self.frames_sent = self.bytes_sent = self.frames_received = self.bytes_received = 0
+
+    def sent(self, size: int) -> None:
+        """Count a frame that went out."""
+        self.frames_sent += 1
+        self.bytes_sent += size
+
+    def received(self, size: int) -> None:
+        """Count a frame that came in."""
+        self.frames_received += 1
+        self.bytes_received += size
+
+
+class RaftTransport:
+    """RaftLink over the network. Construct, hand to the node as its link, `attach` the node, `start`; `close` once."""
+
+    owner: LinkOwner
+
+    def __init__(
+        self, *, node_id: int, cluster_id: str, addresses: AddressBook, peers: list[int], chance: Random
+    ) -> None:
+        """Prepare the links to `peers`, this node's id left out."""
+        assert node_id not in peers
+        self._cluster_id = cluster_id
+        self._addresses = addresses
+        greeting = msgspec.msgpack.encode(Greeting(GREETING_VERSION, cluster_id, node_id))
+        self._links: Mapping[int, RawLink] = {
+            peer: RawLink(
+                partial(self._address, peer),
+                greeting,
+                Outgoing(self, peer),
+                chance=chance,
+                api_key=RAFT_KEY,
+                client_id=f"raft-{node_id}",
+            )
+            for peer in peers
+        }
+        self.incoming: dict[int, Incoming] = {}
+        self.traffic = Traffic()
+        self._probes: set[asyncio.Task[None]] = set()
+
+    @property
+    def upgrades(self) -> dict[int, Upgrade]:
+        """What the listener's router must hand over."""
+        return {RAFT_KEY: self._accept}
+
+    def attach(self, owner: LinkOwner) -> None:
+        """Say who speaks over the links; before `start`."""
+        self.owner = owner
+
+    def start(self) -> None:
+        """Begin to connect."""
+        for link in self._links.values():
+            link.start()
+
+    def send(self, peer: int, frame: bytes) -> None:
+        """See RaftLink."""
+        if self._links[peer].send(frame):
+            self.traffic.sent(len(frame))
+
+    def reset(self, peer: int) -> None:
+        """See RaftLink."""
+        self._links[peer].reset()
+
+    async def close(self) -> None:
+        """Disconnect for good."""
+        for probe in tuple(self._probes):
+            probe.cancel()
+        await asyncio.gather(*(link.close() for link in self._links.values()))
+        for incoming in tuple(self.incoming.values()):
+            incoming.link.close()
+
+    def peer_refused(self, peer: int) -> None:
+        """An attempt was refused: a sign of death only at the peer's own address, so a stand-in's is looked behind."""
+        direct = self._addresses.direct(peer)
+        if direct is None or direct == self._addresses.get(peer):
+            self.owner.refused(peer)
+            return
+        probe = asyncio.get_running_loop().create_task(self._probe(peer, direct))
+        self._probes.add(probe)
+        probe.add_done_callback(self._probes.discard)
+
+    async def _probe(self, peer: int, direct: Address) -> None:
+        if await is_refusing(*direct, timeout_ms=DIRECT_PROBE_TIMEOUT_MS):
+            self.owner.refused(peer)
+
+    def _address(self, peer: int) -> Address | None:
+        return self._addresses.get(peer)
+
+    def _accept(self, link: UpgradeLink, ctx: RequestContext, body: memoryview) -> Incoming:
+        """Take over a peer's connection. Raises ProtocolError for one that is none."""
+        try:
+            greeting = msgspec.msgpack.decode(body, type=Greeting)
+        except msgspec.MsgspecError as error:
+            raise ProtocolError(f"no Raft greeting: {error}") from error
+        if greeting.version != GREETING_VERSION:
+            raise ProtocolError(f"a Raft greeting of version {greeting.version}, known is {GREETING_VERSION}")
+        if greeting.cluster_id != self._cluster_id:
+            raise ProtocolError(f"a Raft greeting of cluster {greeting.cluster_id!r}")
+        if greeting.node_id not in self._links:
+            raise ProtocolError(f"a Raft greeting of node {greeting.node_id}, which is no voter")
+        older = self.incoming.get(greeting.node_id)
+        incoming = self.incoming[greeting.node_id] = Incoming(self, greeting.node_id, link)
+        if older is not None:
+            older.link.close()
+        log.info("voter connected", voter=greeting.node_id, address=link.peer_address)
+        return incoming

@@ -1,0 +1,211 @@
+"""Who counts as a voter: node ids are configured, the directory behind each is agreed. Sans-IO.
+
+A controller that lost its directory must not vote or acknowledge as if it still had it: committed metadata that only
+the lost log and one dead voter held would be overwritten. So a voter is a (node id, directory id); a quorum is a
+majority of the *configured ids*, and an id whose present directory is not the agreed one is like a dead voter: it is
+replicated to, and its votes and answers do not count.
+
+*First boot.* Only node ids are known then. Each node pins, durably, the directory it first sees behind each id, and
+tells its pins in Hello. A node may stand and vote once it has pinned all ids and every other voter has pinned its
+directory: so every member of the first majority had pinned every other one, and whoever comes later with a new
+directory for an old id is refused by each of them that still has its disk. (First boot therefore needs all voters
+once, or directory ids given at format time.) The first leader commits its pins as the VOTERS command; from then on
+that is the voter set.
+
+*Re-admission.* A leader, with a quorum that does not count the wiped node, lets it catch up as an observer and
+appends a VOTERS command with the new directory id. An id counts only with a directory that agrees with the committed
+set *and* with every VOTERS command in the log after it. So the swap itself is committed without it, under neither
+identity: any later majority shares a member other than the swapped id with that commit, and that member's log has the
+swap. (It is one step where Raft would remove and add, and safe for the same reason.) In the term of the swap the new
+directory cannot vote twice, since a follower's vote goes to the leader it accepts (RaftCore.follow). Who counts
+(candidate, leader) must know a set to be committed; who votes goes by the newest set in its log. A leader proposes
+only when the command before is committed, so of several in a log only the newest may be uncommitted: it and the one
+before decide.
+
+*By force.* Without a leader an operator may pin a directory at a surviving voter (`kvorum quorum readmit`): what only
+the lost logs held is given up. The pin travels in Hello to the node it concerns, which then may vote.
+"""
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+DIRECTORY_ID_SIZE = 16
+
+VoterSet = dict[int, bytes]
+"""{node id: directory id}, all configured ids."""
+
+
+class StoredState(msgspec.Struct, array_like=True, tag=1):
+    """What a node keeps in its journal beside the log: who it is, and what it pinned."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: bytes
+    voter_ids: list[int]
+    pins: dict[int, bytes]
+    ready: bool
+    forced: list[int]
+    voters: dict[int, bytes]
+    """The newest voter set known to be committed; empty before there is one."""
+    voters_index: int
+
+
+def encode_state(state: StoredState) -> bytes:
+    """Return the bytes for the journal."""
+    return msgspec.msgpack.encode(state)
+
+
+def decode_state(data: bytes) -> StoredState:
+    """Return what was kept. Raises msgspec.MsgspecError."""
+    return msgspec.msgpack.decode(data, type=StoredState)
+
+
+@dataclass(slots=True)
+class Voters:
+    """One node's view of who counts. `state` is to be made durable whenever a method returns True."""
+
+    state: StoredState
+    pending: list[tuple[int, VoterSet]] = field(default_factory=list)
+    """(index, set) of VOTERS commands in the log that are not applied yet."""
+    present: dict[int, bytes] = field(default_factory=dict)
+    """The directory behind each peer's connection, by its Hello."""
+    accepted_by: set[int] = field(default_factory=set)
+    """Peers that have pinned this node's directory."""
+    version: int = 0
+    """Goes up with whatever may change `pins()`."""
+
+    @property
+    def node_id(self) -> int:
+        """This node."""
+        return self.state.node_id
+
+    @property
+    def committed(self) -> VoterSet | None:
+        """The newest VOTERS command known to be committed (applied here once, or a snapshot's)."""
+        return self.state.voters or None
+
+    @property
+    def majority(self) -> int:
+        """How many of the configured ids make a majority."""
+        return len(self.state.voter_ids) // 2 + 1
+
+    def agreed(self, node_id: int) -> bytes | None:
+        """Return the directory that counts for an id, None if there is none (unknown, or in the middle of a change)."""
+        if node_id in self.state.forced:
+            return self.state.pins.get(node_id)
+        base = self.state.pins if self.committed is None else self.committed
+        sets = [base, *(voters for _, voters in self.pending)][-2:]
+        directory = sets[0].get(node_id)
+        return directory if sets[-1].get(node_id) == directory else None
+
+    def counts(self, peer: int) -> bool:
+        """Tell whether a peer's answers and votes count, by the directory it has now."""
+        directory = self.present.get(peer)
+        return directory is not None and directory == self.agreed(peer)
+
+    def newest(self, node_id: int) -> bytes | None:
+        """Return the directory that the newest voter set in the log names, committed or not."""
+        if node_id in self.state.forced or not self.pending:
+            return self.agreed(node_id)
+        return self.pending[-1][1].get(node_id)
+
+    def may_vote(self) -> bool:
+        """Tell whether this node itself may vote.
+
+        A set that is in its log is enough: a candidate counts the vote only if it knows the set to be committed.
+        """
+        if self.committed is None and not self.state.ready:
+            return False
+        return self.newest(self.node_id) == self.state.directory_id
+
+    def may_stand(self) -> bool:
+        """Tell whether this node may stand for election: it counts itself, so it must know that it counts."""
+        return self.may_vote() and self.agreed(self.node_id) == self.state.directory_id
+
+    def may_lead(self, peer: int) -> bool:
+        """Tell whether a peer may get this node's vote, by the newest set in this node's log."""
+        directory = self.present.get(peer)
+        return directory is not None and directory == self.newest(peer)
+
+    def hello(self, peer: int, directory_id: bytes, pins: VoterSet, forced: list[int]) -> bool:
+        """Take in a peer's Hello. Returns whether `state` changed."""
+        state, before = self.state, (dict(self.state.pins), self.state.ready)
+        self.version += 1
+        self.present[peer] = directory_id
+        if self.committed is None and peer not in state.pins:
+            state.pins[peer] = directory_id
+        if pins.get(self.node_id) == state.directory_id:
+            self.accepted_by.add(peer)
+            if self.committed is None and not state.ready and self.node_id in forced:
+                state.pins = {**state.pins, **pins}
+                state.ready = True
+        else:
+            self.accepted_by.discard(peer)
+        self.see_ready()
+        return (state.pins, state.ready) != before
+
+    def see_ready(self) -> None:
+        """Note the end of the first boot's agreement: all are pinned, and all have pinned this node."""
+        state = self.state
+        if self.committed is None and set(state.pins) == set(state.voter_ids):
+            state.ready = state.ready or self.accepted_by == set(state.voter_ids) - {state.node_id}
+
+    def gone(self, peer: int) -> None:
+        """Forget a peer's connection."""
+        self.present.pop(peer, None)
+
+    def pins(self) -> VoterSet:
+        """Return what this node takes each directory to be, for its Hello."""
+        return {node_id: agreed for node_id in self.state.voter_ids if (agreed := self.agreed(node_id)) is not None}
+
+    def force(self, node_id: int, directory_id: bytes) -> None:
+        """Pin a directory by an operator's word. The caller makes `state` durable and tells the peers."""
+        assert len(directory_id) == DIRECTORY_ID_SIZE and node_id in self.state.voter_ids
+        self.version += 1
+        forced = {each: self.state.pins[each] for each in self.state.forced}
+        self.state.pins = {**(self.committed or self.state.pins), **forced, node_id: directory_id}
+        if node_id not in self.state.forced:
+            self.state.forced.append(node_id)
+
+    def added(self, index: int, voters: VoterSet) -> None:
+        """Note a VOTERS command that entered the log."""
+        self.version += 1
+        if index > self.state.voters_index:
+            self.pending.append((index, voters))
+
+    def truncated(self, index: int) -> None:
+        """Note that the log from `index` on is gone."""
+        self.version += 1
+        while self.pending and self.pending[-1][0] >= index:
+            self.pending.pop()
+
+    def applied(self, index: int, voters: VoterSet) -> bool:
+        """Take in a committed set (VOTERS applied, or a snapshot's). Returns whether `state` changed."""
+        state = self.state
+        self.version += 1
+        self.pending = [item for item in self.pending if item[0] > index]
+        if index <= state.voters_index or not voters:
+            return False
+        state.voters, state.voters_index, state.ready = voters, index, True
+        state.forced = [node_id for node_id in state.forced if voters.get(node_id) != state.pins[node_id]]
+        state.pins = {**voters, **{node_id: state.pins[node_id] for node_id in state.forced}}
+        return True
+
+    def proposal(self, caught_up: set[int]) -> VoterSet | None:
+        """Leader: return the voter set to append next, or None: the first one, a forced one, or one re-admission.
+
+        `caught_up` are peers whose log is as long as this one's. One change at a time: never while one is pending.
+        """
+        if self.pending:
+            return None
+        pins = self.state.pins
+        if self.committed is None:
+            return dict(pins) if set(pins) == set(self.state.voter_ids) else None
+        for node_id in self.state.forced:
+            return {**self.committed, node_id: pins[node_id]}
+        for peer in sorted(caught_up):
+            directory = self.present.get(peer)
+            if directory is not None and directory != self.committed.get(peer):
+                return {**self.committed, peer: directory}
+        return None

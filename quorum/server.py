@@ -1,0 +1,230 @@
+"""A controller, put together: store, active controller, duties, and the router of its listener.
+
+    server = ControllerServer(settings, disk, clock, chance, metadata_log, cluster_id=..., on_fault=..., ...)
+    await server.start()            # opens the stored log, listens to the metadata log
+    metadata_log.start()            # Raft loads its snapshot, takes part; whatever it applies arrives at the server
+    listener = Listener(name, host, port, server.router, on_connection_closed=server.on_connection_closed, ...)
+    ...
+    await server.close()            # after the listener and the metadata log
+
+Who owns what: the metadata log (Raft), the listener and the process are the composition root's; everything else here.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from random import Random
+
+from kvorum.network.addresses import Address
+from kvorum.network.authorizer import AllowAll, Authorizer, NoQuotas, Quotas
+from kvorum.network.context import RequestContext
+from kvorum.network.router import Handler, HandlerFunction, Router, Upgrade
+from kvorum.protocol.api import ApiKey
+from kvorum.protocol.schema import Message
+from kvorum.quorum import controller_metrics
+from kvorum.quorum.active import ActiveController
+from kvorum.quorum.api import api_versions, envelope, fetch, fetch_snapshot
+from kvorum.quorum.api.registry import PLAIN, WIRED, ServiceHandler, served_versions
+from kvorum.quorum.controller.config_schema import KafkaConfigSchema
+from kvorum.quorum.controller.context import ControllerSettings
+from kvorum.quorum.controller.heartbeats import BrokerHeartbeatManager
+from kvorum.quorum.duties import ControllerDuties
+from kvorum.quorum.fencing import FastFencing, NetworkProber, Prober
+from kvorum.quorum.log_trimming import LogTrimming
+from kvorum.quorum.metadata_log_file import open_metadata_log
+from kvorum.quorum.metadata_store import MetadataStore
+from kvorum.quorum.raft.log import MetadataLog
+from kvorum.quorum.services import ControllerServices, Observers
+from kvorum.runtime import blocking
+from kvorum.runtime.clock import Clock
+from kvorum.runtime.config import Settings
+from kvorum.runtime.disk import Disk
+from kvorum.runtime.listeners import controller_listener_names, inter_broker_listener_name, voters
+from kvorum.runtime.logs import get_logger
+from kvorum.runtime.metrics import Metrics
+
+log = get_logger("quorum")
+
+
+class ControllerServer:
+    """See above. `start` once, `close` once, in one event loop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        disk: Disk,
+        clock: Clock,
+        chance: Random,
+        metadata_log: MetadataLog,
+        *,
+        cluster_id: str,
+        on_fault: Callable[[BaseException], None],
+        directory: str | None = None,
+        authorizer: Authorizer | None = None,
+        quotas: Quotas | None = None,
+        prober: Prober | None = None,
+        voter_addresses: Callable[[], Mapping[int, Address]] | None = None,
+        upgrades: Mapping[int, Upgrade] | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        """Prepare. The stored log lies below `directory` (metadata.log.dir if not given), which nobody else may use.
+
+        `voter_addresses` answers where the controllers listen, by node id (controller.quorum.voters if not given).
+        `upgrades` are what takes over connections by private key: Raft's frames. `on_fault` must end the process.
+        """
+        self._settings = settings
+        self._disk = disk
+        self._clock = clock
+        self._chance = chance
+        self._log = metadata_log
+        self._cluster_id = cluster_id
+        self._on_fault = on_fault
+        self._directory = directory if directory is not None else settings.str("metadata.log.dir")
+        self._authorizer = authorizer or AllowAll()
+        self._quotas = quotas or NoQuotas()
+        self._prober = prober or NetworkProber()
+        known = dict(voters(settings))
+        self._voter_addresses = voter_addresses or (lambda: known)
+        self._upgrades = dict(upgrades or {})
+        self._metrics = metrics
+        self._services: ControllerServices | None = None
+        self._duties: ControllerDuties | None = None
+        self._trimming: LogTrimming | None = None
+        self._opened = fetch_snapshot.OpenSnapshot(metadata_log)
+        self.router = self._router()
+
+    @property
+    def services(self) -> ControllerServices:
+        """What the handlers use; there once started."""
+        assert self._services is not None, "the server is started first"
+        return self._services
+
+    @property
+    def controller(self) -> ActiveController:
+        """This node's share in being the active controller; there once started."""
+        return self.services.controller
+
+    @property
+    def store(self) -> MetadataStore:
+        """The committed image and the stored log; there once started."""
+        return self.services.store
+
+    async def start(self) -> None:
+        """Open the stored log and listen to the metadata log. Raises LogDirectoryError, OSError."""
+        assert self._services is None, "started once"
+        loop = asyncio.get_running_loop()
+        stored = await blocking.run(loop, open_metadata_log, self._disk, self._directory, self._settings, self._clock)
+        store = MetadataStore(stored, self._clock)
+        controller = ActiveController(self._log, store, self._clock, on_fault=self._on_fault)
+        self._services = services = self._make_services(store, controller)
+        self._duties = ControllerDuties(services)
+        if self._metrics is not None:
+            controller_metrics.follow(self._metrics, services, self._duties)
+        controller.add_listener(self._duties)
+        controller.add_listener(services.fencing)
+        self._trimming = LogTrimming(self._log, store, self._settings, on_fault=self._on_fault)
+        # In this order: the committed image first, who decides next, who tidies up last.
+        self._log.add_listener(store)
+        self._log.add_listener(controller)
+        self._log.add_listener(self._trimming)
+        self._log.set_snapshot_source(store)
+        log.info("controller started", node_id=self._log.node_id, stored_end_offset=stored.log_end_offset)
+
+    def on_connection_closed(self, connection_id: str) -> None:
+        """Take note that a connection of the listener is gone: it may have been a broker's last."""
+        if self._services is not None:
+            self._services.fencing.on_connection_closed(connection_id)
+
+    def not_ready(self) -> str | None:
+        """Return why this controller cannot serve yet, None if it can: it leads, or knows who does."""
+        if self._services is None:
+            return "the metadata log is not open"
+        if self._log.leader_id is None:
+            return "no controller leads"
+        return None
+
+    async def close(self) -> None:
+        """Stop duties and probes, and release the stored log. The metadata log must have stopped before."""
+        services = self._services
+        if services is None or self._duties is None or self._trimming is None:
+            return
+        services.controller.on_inactive()
+        await services.fencing.close()
+        await self._duties.close()
+        await self._trimming.close()
+        self._opened.close()
+        await services.store.close()
+
+    def _make_services(self, store: MetadataStore, controller: ActiveController) -> ControllerServices:
+        settings, node_id = self._settings, self._log.node_id
+        controller_settings = ControllerSettings.from_settings(
+            settings, self._cluster_id, frozenset(self._voter_addresses())
+        )
+        static = {key: entry.text for key, entry in settings.explicit().items()}
+        fencing = FastFencing(
+            self._prober,
+            enabled=settings.str("kvorum.fast.fencing") == "auto",
+            address_of=self._broker_address,
+            fence=self._fence_refused,
+            on_fault=self._on_fault,
+        )
+        return ControllerServices(
+            node_id=node_id,
+            cluster_id=self._cluster_id,
+            settings=settings,
+            clock=self._clock,
+            chance=self._chance,
+            authorizer=self._authorizer,
+            quotas=self._quotas,
+            metadata_log=self._log,
+            store=store,
+            controller=controller,
+            heartbeats=BrokerHeartbeatManager(controller_settings.session_timeout_ms),
+            controller_settings=controller_settings,
+            schema=KafkaConfigSchema(static, node_id),
+            fencing=fencing,
+            observers=Observers(),
+            listener_name=next(iter(controller_listener_names(settings)), "CONTROLLER"),
+            on_fault=self._on_fault,
+            voter_addresses=self._voter_addresses,
+        )
+
+    def _broker_address(self, broker_id: int) -> tuple[int, Address] | None:
+        """Return an unfenced broker's epoch and inter-broker address as it registered it; None while inactive."""
+        controller = self.controller
+        if not controller.is_active():
+            return None
+        broker = controller.speculative_image.cluster.broker(broker_id)
+        if broker is None or broker.fenced:
+            return None
+        endpoint = broker.endpoint(inter_broker_listener_name(self._settings))
+        return None if endpoint is None else (broker.broker_epoch, (endpoint.host, endpoint.port))
+
+    async def _fence_refused(self, broker_id: int, broker_epoch: int) -> None:
+        assert self._duties is not None, "probes run once started"
+        await self._duties.fence_refused(broker_id, broker_epoch)
+
+    def _router(self) -> Router:
+        """Return the router; its handlers use the services as they are when a request comes."""
+        handles: dict[ApiKey, HandlerFunction] = {
+            ApiKey.FETCH: lambda ctx, request: fetch.handle(ctx, request, self.services),
+            ApiKey.API_VERSIONS: lambda ctx, request: api_versions.handle(
+                ctx, request, self.services, self.router.versions()
+            ),
+            ApiKey.ENVELOPE: lambda ctx, request: envelope.handle(ctx, request, self.services, self.router),
+            ApiKey.FETCH_SNAPSHOT: lambda ctx, request: fetch_snapshot.handle(
+                ctx, request, self.services, self._opened
+            ),
+        }
+        assert tuple(handles) == WIRED
+        for key, handle in PLAIN.items():
+            handles[key] = partial(self._with_services, handle)
+        versions = served_versions()
+        assert handles.keys() == versions.keys()
+        return Router(
+            [Handler(key, versions[key], handle, abandon=key is ApiKey.FETCH) for key, handle in handles.items()],
+            upgrades=self._upgrades,
+        )
+
+    def _with_services(self, handle: ServiceHandler, ctx: RequestContext, request: Message) -> Awaitable[Message]:
+        return handle(ctx, request, self.services)

@@ -1,0 +1,149 @@
+"""What the handlers of the controller's listener use, bundled; and who fetches the metadata log."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Final, TypeVar
+
+from kvorum.network.addresses import Address
+from kvorum.network.authorizer import CLUSTER_NAME, Authorizer, Operation, Quotas, ResourceType
+from kvorum.network.context import RequestContext
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.active import ActiveController
+from kvorum.quorum.controller.config_schema import ConfigSchema
+from kvorum.quorum.controller.context import LATEST_VERSION, Context, ControllerSettings
+from kvorum.quorum.controller.heartbeats import BrokerHeartbeatManager
+from kvorum.quorum.controller.result import Result
+from kvorum.quorum.fencing import FastFencing
+from kvorum.quorum.image import MetadataImage
+from kvorum.quorum.metadata_store import MetadataStore
+from kvorum.quorum.raft.log import MetadataLog
+from kvorum.runtime.clock import Clock
+from kvorum.runtime.config import Settings
+
+T = TypeVar("T")
+Q = TypeVar("Q")
+
+OBSERVER_SESSION_MS: Final = 300_000
+"""An observer that has not fetched for so long is forgotten, as in Kafka's LeaderState."""
+OBSERVERS_MAX: Final = 10_000
+"""Known at a time; further ones are served and not listed."""
+
+
+@dataclass(slots=True)
+class Observer:
+    """A broker that follows the metadata log. Times are wall milliseconds."""
+
+    replica_id: int
+    directory_id: Uuid
+    fetch_offset: int
+    last_fetch_ms: int
+    last_caught_up_ms: int
+
+
+class Observers:
+    """The brokers that fetch from this controller while it leads (DescribeQuorum)."""
+
+    __slots__ = ("_observers",)
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._observers: dict[tuple[int, Uuid], Observer] = {}
+
+    def note(self, replica_id: int, directory_id: Uuid, fetch_offset: int, end_offset: int, now_ms: int) -> None:
+        """Note a fetch: its offset is how far that replica has come."""
+        key = (replica_id, directory_id)
+        observer = self._observers.get(key)
+        if observer is None:
+            if len(self._observers) >= OBSERVERS_MAX:
+                return
+            observer = self._observers[key] = Observer(replica_id, directory_id, fetch_offset, now_ms, -1)
+        observer.fetch_offset = fetch_offset
+        observer.last_fetch_ms = now_ms
+        if fetch_offset >= end_offset:
+            observer.last_caught_up_ms = now_ms
+
+    def current(self, now_ms: int) -> list[Observer]:
+        """Return those that fetched lately, by id."""
+        old = [key for key, seen in self._observers.items() if seen.last_fetch_ms + OBSERVER_SESSION_MS < now_ms]
+        for key in old:
+            del self._observers[key]
+        return sorted(self._observers.values(), key=lambda observer: (observer.replica_id, observer.directory_id))
+
+    def clear(self) -> None:
+        """Forget all: another term, another leader."""
+        self._observers.clear()
+
+
+@dataclass(slots=True, kw_only=True)
+class ControllerServices:
+    """See above. One a controller process."""
+
+    node_id: int
+    cluster_id: str
+    settings: Settings
+    clock: Clock
+    chance: Random
+    authorizer: Authorizer
+    quotas: Quotas
+    metadata_log: MetadataLog
+    store: MetadataStore
+    controller: ActiveController
+    heartbeats: BrokerHeartbeatManager
+    controller_settings: ControllerSettings
+    schema: ConfigSchema
+    fencing: FastFencing
+    observers: Observers
+    listener_name: str
+    """The name of the controllers' listener, as DescribeQuorum and DescribeCluster give it."""
+    on_fault: Callable[[BaseException], None]
+    """Ends the process: something is wrong that no answer can tell."""
+    voter_addresses: Callable[[], Mapping[int, Address]]
+    """Answers where each controller listens, by node id."""
+
+    async def submit(
+        self,
+        ctx: RequestContext | None,
+        decide: Callable[[Context, Q], Result[T]],
+        request: Q,
+        *,
+        name: str,
+        confirm: bool = True,
+    ) -> T:
+        """Have the active controller decide a request; see ActiveController.submit. Raises KafkaError."""
+        version = LATEST_VERSION if ctx is None else ctx.api_version
+        return await self.controller.submit(
+            lambda image: decide(self.context(image, version), request), name=name, confirm=confirm
+        )
+
+    def context(self, image: MetadataImage, api_version: int = LATEST_VERSION) -> Context:
+        """Return what a decision on this image may look at."""
+        return Context(
+            image=image,
+            next_offset=self.controller.next_offset,
+            now_ms=self.clock.monotonic_ms(),
+            random=self.chance,
+            settings=self.controller_settings,
+            schema=self.schema,
+            heartbeats=self.heartbeats,
+            api_version=api_version,
+        )
+
+    def authorize_cluster(self, ctx: RequestContext, operation: Operation) -> None:
+        """Raise KafkaError CLUSTER_AUTHORIZATION_FAILED unless the principal may do this to the cluster."""
+        if not self.authorizer.authorize(ctx, operation, ResourceType.CLUSTER, CLUSTER_NAME):
+            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"{ctx.principal} may not {operation.name}")
+
+    def may(self, ctx: RequestContext, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """Tell whether the principal may do this."""
+        return self.authorizer.authorize(ctx, operation, resource_type, name)
+
+    def is_serving(self) -> bool:
+        """Tell whether this node leads, has applied its term's first entry, and was heard by a majority lately."""
+        return self.metadata_log.is_active()
+
+    def leader_and_epoch(self) -> tuple[int, int]:
+        """Return who leads (-1: not known) and the epoch."""
+        leader_id = self.metadata_log.leader_id
+        return -1 if leader_id is None else leader_id, self.metadata_log.epoch

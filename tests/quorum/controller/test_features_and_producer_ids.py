@@ -1,0 +1,138 @@
+"""Feature levels, and blocks of producer ids."""
+
+import pytest
+from controller_kit import World
+
+from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from kvorum.protocol.messages.broker_registration import Feature as Supported
+from kvorum.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from kvorum.quorum.controller.features import METADATA_VERSION_LATEST, SUPPORTED, update_features
+from kvorum.quorum.controller.producer_ids import BLOCK_SIZE, PRODUCER_ID_MAX, allocate_producer_ids
+from kvorum.quorum.controller.registration import register_broker
+from kvorum.quorum.records import Feature, ProducerIds
+
+UPGRADE, SAFE, UNSAFE = 1, 2, 3
+
+
+def request(*updates: tuple[str, int, int], validate_only: bool = False) -> UpdateFeaturesRequest:
+    return UpdateFeaturesRequest(
+        feature_updates=[
+            FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind) for name, level, kind in updates
+        ],
+        validate_only=validate_only,
+    )
+
+
+def test_a_new_cluster_has_the_latest_metadata_version_and_no_other_feature() -> None:
+    world = World()
+    assert dict(world.image.features.levels) == {"metadata.version": METADATA_VERSION_LATEST}
+    assert world.image.features.metadata_version == 30, "4.3-IV0"
+    assert world.image.features.level("transaction.version") == 0
+
+
+def test_a_feature_goes_up_and_down_where_everybody_supports_it() -> None:
+    world = World()
+    world.start(1)
+    offset = world.next_offset
+    assert world.do(update_features, request(("kraft.version", 1, UPGRADE), validate_only=True)).error_code == 0
+    assert world.next_offset == offset
+    assert world.do(update_features, request(("kraft.version", 1, UPGRADE))).results == []
+    assert world.image.features.level("kraft.version") == 1
+    world.do(update_features, request(("kraft.version", 1, UPGRADE)))
+    assert world.next_offset == offset + 1, "the level it has is no change"
+    world.do(update_features, request(("kraft.version", 0, SAFE)))
+    assert "kraft.version" not in world.image.features.levels
+
+
+def test_old_versions_are_answered_for_each_feature() -> None:
+    world = World()
+    world.api_version = 1
+    response = world.do(update_features, request(("kraft.version", 1, UPGRADE)))
+    assert [(result.feature, result.error_code) for result in response.results] == [("kraft.version", 0)]
+
+
+@pytest.mark.parametrize(
+    "updates",
+    [
+        [("metadata.version", 29, UPGRADE)],
+        [("metadata.version", 29, SAFE)],
+        [("metadata.version", 29, UNSAFE)],
+        [("metadata.version", 31, UPGRADE)],
+        [("transaction.version", 2, UPGRADE)],
+        [("group.version", 1, UPGRADE)],
+        [("eligible.leader.replicas.version", 1, UPGRADE)],
+        [("kraft.version", -1, UPGRADE)],
+        [("kraft.version", 1, SAFE)],
+        [("kraft.version", 1, 0)],
+        [("no.such.feature", 1, UPGRADE)],
+        [("kraft.version", 1, UPGRADE), ("group.version", 1, UPGRADE)],
+    ],
+)
+def test_a_level_that_cannot_be_is_refused_with_all_that_came_with_it(updates: list[tuple[str, int, int]]) -> None:
+    world = World()
+    offset = world.next_offset
+    assert world.refused(update_features, request(*updates)) == ErrorCode.INVALID_UPDATE_VERSION
+    assert world.next_offset == offset
+
+
+def test_a_level_that_a_broker_does_not_support_is_refused() -> None:
+    world = World()
+    latest = Supported(name="metadata.version", min_supported_version=7, max_supported_version=30)
+    world.register(1, features=[latest])
+    assert world.refused(update_features, request(("kraft.version", 1, UPGRADE))) == ErrorCode.INVALID_UPDATE_VERSION
+    world.register(1)
+    assert world.do(update_features, request(("kraft.version", 1, UPGRADE))).error_code == ErrorCode.NONE
+    refused = world.registration(2, features=[latest])
+    assert world.refused(register_broker, refused) == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_downgrade_needs_to_be_called_one() -> None:
+    world = World()
+    world.apply([Feature(name="kraft.version", level=1)])
+    assert world.refused(update_features, request(("kraft.version", 0, UPGRADE))) == ErrorCode.INVALID_UPDATE_VERSION
+    world.api_version = 0
+    old = request(("kraft.version", 0, UPGRADE))
+    old.feature_updates[0].allow_downgrade = True
+    assert world.do(update_features, old).error_code == ErrorCode.NONE
+
+
+def test_a_feature_named_twice_is_refused() -> None:
+    twice = request(("kraft.version", 1, UPGRADE), ("kraft.version", 0, UPGRADE))
+    assert World().refused(update_features, twice) == ErrorCode.INVALID_REQUEST
+
+
+def test_what_is_not_built_is_not_supported() -> None:
+    unbuilt = ("transaction.version", "group.version", "eligible.leader.replicas.version")
+    assert [SUPPORTED[name].max_supported for name in unbuilt] == [0, 0, 0]
+
+
+def test_blocks_of_producer_ids_never_overlap() -> None:
+    world = World()
+    world.start(1, 2)
+    starts = []
+    for broker_id in (1, 2, 1):
+        block = AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=world.epoch_of(broker_id))
+        response = world.do(allocate_producer_ids, block)
+        assert response.producer_id_len == BLOCK_SIZE
+        starts.append(response.producer_id_start)
+    assert starts == [0, 1000, 2000]
+    assert world.image.producer_ids.next_producer_id == 3000 and world.image.producer_ids.broker_id == 1
+
+
+def test_a_broker_of_another_epoch_gets_no_producer_ids() -> None:
+    world = World()
+    world.start(1)
+    for broker_id, epoch in ((1, world.epoch_of(1) - 1), (2, 0)):
+        block = AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=epoch)
+        assert world.refused(allocate_producer_ids, block) == ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_the_last_producer_ids_are_given_out_and_none_after_them() -> None:
+    world = World()
+    world.start(1)
+    epoch = world.epoch_of(1)
+    world.apply([ProducerIds(broker_id=1, broker_epoch=epoch, next_producer_id=PRODUCER_ID_MAX - BLOCK_SIZE)])
+    block = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch)
+    assert world.do(allocate_producer_ids, block).producer_id_start == PRODUCER_ID_MAX - BLOCK_SIZE
+    assert world.refused(allocate_producer_ids, block) == ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,0 +1,254 @@
+"""Images and deltas: what is replayed, what is shared, what a broker has to do about it, and what it costs."""
+
+import statistics
+import time
+
+import pytest
+from image_kit import apply, broker, image_of, partition, topic, uuid
+
+from kvorum.quorum.image import MetadataDelta, MetadataImage, delta_between
+from kvorum.quorum.image.configs import ConfigSource, ResourceType
+from kvorum.quorum.image.index import TopicIdPartition
+from kvorum.quorum.image.topics_delta import TopicPartition
+from kvorum.quorum.records import (
+    NO_LEADER,
+    BrokerRegistrationChange,
+    Config,
+    EndTransaction,
+    Feature,
+    PartitionChange,
+    ProducerIds,
+    RemoveTopic,
+    Topic,
+    UnregisterBroker,
+)
+
+A, B = uuid(1), uuid(2)
+
+
+def config(name: str, value: str | None, resource: str = "a", kind: ResourceType = ResourceType.TOPIC) -> Config:
+    return Config(resource_type=kind, resource_name=resource, name=name, value=value)
+
+
+def test_a_change_leaves_the_image_it_was_made_from_as_it_was() -> None:
+    before = image_of(topic("a", 1, 2))
+    after = apply(before, [PartitionChange(topic_id=A, partition_id=1, isr=(1,))])
+    assert before.topics.by_name["a"].partitions[1].isr == (1, 2, 3)
+    assert after.topics.by_name["a"].partitions[1].isr == (1,)
+    assert after.topics.by_id[A] is after.topics.by_name["a"]
+    assert after.cluster is before.cluster, "what did not change is shared"
+
+
+def test_a_partition_epoch_grows_with_every_change_a_leader_epoch_with_the_leader() -> None:
+    image = image_of(topic("a", 1))
+    image = apply(image, [PartitionChange(topic_id=A, partition_id=0, isr=(1, 2))])
+    one = image.topics.by_id[A].partitions[0]
+    assert (one.partition_epoch, one.leader_epoch) == (1, 0)
+    image = apply(image, [PartitionChange(topic_id=A, partition_id=0, leader=2)])
+    two = image.topics.by_id[A].partitions[0]
+    assert (two.partition_epoch, two.leader_epoch, two.leader) == (2, 1, 2)
+    image = apply(image, [PartitionChange(topic_id=A, partition_id=0, leader=2)])
+    assert image.topics.by_id[A].partitions[0].leader_epoch == 2, "the same leader again is a new epoch"
+
+
+def test_the_index_knows_who_is_in_sync_and_who_leads() -> None:
+    image = image_of(topic("a", 1, 2), topic("b", 2, 1, (2, 3)))
+    index = image.topics.index
+    assert index.partitions_with_in_isr(3) == [(A, 0), (A, 1), (B, 0)]
+    assert index.partitions_led_by(2) == [TopicIdPartition(B, 0)]
+    image = apply(image, [PartitionChange(topic_id=A, partition_id=1, isr=(2,), leader=NO_LEADER)])
+    index = image.topics.index
+    assert index.partitions_without_leader() == [(A, 1)]
+    assert index.imbalanced_partitions() == [(A, 1)]
+    assert index.partitions_with_in_isr(3) == [(A, 0), (B, 0)]
+    assert index.has_leaderships(1) and not index.has_leaderships(3)
+    assert index.leader_count(1) == 1 and index.leader_count(3) == 0
+    image = apply(image, [RemoveTopic(topic_id=A)])
+    index = image.topics.index
+    assert index.partitions_without_leader() == index.imbalanced_partitions() == []
+    assert index.partitions_with_in_isr(3) == [(B, 0)]
+    assert image.topics.partition_count == 1
+
+
+def test_a_deleted_topic_takes_its_configs_along_also_when_made_anew_at_once() -> None:
+    image = image_of(topic("a", 1), [config("x", "1"), config("y", "2")])
+    assert dict(apply(image, [RemoveTopic(topic_id=A)]).configs.topic("a")) == {}
+    again = apply(image, [RemoveTopic(topic_id=A), *topic("a", 2), config("y", "3")])
+    assert dict(again.configs.topic("a")) == {"y": "3"}
+    assert again.topics.by_name["a"].topic_id == B
+    assert A not in again.topics.by_id
+
+
+def test_a_topic_made_and_deleted_in_one_delta_leaves_nothing() -> None:
+    image = image_of(topic("b", 2))
+    after = apply(image, [*topic("a_x", 1), config("x", "1", "a_x"), RemoveTopic(topic_id=A)])
+    assert after.same_content(image)
+    assert after.topics.colliding_topic("a.x") is None
+
+
+def test_names_that_differ_in_dots_and_underscores_alone_are_found() -> None:
+    image = image_of(topic("a_b.c", 1), topic("plain", 2))
+    assert image.topics.colliding_topic("a.b_c") == "a_b.c"
+    assert image.topics.colliding_topic("pla.in") is None
+    assert apply(image, [RemoveTopic(topic_id=A)]).topics.colliding_topic("a.b_c") is None
+
+
+def test_records_that_do_not_fit_are_our_own_fault() -> None:
+    image = image_of([broker(1, 5)], topic("a", 1))
+    for record in (
+        PartitionChange(topic_id=A, partition_id=7, isr=(1,)),
+        Topic(name="a", topic_id=B),
+        Topic(name="c", topic_id=A),
+        RemoveTopic(topic_id=B),
+        UnregisterBroker(broker_id=1, broker_epoch=4),
+        BrokerRegistrationChange(broker_id=2, broker_epoch=5, fenced=True),
+        broker(1, 4),
+        EndTransaction(),
+    ):
+        with pytest.raises(AssertionError):
+            MetadataDelta(image).replay(record)
+    with pytest.raises(AssertionError):
+        MetadataDelta(image).replay(broker(2, epoch=9), offset=8)
+
+
+def test_a_broker_that_registers_again_replaces_itself() -> None:
+    image = image_of([broker(1, 5)])
+    image = apply(image, [BrokerRegistrationChange(broker_id=1, broker_epoch=5, in_controlled_shutdown=True)])
+    first = image.cluster.broker(1)
+    assert first is not None and not first.active and not first.fenced
+    image = apply(image, [broker(1, 9, fenced=True)])
+    second = image.cluster.broker(1)
+    assert second is not None and second.fenced and not second.in_controlled_shutdown and second.broker_epoch == 9
+    assert apply(image, [UnregisterBroker(broker_id=1, broker_epoch=9)]).cluster.broker(1) is None
+
+
+def test_local_changes_say_what_a_broker_has_to_do() -> None:
+    image = image_of(topic("a", 1, 3), topic("b", 2, 1, (2, 3)))
+    delta = MetadataDelta(image)
+    for record in (
+        PartitionChange(topic_id=A, partition_id=0, leader=2, isr=(2, 3)),
+        PartitionChange(topic_id=A, partition_id=1, isr=(1, 2)),
+        PartitionChange(topic_id=A, partition_id=2, replicas=(2, 3), isr=(2, 3), leader=2, directories=(A, B)),
+        RemoveTopic(topic_id=B),
+        *topic("b", 3, 1, (1, 2)),
+    ):
+        delta.replay(record)
+    one = delta.topics_delta.local_changes(1)
+    assert set(one.followers) == {("a", 0)}
+    assert set(one.leaders) == {("a", 1), ("b", 0)}
+    assert set(one.elected_leaders) == {("b", 0)}, "another ISR in the same epoch is no election"
+    assert one.deletes == {TopicPartition("a", 2): A}
+    two = delta.topics_delta.local_changes(2)
+    assert set(two.elected_leaders) == {("a", 0), ("a", 2)}
+    assert two.deletes == {("b", 0): B} and set(two.followers) == {("a", 1), ("b", 0)}
+    assert two.followers[TopicPartition("b", 0)].topic_id == uuid(3)
+    assert delta.topics_delta.local_changes(9).is_empty
+    assert [made.name for made in delta.topics_delta.created_topics] == ["b"]
+
+
+def test_configs_in_effect_are_the_topics_then_the_brokers_then_everybodys_then_the_nodes_own() -> None:
+    keys = ("log.retention.ms", "log.retention.minutes")
+    static = {"log.retention.minutes": "5"}.get
+    image = MetadataImage()
+    everybody, own = "", "7"
+    steps = [
+        (None, ("5", ConfigSource.STATIC_BROKER_CONFIG, "log.retention.minutes")),
+        (config(keys[0], "10", everybody, ResourceType.BROKER), ("10", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)),
+        (config(keys[0], "20", own, ResourceType.BROKER), ("20", ConfigSource.DYNAMIC_BROKER_CONFIG)),
+        (config("retention.ms", "30"), ("30", ConfigSource.DYNAMIC_TOPIC_CONFIG)),
+    ]
+    for record, expected in steps:
+        image = apply(image, [record] if record else [])
+        found = image.configs.effective("a", "retention.ms", keys, 7, static)
+        assert found is not None and found[: len(expected)] == expected
+    assert image.configs.effective(None, "x", ("y",), 7, {}.get) is None
+    other = image.configs.effective("b", "retention.ms", keys, 8, static)
+    assert other is not None and other.value == "10", "broker 8 has none of its own"
+
+
+def everything() -> MetadataImage:
+    return image_of(
+        [Feature(name="metadata.version", level=30), Feature(name="group.version", level=1)],
+        [broker(2, 3, rack="r"), broker(1, 2, fenced=True)],
+        topic("b", 2, 3),
+        topic("a.c", 1, 12, (3, 1)),
+        [PartitionChange(topic_id=A, partition_id=11, leader=1, isr=(1,), leader_recovery_state=1)],
+        [config("x", "1", "b"), config("y", "2", "", ResourceType.BROKER)],
+        [ProducerIds(broker_id=2, broker_epoch=3, next_producer_id=2000)],
+    )
+
+
+def test_a_snapshot_replayed_makes_an_equal_image() -> None:
+    image = everything()
+    again = image_of(image.to_records())
+    assert again.same_content(image)
+    assert again.digest() == image.digest()
+    assert list(again.to_records()) == list(image.to_records())
+    assert again.topics.index == image.topics.index
+
+
+def test_the_digest_is_the_same_in_every_process_and_sees_every_subject() -> None:
+    image = everything()
+    assert image.digest() == "4becf0c5830a46ca291355fcbcddaf4b"
+    changes = [
+        Feature(name="group.version", level=0),
+        BrokerRegistrationChange(broker_id=1, broker_epoch=2, fenced=False),
+        PartitionChange(topic_id=A, partition_id=0, isr=(3,)),
+        config("x", None, "b"),
+        ProducerIds(broker_id=2, broker_epoch=3, next_producer_id=3000),
+    ]
+    digests = {apply(image, [change]).digest() for change in changes}
+    assert len(digests | {image.digest()}) == len(changes) + 1
+
+
+def test_a_snapshot_over_an_older_image_is_shown_as_a_delta() -> None:
+    before, after = image_of(topic("gone", 9), [broker(9, 1)], [config("x", "1", "gone")]), everything()
+    for source, target in ((before, after), (MetadataImage(), after), (after, after)):
+        delta = delta_between(source, target)
+        result = delta.apply(target.offset, target.epoch)
+        assert result.same_content(target) and result.digest() == target.digest()
+        assert result.topics.index == target.topics.index
+        assert delta.is_empty == (source is target)
+    assert uuid(9) in delta_between(before, after).topics_delta.deleted_topics
+
+
+def test_a_snapshot_in_which_a_topic_was_made_anew_shows_its_configs_right() -> None:
+    before = image_of(topic("a", 1), [config("x", "1"), config("y", "1")])
+    after = image_of(topic("a", 2), [config("y", "1"), config("z", "1")])
+    assert delta_between(before, after).apply(9, 9).same_content(after)
+
+
+def large_image(partitions: int) -> MetadataImage:
+    """Return topics of 10 partitions each, led in turn by 5 brokers."""
+    delta = MetadataDelta(MetadataImage())
+    for number in range(partitions // 10):
+        delta.replay(Topic(name=f"topic-{number}", topic_id=uuid(number)))
+        for index in range(10):
+            first = (number + index) % 5
+            delta.replay(partition(uuid(number), index, (first, (first + 1) % 5, (first + 2) % 5)))
+    return delta.apply(0, 0)
+
+
+def cost_of_one_change(image: MetadataImage, repeats: int = 400) -> float:
+    """Return the median seconds of a one-partition change that alters ISR and leader."""
+    topics = len(image.topics.by_id)
+    samples = []
+    for turn in range(repeats):
+        topic_id, index = uuid(turn * 7919 % topics), turn % 10
+        old = image.topics.by_id[topic_id].partitions[index]
+        record = PartitionChange(topic_id=topic_id, partition_id=index, isr=old.isr[1:], leader=old.isr[1])
+        begin = time.perf_counter()
+        delta = MetadataDelta(image)
+        delta.replay(record)
+        delta.apply(1, 1)
+        samples.append(time.perf_counter() - begin)
+    return statistics.median(samples)
+
+
+def test_a_one_partition_change_of_100_000_costs_at_most_twice_that_of_1_000() -> None:
+    """The ratio of medians, the best of five measurements: the machine may be busy with something else in between."""
+    small, large = large_image(1_000), large_image(100_000)
+    assert large.topics.partition_count == 100_000
+    ratio = min(cost_of_one_change(large) / cost_of_one_change(small) for _ in range(5))
+    print(f"one change at 100,000 partitions costs {ratio:.2f} times what it costs at 1,000")
+    assert ratio <= 2

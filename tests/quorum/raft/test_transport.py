@@ -1,0 +1,187 @@
+"""RaftTransport over real loopback sockets, behind production's listener: who is let in, what comes through."""
+
+import asyncio
+import random
+import socket
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from kvorum.network.addresses import AddressBook
+from kvorum.network.router import Router
+from kvorum.network.server import Listener
+from kvorum.quorum.raft.messages import MalformedFrame
+from kvorum.quorum.raft.transport import RAFT_KEY, Greeting, RaftTransport
+
+
+class Owner:
+    """Stands for a QuorumNode."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, int]] = []
+        self.frames: list[bytes] = []
+
+    def connected(self, peer: int) -> None:
+        self.events.append(("connected", peer))
+
+    def disconnected(self, peer: int) -> None:
+        self.events.append(("disconnected", peer))
+
+    def refused(self, peer: int) -> None:
+        self.events.append(("refused", peer))
+
+    def receive(self, peer: int, frame: bytes | memoryview) -> None:
+        if bytes(frame) == b"bad":
+            raise MalformedFrame("bad")
+        self.frames.append(bytes(frame))
+
+
+class Node:
+    """A transport and its listener."""
+
+    def __init__(self, node_id: int, ports: dict[int, int], cluster_id: str = "c") -> None:
+        self.node_id = node_id
+        self.owner = Owner()
+        peers = [peer for peer in ports if peer != node_id]
+        book = AddressBook({peer: ("127.0.0.1", ports[peer]) for peer in peers})
+        self.transport = RaftTransport(
+            node_id=node_id, cluster_id=cluster_id, addresses=book, peers=peers, chance=random.Random(node_id)
+        )
+        self.transport.attach(self.owner)
+        router = Router([], upgrades=self.transport.upgrades)
+        self.listener = Listener("CONTROLLER", "127.0.0.1", ports[node_id], router)
+
+    async def start(self) -> None:
+        await self.listener.start()
+        self.transport.start()
+
+    async def stop(self) -> None:
+        await self.transport.close()
+        await self.listener.close(grace_ms=100)
+
+
+def free_ports(count: int) -> dict[int, int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = {number + 1: one.getsockname()[1] for number, one in enumerate(sockets)}
+    for one in sockets:
+        one.close()
+    return ports
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110  # what is waited for has no event of its own
+            await asyncio.sleep(0.005)
+
+
+def with_nodes(story: Callable[[dict[int, Node], dict[int, int]], Awaitable[None]], cluster_of_2: str = "c") -> None:
+    async def run() -> None:
+        ports = free_ports(2)
+        nodes = {1: Node(1, ports), 2: Node(2, ports, cluster_of_2)}
+        for node in nodes.values():
+            await node.start()
+        try:
+            await story(nodes, ports)
+        finally:
+            for node in nodes.values():
+                await node.stop()
+
+    asyncio.run(run())
+
+
+def test_frames_of_any_size_arrive_in_order() -> None:
+    async def story(nodes: dict[int, Node], ports: dict[int, int]) -> None:
+        await until(lambda: all(("connected", 3 - node) in nodes[node].owner.events for node in nodes))
+        sent = [random.Random(size).randbytes(size) for size in (1, 5, 70_000, 9_000_000, 2)]
+        for frame in sent:
+            nodes[1].transport.send(2, frame)
+        await until(lambda: len(nodes[2].owner.frames) == len(sent))
+        assert nodes[2].owner.frames == sent and nodes[1].owner.frames == []
+
+    with_nodes(story)
+
+
+def test_a_dead_peer_is_lost_then_refused_then_found_again() -> None:
+    async def story(nodes: dict[int, Node], ports: dict[int, int]) -> None:
+        await until(lambda: ("connected", 2) in nodes[1].owner.events)
+        await nodes[2].stop()
+        await until(lambda: nodes[1].owner.events[-2:] == [("disconnected", 2), ("refused", 2)])
+        nodes[1].transport.send(2, b"into the void")
+        nodes[2] = Node(2, ports)
+        await nodes[2].start()
+        await until(lambda: nodes[1].owner.events.count(("connected", 2)) == 2)
+        nodes[1].transport.send(2, b"again")
+        await until(lambda: nodes[2].owner.frames == [b"again"])
+
+    with_nodes(story)
+
+
+def test_another_clusters_voter_is_not_let_in() -> None:
+    async def story(nodes: dict[int, Node], ports: dict[int, int]) -> None:
+        await until(lambda: ("disconnected", 2) in nodes[1].owner.events)
+        nodes[1].transport.send(2, b"hello")
+        await asyncio.sleep(0.05)
+        assert nodes[1].owner.frames == nodes[2].owner.frames == []
+
+    with_nodes(story, cluster_of_2="another")
+
+
+def test_a_reset_makes_a_new_connection() -> None:
+    async def story(nodes: dict[int, Node], ports: dict[int, int]) -> None:
+        await until(lambda: ("connected", 2) in nodes[1].owner.events)
+        nodes[1].transport.reset(2)
+        await until(lambda: nodes[1].owner.events.count(("connected", 2)) == 2)
+        nodes[1].transport.send(2, b"over the new one")
+        await until(lambda: nodes[2].owner.frames == [b"over the new one"])
+
+    with_nodes(story)
+
+
+async def greeted(port: int, body: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect as a voter would, by hand."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    header = RAFT_KEY.to_bytes(2, "big") + bytes(6) + b"\xff\xff"
+    request = header + body
+    writer.write(len(request).to_bytes(4, "big") + request)
+    return reader, writer
+
+
+def test_a_newer_connection_silences_the_older() -> None:
+    async def story(nodes: dict[int, Node], ports: dict[int, int]) -> None:
+        await nodes[2].stop()
+        greeting = msgspec.msgpack.encode(Greeting(1, "c", 2))
+        _, first = await greeted(ports[1], greeting)
+        first.write(b"\0\0\0\3one")
+        await until(lambda: nodes[1].owner.frames == [b"one"])
+        old = nodes[1].transport.incoming[2]
+        _, second = await greeted(ports[1], greeting)
+        await until(lambda: nodes[1].transport.incoming.get(2) not in (None, old))
+        old.on_frame(memoryview(b"late"))
+        second.write(b"\0\0\0\3two")
+        await until(lambda: nodes[1].owner.frames == [b"one", b"two"])
+        for writer in (first, second):
+            writer.close()
+
+    with_nodes(story)
+
+
+def test_strangers_and_nonsense_are_closed_and_nobody_else_notices() -> None:
+    async def story(nodes: dict[int, Node], ports: dict[int, int]) -> None:
+        await until(lambda: ("connected", 1) in nodes[2].owner.events)
+        bodies = [
+            msgspec.msgpack.encode(Greeting(1, "c", 9)),
+            msgspec.msgpack.encode(Greeting(1, "other", 2)),
+            msgspec.msgpack.encode(Greeting(7, "c", 2)),
+            b"\xc1nonsense",
+            b"",
+        ]
+        for body in bodies:
+            reader, writer = await greeted(ports[1], body)
+            assert await asyncio.wait_for(reader.read(), 30) == b""
+            writer.close()
+        nodes[2].transport.send(1, b"still here")
+        await until(lambda: nodes[1].owner.frames == [b"still here"])
+        nodes[2].transport.send(1, b"bad")
+        await until(lambda: nodes[2].owner.events.count(("connected", 1)) == 2)
+
+    with_nodes(story)

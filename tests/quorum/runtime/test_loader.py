@@ -1,0 +1,309 @@
+"""A broker's loader follows the metadata log over real connections."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from net_kit import Controller, Follower, closing, eventually, running, within_limit
+from runtime_kit import change, topic_record
+
+from kvorum.protocol.records import Record, build_batch
+from kvorum.quorum.batches import encode_batches
+from kvorum.quorum.loader import ClusterIdMismatch, MetadataLoader
+from kvorum.quorum.publisher import ManifestKind
+from kvorum.quorum.records import BeginTransaction, EndTransaction, UnknownRecord
+
+
+async def write(controller: Controller, *numbers: int) -> int:
+    """Create topics in one change; return the last offset."""
+    await controller.server.controller.submit(change(None, *[topic_record(number) for number in numbers]))
+    return controller.log.high_watermark - 1
+
+
+async def followed(loader: MetadataLoader, *followers: Follower) -> MetadataLoader:
+    loader.install(*followers)
+    await loader.start()
+    await loader.wait_published()
+    return loader
+
+
+def test_publishers_see_the_whole_first_and_then_each_change(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path) as net:
+            (controller,) = net.controllers
+            controller.log.elect()
+            await write(controller, 1)
+            follower = Follower()
+            loader = await followed(net.loader(11), follower)
+
+            async def follow() -> None:
+                offset = await write(controller, 2)
+                await loader.wait_for_offset(offset)
+                assert loader.offset == offset
+                assert follower.image is loader.image
+                assert [manifest.kind for manifest, _ in follower.seen] == [
+                    ManifestKind.SNAPSHOT,
+                    ManifestKind.LOG_DELTA,
+                ]
+                assert [seen for _, seen in follower.seen] == [["topic-1"], ["topic-1", "topic-2"]]
+                assert loader.image.digest() == controller.server.store.image.digest()
+
+            await closing(loader, follow())
+            assert not net.faults
+
+    within_limit(go())
+
+
+def test_publishers_are_called_in_the_order_of_installation_one_at_a_time(tmp_path: Path) -> None:
+    calls: list[str] = []
+
+    class Slow(Follower):
+        async def on_metadata_update(self, delta, image, manifest):  # type: ignore[no-untyped-def,override]
+            calls.append("slow begins")
+            await asyncio.sleep(0.01)
+            calls.append("slow ends")
+
+    class Quick(Follower):
+        def on_metadata_update(self, delta, image, manifest):  # type: ignore[no-untyped-def]
+            calls.append("quick")
+
+    async def go() -> None:
+        async with running(tmp_path) as net:
+            net.controllers[0].log.elect()
+            loader = await followed(net.loader(11), Slow(), Quick())
+            await loader.close()
+            assert calls[:3] == ["slow begins", "slow ends", "quick"]
+
+    within_limit(go())
+
+
+def test_a_restarted_loader_goes_on_from_its_own_copy(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path) as net:
+            (controller,) = net.controllers
+            controller.log.elect()
+            await write(controller, 1, 2, 3)
+            first = await followed(net.loader(11))
+            digest, offset = first.image.digest(), first.offset
+            await first.close()
+            await write(controller, 4)
+            second = net.loader(11)
+            follower = Follower()
+            second.install(follower)
+            await second.start()
+
+            async def follow() -> None:
+                log = second.log
+                assert log is not None and log.log_end_offset == offset + 1, (
+                    "what was fetched once is not fetched again"
+                )
+                await second.wait_for_offset(offset + 1)
+                assert [topic.name for topic in second.image.topics.sorted_topics()][-1] == "topic-4"
+                assert second.image.digest() != digest
+                assert follower.seen[0][0].kind is ManifestKind.SNAPSHOT
+
+            await closing(second, follow())
+            assert not net.faults
+
+    within_limit(go())
+
+
+def test_nothing_is_published_before_a_controller_said_how_far_the_log_is(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path) as net:
+            (controller,) = net.controllers
+            controller.log.elect()
+            await write(controller, 1)
+            first = await followed(net.loader(11))
+            await first.close()
+            controller.log.depose()
+            second = net.loader(11)
+            follower = Follower()
+            second.install(follower)
+            await second.start()
+            await asyncio.sleep(0.1)
+            assert follower.seen == [] and second.offset == -1
+            controller.log.elect()
+            await second.wait_published()
+            await second.close()
+            assert follower.seen[0][1] == ["topic-1"]
+
+    within_limit(go())
+
+
+def test_a_wiped_broker_recovers_from_snapshot_and_log(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path) as net:
+            (controller,) = net.controllers
+            controller.log.elect()
+            await write(controller, *range(300))
+            snapshot_id = await controller.log.take_snapshot()
+            assert snapshot_id is not None
+            controller.server.store.trim(snapshot_id.end_offset)
+            offset = await write(controller, 1000)
+            # Small pieces, so that the snapshot takes many requests.
+            loader = await followed(net.loader(11, controller_quorum_fetch_snapshot_max_bytes=1000))
+
+            async def follow() -> None:
+                await loader.wait_for_offset(offset)
+                assert loader.image.digest() == controller.server.store.image.digest()
+                log = loader.log
+                assert log is not None and log.log_start_offset == snapshot_id.end_offset
+
+            await closing(loader, follow())
+            again = await followed(net.loader(11))
+            assert again.image.digest() == controller.server.store.image.digest()
+            await again.close()
+            assert not net.faults
+
+    within_limit(go())
+
+
+def test_a_loader_writes_snapshots_and_starts_from_them(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path) as net:
+            (controller,) = net.controllers
+            controller.log.elect()
+            limits = {"metadata_log_max_record_bytes_between_snapshots": 2000}
+            loader = await followed(net.loader(11, **limits))
+            for number in range(50):
+                offset = await write(controller, number)
+            await loader.wait_for_offset(offset)
+            folder = tmp_path / "broker-11" / "__cluster_metadata-0"
+            await eventually(lambda: len(list(folder.glob("*.checkpoint"))) == 1)
+            await loader.close()
+            again = await followed(net.loader(11, **limits))
+            assert again.image.digest() == controller.server.store.image.digest()
+            await again.close()
+            assert not net.faults
+
+    within_limit(go())
+
+
+def test_a_loader_finds_the_leader_by_the_hint_of_another_controller(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path, 2) as net:
+            first, second = net.controllers
+            second.log.elect()
+            first.log.depose(leader_id=2)
+            await write(second, 1)
+            nodes = net.nodes()
+            nodes.addresses.remove(2)  # only the first is known: the second is found by its word
+            loader = await followed(net.loader(11, nodes))
+            assert loader.leader_id == 2
+            assert nodes.addresses.get(2) == net.known[2]
+            await loader.close()
+
+    within_limit(go())
+
+
+def test_a_loader_outlives_a_change_of_leadership(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path) as net:
+            (controller,) = net.controllers
+            controller.log.elect()
+            await write(controller, 1)
+            loader = await followed(net.loader(11))
+            controller.log.depose()
+            await eventually(lambda: loader.leader_id is None)
+            controller.log.elect()
+            offset = await write(controller, 2)
+            await loader.wait_for_offset(offset)
+            assert loader.image.epoch == 2
+            await loader.close()
+            assert not net.faults
+
+    within_limit(go())
+
+
+def test_a_large_change_is_published_whole(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path) as net:
+            (controller,) = net.controllers
+            controller.log.elect()
+            follower = Follower()
+            loader = await followed(net.loader(11), follower)
+            parts = [
+                [BeginTransaction(name="large"), topic_record(1)],
+                [topic_record(2)],
+                [topic_record(3), EndTransaction()],
+            ]
+            for part in parts:
+                (batch,) = encode_batches(part, 0)
+                await controller.log.append(batch, controller.log.log_end_offset, controller.log.epoch)
+                await asyncio.sleep(0.02)
+            await loader.wait_for_offset(controller.log.high_watermark - 1)
+            await loader.close()
+            assert {tuple(seen) for _, seen in follower.seen} == {(), ("topic-1", "topic-2", "topic-3")}
+            assert not net.faults
+
+    within_limit(go())
+
+
+def test_an_unknown_record_stops_the_node(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path) as net:
+            (controller,) = net.controllers
+            controller.log.elect()
+            loader = await followed(net.loader(11))
+            batch = bytes(build_batch([Record(value=b'{"type":"FromTheFuture","version":0}', timestamp=0)]))
+            with pytest.raises(UnknownRecord):
+                controller.log.append(batch, controller.log.log_end_offset, controller.log.epoch)
+            # A controller of a newer release would serve it: the stored log is what is read.
+            store = controller.server.store
+            store._end_offset = store._stored.log_end_offset
+            store.wake()
+            await eventually(lambda: bool(net.faults))
+            assert isinstance(net.faults[0], UnknownRecord)
+            await loader.close()
+
+    within_limit(go())
+
+
+def test_controllers_of_another_cluster_stop_the_node(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path) as net:
+            net.controllers[0].log.elect()
+            loader = net.loader(11)
+            loader._cluster_id = "bm90IHRoaXMgb25lISEhIQ"
+            await loader.start()
+            await eventually(lambda: bool(net.faults))
+            assert isinstance(net.faults[0], ClusterIdMismatch)
+            await loader.close()
+
+    within_limit(go())
+
+
+def test_a_copy_that_is_ahead_of_the_controllers_is_fetched_anew_at_start(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path / "a") as net:
+            net.controllers[0].log.elect()
+            await write(net.controllers[0], 1, 2, 3, 4, 5)
+            loader = await followed(net.loader(11))
+            await loader.close()
+        (tmp_path / "b").mkdir()
+        (tmp_path / "a" / "broker-11").rename(tmp_path / "b" / "broker-11")
+        async with running(tmp_path / "b") as net:
+            net.controllers[0].log.elect()
+            await write(net.controllers[0], 9)
+            loader = await followed(net.loader(11))
+            assert loader.image.digest() == net.controllers[0].server.store.image.digest()
+            await loader.close()
+            assert not net.faults
+
+    within_limit(go())
+
+
+def test_a_loader_can_be_closed_while_no_controller_answers(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path) as net:
+            loader = net.loader(11)
+            await loader.start()
+            await asyncio.sleep(0.05)
+            waiting = asyncio.ensure_future(loader.wait_published())
+            await asyncio.sleep(0)
+            await loader.close()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+
+    within_limit(go())

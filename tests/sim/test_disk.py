@@ -1,0 +1,125 @@
+"""SimDisk keeps exactly what runtime.disk promises: what was synced survives, the rest may go."""
+
+import errno
+import random
+
+import pytest
+
+from kvorum.chaos.sim.disk import PowerLost, SimDisk
+from kvorum.runtime.disk import Disk, OsDisk
+
+
+def disk(seed: int = 1) -> SimDisk:
+    made = SimDisk(random.Random(seed))
+    made.mkdir("/d")
+    made.sync_dir("")
+    return made
+
+
+def put(target: Disk, path: str, data: bytes, *, sync: bool) -> None:
+    file = target.open(path, create=True)
+    file.pwrite(data, 0)
+    if sync:
+        file.sync()
+        target.sync_dir(path.rpartition("/")[0])
+    file.close()
+
+
+def test_what_was_synced_survives_and_the_rest_is_lost_kept_or_torn() -> None:
+    outcomes = set()
+    for seed in range(200):
+        one = disk(seed)
+        put(one, "/d/kept", b"k" * 2000, sync=True)
+        one.open("/d/kept").pwrite(b"n" * 2000, 0)
+        put(one, "/d/new", b"x", sync=False)
+        one.crash()
+        data = one.read("/d/kept")
+        assert len(data) == 2000 and set(data) <= set(b"kn")
+        outcomes.add(
+            ("lost" if data == b"k" * 2000 else "kept" if data == b"n" * 2000 else "torn", one.exists("/d/new"))
+        )
+    assert outcomes == {(fate, name) for fate in ("lost", "kept", "torn") for name in (True, False)}
+
+
+def test_a_rename_is_one_step_and_durable_after_sync_dir() -> None:
+    states = set()
+    for seed in range(100):
+        one = disk(seed)
+        put(one, "/d/a", b"old", sync=True)
+        put(one, "/d/b", b"new", sync=True)
+        one.rename("/d/b", "/d/a")
+        if seed % 2:
+            one.sync_dir("/d")
+        one.crash()
+        state = (one.read("/d/a"), one.exists("/d/b"))
+        assert state in ((b"old", True), (b"new", False))
+        if seed % 2:
+            assert state == (b"new", False)
+        states.add(state)
+    assert len(states) == 2
+
+
+def test_a_folder_is_a_name_too() -> None:
+    gone = 0
+    for seed in range(50):
+        one = disk(seed)
+        one.mkdir("/d/e")
+        put(one, "/d/e/f", b"x", sync=True)
+        one.crash()
+        gone += not one.exists("/d/e/f")
+        kept = disk(seed)
+        kept.mkdir("/d/e")
+        kept.sync_dir("/d")
+        put(kept, "/d/e/f", b"x", sync=True)
+        kept.crash()
+        assert kept.read("/d/e/f") == b"x"
+    assert 10 < gone < 40
+
+
+def test_power_goes_after_so_many_steps() -> None:
+    one = disk()
+    file = one.open("/d/f", create=True)
+    one.power(1)
+    file.pwrite(b"a", 0)
+    with pytest.raises(PowerLost):
+        file.sync()
+
+
+def test_failures_come_when_asked_for_once_and_are_counted() -> None:
+    one = disk()
+    file = one.open("/d/f", create=True)
+    one.fail("sync")
+    with pytest.raises(OSError, match="Input/output error"):
+        file.sync()
+    file.sync()
+    one.capacity = 10
+    with pytest.raises(OSError) as full:
+        file.pwrite(bytes(11), 0)
+    assert full.value.errno == errno.ENOSPC
+    assert one.counts["sync"] == 2 and one.free_bytes("/d") == 10
+
+
+@pytest.mark.parametrize("kind", ["simulated", "real"])
+def test_both_disks_behave_alike(kind: str, tmp_path: object) -> None:
+    one: Disk = disk() if kind == "simulated" else OsDisk()
+    root = "/d" if kind == "simulated" else str(tmp_path)
+    one.mkdir(f"{root}/x/y")
+    one.write_atomic(f"{root}/x/f", b"data")
+    file = one.open(f"{root}/x/f")
+    file.pwrite(b"D", 6)
+    assert one.read(f"{root}/x/f") == b"data\0\0D" and file.size() == 7
+    file.truncate(2)
+    assert file.pread(10, 1) == b"a"
+    one.rename(f"{root}/x/f", f"{root}/x/y/g")
+    assert one.listdir(f"{root}/x") == ["y"] and one.listdir(f"{root}/x/y") == ["g"]
+    assert one.exists(f"{root}/x/y") and one.is_dir(f"{root}/x") and not one.is_dir(f"{root}/x/y/g")
+    with one.lock(f"{root}/.lock") as first, one.lock(f"{root}/.lock") as second:
+        assert first and not second
+    with pytest.raises(FileNotFoundError):
+        one.open(f"{root}/none")
+    with pytest.raises(FileNotFoundError):
+        one.listdir(f"{root}/none")
+    one.remove(f"{root}/none")
+    one.remove_tree(f"{root}/x")
+    assert not one.exists(f"{root}/x/y/g") and not one.exists(f"{root}/x")
+    file.close()
