@@ -1,0 +1,138 @@
+"""DescribeConfigs (32): v1-v4.
+
+v1: sources and synonyms (KIP-226). v3: types and documentation (KIP-569).
+Topics, brokers (any broker answers the cluster-wide dynamic configs under the empty name, only the broker itself
+its own).
+Not here: log levels of a broker (BROKER_LOGGER), answered without a single logger; configs of CLIENT_METRICS and GROUP,
+which are refused.
+Order: authorise each resource, then answer it.
+"""
+
+from collections.abc import Iterable
+
+from kvorum.broker.metadata.auto_topic_creation import topic_name_problem
+from kvorum.broker.metadata.config_entries import (
+    ConfigEntry,
+    TopicEntries,
+    broker_entries,
+    cluster_default_entries,
+)
+from kvorum.broker.services import Broker, BrokerApi
+from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kvorum.network.context import RequestContext
+from kvorum.protocol.api import ApiKey
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from kvorum.quorum.image.configs import CLUSTER_DEFAULT
+from kvorum.quorum.image.configs import ResourceType as ConfigResourceType
+
+
+def handle(ctx: RequestContext, request: DescribeConfigsRequest, broker: Broker) -> DescribeConfigsResponse:
+    """Describe each resource on its own."""
+    results: list[DescribeConfigsResult] = []
+    topics = TopicEntries(broker.configs)
+    for resource in request.resources:
+        result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
+        try:
+            entries = entries_of(ctx, resource, broker, topics)
+            result.configs = [described(ctx, request, each) for each in chosen(entries, resource.configuration_keys)]
+        except KafkaError as error:
+            result.error_code = error.code
+            result.error_message = error.message
+        results.append(result)
+    return DescribeConfigsResponse(throttle_time=broker.throttle(ctx), results=results)
+
+
+def entries_of(
+    ctx: RequestContext, resource: DescribeConfigsResource, broker: Broker, topics: TopicEntries
+) -> Iterable[ConfigEntry]:
+    """Return all configs of a resource. Raises KafkaError with the code Kafka answers."""
+    name = resource.resource_name
+    match resource.resource_type:
+        case ConfigResourceType.TOPIC:
+            authorize(ctx, broker, ResourceType.TOPIC, name)
+            return entries_of_topic(name, broker, topics)
+        case ConfigResourceType.BROKER:
+            authorize(ctx, broker, ResourceType.CLUSTER, CLUSTER_NAME)
+            return entries_of_broker(name, broker)
+        case ConfigResourceType.BROKER_LOGGER:
+            authorize(ctx, broker, ResourceType.CLUSTER, CLUSTER_NAME)
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+            require_own_id(name, broker, "")
+            return ()
+        case ConfigResourceType.CLIENT_METRICS | ConfigResourceType.GROUP as kind:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {ConfigResourceType(kind).name}")
+        case unknown:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {unknown}")
+
+
+def authorize(ctx: RequestContext, broker: Broker, resource_type: ResourceType, name: str) -> None:
+    """Raise KafkaError with the resource's code if the client may not describe its configs."""
+    if broker.authorizer.authorize(ctx, Operation.DESCRIBE_CONFIGS, resource_type, name):
+        return
+    if resource_type is ResourceType.TOPIC:
+        raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+def entries_of_topic(name: str, broker: Broker, topics: TopicEntries) -> Iterable[ConfigEntry]:
+    """Return a topic's configs. Raises KafkaError if there is no such topic, or cannot be."""
+    problem = topic_name_problem(name)
+    if problem is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+    if not broker.metadata.contains(name):
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return topics.of(broker.configs.topic_overrides(name))
+
+
+def entries_of_broker(name: str, broker: Broker) -> Iterable[ConfigEntry]:
+    """Return this broker's configs, or (empty name) what is set for all. Raises KafkaError for another broker."""
+    if name == CLUSTER_DEFAULT:
+        return cluster_default_entries(broker.configs)
+    require_own_id(name, broker, " or empty string")
+    return broker_entries(broker.configs)
+
+
+def require_own_id(name: str, broker: Broker, alternative: str) -> None:
+    """Raise KafkaError INVALID_REQUEST unless the resource's name is this broker's id."""
+    if not (name.isascii() and name.removeprefix("-").isdigit()):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    if int(name) != broker.broker_id:
+        expected = f"{broker.broker_id}{alternative}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {expected}, but received {name}")
+
+
+def chosen(entries: Iterable[ConfigEntry], keys: list[str] | None) -> Iterable[ConfigEntry]:
+    """Return the entries that were asked for: null or none means all."""
+    if not keys:
+        return entries
+    wanted = set(keys)
+    return (each for each in entries if each.name in wanted)
+
+
+def described(
+    ctx: RequestContext, request: DescribeConfigsRequest, entry: ConfigEntry
+) -> DescribeConfigsResourceResult:
+    """Return one config as the version has it."""
+    synonyms = entry.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.sensitive,
+        synonyms=[DescribeConfigsSynonym(name=each.name, value=each.value, source=each.source) for each in synonyms],
+        config_type=entry.type,
+        documentation=entry.documentation if request.include_documentation else None,
+    )
+
+
+HANDLER = BrokerApi(ApiKey.DESCRIBE_CONFIGS, handle)

@@ -1,0 +1,79 @@
+"""DescribeLogDirs (35): v1-v5: what lies in each log directory, and how large it is.
+
+v3: top-level error. v4: space on the volume (KIP-827). v5: cordoned directories.
+Not here: the size of the volume; total_bytes is always -1. Future replicas: there is no AlterReplicaLogDirs.
+Order: authorise, list the directories.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from kvorum.broker.services import Broker, BrokerApi
+from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kvorum.network.context import RequestContext
+from kvorum.protocol.api import ApiKey
+from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from kvorum.storage.log import Log
+from kvorum.storage.log_dir import LogDir
+
+UNKNOWN_BYTES: Final = -1
+ALL_DIRECTORIES: Final = "*"
+
+
+def handle(ctx: RequestContext, request: DescribeLogDirsRequest, broker: Broker) -> DescribeLogDirsResponse:
+    """Describe all directories, with the partitions asked for (null: all)."""
+    response = DescribeLogDirsResponse(throttle_time=broker.throttle(ctx))
+    if not broker.authorizer.authorize(ctx, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        if ctx.api_version >= 3:
+            response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return response
+    asked = None
+    if request.topics is not None:
+        asked = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    cordoned = broker.settings.list("cordoned.log.dirs")
+    for directory in broker.log_manager.dirs:
+        result = describe(broker, directory, asked)
+        result.is_cordoned = ALL_DIRECTORIES in cordoned or directory.path in cordoned
+        response.results.append(result)
+    return response
+
+
+def describe(broker: Broker, directory: LogDir, asked: set[tuple[str, int]] | None) -> DescribeLogDirsResult:
+    """Describe one directory; of an offline one only that it is."""
+    result = DescribeLogDirsResult(log_dir=directory.path, total_bytes=UNKNOWN_BYTES, usable_bytes=UNKNOWN_BYTES)
+    if not directory.is_online:
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return result
+    try:
+        result.usable_bytes = broker.disk.free_bytes(directory.path)
+    except OSError:
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return result
+    logs = broker.log_manager.logs_in(directory)
+    result.topics = by_topic(each for each in logs if asked is None or tuple(each.partition) in asked)
+    return result
+
+
+def by_topic(logs: Iterable[Log]) -> list[DescribeLogDirsTopic]:
+    """Put the logs under their topics."""
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for each in logs:
+        name = each.partition.topic
+        topics.setdefault(name, DescribeLogDirsTopic(name=name)).partitions.append(
+            DescribeLogDirsPartition(
+                partition_index=each.partition.partition,
+                partition_size=each.size,
+                offset_lag=max(0, each.high_watermark - each.log_end_offset),
+            )
+        )
+    return list(topics.values())
+
+
+HANDLER = BrokerApi(ApiKey.DESCRIBE_LOG_DIRS, handle)

@@ -1,0 +1,208 @@
+"""Fetch (1): v4-v18.
+
+v7: incremental sessions (KIP-227). v9: current leader epoch (KIP-320). v11: racks, consumers may read from followers
+(KIP-392). v12: flexible, last fetched epoch (KIP-595). v13: topic ids (KIP-516). v15: replica state (KIP-903). v16:
+current leader's endpoint (KIP-951). v17: directory ids. v18: the follower's high watermark (KIP-1166; not needed
+here). `__cluster_metadata` is read from this broker's own copy of the metadata log.
+Not here: the preferred read replica (KIP-392). A consumer that names a rack may read from a follower, but no leader
+sends it to one (replica.selector.class is not heeded).
+Order: session, authorise, read, wait for min bytes, answer. `records` is never null: clients take that for a fault.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from kvorum.broker.api import fetch_metadata_log
+from kvorum.broker.api.hints import WRONG_LEADER, Hints
+from kvorum.broker.api.metadata import may_describe
+from kvorum.broker.fetch_session import TOPIC_ID_VERSION_MIN, CachedPartition, FetchContext
+from kvorum.broker.metadata.cache import METADATA_TOPIC, Node
+from kvorum.broker.replica.fetches import FetchRows, error_row
+from kvorum.broker.replica.types import CONSUMER_REPLICA_ID, FetchParams, IsolationLevel
+from kvorum.broker.services import Broker, BrokerApi, Result
+from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kvorum.network.context import RequestContext
+from kvorum.protocol.api import ApiKey
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from kvorum.protocol.parts import Part, part_size
+
+RACK_VERSION_MIN: Final = 11
+REPLICA_STATE_VERSION_MIN: Final = 15
+HINTS_VERSION_MIN: Final = 16
+
+
+def handle(ctx: RequestContext, request: FetchRequest, broker: Broker) -> Result:
+    """Read what is there; answer now, or when there is enough, or when the client's patience is over."""
+    if request.isolation_level not in (0, 1):
+        return failed(ctx, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+    params = params_of(ctx, request, broker)
+    now_ms = broker.clock.monotonic_ms()
+    try:
+        context = broker.fetch_sessions.context(
+            request,
+            ctx.api_version,
+            is_from_follower=params.is_from_follower,
+            topic_name=broker.metadata.topic_name,
+            now_ms=now_ms,
+        )
+    except KafkaError as error:
+        return FetchResponse(error_code=error.code, throttle_time=broker.throttle(ctx))
+    refused, targets = sort_out(ctx, params, broker, context.targets)
+    if any(target.topic == METADATA_TOPIC for target in targets):
+        return from_metadata_log(ctx, params, broker, context, refused, targets)
+    at_once: list[FetchRows] = []
+    answer: asyncio.Future[FetchResponse] | None = None
+
+    def on_done(rows: FetchRows) -> None:
+        if answer is None:
+            at_once.append(rows)
+        elif not answer.done():
+            answer.set_result(respond(ctx, broker, context, refused + rows if refused else rows))
+
+    if refused:
+        # An error is told at once, with whatever else there is.
+        params = replace(params, max_wait_ms=0)
+    parked = broker.replica_manager.fetch_records(params, targets, on_done)
+    if at_once:
+        return respond(ctx, broker, context, refused + at_once[0] if refused else at_once[0])
+    answer = asyncio.get_running_loop().create_future()
+    if parked is not None:
+        waiting = parked
+        answer.add_done_callback(lambda future: waiting.cancel() if future.cancelled() else None)
+    return answer
+
+
+def params_of(ctx: RequestContext, request: FetchRequest, broker: Broker) -> FetchParams:
+    """Return what the fetch asks as a whole, within this broker's limits."""
+    if ctx.api_version >= REPLICA_STATE_VERSION_MIN:
+        replica_id, replica_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
+    else:
+        replica_id, replica_epoch = request.replica_id, -1
+    from_follower = replica_id >= 0
+    bytes_max = max(0, min(request.max_bytes, broker.settings.int("fetch.max.bytes")))
+    return FetchParams(
+        replica_id=replica_id if from_follower else CONSUMER_REPLICA_ID,
+        replica_epoch=replica_epoch,
+        max_wait_ms=request.max_wait,
+        min_bytes=min(request.min_bytes, bytes_max),
+        max_bytes=bytes_max,
+        isolation_level=IsolationLevel.READ_COMMITTED
+        if request.isolation_level == 1
+        else IsolationLevel.READ_UNCOMMITTED,
+        fetch_only_leader=from_follower or ctx.api_version < RACK_VERSION_MIN,
+        rack_id=request.rack_id,
+    )
+
+
+def sort_out(
+    ctx: RequestContext, params: FetchParams, broker: Broker, asked: Sequence[CachedPartition]
+) -> tuple[FetchRows, list[CachedPartition]]:
+    """Return rows for what is refused, and the targets that may be read."""
+    refused: FetchRows = []
+    targets: list[CachedPartition] = []
+    as_broker = params.is_from_follower
+    allowed: dict[str, bool] = {}
+    if as_broker:
+        may = broker.authorizer.authorize(ctx, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    for target in asked:
+        topic = target.topic
+        if not topic and ctx.api_version >= TOPIC_ID_VERSION_MIN:
+            refused.append((target, refusal(target.partition, ErrorCode.UNKNOWN_TOPIC_ID)))
+            continue
+        if not as_broker:
+            if topic not in allowed:
+                allowed[topic] = may_read(ctx, broker, topic)
+            may = allowed[topic]
+        if not may:
+            refused.append((target, refusal(target.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
+        elif topic != METADATA_TOPIC and broker.metadata.partition(topic, target.partition) is None:
+            refused.append((target, refusal(target.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
+        else:
+            targets.append(target)
+    return refused, targets
+
+
+def refusal(partition_index: int, code: ErrorCode) -> PartitionData:
+    """Return the row of a partition that is not even looked at; unlike after a read there is a list of transactions."""
+    row = error_row(partition_index, code)
+    row.aborted_transactions = []
+    return row
+
+
+def failed(ctx: RequestContext, request: FetchRequest, code: ErrorCode) -> FetchResponse:
+    """Answer the whole request with an error, before v13 every partition too."""
+    response = FetchResponse(error_code=code, session_id=request.session_id)
+    if ctx.api_version < TOPIC_ID_VERSION_MIN:
+        for topic in request.topics:
+            rows = [refusal(asked.partition, code) for asked in topic.partitions]
+            response.responses.append(FetchableTopicResponse(topic=topic.topic, partitions=rows))
+    return response
+
+
+def may_read(ctx: RequestContext, broker: Broker, topic: str) -> bool:
+    """Ask the authorizer for a consumer; the metadata log is the cluster's to describe."""
+    if topic == METADATA_TOPIC:
+        return may_describe(ctx, broker, topic)
+    return broker.authorizer.authorize(ctx, Operation.READ, ResourceType.TOPIC, topic)
+
+
+def respond(ctx: RequestContext, broker: Broker, context: FetchContext, rows: FetchRows) -> FetchResponse:
+    """Turn the rows into the session's answer."""
+    hints = add_hints(ctx, broker, rows) if ctx.api_version >= HINTS_VERSION_MIN else None
+    response = context.respond(rows, broker.clock.monotonic_ms())
+    if hints is not None:
+        response.node_endpoints = hints.endpoints(endpoint)
+    response.throttle_time = broker.throttle(ctx, fetched=size_of(rows))
+    return response
+
+
+def size_of(rows: FetchRows) -> int:
+    """Return the bytes of all records in the rows."""
+    return sum(sum(part_size(part) for part in parts_of(row)) for _, row in rows)
+
+
+def parts_of(row: PartitionData) -> tuple[Part, ...]:
+    """Return a row's records as parts."""
+    return row.records if isinstance(row.records, tuple) else ()
+
+
+def add_hints(ctx: RequestContext, broker: Broker, rows: FetchRows) -> Hints | None:
+    """Say who leads where the client asked the wrong broker."""
+    hints: Hints | None = None
+    for target, row in rows:
+        if row.error_code in WRONG_LEADER:
+            hints = hints or Hints(broker, ctx.listener)
+            leader_id, leader_epoch = hints.leader(target.topic, target.partition)
+            row.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
+    return hints
+
+
+def endpoint(node: Node) -> NodeEndpoint:
+    """Return a leader's endpoint as this answer has it."""
+    return NodeEndpoint(node_id=node.broker_id, host=node.host, port=node.port, rack=node.rack)
+
+
+async def from_metadata_log(
+    ctx: RequestContext,
+    params: FetchParams,
+    broker: Broker,
+    context: FetchContext,
+    refused: FetchRows,
+    targets: list[CachedPartition],
+) -> FetchResponse:
+    """Answer a fetch with the metadata log in it: rare, so it may cost a task."""
+    rows = await fetch_metadata_log.fetch(params, broker, targets, urgent=bool(refused))
+    return respond(ctx, broker, context, refused + rows)
+
+
+HANDLER = BrokerApi(ApiKey.FETCH, handle, abandon=True)

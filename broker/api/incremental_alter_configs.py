@@ -1,0 +1,95 @@
+"""IncrementalAlterConfigs (44): v0-v1: set, delete, append, subtract (KIP-339).
+
+Not here: log levels of a broker (BROKER_LOGGER); it has no loggers of that kind, so each name is answered as Kafka
+answers a logger that does not exist. Configs of CLIENT_METRICS and GROUP, which the controller refuses.
+Order: each resource once, no null value but to delete, a broker's loggers here, forward the rest.
+"""
+
+from collections import Counter
+
+from kvorum.broker.api.config_rules import check_broker, check_type, require_own_id
+from kvorum.broker.api.forwarded import forward
+from kvorum.broker.services import Broker, BrokerApi
+from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kvorum.network.context import RequestContext
+from kvorum.protocol.api import ApiKey
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from kvorum.quorum.image.configs import ResourceType as ConfigResourceType
+
+DELETE = 1
+
+
+async def handle(
+    ctx: RequestContext, request: IncrementalAlterConfigsRequest, broker: Broker
+) -> IncrementalAlterConfigsResponse:
+    """Have the controller change configs."""
+    times = Counter((each.resource_type, each.resource_name) for each in request.resources)
+    answered: list[AlterConfigsResourceResponse] = []
+    taken: list[AlterConfigsResource] = []
+    for resource in request.resources:
+        try:
+            check(resource, times[resource.resource_type, resource.resource_name])
+            if resource.resource_type == ConfigResourceType.BROKER:
+                changes = [
+                    (each.name, None if each.config_operation == DELETE else each.value) for each in resource.configs
+                ]
+                check_broker(broker, resource.resource_name, changes)
+            if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
+                alter_loggers(ctx, resource, broker)
+                answered.append(answer(resource, None))
+            else:
+                taken.append(resource)
+        except KafkaError as error:
+            answered.append(answer(resource, error))
+    if not taken:
+        throttle_time = broker.throttle(ctx)
+        return IncrementalAlterConfigsResponse(throttle_time=throttle_time, responses=answered)
+    rest = IncrementalAlterConfigsRequest(resources=taken, validate_only=request.validate_only)
+    response = await forward(ctx, rest, broker, IncrementalAlterConfigsResponse, failed)
+    response.responses.extend(answered)
+    return response
+
+
+def check(resource: AlterConfigsResource, times: int) -> None:
+    """Raise KafkaError INVALID_REQUEST where the request itself is wrong."""
+    if times > 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+    check_type(resource.resource_type)
+    empty = sorted(
+        config.name for config in resource.configs if config.config_operation != DELETE and config.value is None
+    )
+    if empty:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(empty)}")
+
+
+def alter_loggers(ctx: RequestContext, resource: AlterConfigsResource, broker: Broker) -> None:
+    """Change this broker's log levels. Raises KafkaError as Kafka's ConfigAdminManager does."""
+    if not broker.authorizer.authorize(ctx, Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    require_own_id(broker, resource.resource_name)
+    for config in resource.configs:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {config.name} does not exist!")
+
+
+def answer(resource: AlterConfigsResource, error: KafkaError | None) -> AlterConfigsResourceResponse:
+    """Answer one resource."""
+    return AlterConfigsResourceResponse(
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_message=None if error is None else error.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def failed(request: IncrementalAlterConfigsRequest, error: KafkaError) -> IncrementalAlterConfigsResponse:
+    """Answer the same for every resource."""
+    return IncrementalAlterConfigsResponse(responses=[answer(resource, error) for resource in request.resources])
+
+
+HANDLER = BrokerApi(ApiKey.INCREMENTAL_ALTER_CONFIGS, handle)

@@ -1,0 +1,63 @@
+"""OffsetForLeaderEpoch (23): v2-v4.
+
+v3: replica id (KIP-392). v4: flexible. Where a leader epoch ends, for whoever wants to know where its log diverges.
+Order: authorise (a replica as a broker, a client on each topic), look up, answer.
+"""
+
+from typing import Final
+
+from kvorum.broker.api.metadata import may_describe
+from kvorum.broker.metadata.cache import METADATA_TOPIC
+from kvorum.broker.metadata.metadata_log import PARTITION
+from kvorum.broker.services import Broker, BrokerApi
+from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kvorum.network.context import RequestContext
+from kvorum.protocol.api import ApiKey
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from kvorum.storage import epoch_cache
+from kvorum.storage.names import TopicPartition
+
+UNDEFINED: Final = -1
+
+
+def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest, broker: Broker) -> OffsetForLeaderEpochResponse:
+    """Answer each partition on its own."""
+    response = OffsetForLeaderEpochResponse(throttle_time=broker.throttle(ctx))
+    as_broker = broker.authorizer.authorize(ctx, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    for topic in request.topics:
+        allowed = as_broker or may_describe(ctx, broker, topic.topic)
+        answered = OffsetForLeaderTopicResult(topic=topic.topic)
+        for asked in topic.partitions:
+            try:
+                if not allowed:
+                    raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                end = look_up(broker, topic.topic, asked)
+                row = EpochEndOffset(partition=asked.partition, leader_epoch=end.epoch, end_offset=end.end_offset)
+            except KafkaError as error:
+                row = EpochEndOffset(
+                    error_code=error.code, partition=asked.partition, leader_epoch=UNDEFINED, end_offset=UNDEFINED
+                )
+            answered.partitions.append(row)
+        response.topics.append(answered)
+    return response
+
+
+def look_up(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> epoch_cache.EpochEndOffset:
+    """Return the largest epoch not above the one asked for and its end. Raises KafkaError."""
+    if topic == METADATA_TOPIC:
+        if asked.partition != PARTITION:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return broker.metadata_log.log(asked.current_leader_epoch).end_offset_for_epoch(asked.leader_epoch)
+    return broker.replica_manager.offsets.last_offset_for_leader_epoch(
+        TopicPartition(topic, asked.partition), asked.current_leader_epoch, asked.leader_epoch
+    )
+
+
+HANDLER = BrokerApi(ApiKey.OFFSET_FOR_LEADER_EPOCH, handle)

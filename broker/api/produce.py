@@ -1,0 +1,207 @@
+"""Produce (0): v3-v13; v0 to v2 are advertised and close the connection, as in Kafka (KIP-896).
+
+v7: zstd. v8: which records were wrong (KIP-467). v9: flexible. v10: current leader and its endpoint (KIP-951).
+v12: transactions without AddPartitionsToTxn (KIP-890). v13: topic ids (KIP-516).
+acks=0 is not answered: an error closes the connection, so that the client finds out.
+Not here: transactions; a transactional batch is answered INVALID_TXN_STATE, as Kafka answers one whose transaction is
+not ongoing.
+Order: authorise the transaction, resolve, authorise and check each topic, append, wait for acks=all, answer.
+"""
+
+import asyncio
+
+from kvorum.broker.api.hints import WRONG_LEADER, Hints
+from kvorum.broker.metadata.cache import Node
+from kvorum.broker.replica.appends import refusal
+from kvorum.broker.services import Broker, BrokerApi, Result
+from kvorum.network.authorizer import Operation, ResourceType
+from kvorum.network.context import RequestContext
+from kvorum.protocol.api import ApiKey
+from kvorum.protocol.compression import Codec
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from kvorum.protocol.records import (
+    CODEC_MASK,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_POSITION,
+    TRANSACTIONAL_FLAG,
+    next_batch_size,
+)
+from kvorum.storage.names import TopicPartition
+
+NO_ACKS = 0
+LENGTH_POSITION = 8
+TRANSACTIONAL_BYTE = 22
+"""The low byte of a batch's attributes: codec, timestamp type, transactional and control bits."""
+ZSTD_VERSION_MIN = 7
+HINTS_VERSION_MIN = 10
+ERRORS_NAMED_MAX = 10
+"""So many failed partitions are named in the log line of an acks=0 request that ends its connection."""
+
+Rows = dict[TopicPartition, PartitionProduceResponse]
+
+
+def handle(ctx: RequestContext, request: ProduceRequest, broker: Broker) -> Result:
+    """Append; answer now, or once acks=all is fulfilled."""
+    refused: Rows = {}
+    entries: dict[TopicPartition, memoryview] = {}
+    size = 0
+    transactional = may_write_transactionally(ctx, request, broker)
+    names: list[str] = []
+    for topic in request.topic_data:
+        name, code = resolve(ctx, topic, broker)
+        names.append(name)
+        for partition in topic.partition_data:
+            key = TopicPartition(name, partition.index)
+            try:
+                if code is not ErrorCode.NONE:
+                    raise KafkaError(code)
+                entries[key] = records = checked(ctx, broker, key, partition, transactional)
+                size += len(records)
+            except KafkaError as error:
+                refused[key] = refusal(key, error.code)
+                refused[key].error_message = error.message
+    if not entries:
+        return respond(ctx, request, broker, names, refused, size)
+    at_once: list[Rows] = []
+    answer: asyncio.Future[ProduceResponse | None] | None = None
+
+    def on_done(rows: Rows) -> None:
+        # What is done at once is answered below: nobody has been woken by the append yet.
+        if answer is None:
+            at_once.append(rows)
+        elif not answer.done():
+            answer.set_result(respond(ctx, request, broker, names, rows | refused if refused else rows, size))
+
+    broker.replica_manager.append_records(request.timeout, request.acks, entries, on_done)
+    if at_once:
+        return respond(ctx, request, broker, names, at_once[0] | refused if refused else at_once[0], size)
+    answer = asyncio.get_running_loop().create_future()
+    return answer
+
+
+def resolve(ctx: RequestContext, topic: TopicProduceData, broker: Broker) -> tuple[str, ErrorCode]:
+    """Return a topic's name and whether it may be written to; an unknown id has a name nobody can have."""
+    name = topic.name
+    if ctx.api_version >= 13:
+        found = broker.metadata.image.topics.by_id.get(topic.topic_id)
+        if found is None:
+            return f"id {topic.topic_id}", ErrorCode.UNKNOWN_TOPIC_ID
+        name = found.name
+    if not broker.authorizer.authorize(ctx, Operation.WRITE, ResourceType.TOPIC, name):
+        return name, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return name, ErrorCode.NONE
+
+
+def may_write_transactionally(ctx: RequestContext, request: ProduceRequest, broker: Broker) -> bool:
+    """Tell whether a transactional batch in this request belongs to a transactional id the client may use."""
+    transactional_id = request.transactional_id
+    return transactional_id is not None and broker.authorizer.authorize(
+        ctx, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
+    )
+
+
+def checked(
+    ctx: RequestContext, broker: Broker, key: TopicPartition, data: PartitionProduceData, transactional: bool
+) -> memoryview:
+    """Return the records of one partition, after what is checked before the log is asked. Raises KafkaError."""
+    if broker.metadata.partition(key.topic, key.partition) is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    records = data.records
+    if not isinstance(records, memoryview):
+        raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce must have a record batch for each partition")
+    if not is_one_batch(records):
+        check_one_batch(records)
+    attributes = records[TRANSACTIONAL_BYTE]
+    if attributes & CODEC_MASK == Codec.ZSTD and ctx.api_version < ZSTD_VERSION_MIN:
+        problem = f"Produce v{ctx.api_version} is not allowed to use zstd"
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, problem)
+    if attributes & TRANSACTIONAL_FLAG:
+        if not transactional:
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "this cluster has no transactions yet")
+    return records
+
+
+def is_one_batch(records: memoryview) -> bool:
+    """Tell at little cost whether the records are one batch of magic 2 and nothing else, as they nearly always are."""
+    size = len(records)
+    return (
+        size >= HEADER_SIZE
+        and int.from_bytes(records[LENGTH_POSITION : LENGTH_POSITION + 4], "big") + LOG_OVERHEAD == size
+        and records[MAGIC_POSITION] == MAGIC
+    )
+
+
+def check_one_batch(records: memoryview) -> None:
+    """Raise KafkaError INVALID_RECORD or CORRUPT_MESSAGE unless there is one whole batch of magic 2."""
+    size = next_batch_size(records, 0)
+    if not size:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce must have a whole record batch for each partition")
+    if records[MAGIC_POSITION] != MAGIC:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce may only contain record batches of magic 2")
+    if next_batch_size(records, size):
+        raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce may only contain one record batch for each partition")
+
+
+def respond(
+    ctx: RequestContext, request: ProduceRequest, broker: Broker, names: list[str], rows: Rows, size: int
+) -> ProduceResponse | None:
+    """Move the rows into an answer by topic, in the order asked; None for acks=0. Raises KafkaError to close."""
+    throttle_time = broker.throttle(ctx, produced=size)
+    if request.acks == NO_ACKS:
+        close_on_error(rows)
+        return None
+    response = ProduceResponse(throttle_time=throttle_time)
+    if ctx.api_version >= HINTS_VERSION_MIN:
+        add_hints(ctx, broker, response, rows)
+    topics: dict[str, TopicProduceResponse] = {}
+    for name, topic in zip(names, request.topic_data, strict=True):
+        answered = topics.get(name)
+        if answered is None:
+            answered = topics[name] = TopicProduceResponse(topic_id=topic.topic_id, name=topic.name)
+        for partition in topic.partition_data:
+            row = rows.pop(TopicPartition(name, partition.index), None)
+            if row is not None:  # else it was named before: it has one answer
+                answered.partition_responses.append(row)
+    response.responses = list(topics.values())
+    return response
+
+
+def add_hints(ctx: RequestContext, broker: Broker, response: ProduceResponse, rows: Rows) -> None:
+    """Say who leads where the client asked the wrong broker."""
+    misplaced = [key for key, row in rows.items() if row.error_code in WRONG_LEADER]
+    if not misplaced:
+        return
+    hints = Hints(broker, ctx.listener)
+    for key in misplaced:
+        leader_id, leader_epoch = hints.leader(key.topic, key.partition)
+        rows[key].current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
+    response.node_endpoints = hints.endpoints(endpoint)
+
+
+def endpoint(node: Node) -> NodeEndpoint:
+    """Return a leader's endpoint as this answer has it."""
+    return NodeEndpoint(node_id=node.broker_id, host=node.host, port=node.port, rack=node.rack)
+
+
+def close_on_error(rows: Rows) -> None:
+    """Raise the first error of an acks=0 request: an answer without a top-level error code closes the connection."""
+    failed = [(key, ErrorCode(row.error_code)) for key, row in rows.items() if row.error_code != ErrorCode.NONE]
+    if failed:
+        named = ", ".join(f"{key}: {code.name}" for key, code in failed[:ERRORS_NAMED_MAX])
+        raise KafkaError(failed[0][1], f"a Produce with acks=0 failed, its connection is closed: {named}")
+
+
+HANDLER = BrokerApi(ApiKey.PRODUCE, handle)

@@ -1,0 +1,46 @@
+"""What the log manager does by the clock: syncs, retention, removals, checkpoints (Kafka's LogManager.startup)."""
+
+from kvorum.broker.replica.housekeeping import Duties
+from kvorum.runtime.clock import Clock
+from kvorum.runtime.config import Settings
+from kvorum.storage.log_manager import LogManager
+
+FLUSH_INTERVAL_MS = 1_000
+"""How often it is looked for what is to be synced: a rolled segment waits no longer, flush.ms is as fine."""
+PURGE_INTERVAL_MS = 5_000
+"""How late after file.delete.delay.ms files go."""
+
+
+class LogDuties:
+    """Runs them until closed."""
+
+    __slots__ = ("_clock", "_duties", "_logs", "_settings")
+
+    def __init__(self, logs: LogManager, settings: Settings, clock: Clock) -> None:
+        """Do nothing before `start`."""
+        self._logs = logs
+        self._settings = settings
+        self._clock = clock
+        self._duties = Duties()
+
+    def start(self) -> None:
+        """Begin."""
+        every, interval = self._duties.every, self._settings.int
+        every(FLUSH_INTERVAL_MS, "log-flush", lambda: self._logs.flush_dirty(self._clock.wall_ms()))
+        every(PURGE_INTERVAL_MS, "log-purge", lambda: self._logs.purge_deleted(self._clock.wall_ms()))
+        every(interval("log.retention.check.interval.ms"), "log-retention", self._apply_retention)
+        every(interval("producer.id.expiration.check.interval.ms"), "producer-expiration", self._expire_producers)
+        points = interval("log.flush.offset.checkpoint.interval.ms")
+        every(points, "recovery-point-checkpoint", self._logs.checkpoint_recovery_points)
+        starts = interval("log.flush.start.offset.checkpoint.interval.ms")
+        every(starts, "log-start-checkpoint", self._logs.checkpoint_log_start_offsets)
+
+    async def close(self) -> None:
+        """Stop, and wait for what is running."""
+        await self._duties.close()
+
+    def _apply_retention(self) -> None:
+        self._logs.apply_retention(self._clock.wall_ms())
+
+    def _expire_producers(self) -> None:
+        self._logs.expire_producers(self._clock.wall_ms())

@@ -1,0 +1,129 @@
+"""Topics that come to be because somebody asked for them (auto.create.topics.enable).
+
+The client is told that the topic is not there yet and asks again, as it does anyway while a topic spreads; meanwhile
+CreateTopics goes to the controller in the client's name. A topic is asked for once at a time. Source: Kafka's
+DefaultAutoTopicCreationManager.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+from kvorum.network.context import RequestContext
+from kvorum.protocol.api import BROKER_APIS, ApiKey
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kvorum.protocol.schema import Message
+from kvorum.runtime.config import Settings
+from kvorum.runtime.logs import get_logger
+
+log = get_logger("broker")
+
+TOPIC_NAME_MAX: Final = 249
+"""What leaves room for the partition and the marks of deletion in a folder's name of 255 characters."""
+LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
+IN_FLIGHT_MAX: Final = 1_000
+"""Topics asked for and not answered yet; one more is not asked for, its client comes again."""
+
+
+class Forwarding(Protocol):
+    """Takes a client's request to the active controller."""
+
+    async def forward(self, ctx: RequestContext, request: Message) -> Message:
+        """Return the controller's answer. Raises KafkaError."""
+        ...
+
+
+def topic_name_problem(name: str) -> str | None:
+    """Say what is wrong with a topic's name, None if nothing is (Kafka's Topic.validate)."""
+    if not name:
+        return "Topic name is invalid: the empty string is not allowed"
+    if name in (".", ".."):
+        return f"Topic name is invalid: '{name}' is not allowed"
+    if len(name) > TOPIC_NAME_MAX:
+        return f"Topic name is invalid: the length of '{name}' is longer than the max allowed length {TOPIC_NAME_MAX}"
+    if not LEGAL_NAME.fullmatch(name):
+        rule = "contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+        return f"Topic name is invalid: '{name}' {rule}"
+    return None
+
+
+class AutoTopicCreation:
+    """Asks the controller for topics that are missing."""
+
+    __slots__ = ("_controller", "_in_flight", "_settings", "_tasks")
+
+    def __init__(self, controller: Forwarding, settings: Callable[[], Settings]) -> None:
+        """`settings` answers those in force."""
+        self._controller = controller
+        self._settings = settings
+        self._in_flight: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def create(self, ctx: RequestContext, names: Iterable[str]) -> dict[str, ErrorCode]:
+        """Ask for these topics; return what to tell the client of each now: UNKNOWN_TOPIC_OR_PARTITION, or invalid."""
+        answers: dict[str, ErrorCode] = {}
+        wanted: list[str] = []
+        for name in names:
+            valid = topic_name_problem(name) is None
+            answers[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid else ErrorCode.INVALID_TOPIC_EXCEPTION
+            if valid and name not in self._in_flight and len(self._in_flight) < IN_FLIGHT_MAX:
+                self._in_flight.add(name)
+                wanted.append(name)
+        if wanted:
+            task = asyncio.get_running_loop().create_task(self._create(ctx, wanted))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return answers
+
+    async def close(self) -> None:
+        """Stop asking."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+
+    async def _create(self, ctx: RequestContext, names: list[str]) -> None:
+        settings = self._settings()
+        request = CreateTopicsRequest(
+            topics=[
+                CreatableTopic(
+                    name=name,
+                    num_partitions=settings.int("num.partitions"),
+                    replication_factor=settings.int("default.replication.factor"),
+                )
+                for name in names
+            ],
+            timeout=settings.int("request.timeout.ms"),
+        )
+        try:
+            response = await self._controller.forward(as_create_topics(ctx), request)
+            assert isinstance(response, CreateTopicsResponse), response
+        except KafkaError as error:
+            log.warning("topics could not be created", topics=",".join(names), reason=error)
+            return
+        finally:
+            self._in_flight.difference_update(names)
+        for topic in response.topics:
+            code = ErrorCode(topic.error_code)
+            if code is ErrorCode.NONE:
+                log.info("topic created on demand", topic=topic.name)
+            elif code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                log.warning("topic not created on demand", topic=topic.name, code=code.name, reason=topic.error_message)
+
+
+def as_create_topics(ctx: RequestContext) -> RequestContext:
+    """Return the context of the CreateTopics that stands for the client's Metadata: same principal, same address."""
+    return RequestContext(
+        principal=ctx.principal,
+        listener=ctx.listener,
+        security_protocol=ctx.security_protocol,
+        client_id=ctx.client_id,
+        client_address=ctx.client_address,
+        correlation_id=ctx.correlation_id,
+        api_key=ApiKey.CREATE_TOPICS,
+        api_version=BROKER_APIS[ApiKey.CREATE_TOPICS][1],
+        connection_id=ctx.connection_id,
+        received_ms=ctx.received_ms,
+    )

@@ -1,0 +1,203 @@
+"""What this broker knows of the cluster: the newest metadata image, asked the ways its handlers need it.
+
+The image is replaced whole by the publisher, before anything else learns of a change, so every answer is of one
+moment. Nothing here is a copy. Source: Kafka's KRaftMetadataCache.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Final, NamedTuple
+
+from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.uuids import METADATA_TOPIC_ID, ZERO_UUID, Uuid
+from kvorum.quorum.image import MetadataImage
+from kvorum.quorum.image.cluster import BrokerRegistration
+from kvorum.quorum.image.partition import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, PartitionRegistration
+from kvorum.quorum.image.topics import TopicImage
+from kvorum.quorum.records import NO_LEADER
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Topics of Kafka's own; clients leave them out unless asked (Topic.isInternal)."""
+
+
+class Node(NamedTuple):
+    """A broker as clients of one listener are told of it."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+class PartitionView(NamedTuple):
+    """A partition as clients of one listener see it."""
+
+    error: ErrorCode
+    partition_index: int
+    leader_id: int
+    leader_epoch: int
+    replicas: list[int]
+    isr: list[int]
+    offline_replicas: list[int]
+    elr: list[int]
+    last_known_elr: list[int]
+
+
+def is_internal(topic: str) -> bool:
+    """Tell whether the topic is one of Kafka's own."""
+    return topic in INTERNAL_TOPICS or topic == METADATA_TOPIC
+
+
+class MetadataCache:
+    """The newest image and the questions to it. Also `broker.replica.types.Brokers`."""
+
+    __slots__ = ("_active_controller", "_broker_id", "_rng", "image")
+
+    def __init__(self, broker_id: int, active_controller: Callable[[], int | None], rng: Random) -> None:
+        """Start empty. `active_controller` answers the node id of the active controller, as far as it is known."""
+        self._broker_id = broker_id
+        self._active_controller = active_controller
+        self._rng = rng
+        self.image = MetadataImage()
+
+    def topic(self, name: str) -> TopicImage | None:
+        """Return a topic of this name."""
+        return self.image.topics.by_name.get(name)
+
+    def contains(self, name: str) -> bool:
+        """Tell whether there is a topic of this name."""
+        return name in self.image.topics.by_name
+
+    def topic_names(self) -> list[str]:
+        """Return the names of all topics, sorted. The metadata log is not among them."""
+        return sorted(self.image.topics.by_name)
+
+    def topic_id(self, name: str) -> Uuid:
+        """Return a topic's id, ZERO_UUID for one that is not there."""
+        topic = self.image.topics.by_name.get(name)
+        if topic is not None:
+            return topic.topic_id
+        return METADATA_TOPIC_ID if name == METADATA_TOPIC else ZERO_UUID
+
+    def topic_name(self, topic_id: Uuid) -> str | None:
+        """Return the name of a topic id, None for one that is not there."""
+        topic = self.image.topics.by_id.get(topic_id)
+        if topic is not None:
+            return topic.name
+        return METADATA_TOPIC if topic_id == METADATA_TOPIC_ID else None
+
+    def partition(self, topic: str, index: int) -> PartitionRegistration | None:
+        """Return what is registered for a partition."""
+        found = self.image.topics.by_name.get(topic)
+        return None if found is None else found.partitions.get(index)
+
+    def broker_epoch(self, broker_id: int) -> int | None:
+        """Return the epoch of a live broker's registration; None if it is fenced or not registered."""
+        broker = self.image.cluster.brokers.get(broker_id)
+        return None if broker is None or broker.fenced else broker.broker_epoch
+
+    def is_fenced(self, broker_id: int) -> bool:
+        """Tell whether a broker is fenced or not registered."""
+        broker = self.image.cluster.brokers.get(broker_id)
+        return broker is None or broker.fenced
+
+    def is_shutting_down(self, broker_id: int) -> bool:
+        """Tell whether a broker is in controlled shutdown."""
+        broker = self.image.cluster.brokers.get(broker_id)
+        return broker is not None and broker.in_controlled_shutdown
+
+    def has_live_broker(self, broker_id: int) -> bool:
+        """Tell whether a broker is registered and not fenced."""
+        return not self.is_fenced(broker_id)
+
+    def node(self, broker_id: int, listener: str) -> Node | None:
+        """Return where a registered broker listens for clients of this listener; None if it does not."""
+        broker = self.image.cluster.brokers.get(broker_id)
+        return None if broker is None else node_of(broker, listener)
+
+    def live_nodes(self, listener: str) -> list[Node]:
+        """Return the brokers that are not fenced and have this listener, by id."""
+        brokers = self.image.cluster.sorted_brokers()
+        return [node for broker in brokers if not broker.fenced and (node := node_of(broker, listener)) is not None]
+
+    def controller_id(self) -> int:
+        """Return the broker that clients should take for the controller, -1 if there is none.
+
+        The active controller's own broker where that node is both, else any live one: every broker forwards (Kafka
+        always answers any live one, which tools then show as the controller).
+        """
+        active = self._active_controller()
+        if active is not None and self.has_live_broker(active):
+            return active
+        live = [broker.broker_id for broker in self.image.cluster.brokers.values() if not broker.fenced]
+        return self._rng.choice(sorted(live)) if live else NO_LEADER
+
+    def leader_and_epoch(self, topic: str, index: int) -> tuple[int, int]:
+        """Return (leader id, leader epoch) of a partition, (-1, -1) if it is not there: the hint of KIP-951."""
+        partition = self.partition(topic, index)
+        return (NO_LEADER, -1) if partition is None else (partition.leader, partition.leader_epoch)
+
+    def partition_views(
+        self, topic: TopicImage, listener: str, *, unavailable_endpoints: bool, unavailable_listeners: bool
+    ) -> list[PartitionView]:
+        """Return all partitions of a topic in order.
+
+        `unavailable_endpoints` (Metadata v0) turns replicas that are not live into an error and leaves them out;
+        `unavailable_listeners` (v6+) tells a leader without this listener apart from one that is gone.
+        """
+        return [
+            self.partition_view(index, partition, listener, unavailable_endpoints, unavailable_listeners)
+            for index, partition in topic.sorted_partitions()
+        ]
+
+    def partition_view(
+        self,
+        index: int,
+        partition: PartitionRegistration,
+        listener: str,
+        unavailable_endpoints: bool,
+        unavailable_listeners: bool,
+    ) -> PartitionView:
+        """Return one partition as clients of the listener see it; see `partition_views`."""
+        replicas, isr = list(partition.replicas), list(partition.isr)
+        if unavailable_endpoints:
+            replicas = [each for each in replicas if self._is_reachable(each, listener)]
+            isr = [each for each in isr if self._is_reachable(each, listener)]
+        leader_id, error = partition.leader, ErrorCode.NONE
+        if self.node(partition.leader, listener) is None:
+            leader_id = NO_LEADER
+            registered = partition.leader in self.image.cluster.brokers
+            missing = ErrorCode.LISTENER_NOT_FOUND if unavailable_listeners else ErrorCode.LEADER_NOT_AVAILABLE
+            error = missing if registered else ErrorCode.LEADER_NOT_AVAILABLE
+        elif len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
+            error = ErrorCode.REPLICA_NOT_AVAILABLE
+        return PartitionView(
+            error=error,
+            partition_index=index,
+            leader_id=leader_id,
+            leader_epoch=partition.leader_epoch,
+            replicas=replicas,
+            isr=isr,
+            offline_replicas=[each for each in partition.replicas if self._is_offline(each, partition, listener)],
+            elr=list(partition.elr),
+            last_known_elr=list(partition.last_known_elr),
+        )
+
+    def _is_reachable(self, broker_id: int, listener: str) -> bool:
+        return not self.is_fenced(broker_id) and self.node(broker_id, listener) is not None
+
+    def _is_offline(self, broker_id: int, partition: PartitionRegistration, listener: str) -> bool:
+        broker = self.image.cluster.brokers.get(broker_id)
+        if broker is None or broker.fenced or broker.endpoint(listener) is None:
+            return True
+        directory = partition.directory(broker_id)
+        if directory == LOST_DIRECTORY:
+            return True
+        return directory != UNASSIGNED_DIRECTORY and bool(broker.log_dirs) and directory not in broker.log_dirs
+
+
+def node_of(broker: BrokerRegistration, listener: str) -> Node | None:
+    """Return where a broker listens under this listener's name, None if it does not."""
+    endpoint = broker.endpoint(listener)
+    return None if endpoint is None else Node(broker.broker_id, endpoint.host, endpoint.port, broker.rack)

@@ -1,0 +1,190 @@
+"""What DescribeConfigs says of each config: value in force, where it comes from, and what else decides it.
+
+A value comes from the first of its synonyms that is set, layer by layer: the topic's own, this broker's dynamic
+one, the cluster-wide dynamic one, the static one, the default. As in Kafka, synonyms count from the first that
+bears the config's main name on: a retention set as log.retention.hours shows as a default of retention.ms, with the
+right value.
+Source: Kafka's ConfigHelper and DynamicBrokerConfig.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from kvorum.broker.metadata.dynamic_config import DynamicConfig
+from kvorum.quorum.image.configs import CLUSTER_DEFAULT
+from kvorum.runtime import config_defs
+from kvorum.runtime.config import ConfigSource, Settings
+from kvorum.runtime.config_defs import BROKER, TOPIC, ConfigDef, Scope, milliseconds_of
+from kvorum.runtime.config_types import ConfigType, InvalidValue, Value, format_value
+
+REQUIRED: Final = ("node.id", "process.roles")
+"""Kafka has no default for these, so none is told."""
+
+
+Layers: TypeAlias = tuple[tuple[Mapping[str, str], ConfigSource], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Synonym:
+    """One layer's word on a config."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigEntry:
+    """One config as DescribeConfigs answers it; the value of a secret is None."""
+
+    name: str
+    value: str | None
+    read_only: bool
+    source: ConfigSource
+    sensitive: bool
+    synonyms: tuple[Synonym, ...]
+    type: ConfigType
+    documentation: str
+
+
+class TopicEntries:
+    """The configs of topics, for one request: what all topics share is made once."""
+
+    __slots__ = ("_inherited",)
+
+    def __init__(self, configs: DynamicConfig) -> None:
+        """Take the broker's layers as they are now."""
+        layers = layers_of(configs)
+        self._inherited = {
+            name: entry(
+                definition,
+                inherited(configs.settings, definition),
+                broker_synonyms(layers, definition),
+                read_only=False,
+            )
+            for name, definition in TOPIC.items()
+        }
+
+    def of(self, overrides: Mapping[str, str]) -> Iterator[ConfigEntry]:
+        """Yield every config of a topic with these overrides, by name."""
+        for name, shared in self._inherited.items():
+            definition = TOPIC[name]
+            if name in overrides:
+                own = Synonym(name, hidden(definition, overrides[name]), ConfigSource.DYNAMIC_TOPIC_CONFIG)
+                value = canonical(definition, overrides[name])
+                yield entry(definition, value, (own, *shared.synonyms), read_only=False)
+            elif not definition.internal:
+                yield shared
+
+
+def broker_entries(configs: DynamicConfig) -> Iterator[ConfigEntry]:
+    """Yield every config of this broker, by name; also those of its listeners and others it was given."""
+    settings, layers = configs.settings, layers_of(configs)
+    for name in sorted({*BROKER, *settings.explicit()}):
+        definition = config_defs.broker_def(name)
+        if definition is None or definition.internal:
+            continue
+        if name in BROKER:
+            synonyms = broker_synonyms(layers, definition)
+            yield entry(definition, broker_value(settings, definition), synonyms, read_only=not definition.dynamic)
+        else:
+            text = settings.raw(name)
+            own = Synonym(name, hidden(definition, text), settings.source(name).layer)
+            yield replace(entry(definition, text, (own,), read_only=not definition.dynamic), name=name)
+
+
+def cluster_default_entries(configs: DynamicConfig) -> Iterator[ConfigEntry]:
+    """Yield what was set dynamically for all brokers, by name."""
+    layer = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+    for name, value in sorted(configs.broker_overrides(CLUSTER_DEFAULT).items()):
+        definition = config_defs.broker_def(name)
+        if definition is None:
+            continue
+        synonyms = (Synonym(name, hidden(definition, value), layer),)
+        yield entry(definition, value, synonyms, read_only=not definition.dynamic)
+
+
+def layers_of(configs: DynamicConfig) -> Layers:
+    """Return what each of the broker's layers says, the strongest first; made once for all configs of a resource."""
+    return (
+        (configs.broker_layer, ConfigSource.DYNAMIC_BROKER_CONFIG),
+        (configs.cluster_layer, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        ({key: each.text for key, each in configs.static.explicit().items()}, ConfigSource.STATIC_BROKER_CONFIG),
+    )
+
+
+def broker_synonyms(layers: Layers, definition: ConfigDef) -> tuple[Synonym, ...]:
+    """Return what the broker's layers, and the defaults, say of a config, the strongest first."""
+    names = definition.synonyms
+    if not names:
+        return ()
+    found = [
+        Synonym(name, hidden(definition, value), source)
+        for values, source in layers
+        for name in names
+        if (value := values.get(name)) is not None
+    ]
+    for name in names:
+        default = BROKER[name].default
+        if default is not None and name not in REQUIRED:
+            found.append(Synonym(name, hidden(definition, default), ConfigSource.DEFAULT_CONFIG))
+    # What stands before the first of the main name does not count (Kafka drops it; see the head of the module).
+    main_name = definition.name if definition.scope is Scope.BROKER else names[0]
+    first = next((place for place, synonym in enumerate(found) if synonym.name == main_name), len(found))
+    return tuple(found[first:])
+
+
+def inherited(settings: Settings, definition: ConfigDef) -> str | None:
+    """Return the value a topic config takes from the broker: that of the first synonym that is set, in its own unit."""
+    for name in definition.synonyms:
+        source = BROKER[name]
+        text = settings.raw(name)
+        if text is None:
+            continue
+        if source.type in (ConfigType.INT, ConfigType.LONG) and name.endswith((".hours", ".minutes")):
+            return format_value(milliseconds(name, source.parse(text)))
+        return canonical(source, text)
+    return definition.default
+
+
+def milliseconds(name: str, value: Value) -> int:
+    """Return a number of hours or minutes in ms; a negative one means no limit and is -1."""
+    assert isinstance(value, int), f"{name} is an integer"
+    converted = milliseconds_of(name, value)
+    return -1 if value < 0 else converted
+
+
+def broker_value(settings: Settings, definition: ConfigDef) -> str | None:
+    """Return a broker config's value as text in its canonical form, None for null."""
+    text = settings.raw(definition.name)
+    return None if text is None else canonical(definition, text)
+
+
+def canonical(definition: ConfigDef, text: str) -> str | None:
+    """Return a value as Kafka writes it back: lists without blanks, booleans in lower case, the rest as given."""
+    if definition.type is ConfigType.DOUBLE:
+        return text.strip()
+    try:
+        return format_value(definition.parse(text))
+    except InvalidValue:
+        return text  # written by a release that allows more: shown as it is
+
+
+def hidden(definition: ConfigDef, value: str | None) -> str | None:
+    """Return the value, None for a secret."""
+    return None if definition.sensitive else value
+
+
+def entry(definition: ConfigDef, value: str | None, synonyms: tuple[Synonym, ...], *, read_only: bool) -> ConfigEntry:
+    """Return a config's entry; its source is that of its strongest synonym."""
+    return ConfigEntry(
+        name=definition.name,
+        value=hidden(definition, value),
+        read_only=read_only,
+        source=synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
+        sensitive=definition.sensitive,
+        synonyms=synonyms,
+        type=definition.type,
+        documentation=definition.documentation,
+    )

@@ -1,0 +1,333 @@
+"""A broker's life in the cluster: registered, caught up, unfenced, and gone in an orderly way.
+
+    STARTING --registered and caught up--> RECOVERY --unfenced--> RUNNING --> PENDING_CONTROLLED_SHUTDOWN -->
+    SHUTTING_DOWN
+       |________________________________________|____________________________________________________________^
+
+STARTING    registers until the controller takes it, then asks by heartbeats to stay fenced until it has caught up.
+RECOVERY    caught up with the metadata; heartbeats ask to be unfenced as soon as `set_ready_to_unfence` was called.
+RUNNING     unfenced: clients see it. It may be fenced and unfenced again by missing heartbeats; that is no other state.
+PENDING_CONTROLLED_SHUTDOWN   heartbeats ask to go; the controller moves leaderships away and then says so.
+SHUTTING_DOWN                 nothing is sent any more.
+
+Invariants: a heartbeat carries the epoch of the last registration; the incarnation id never changes in a process's
+life; the state only moves forward. Source: KIP-631, Kafka's BrokerLifecycleManager. Different: a broker whose epoch
+the controller no longer knows registers again (Kafka waits for a restart), and a controlled shutdown ends when no
+controller was reached for a whole session timeout, since the broker is fenced by then (Kafka waits five minutes).
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Protocol
+
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from kvorum.protocol.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Feature,
+    Listener,
+)
+from kvorum.protocol.uuids import Uuid
+from kvorum.runtime.logs import get_logger
+
+log = get_logger("broker")
+
+RETRY_BACKOFF_MS_MIN: Final = 100
+RETRY_BACKOFF_MS_MAX: Final = 2_000
+"""Between failed registrations and heartbeats, doubled from the first to the second (Kafka: 100 to 60,000)."""
+CONTROLLED_SHUTDOWN_TIMEOUT_MS: Final = 300_000
+"""The longest a controlled shutdown takes, as in Kafka: then the broker goes, its missing heartbeats fence it."""
+SHUTDOWN_BEAT_MS_MAX: Final = 200
+"""While the controller moves leaderships away it is asked this often: a shutdown is not a heartbeat late."""
+NO_BROKER_EPOCH: Final = -1
+
+REGISTER_AGAIN: Final = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
+"""Answers to a heartbeat that no repetition mends: the controller has no registration of this epoch."""
+FATAL: Final = (
+    ErrorCode.INCONSISTENT_CLUSTER_ID,
+    ErrorCode.INVALID_REGISTRATION,
+    ErrorCode.UNSUPPORTED_VERSION,
+    ErrorCode.INVALID_REQUEST,
+)
+"""Answers to a registration that no repetition mends."""
+
+
+class BrokerState(Enum):
+    """See the table above; the numbers are those of Kafka's BrokerState metric."""
+
+    NOT_RUNNING = 0
+    STARTING = 1
+    RECOVERY = 2
+    RUNNING = 3
+    PENDING_CONTROLLED_SHUTDOWN = 6
+    SHUTTING_DOWN = 7
+
+
+class RegistrationRefused(Exception):
+    """The controller will never take this broker, or did not in initial.broker.registration.timeout.ms."""
+
+
+class LifecycleController(Protocol):
+    """The active controller, as far as this module needs it."""
+
+    async def register_broker(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
+        """Ask the active controller once. Raises KafkaError if it cannot be reached in time."""
+        ...
+
+    async def heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+        """Ask the active controller once. Raises KafkaError if it cannot be reached in time."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerIdentity:
+    """What a broker says of itself when it registers. Listeners are the advertised ones, ports resolved."""
+
+    broker_id: int
+    cluster_id: str
+    incarnation_id: Uuid
+    listeners: tuple[Listener, ...]
+    features: tuple[Feature, ...]
+    rack: str | None
+    log_dirs: tuple[Uuid, ...]
+    previous_broker_epoch: int
+    """The epoch written by the last clean shutdown; -1 after an unclean one (KIP-966)."""
+
+
+class BrokerLifecycleManager:
+    """Runs the states above in one task."""
+
+    __slots__ = (
+        "_caught_up",
+        "_controller",
+        "_heartbeat_interval_ms",
+        "_identity",
+        "_last_contact",
+        "_metadata_offset",
+        "_offline_log_dirs",
+        "_on_fault",
+        "_ready_to_unfence",
+        "_registered",
+        "_registration_timeout_ms",
+        "_session_timeout_ms",
+        "_shutdown_allowed",
+        "_task",
+        "_unfenced",
+        "_wake",
+        "broker_epoch",
+        "is_fenced",
+        "state",
+    )
+
+    def __init__(
+        self,
+        identity: BrokerIdentity,
+        controller: LifecycleController,
+        *,
+        metadata_offset: Callable[[], int],
+        heartbeat_interval_ms: int,
+        session_timeout_ms: int,
+        registration_timeout_ms: int,
+        on_fault: Callable[[BaseException], None],
+    ) -> None:
+        """`metadata_offset` answers the last metadata offset this broker has applied.
+
+        `on_fault` is told when the broker cannot go on: RegistrationRefused, or a fault of ours.
+        """
+        loop = asyncio.get_running_loop()
+        self._identity = identity
+        self._controller = controller
+        self._metadata_offset = metadata_offset
+        self._heartbeat_interval_ms = heartbeat_interval_ms
+        self._session_timeout_ms = session_timeout_ms
+        self._registration_timeout_ms = registration_timeout_ms
+        self._on_fault = on_fault
+        self._registered: asyncio.Future[None] = loop.create_future()
+        self._caught_up: asyncio.Future[None] = loop.create_future()
+        self._unfenced: asyncio.Future[None] = loop.create_future()
+        self._shutdown_allowed: asyncio.Future[None] = loop.create_future()
+        self._wake = asyncio.Event()
+        self._ready_to_unfence = False
+        self._offline_log_dirs: set[Uuid] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._last_contact = loop.time()
+        self.state = BrokerState.NOT_RUNNING
+        self.broker_epoch = NO_BROKER_EPOCH
+        self.is_fenced = True
+
+    def start(self) -> None:
+        """Begin to register."""
+        assert self._task is None, "started once"
+        self.state = BrokerState.STARTING
+        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task.add_done_callback(self._on_done)
+
+    async def wait_registered(self) -> None:
+        """Wait until the controller took the registration. Raises RegistrationRefused."""
+        await asyncio.shield(self._registered)
+
+    async def wait_caught_up(self) -> None:
+        """Wait until this broker's metadata has reached its own registration. Raises RegistrationRefused."""
+        await asyncio.shield(self._caught_up)
+
+    async def wait_unfenced(self) -> None:
+        """Wait until the broker was unfenced for the first time. Raises RegistrationRefused."""
+        await asyncio.shield(self._unfenced)
+
+    def set_ready_to_unfence(self) -> None:
+        """Ask to be unfenced from now on: the logs are recovered, the listeners are open."""
+        self._ready_to_unfence = True
+        self._wake.set()
+
+    def metadata_moved(self) -> None:
+        """Send a heartbeat now if the controller waits for this broker's metadata: no start is a beat late then."""
+        if self.state in (BrokerState.STARTING, BrokerState.RECOVERY) and self.broker_epoch != NO_BROKER_EPOCH:
+            self._wake.set()
+
+    def log_dir_failed(self, directory_id: Uuid) -> None:
+        """Tell the controller at once that a log directory is offline (KIP-858)."""
+        self._offline_log_dirs.add(directory_id)
+        self._wake.set()
+
+    async def controlled_shutdown(self) -> bool:
+        """Ask to go and wait until the controller agrees; False if it could not be asked or took too long."""
+        if self.state not in (BrokerState.RECOVERY, BrokerState.RUNNING):
+            return False
+        self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
+        self._last_contact = asyncio.get_running_loop().time()
+        self._wake.set()
+        await asyncio.wait((self._shutdown_allowed,), timeout=CONTROLLED_SHUTDOWN_TIMEOUT_MS / 1000)
+        return self._shutdown_allowed.done() and not self._shutdown_allowed.cancelled()
+
+    async def close(self) -> None:
+        """Send nothing more."""
+        self.state = BrokerState.SHUTTING_DOWN
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+        for future in (self._registered, self._caught_up, self._unfenced, self._shutdown_allowed):
+            future.cancel()
+
+    def _on_done(self, task: "asyncio.Task[None]") -> None:
+        """Let whoever waits know why the task ended."""
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            return
+        waiting = [each for each in (self._registered, self._caught_up, self._unfenced) if not each.done()]
+        for future in waiting:
+            future.set_exception(error)
+            future.exception()  # marked as seen: not every one of them has somebody waiting
+        log.error("broker lifecycle ended", broker_id=self._identity.broker_id, reason=error)
+        self._on_fault(error)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        await self._register(deadline=loop.time() + self._registration_timeout_ms / 1000)
+        failures = 0
+        while self.state is not BrokerState.SHUTTING_DOWN:
+            self._wake.clear()
+            try:
+                immediately = await self._beat()
+                failures = 0
+                delay_ms = 0 if immediately else self._heartbeat_interval_ms
+                if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
+                    delay_ms = min(delay_ms, SHUTDOWN_BEAT_MS_MAX)
+            except KafkaError as error:
+                log.warning("heartbeat failed", broker_id=self._identity.broker_id, reason=error)
+                if error.code in REGISTER_AGAIN and self.state is not BrokerState.PENDING_CONTROLLED_SHUTDOWN:
+                    await self._register(deadline=None)
+                delay_ms = min(RETRY_BACKOFF_MS_MAX, self._heartbeat_interval_ms, RETRY_BACKOFF_MS_MIN << failures)
+                failures = min(failures + 1, 16)
+                self._give_up_shutdown()
+                await asyncio.sleep(delay_ms / 1000)
+                continue
+            await self._pause(delay_ms / 1000)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait for the next beat, or until something has to be said."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    def _give_up_shutdown(self) -> None:
+        silence_ms = (asyncio.get_running_loop().time() - self._last_contact) * 1000
+        if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN and silence_ms >= self._session_timeout_ms:
+            log.warning("controlled shutdown without a controller", broker_id=self._identity.broker_id)
+            self._shutdown_allowed.cancel()
+
+    async def _register(self, deadline: float | None) -> None:
+        """Register until it is taken. Raises RegistrationRefused; without a deadline only a fatal answer ends it."""
+        loop = asyncio.get_running_loop()
+        who = self._identity
+        previous = who.previous_broker_epoch if self.broker_epoch == NO_BROKER_EPOCH else self.broker_epoch
+        request = BrokerRegistrationRequest(
+            broker_id=who.broker_id,
+            cluster_id=who.cluster_id,
+            incarnation_id=who.incarnation_id,
+            listeners=list(who.listeners),
+            features=list(who.features),
+            rack=who.rack,
+            log_dirs=list(who.log_dirs),
+            previous_broker_epoch=previous,
+        )
+        backoff_ms = RETRY_BACKOFF_MS_MIN
+        while True:
+            try:
+                response = await self._controller.register_broker(request)
+                code = ErrorCode(response.error_code)
+                if code is ErrorCode.NONE:
+                    break
+                reason = code.name
+                if code in FATAL:
+                    raise RegistrationRefused(f"the controller refused broker {who.broker_id}: {reason}")
+            except KafkaError as error:
+                reason = str(error)
+            if deadline is not None and loop.time() >= deadline:
+                waited = f"initial.broker.registration.timeout.ms ({self._registration_timeout_ms}) is over"
+                raise RegistrationRefused(f"broker {who.broker_id} was not registered, {waited}: {reason}")
+            log.info("registration not taken yet", broker_id=who.broker_id, reason=reason)
+            await asyncio.sleep(backoff_ms / 1000)
+            backoff_ms = min(RETRY_BACKOFF_MS_MAX, backoff_ms * 2)
+        self.broker_epoch = response.broker_epoch
+        self._last_contact = loop.time()
+        log.info("registered", broker_id=who.broker_id, broker_epoch=self.broker_epoch)
+        if not self._registered.done():
+            self._registered.set_result(None)
+
+    async def _beat(self) -> bool:
+        """Send one heartbeat and move on; True if the next one should follow at once. Raises KafkaError."""
+        wants_shutdown = self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
+        response = await self._controller.heartbeat(
+            BrokerHeartbeatRequest(
+                broker_id=self._identity.broker_id,
+                broker_epoch=self.broker_epoch,
+                current_metadata_offset=self._metadata_offset(),
+                want_fence=not self._ready_to_unfence,
+                want_shut_down=wants_shutdown,
+                offline_log_dirs=sorted(self._offline_log_dirs),
+            )
+        )
+        if response.error_code != ErrorCode.NONE:
+            raise KafkaError(ErrorCode(response.error_code), "the controller refused a heartbeat")
+        self._last_contact = asyncio.get_running_loop().time()
+        if response.is_fenced != self.is_fenced:
+            log.info("fenced" if response.is_fenced else "unfenced", broker_id=self._identity.broker_id)
+        self.is_fenced = response.is_fenced
+        return self._advance(response, wants_shutdown)
+
+    def _advance(self, response: BrokerHeartbeatResponse, wanted_shutdown: bool) -> bool:
+        if self.state is BrokerState.STARTING and response.is_caught_up:
+            self.state = BrokerState.RECOVERY
+            self._caught_up.set_result(None)
+            return self._ready_to_unfence
+        if self.state is BrokerState.RECOVERY and not response.is_fenced:
+            self.state = BrokerState.RUNNING
+            self._unfenced.set_result(None)
+        elif wanted_shutdown and response.should_shut_down and not self._shutdown_allowed.done():
+            self._shutdown_allowed.set_result(None)
+        return False

@@ -1,0 +1,120 @@
+"""`__cluster_metadata` as clients read it: this broker's own copy of the metadata log, one partition, led by itself.
+
+The loader follows the log from the active controller and keeps the copy; whatever has reached the newest published
+image can be read here. Nothing is ever appended through it, so `high watermark` and `log end` are one.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from kvorum.broker.replica.types import LogRead
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.parts import Part
+from kvorum.storage.epoch_cache import UNDEFINED_EPOCH, EpochEndOffset
+from kvorum.storage.log_read import TimestampOffset
+
+PARTITION: Final = 0
+
+
+class Readable(Protocol):
+    """What a read brought."""
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The batches' bytes."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Their length."""
+        ...
+
+
+class MetadataLogCopy(Protocol):
+    """The copy, as far as this module needs it (`storage.log.Log`)."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset there is."""
+        ...
+
+    @property
+    def high_watermark(self) -> int:
+        """One past the last offset that may be read."""
+        ...
+
+    @property
+    def latest_epoch(self) -> int | None:
+        """The newest epoch in it."""
+        ...
+
+    def read(self, offset: int, max_bytes: int, upper_bound_offset: int, min_one_message: bool) -> Readable:
+        """Return whole batches from the one that holds `offset`."""
+        ...
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
+        """Return the largest known epoch not above this one, and its end."""
+        ...
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """Return the first record of at least this timestamp (ms)."""
+        ...
+
+    def offset_of_max_timestamp(self) -> TimestampOffset | None:
+        """Return the first record with the greatest timestamp."""
+        ...
+
+
+class MetadataLogReader:
+    """Reads the copy, and wakes who waits for more of it."""
+
+    __slots__ = ("_copy", "_waiting")
+
+    def __init__(self, copy: Callable[[], MetadataLogCopy | None]) -> None:
+        """`copy` answers the copy, None while it is not open."""
+        self._copy = copy
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch this broker leads its copy in: that of the newest batch."""
+        copy = self._copy()
+        epoch = None if copy is None else copy.latest_epoch
+        return UNDEFINED_EPOCH if epoch is None else epoch
+
+    def log(self, current_leader_epoch: int) -> MetadataLogCopy:
+        """Return the copy. Raises KafkaError if it is not open, or the asker's epoch is another than ours.
+
+        An asker behind ours is let in: epochs of the metadata log change under every reader, and nothing is cut.
+        """
+        copy = self._copy()
+        if copy is None:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "the metadata log is not open yet")
+        if current_leader_epoch > self.leader_epoch:
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the newest known epoch is {self.leader_epoch}")
+        return copy
+
+    def read(self, offset: int, max_bytes: int, current_leader_epoch: int, min_one_message: bool) -> LogRead:
+        """Return what there is from `offset` on. Raises KafkaError OFFSET_OUT_OF_RANGE and as `log`."""
+        copy = self.log(current_leader_epoch)
+        start, end = copy.log_start_offset, copy.high_watermark
+        if not start <= offset <= end:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is not within [{start}, {end}]")
+        if offset == end:
+            return LogRead((), 0, end, end, start, end)
+        info = copy.read(offset, max_bytes, end, min_one_message)
+        return LogRead(info.parts, info.size, end, end, start, end)
+
+    def moved(self) -> "asyncio.Future[None]":
+        """Return what completes at the next change. Cancel it when it is no longer wanted."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(future)
+        future.add_done_callback(self._waiting.discard)
+        return future
+
+    def wake(self) -> None:
+        """Let everybody look who waits: more has been published."""
+        for future in tuple(self._waiting):
+            if not future.done():
+                future.set_result(None)

@@ -1,0 +1,85 @@
+"""A broker's order of taking over new metadata: each step may rely on those before it.
+
+    metadata cache -> replicas -> coordinators -> configs -> quotas, SCRAM, ACLs -> who waits for the metadata to move
+
+The cache comes first, so that what is led from now on is also what clients are told; replicas come before coordinators,
+which live on them. The rooms of coordinators and security are in the list already: `followers`, called in order.
+Source: Kafka's BrokerMetadataPublisher.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Protocol, TypeAlias
+
+from kvorum.broker.metadata.cache import MetadataCache
+from kvorum.broker.metadata.dynamic_config import DynamicConfig
+from kvorum.quorum.image import MetadataDelta, MetadataImage
+from kvorum.quorum.image.configs import ConfigsDelta, ResourceType
+from kvorum.quorum.publisher import LoaderManifest, MetadataPublisher
+from kvorum.runtime.logs import get_logger
+
+log = get_logger("broker")
+
+Moved: TypeAlias = Callable[[], None]
+
+
+class Replicas(Protocol):
+    """The replica manager, as far as this module needs it."""
+
+    def apply_delta(self, delta: MetadataDelta, image: MetadataImage) -> Awaitable[None] | None:
+        """Create, lead, follow and delete replicas as the delta says."""
+        ...
+
+    def configs_changed(self, topics: Iterable[str] | None = None) -> None:
+        """Give the logs of these topics (None: of all) their configuration as it is now."""
+        ...
+
+
+class BrokerMetadataPublisher:
+    """Takes over each image in the fixed order above."""
+
+    __slots__ = ("_cache", "_configs", "_followers", "_moved", "_replicas")
+
+    def __init__(
+        self,
+        *,
+        cache: MetadataCache,
+        replicas: Replicas,
+        configs: DynamicConfig,
+        followers: Sequence[MetadataPublisher] = (),
+        moved: Sequence[Moved] = (),
+    ) -> None:
+        """`moved` is called at the very end of each update."""
+        self._cache = cache
+        self._replicas = replicas
+        self._configs = configs
+        self._followers = tuple(followers)
+        self._moved = tuple(moved)
+
+    async def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage, manifest: LoaderManifest) -> None:
+        """See the head of the module."""
+        self._configs.set_image(image.configs)
+        self._cache.image = image
+        if not delta.topics_delta.is_empty:
+            await finished(self._replicas.apply_delta(delta, image))
+        for follower in self._followers:
+            await finished(follower.on_metadata_update(delta, image, manifest))
+        if not delta.configs_delta.is_empty:
+            self._apply_configs(delta.configs_delta)
+        for moved in self._moved:
+            moved()
+
+    def _apply_configs(self, delta: ConfigsDelta) -> None:
+        """Give changed configs to those they are for; a broker's own reach every log that did not override them."""
+        if self._configs.apply():
+            self._replicas.configs_changed()
+            return
+        topics = {resource.name for resource in delta.changes if resource.resource_type == ResourceType.TOPIC}
+        if topics:
+            log.info("topic configs changed", topics=",".join(sorted(topics)))
+            self._replicas.configs_changed(topics)
+
+
+async def finished(work: Awaitable[None] | None) -> None:
+    """Wait for what takes time; what does not is done already."""
+    if work is not None:
+        await work

@@ -1,0 +1,45 @@
+"""Logs on this broker's disks that the metadata no longer gives it: set aside once, with the first image.
+
+A topic that was deleted (or made anew) while the broker was down comes in no delta. Its folder is renamed `-stray` and
+kept: the metadata may be what is wrong. Runs before the replicas take the image over, so that a new topic of the same
+name finds its place free. Source: Kafka's LogManager.isStrayReplica.
+"""
+
+from kvorum.protocol.uuids import ZERO_UUID
+from kvorum.quorum.image import MetadataDelta, MetadataImage
+from kvorum.quorum.publisher import LoaderManifest
+from kvorum.runtime.logs import get_logger
+from kvorum.storage.log import Log
+from kvorum.storage.log_manager import LogManager
+
+log = get_logger("broker")
+
+
+class StrayLogs:
+    """A publisher that acts on the first image only."""
+
+    __slots__ = ("_broker_id", "_done", "_logs")
+
+    def __init__(self, broker_id: int, logs: LogManager) -> None:
+        """Look at these logs."""
+        self._broker_id = broker_id
+        self._logs = logs
+        self._done = False
+
+    async def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage, manifest: LoaderManifest) -> None:
+        """See MetadataPublisher."""
+        if self._done:
+            return
+        self._done = True
+        strays = self._logs.stray_logs(lambda each: self._is_stray(each, image))
+        for partition in strays:
+            log.warning("stray log set aside", partition=partition)
+        await self._logs.set_aside_stray(*strays)
+
+    def _is_stray(self, each: Log, image: MetadataImage) -> bool:
+        topic = image.topics.topic(each.partition.topic)
+        # A log whose partition.metadata was torn has no id: it is taken for the topic's of that name, as in Kafka.
+        if topic is None or each.topic_id not in (topic.topic_id, ZERO_UUID):
+            return True
+        registered = topic.partition(each.partition.partition)
+        return registered is None or self._broker_id not in registered.replicas

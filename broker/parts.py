@@ -1,0 +1,225 @@
+"""How a broker's parts are put together: each made once, handed to who needs it. `broker.server` starts them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from kvorum.broker.api import registry
+from kvorum.broker.fetch_session import FetchSessionCache
+from kvorum.broker.log_duties import LogDuties
+from kvorum.broker.metadata.auto_topic_creation import AutoTopicCreation
+from kvorum.broker.metadata.cache import MetadataCache
+from kvorum.broker.metadata.dynamic_config import DynamicConfig
+from kvorum.broker.metadata.lifecycle import NO_BROKER_EPOCH, BrokerLifecycleManager
+from kvorum.broker.metadata.metadata_log import MetadataLogReader
+from kvorum.broker.metadata.producer_ids import ProducerIdManager
+from kvorum.broker.metadata.publisher import BrokerMetadataPublisher
+from kvorum.broker.metadata.stray_logs import StrayLogs
+from kvorum.broker.replica.manager import ReplicaManager
+from kvorum.broker.services import Broker
+from kvorum.network.addresses import Address
+from kvorum.network.authorizer import Authorizer, Quotas
+from kvorum.network.channel import Channel
+from kvorum.network.router import Router
+from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.controller_channel import ControllerChannel, ControllerNodes
+from kvorum.quorum.loader import MetadataLoader
+from kvorum.runtime import metric_names
+from kvorum.runtime.clock import Clock
+from kvorum.runtime.config import Settings
+from kvorum.runtime.disk import Disk
+from kvorum.runtime.listeners import inter_broker_listener_name, peer_addresses
+from kvorum.runtime.metrics import Metrics
+from kvorum.storage.log_manager import LogManager
+
+FETCH_SESSION_EVICTION_MS = 120_000
+"""A fetch session unused for so long makes room for others (Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""
+
+
+@dataclass(slots=True)
+class Registration:
+    """This broker's place in the cluster: there from the moment it registers."""
+
+    lifecycle: BrokerLifecycleManager | None = None
+
+    def broker_epoch(self) -> int:
+        """Return the epoch of the newest registration, -1 before the first."""
+        return NO_BROKER_EPOCH if self.lifecycle is None else self.lifecycle.broker_epoch
+
+    def metadata_moved(self) -> None:
+        """Tell the lifecycle that more metadata has been taken over."""
+        if self.lifecycle is not None:
+            self.lifecycle.metadata_moved()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerChannels:
+    """All connections to the controllers: one a purpose, since answers come in the order of the requests."""
+
+    nodes: ControllerNodes
+    lifecycle: ControllerChannel
+    isr: ControllerChannel
+    forwarding: ControllerChannel
+
+    async def close(self) -> None:
+        """Close all."""
+        for channel in (self.lifecycle, self.isr, self.forwarding):
+            await channel.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """All of one broker, made and not yet started."""
+
+    broker: Broker
+    channels: ControllerChannels
+    registration: Registration
+    log_manager: LogManager
+    log_duties: LogDuties
+    replica_manager: ReplicaManager
+    loader: MetadataLoader
+    router: Router
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seams:
+    """What the parts are handed from outside."""
+
+    disk: Disk
+    clock: Clock
+    chance: Random
+    metrics: Metrics
+    authorizer: Authorizer
+    quotas: Quotas
+    on_fault: Callable[[BaseException], None]
+    on_offline: Callable[[str, Exception], None]
+    """Called with a log directory whose disk failed."""
+    metadata_directory: str
+    """Where this broker's copy of the metadata log lies."""
+
+
+def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uuid) -> Parts:
+    """Make all parts. Nothing is opened, connected or started. Raises ConfigError."""
+    broker_id = settings.int("node.id")
+    registration = Registration()
+    channels = open_channels(settings, seams.chance)
+    cache = MetadataCache(broker_id, lambda: channels.nodes.leader_id, seams.chance)
+    configs = DynamicConfig(settings, broker_id)
+    log_manager = LogManager(
+        seams.disk,
+        seams.clock,
+        settings,
+        topic_config=configs.log_config,
+        on_offline=seams.on_offline,
+        cluster_id=cluster_id,
+    )
+    loader = make_loader(settings, seams, channels.nodes, cluster_id, directory_id)
+    replica_manager = ReplicaManager(
+        broker_id=broker_id,
+        settings=settings,
+        clock=seams.clock,
+        log_manager=log_manager,
+        cluster=cache,
+        controller=channels.isr,
+        broker_epoch=registration.broker_epoch,
+        open_channel=PeerChannels(settings, cache, seams.chance).open,
+        topic_config=configs.log_config,
+        metrics=seams.metrics,
+    )
+    broker = Broker(
+        broker_id=broker_id,
+        cluster_id=cluster_id,
+        clock=seams.clock,
+        disk=seams.disk,
+        metadata=cache,
+        configs=configs,
+        replica_manager=replica_manager,
+        log_manager=log_manager,
+        fetch_sessions=open_fetch_sessions(settings, seams),
+        controller=channels.forwarding,
+        auto_topics=AutoTopicCreation(channels.forwarding, lambda: configs.settings),
+        producer_ids=ProducerIdManager(broker_id, registration.broker_epoch, channels.lifecycle),
+        metadata_log=MetadataLogReader(lambda: loader.log),
+        authorizer=seams.authorizer,
+        quotas=seams.quotas,
+    )
+    moved = (broker.metadata_log.wake, registration.metadata_moved)
+    loader.install(
+        StrayLogs(broker_id, log_manager),
+        BrokerMetadataPublisher(cache=cache, replicas=replica_manager, configs=configs, moved=moved),
+    )
+    return Parts(
+        broker=broker,
+        channels=channels,
+        registration=registration,
+        log_manager=log_manager,
+        log_duties=LogDuties(log_manager, settings, seams.clock),
+        replica_manager=replica_manager,
+        loader=loader,
+        router=Router(registry.handlers(broker)),
+    )
+
+
+def make_loader(
+    settings: Settings, seams: Seams, nodes: ControllerNodes, cluster_id: str, directory_id: Uuid
+) -> MetadataLoader:
+    """Make what follows the metadata log."""
+    return MetadataLoader(
+        settings,
+        seams.disk,
+        seams.clock,
+        nodes,
+        node_id=settings.int("node.id"),
+        cluster_id=cluster_id,
+        chance=seams.chance,
+        on_fault=seams.on_fault,
+        directory=seams.metadata_directory,
+        directory_id=directory_id,
+    )
+
+
+def open_channels(settings: Settings, chance: Random) -> ControllerChannels:
+    """Prepare the channels to the controllers; each connects when first asked. Raises ConfigError."""
+    nodes = ControllerNodes.of(settings, peer_addresses(settings))
+
+    def channel(purpose: str) -> ControllerChannel:
+        client_id = f"broker-{settings.int('node.id')}-{purpose}"
+        return ControllerChannel(nodes, settings, client_id=client_id, chance=chance)
+
+    return ControllerChannels(
+        nodes=nodes, lifecycle=channel("lifecycle"), isr=channel("isr"), forwarding=channel("forwarding")
+    )
+
+
+def open_fetch_sessions(settings: Settings, seams: Seams) -> FetchSessionCache:
+    """Make the cache of fetch sessions, counted."""
+    slots = settings.int("max.incremental.fetch.session.cache.slots")
+    sessions = FetchSessionCache(slots, FETCH_SESSION_EVICTION_MS, seams.chance)
+    seams.metrics.gauge(metric_names.FETCH_SESSIONS).labels().follow(lambda: len(sessions))
+    return sessions
+
+
+class PeerChannels:
+    """Opens channels to other brokers, at the address each has now on the listener brokers use among themselves."""
+
+    __slots__ = ("_broker_id", "_cache", "_chance", "_listener", "_overrides")
+
+    def __init__(self, settings: Settings, cache: MetadataCache, chance: Random) -> None:
+        """Take addresses from the cache; `kvorum.peer.addresses` puts a test's proxies in their place."""
+        self._broker_id = settings.int("node.id")
+        self._cache = cache
+        self._listener = inter_broker_listener_name(settings)
+        self._overrides = peer_addresses(settings)
+        self._chance = chance
+
+    def open(self, broker_id: int) -> Channel:
+        """Return a channel to a broker; it connects when first asked."""
+        client_id = f"broker-{self._broker_id}-fetcher-{broker_id}"
+        return Channel(lambda: self._address(broker_id), client_id=client_id, chance=self._chance)
+
+    def _address(self, broker_id: int) -> Address | None:
+        override = self._overrides.get(broker_id)
+        if override is not None:
+            return override
+        node = self._cache.node(broker_id, self._listener)
+        return None if node is None else (node.host, node.port)

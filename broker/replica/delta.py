@@ -1,0 +1,205 @@
+"""What a change of the metadata makes of this broker's replicas: deletes, then leaders, then followers.
+
+A large delta is applied in slices: between two partitions the event loop gets its turn when 10 ms are over. Each
+partition changes in one step, and a request that comes in between finds each either before or after it.
+Source: ReplicaManager.applyDelta, handleLogDirFailure.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from kvorum.broker.replica.fetcher_manager import FetcherManager
+from kvorum.broker.replica.figures import Figures
+from kvorum.broker.replica.hosted import HostedPartitions, Outbox
+from kvorum.broker.replica.partition import Partition
+from kvorum.broker.replica.types import ClusterView, Role
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.uuids import ZERO_UUID, Uuid
+from kvorum.quorum.image import MetadataDelta, MetadataImage
+from kvorum.quorum.image.topics_delta import PartitionInfo
+from kvorum.runtime.clock import Clock
+from kvorum.runtime.config import Settings
+from kvorum.runtime.logs import get_logger
+from kvorum.storage.log import Log
+from kvorum.storage.log_dir import LogDir
+from kvorum.storage.log_manager import LogManager
+from kvorum.storage.names import TopicPartition
+
+log = get_logger("broker")
+
+SLICE_MS = 10
+"""A busy broker's other requests wait no longer for a delta."""
+
+
+class DeltaApplier:
+    """Changes the hosted partitions, and nothing else does."""
+
+    def __init__(
+        self,
+        *,
+        broker_id: int,
+        settings: Settings,
+        clock: Clock,
+        hosted: HostedPartitions,
+        outbox: Outbox,
+        fetchers: FetcherManager,
+        log_manager: LogManager,
+        cluster: ClusterView,
+        broker_epoch: Callable[[], int],
+        figures: Figures,
+    ) -> None:
+        """See ReplicaManager for the arguments."""
+        self._broker_id = broker_id
+        self._lag_time_ms_max = settings.int("replica.lag.time.max.ms")
+        self._clock = clock
+        self._hosted = hosted
+        self._outbox = outbox
+        self._fetchers = fetchers
+        self._log_manager = log_manager
+        self._cluster = cluster
+        self._broker_epoch = broker_epoch
+        self._figures = figures
+        self._slice_began_ms = 0
+
+    async def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Apply one delta. Not to be called again before it is done."""
+        changes = delta.topics_delta.local_changes(self._broker_id)
+        self._slice_began_ms = self._clock.monotonic_ms()
+        deleted: list[TopicPartition] = []
+        for (topic, index), topic_id in changes.deletes.items():
+            if self._let_go(key := TopicPartition(topic, index), topic_id):
+                deleted.append(key)
+            await self._pause()
+        await self._log_manager.delete(*deleted)
+        for topic in {key.topic for key in changes.deletes} - set(image.topics.by_name):
+            self._figures.forget(topic)
+        for (topic, index), info in changes.leaders.items():
+            await self._lead(TopicPartition(topic, index), info)
+            await self._pause()
+        followed: list[Partition] = []
+        for (topic, index), info in changes.followers.items():
+            partition = await self._follow(TopicPartition(topic, index), info)
+            if partition is not None:
+                followed.append(partition)
+            await self._pause()
+        # A slice may have let a disk fail meanwhile.
+        self._fetchers.follow(each for each in followed if each.role is Role.FOLLOWING)
+
+    async def _pause(self) -> None:
+        if self._clock.monotonic_ms() - self._slice_began_ms >= SLICE_MS:
+            await asyncio.sleep(0)
+            self._slice_began_ms = self._clock.monotonic_ms()
+
+    def _let_go(self, key: TopicPartition, topic_id: Uuid) -> bool:
+        """Host a partition of this topic no more; return whether its log is to go, which is the caller's to do."""
+        partition = self._hosted.by_name.get(key)
+        if partition is not None and partition.topic_id != topic_id:
+            return False
+        self._fetchers.stop([key])
+        if partition is not None:
+            del self._hosted.by_name[key]
+            partition.delete()
+        self._outbox.wake_all(key)
+        return True
+
+    async def _lead(self, key: TopicPartition, info: PartitionInfo) -> None:
+        self._fetchers.stop([key])
+        partition, replica_log = await self._partition_and_log(key, info)
+        if replica_log is None:
+            return
+        is_new_epoch = partition.make_leader(info.partition, replica_log, self._clock.monotonic_ms())
+        if is_new_epoch:
+            log.info(
+                "leading",
+                partition=key,
+                leader_epoch=partition.leader_epoch,
+                start_offset=partition.leader_epoch_start_offset,
+                high_watermark=replica_log.high_watermark,
+                isr=",".join(map(str, info.partition.isr)),
+            )
+        self._outbox.leadership_changed(partition)
+
+    async def _follow(self, key: TopicPartition, info: PartitionInfo) -> Partition | None:
+        """Become a follower; return the partition if it has to be fetched anew."""
+        partition, replica_log = await self._partition_and_log(key, info)
+        if replica_log is None:
+            return None
+        is_new_epoch = partition.make_follower(info.partition, replica_log)
+        if not is_new_epoch:
+            return None
+        # Whatever waits for records or acks here waits in vain, and must not go by what the new leader commits.
+        self._fetchers.stop([key])
+        self._outbox.leadership_changed(partition)
+        log.info(
+            "following",
+            partition=key,
+            leader=partition.leader_id,
+            leader_epoch=partition.leader_epoch,
+            end_offset=replica_log.log_end_offset,
+        )
+        return partition
+
+    async def _partition_and_log(self, key: TopicPartition, info: PartitionInfo) -> tuple[Partition, Log | None]:
+        """Find or make both; no log where it cannot be opened, and the partition is offline then."""
+        partition = self._hosted.by_name.get(key)
+        if partition is not None and partition.topic_id != info.topic_id:
+            # Its delete came in no delta of ours: the name belongs to another topic now.
+            self._let_go(key, partition.topic_id)
+            await self._log_manager.delete(key)
+            partition = None
+        if partition is None:
+            partition = Partition(
+                topic_partition=key,
+                topic_id=info.topic_id,
+                broker_id=self._broker_id,
+                brokers=self._cluster,
+                local_broker_epoch=self._broker_epoch,
+                replica_lag_time_ms_max=self._lag_time_ms_max,
+            )
+            self._hosted.by_name[key] = partition
+        elif partition.role is Role.OFFLINE:
+            return partition, None
+        try:
+            return partition, await self._open_log(key, info)
+        except KafkaError as error:
+            log.error("replica is offline: its log cannot be opened", partition=key, error=error)
+            partition.mark_offline()
+            self._outbox.wake_all(key)
+            return partition, None
+
+    def log_dir_failed(self, directory: str) -> None:
+        """Take the replicas in a log directory offline."""
+        failed = [
+            key
+            for key, partition in self._hosted.by_name.items()
+            if partition.log is not None and is_in(self._log_manager.dir_of(key), directory)
+        ]
+        log.error("log directory failed: its replicas are offline", directory=directory, replicas=len(failed))
+        self._fetchers.stop(failed)
+        for key in failed:
+            self._hosted.by_name[key].mark_offline()
+        for key in failed:
+            self._outbox.wake_all(key)
+
+    async def _open_log(self, key: TopicPartition, info: PartitionInfo) -> Log:
+        """Return the partition's log; one left over from an earlier topic of this name makes room first.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR. Also where the log may lie in a directory that is offline: an empty one in
+                its place would be taken for a replica that has forgotten everything.
+        """
+        found = self._log_manager.get_log(key)
+        if found is not None and found.topic_id not in (info.topic_id, ZERO_UUID):
+            await self._log_manager.delete(key)
+            found = None
+        if found is None and not all(each.is_online for each in self._log_manager.dirs):
+            registration = info.partition
+            is_new = registration.partition_epoch == 0 or self._broker_id in registration.adding_replicas
+            if not is_new:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "its log may lie in a directory that is offline")
+        return self._log_manager.get_or_create(key, info.topic_id)
+
+
+def is_in(directory: LogDir | None, path: str) -> bool:
+    """Tell whether this is the directory of that path."""
+    return directory is not None and directory.path == path

@@ -1,0 +1,143 @@
+"""A follower's side of an incremental fetch session with one leader (KIP-227): what to ask for, and what was asked.
+
+    NONE --full request--> OPEN (if the answer names a session) --incremental requests--> OPEN
+    OPEN --session error, lost connection--> NONE (the next request is full, and closes the old session)
+
+The leader remembers each partition as it was last asked; a request says only what changed. `asked` is the same memory
+on this side: an answer's row is about the offset in it. Sans-IO. Source: Kafka's FetchSessionHandler.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+from kvorum.protocol.uuids import Uuid
+from kvorum.storage.names import TopicPartition
+
+NO_SESSION = 0
+INITIAL_EPOCH = 0
+INT32_MAX = 2**31 - 1
+
+
+class Asked(NamedTuple):
+    """One partition as it is asked for."""
+
+    topic_id: Uuid
+    fetch_offset: int
+    current_leader_epoch: int
+    last_fetched_epoch: int
+    log_start_offset: int
+    partition_max_bytes: int
+
+
+class SessionLimits(NamedTuple):
+    """What every request says: long poll and sizes (replica.fetch.*)."""
+
+    replica_id: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+
+
+class FetchSessionClient:
+    """The session with one leader. One request at a time."""
+
+    __slots__ = ("_epoch", "_limits", "_names", "_session_id", "asked")
+
+    def __init__(self, limits: SessionLimits) -> None:
+        """Start without a session."""
+        self._limits = limits
+        self._session_id = NO_SESSION
+        self._epoch = INITIAL_EPOCH
+        self._names: dict[Uuid, str] = {}
+        self.asked: dict[TopicPartition, Asked] = {}
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether the leader remembers what was asked."""
+        return self._epoch != INITIAL_EPOCH
+
+    def reset(self) -> None:
+        """Begin anew with the next request, which names the old session for the leader to close."""
+        self._epoch = INITIAL_EPOCH
+        self.asked = {}
+
+    def request(self, wanted: dict[TopicPartition, Asked], replica_epoch: int) -> FetchRequest:
+        """Return the next request, for exactly the partitions in `wanted`; the order matters in a full one only."""
+        topics: dict[tuple[str, Uuid], FetchTopic] = {}
+        forgotten: dict[tuple[str, Uuid], ForgottenTopic] = {}
+        incremental = self.is_open
+        for key, asked in wanted.items():
+            if incremental and self.asked.get(key) == asked:
+                continue
+            _topic(topics, key.topic, asked.topic_id).partitions.append(_partition(key.partition, asked))
+        if incremental:
+            for key, asked in self.asked.items():
+                now = wanted.get(key)
+                if now is None or now.topic_id != asked.topic_id:
+                    slot = forgotten.setdefault(
+                        (key.topic, asked.topic_id), ForgottenTopic(topic=key.topic, topic_id=asked.topic_id)
+                    )
+                    slot.partitions.append(key.partition)
+        self.asked = wanted
+        self._names = {asked.topic_id: key.topic for key, asked in wanted.items()}
+        return FetchRequest(
+            replica_id=self._limits.replica_id,
+            replica_state=ReplicaState(replica_id=self._limits.replica_id, replica_epoch=replica_epoch),
+            max_wait=self._limits.max_wait_ms,
+            min_bytes=self._limits.min_bytes,
+            max_bytes=self._limits.max_bytes,
+            session_id=self._session_id,
+            session_epoch=self._epoch,
+            topics=list(topics.values()),
+            forgotten_topics_data=list(forgotten.values()),
+        )
+
+    def response(self, response: FetchResponse) -> Iterable[tuple[TopicPartition, PartitionData]] | ErrorCode:
+        """Take the answer; return its rows for what was asked, or the error that ended the session."""
+        if response.error_code != ErrorCode.NONE:
+            if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+                self._session_id = NO_SESSION
+            self.reset()
+            return ErrorCode(response.error_code)
+        rows = [
+            (key, row)
+            for topic in response.responses
+            for row in topic.partitions
+            if (key := TopicPartition(self._names.get(topic.topic_id, topic.topic), row.partition_index)) in self.asked
+        ]
+        if response.session_id == NO_SESSION:
+            # The leader's cache is full: every request is a full one, what was asked still explains these rows.
+            self._session_id, self._epoch = NO_SESSION, INITIAL_EPOCH
+        else:
+            self._session_id = response.session_id
+            self._epoch = 1 if self._epoch == INT32_MAX else self._epoch + 1
+        return rows
+
+
+def _topic(topics: dict[tuple[str, Uuid], FetchTopic], name: str, topic_id: Uuid) -> FetchTopic:
+    key = (name, topic_id)
+    topic = topics.get(key)
+    if topic is None:
+        topic = topics[key] = FetchTopic(topic=name, topic_id=topic_id)
+    return topic
+
+
+def _partition(index: int, asked: Asked) -> FetchPartition:
+    return FetchPartition(
+        partition=index,
+        current_leader_epoch=asked.current_leader_epoch,
+        fetch_offset=asked.fetch_offset,
+        last_fetched_epoch=asked.last_fetched_epoch,
+        log_start_offset=asked.log_start_offset,
+        partition_max_bytes=asked.partition_max_bytes,
+    )

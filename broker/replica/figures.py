@@ -1,0 +1,146 @@
+"""What the replica manager counts: bytes and records a topic, roles and ISR changes a broker.
+
+On the data path a count is an addition to a number that is looked up by topic once. What is counted by topic is
+counted over all topics too, as Kafka does: with an empty label, which to Prometheus is none.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from kvorum.broker.replica.hosted import HostedPartitions, Outbox
+from kvorum.broker.replica.partition import Partition
+from kvorum.broker.replica.types import FetchTarget, Role
+from kvorum.protocol.messages.fetch import PartitionData
+from kvorum.protocol.parts import part_size
+from kvorum.runtime import metric_names as names
+from kvorum.runtime.metrics import Counter, Metrics
+
+
+class TopicFigures:
+    """The counters of one topic."""
+
+    __slots__ = ("bytes_in", "bytes_out", "failed_fetches", "failed_produces", "fetches", "messages_in", "produces")
+
+    def __init__(self, metrics: Metrics, topic: str) -> None:
+        """Find or make them."""
+        self.bytes_in = metrics.counter(names.BYTES_IN).labels(topic)
+        self.bytes_out = metrics.counter(names.BYTES_OUT).labels(topic)
+        self.messages_in = metrics.counter(names.MESSAGES_IN).labels(topic)
+        self.produces = metrics.counter(names.TOTAL_PRODUCE_REQUESTS).labels(topic)
+        self.fetches = metrics.counter(names.TOTAL_FETCH_REQUESTS).labels(topic)
+        self.failed_produces = metrics.counter(names.FAILED_PRODUCE_REQUESTS).labels(topic)
+        self.failed_fetches = metrics.counter(names.FAILED_FETCH_REQUESTS).labels(topic)
+
+
+BY_TOPIC: Final = (
+    names.BYTES_IN,
+    names.BYTES_OUT,
+    names.MESSAGES_IN,
+    names.TOTAL_PRODUCE_REQUESTS,
+    names.TOTAL_FETCH_REQUESTS,
+    names.FAILED_PRODUCE_REQUESTS,
+    names.FAILED_FETCH_REQUESTS,
+)
+ALL_TOPICS: Final = ""
+
+
+class Figures:
+    """All of them."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        """Count into this registry."""
+        self._metrics = metrics
+        self._topics: dict[str, TopicFigures] = {}
+        self._all = TopicFigures(metrics, ALL_TOPICS)
+        self.replication_bytes_in: Counter = metrics.counter(names.REPLICATION_BYTES_IN).labels()
+        self._replication_bytes_out: Counter = metrics.counter(names.REPLICATION_BYTES_OUT).labels()
+        self._isr_expands: Counter = metrics.counter(names.ISR_EXPANDS).labels()
+        self._isr_shrinks: Counter = metrics.counter(names.ISR_SHRINKS).labels()
+        self.failed_isr_updates: Counter = metrics.counter(names.FAILED_ISR_UPDATES).labels()
+
+    def follow(self, hosted: HostedPartitions, outbox: Outbox) -> None:
+        """Let the gauges ask these at each scrape."""
+        gauge = self._metrics.gauge
+        gauge(names.PARTITION_COUNT).labels().follow(lambda: len(hosted.by_name))
+        gauge(names.LEADER_COUNT).labels().follow(lambda: _count(hosted.leaders()))
+        gauge(names.UNDER_REPLICATED_PARTITIONS).labels().follow(
+            lambda: _count(each for each in hosted.leaders() if each.is_under_replicated)
+        )
+        gauge(names.UNDER_MIN_ISR_PARTITION_COUNT).labels().follow(
+            lambda: _count(each for each in hosted.leaders() if each.is_under_min_isr)
+        )
+        gauge(names.AT_MIN_ISR_PARTITION_COUNT).labels().follow(
+            lambda: _count(each for each in hosted.leaders() if each.is_at_min_isr)
+        )
+        gauge(names.OFFLINE_REPLICA_COUNT).labels().follow(
+            lambda: _count(each for each in hosted.by_name.values() if each.role is Role.OFFLINE)
+        )
+        for kind, purgatory in (
+            ("Produce", outbox.produces),
+            ("Fetch", outbox.fetches),
+            ("DeleteRecords", outbox.delete_records),
+        ):
+            gauge(names.DELAYED_OPERATIONS).labels(kind).follow(purgatory.__len__)
+
+    def of(self, topic: str) -> TopicFigures:
+        """Return a topic's counters."""
+        found = self._topics.get(topic)
+        if found is None:
+            found = self._topics[topic] = TopicFigures(self._metrics, topic)
+        return found
+
+    def forget(self, topic: str) -> None:
+        """Tell of a topic no longer: it is gone (BrokerTopicStats.removeMetrics)."""
+        if self._topics.pop(topic, None) is not None:
+            for name in BY_TOPIC:
+                self._metrics.counter(name).remove(topic)
+
+    def appended(self, topic: str, size: int, records_count: int) -> None:
+        """Count what a producer brought."""
+        for figures in (self.of(topic), self._all):
+            figures.produces.add()
+            figures.bytes_in.add(size)
+            figures.messages_in.add(records_count)
+
+    def append_refused(self, topic: str) -> None:
+        """Count a produce that was refused. A topic that is not here gets no counters: a client may name anything."""
+        for figures in (self._topics.get(topic), self._all):
+            if figures is not None:
+                figures.produces.add()
+                figures.failed_produces.add()
+
+    def fetched(self, is_from_follower: bool, rows: Iterable[tuple[FetchTarget, PartitionData]]) -> None:
+        """Count what goes out."""
+        count = failed = total = 0
+        for target, row in rows:
+            records = row.records
+            size = sum(map(part_size, records)) if isinstance(records, tuple) else 0
+            total += size
+            if is_from_follower:
+                continue
+            count += 1
+            if row.error_code:
+                failed += 1
+                known = self._topics.get(target.topic)
+                if known is not None:
+                    known.fetches.add()
+                    known.failed_fetches.add()
+                continue
+            figures = self.of(target.topic)
+            figures.fetches.add()
+            figures.bytes_out.add(size)
+        if is_from_follower:
+            self._replication_bytes_out.add(total)
+            return
+        self._all.fetches.add(count)
+        self._all.failed_fetches.add(failed)
+        self._all.bytes_out.add(total)
+
+    def isr_changed(self, expanded: int, shrunk: int) -> None:
+        """Count changes of in-sync sets that the controller confirmed."""
+        self._isr_expands.add(expanded)
+        self._isr_shrinks.add(shrunk)
+
+
+def _count(partitions: Iterable[Partition]) -> int:
+    return sum(1 for _ in partitions)

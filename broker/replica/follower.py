@@ -1,0 +1,188 @@
+"""How a follower catches up with its leader: one state machine a partition. Sans-IO, but for its log.
+
+    FETCHING --records--------------> FETCHING (appended; the watermarks are the leader's)
+    FETCHING --diverging epoch------> FETCHING (truncated, again until the logs agree: KIP-279, KIP-595)
+    FETCHING --OFFSET_OUT_OF_RANGE--> RESETTING --the leader's start and end--> FETCHING
+    FETCHING --FENCED_LEADER_EPOCH--> AWAITING_METADATA (there is a newer leader; a newer epoch makes a new machine)
+    FETCHING, RESETTING --any other error--> the same, after a delay
+
+The delay doubles from FIRST_BACKOFF_MS to replica.fetch.backoff.ms: most errors are of a leader that has not yet heard
+of its leadership, and over within milliseconds (Kafka waits the full back-off at once).
+
+Invariants: what is asked for next is always the log end, with the epoch of the record before it; an answer to anything
+else is ignored; the log is cut where it leaves the leader's, never at a high watermark.
+Source: AbstractFetcherThread, ReplicaFetcherThread.
+"""
+
+from enum import Enum
+
+from typing_extensions import Buffer
+
+from kvorum.broker.replica.log_view import ReplicaLog
+from kvorum.broker.replica.partition import Partition
+from kvorum.broker.replica.types import NO_EPOCH, Role
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.fetch import PartitionData
+from kvorum.storage.epoch_cache import UNDEFINED_EPOCH, EpochEndOffset
+
+FIRST_BACKOFF_MS = 10
+
+
+class FollowerPhase(Enum):
+    """See the table above."""
+
+    FETCHING = "fetching"
+    RESETTING = "resetting"
+    AWAITING_METADATA = "awaiting metadata"
+
+
+class Outcome(Enum):
+    """What an answer came to."""
+
+    IGNORED = "ignored"
+    """Of another epoch or offset: the partition was truncated, or is led by somebody else meanwhile."""
+    NOTHING_NEW = "nothing new"
+    APPENDED = "appended"
+    TRUNCATED = "truncated"
+    OUT_OF_RANGE = "out of range"
+    FENCED = "fenced"
+    DELAYED = "delayed"
+
+
+class Follower:
+    """One partition, while this broker follows in one leader epoch."""
+
+    __slots__ = (
+        "backoff_ms",
+        "failures",
+        "last_error",
+        "leader_epoch",
+        "leader_id",
+        "not_before_ms",
+        "partition",
+        "phase",
+    )
+
+    def __init__(self, partition: Partition, backoff_ms: int) -> None:
+        """Follow the partition's present leader."""
+        assert partition.role is Role.FOLLOWING and partition.log is not None
+        self.partition = partition
+        self.leader_id = partition.leader_id
+        self.leader_epoch = partition.leader_epoch
+        self.backoff_ms = backoff_ms
+        self.failures = 0
+        self.phase = FollowerPhase.FETCHING
+        self.not_before_ms: int | None = None
+        self.last_error: ErrorCode | None = None
+        """What delayed it last; None once it went well again."""
+
+    @property
+    def log(self) -> ReplicaLog | None:
+        """The log, None once this broker does not follow in this epoch any more."""
+        partition = self.partition
+        if partition.role is not Role.FOLLOWING or partition.leader_epoch != self.leader_epoch:
+            return None
+        return partition.log
+
+    def is_ready(self, phase: FollowerPhase, now_ms: int) -> bool:
+        """Tell whether the leader may be asked now for what this phase asks."""
+        return (
+            self.phase is phase
+            and (self.not_before_ms is None or self.not_before_ms <= now_ms)
+            and self.log is not None
+        )
+
+    def fetch_position(self) -> tuple[int, int, int]:
+        """Return (fetch offset, last fetched epoch, log start offset) to ask with."""
+        log = self.log
+        assert log is not None
+        epoch = log.latest_epoch
+        return log.log_end_offset, NO_EPOCH if epoch is None else epoch, log.log_start_offset
+
+    def on_fetched(self, fetch_offset: int, row: PartitionData, now_ms: int) -> Outcome:
+        """Take the leader's answer to a fetch of this epoch at `fetch_offset`.
+
+        Raises KafkaError for records that are not fit to append, or a failed disk (the caller delays the partition).
+        """
+        log = self.log
+        if log is None or self.phase is not FollowerPhase.FETCHING or fetch_offset != log.log_end_offset:
+            return Outcome.IGNORED
+        match row.error_code:
+            case ErrorCode.NONE:
+                self.last_error = None
+                self.not_before_ms = None
+                self.failures = 0
+            case ErrorCode.OFFSET_OUT_OF_RANGE:
+                self.phase = FollowerPhase.RESETTING
+                return Outcome.OUT_OF_RANGE
+            case ErrorCode.FENCED_LEADER_EPOCH:
+                self.phase = FollowerPhase.AWAITING_METADATA
+                return Outcome.FENCED
+            case code:
+                self.delay(ErrorCode(code), now_ms)
+                return Outcome.DELAYED
+        if row.diverging_epoch.epoch >= 0:
+            # The watermarks wait for the fetch that follows: those of a log that differs mean nothing.
+            diverging = EpochEndOffset(row.diverging_epoch.epoch, row.diverging_epoch.end_offset)
+            log.truncate_to(truncation_offset(log, diverging))
+            return Outcome.TRUNCATED
+        records = one_view(row.records)
+        if records and self.partition.append_records_to_follower(records, self.leader_epoch) is None:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{len(records)} bytes hold no whole batch")
+        self.partition.update_follower_offsets(row.high_watermark, row.log_start_offset)
+        return Outcome.APPENDED if records else Outcome.NOTHING_NEW
+
+    def on_leader_range(self, leader_start_offset: int, leader_end_offset: int) -> None:
+        """Leave RESETTING by what the leader has.
+
+        A leader whose log ends before ours was elected uncleanly: cut there. One whose log starts behind our end has
+        deleted what we miss: start anew there. Else it has caught up with us meanwhile: go on. Raises KafkaError.
+        """
+        log = self.log
+        if log is None or self.phase is not FollowerPhase.RESETTING:
+            return
+        if leader_end_offset < log.log_end_offset:
+            if leader_end_offset >= log.log_start_offset:
+                log.truncate_to(leader_end_offset)
+            else:
+                log.truncate_fully_and_start_at(leader_end_offset)
+        elif leader_start_offset > log.log_end_offset:
+            log.truncate_fully_and_start_at(leader_start_offset)
+        self.phase = FollowerPhase.FETCHING
+        self.not_before_ms = None
+
+    def on_leader_range_error(self, error: ErrorCode, now_ms: int) -> None:
+        """Stay in RESETTING, or wait for a newer leader."""
+        if error is ErrorCode.FENCED_LEADER_EPOCH:
+            self.phase = FollowerPhase.AWAITING_METADATA
+        else:
+            self.delay(error, now_ms)
+
+    def delay(self, error: ErrorCode, now_ms: int) -> None:
+        """Ask again after the back-off, in the same phase."""
+        self.last_error = error
+        self.not_before_ms = now_ms + min(self.backoff_ms, FIRST_BACKOFF_MS << min(self.failures, 30))
+        self.failures += 1
+
+
+def truncation_offset(log: ReplicaLog, diverging: EpochEndOffset) -> int:
+    """Return where to cut, given the leader's largest epoch not above our last one, and its end there.
+
+    If we do not have that epoch, our log leaves the leader's no later than where our largest epoch below it ends; the
+    next fetch tells more. Never above our end.
+    """
+    own = log.end_offset_for_epoch(diverging.epoch)
+    if own.epoch == UNDEFINED_EPOCH:
+        return min(diverging.end_offset, log.log_end_offset)
+    if own.epoch != diverging.epoch:
+        return min(own.end_offset, log.log_end_offset)
+    return min(own.end_offset, diverging.end_offset, log.log_end_offset)
+
+
+def one_view(records: object) -> memoryview:
+    """Return fetched records as one view; a decoded answer has them in one piece."""
+    if records is None:
+        return memoryview(b"")
+    if not isinstance(records, Buffer):
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "fetched records are not in one piece")
+    return memoryview(records)

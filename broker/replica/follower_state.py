@@ -1,0 +1,80 @@
+"""What a leader remembers of one follower: how far it has read, and when it was last caught up. Sans-IO.
+
+A follower's fetch offset is its log end offset. It counts as caught up at the time of a fetch that asks for the
+leader's log end; or, where records arrive faster than it can ask, at the time of its *previous* fetch if it now asks
+for what was the log end then. All it holds was told in the present leader epoch.
+
+Source: Kafka's Replica and ReplicaState (KIP-16, KIP-497, KIP-903). Kafka keeps offsets where a leader stays.
+"""
+
+from kvorum.broker.replica.types import NO_BROKER_EPOCH, UNKNOWN_OFFSET
+
+NEVER_MS = -(2**62)
+"""Earlier than any monotonic time: the clock may start anywhere, even at 0."""
+
+
+class FollowerState:
+    """One follower of a partition this broker leads. Times are monotonic milliseconds."""
+
+    __slots__ = (
+        "broker_epoch",
+        "broker_id",
+        "last_caught_up_time_ms",
+        "last_fetch_leader_log_end_offset",
+        "last_fetch_time_ms",
+        "log_end_offset",
+        "log_start_offset",
+    )
+
+    def __init__(self, broker_id: int) -> None:
+        """Know nothing of it yet."""
+        self.broker_id = broker_id
+        self.broker_epoch: int | None = None
+        """Of its last fetch; None before the first, NO_BROKER_EPOCH where the fetch carried none."""
+        self.log_start_offset = UNKNOWN_OFFSET
+        self.log_end_offset = UNKNOWN_OFFSET
+        self.last_fetch_leader_log_end_offset = UNKNOWN_OFFSET
+        self.last_fetch_time_ms = NEVER_MS
+        self.last_caught_up_time_ms = NEVER_MS
+
+    def reset(self, *, now_ms: int, is_in_isr: bool) -> None:
+        """Start a leader epoch: an ISR member has a whole lag time before it must have caught up, others have none.
+
+        What it told in an earlier epoch is forgotten, also where this broker goes on leading: between two epochs it
+        knows of it may have missed another leader's, by whom the follower was truncated.
+        """
+        self.log_start_offset = UNKNOWN_OFFSET
+        self.log_end_offset = UNKNOWN_OFFSET
+        self.last_fetch_leader_log_end_offset = UNKNOWN_OFFSET
+        self.last_fetch_time_ms = NEVER_MS
+        self.last_caught_up_time_ms = now_ms if is_in_isr else NEVER_MS
+        self.broker_epoch = None
+
+    def update_fetch_state(
+        self,
+        *,
+        fetch_offset: int,
+        log_start_offset: int,
+        now_ms: int,
+        leader_end_offset: int,
+        broker_epoch: int = NO_BROKER_EPOCH,
+    ) -> None:
+        """Take over a fetch. `leader_end_offset` is from before the read, so that later appends hold nobody back."""
+        if fetch_offset >= leader_end_offset:
+            caught_up_ms = now_ms
+        elif fetch_offset >= self.last_fetch_leader_log_end_offset:
+            caught_up_ms = self.last_fetch_time_ms
+        else:
+            caught_up_ms = NEVER_MS
+        if caught_up_ms > self.last_caught_up_time_ms:
+            self.last_caught_up_time_ms = caught_up_ms
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = fetch_offset
+        if leader_end_offset > self.last_fetch_leader_log_end_offset:
+            self.last_fetch_leader_log_end_offset = leader_end_offset
+        self.last_fetch_time_ms = now_ms
+        self.broker_epoch = broker_epoch
+
+    def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_time_ms_max: int) -> bool:
+        """Tell whether it is at the leader's log end, or was within the last `lag_time_ms_max` milliseconds."""
+        return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_time_ms <= lag_time_ms_max

@@ -1,0 +1,130 @@
+"""The in-sync replicas of a partition, as its leader sees them: committed, or with one change on its way. Sans-IO.
+
+    Committed --expand--> PendingExpand --answer--> Committed (the controller's ISR)
+              --shrink--> PendingShrink --answer--> Committed (the controller's ISR)
+    Pending*  --refused for certain--> the last Committed
+    Pending*  --anything else--> stays, and is asked again or waits for metadata
+    any       --newer metadata--> Committed
+
+Invariants: at most one change is in flight. The *maximal* ISR is what the controller's ISR can be at worst: while a
+member is being added it is in already, while one is being removed it is in still. The high watermark goes over the
+maximal ISR, so no answer, late, lost or repeated, can make it wrong. Source: KIP-497, Kafka's PartitionState.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.uuids import Uuid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterPartitionProposal:
+    """One partition's part of an AlterPartition request. Compared by identity: an answer belongs to one proposal.
+
+    `isr` is in the order of the assignment, each member with the broker epoch it fetched with.
+    """
+
+    topic: str
+    topic_id: Uuid
+    partition: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[tuple[int, int], ...]
+    leader_recovery_state: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterPartitionAnswer:
+    """What the controller says the partition is now, after a proposal went through (or changed nothing)."""
+
+    leader_id: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+    leader_recovery_state: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedIsr:
+    """What the controller last said, and nothing on its way."""
+
+    isr: frozenset[int]
+
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        """The ISR itself."""
+        return self.isr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PendingExpandIsr:
+    """A follower is to join."""
+
+    new_in_sync_replica_id: int
+    proposal: AlterPartitionProposal
+    last_committed: CommittedIsr
+    maximal_isr: frozenset[int]
+
+    @property
+    def isr(self) -> frozenset[int]:
+        """What the controller last said."""
+        return self.last_committed.isr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PendingShrinkIsr:
+    """Followers are to leave."""
+
+    out_of_sync_replica_ids: frozenset[int]
+    proposal: AlterPartitionProposal
+    last_committed: CommittedIsr
+
+    @property
+    def isr(self) -> frozenset[int]:
+        """What the controller last said."""
+        return self.last_committed.isr
+
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        """The ISR with those who are to leave: the controller may not have let them go."""
+        return self.last_committed.isr
+
+
+IsrState: TypeAlias = CommittedIsr | PendingExpandIsr | PendingShrinkIsr
+
+
+class AfterRefusal(Enum):
+    """What a leader does when the controller refuses its proposal."""
+
+    ROLL_BACK = "roll back"
+    """It was not applied and never will be: back to the last committed ISR."""
+    AWAIT_METADATA = "await metadata"
+    """Nobody knows what was applied: stay at the maximal ISR until the metadata log tells."""
+    RETRY = "retry"
+    """The same proposal again."""
+
+
+NOT_APPLIED = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
+"""The controller checked these last: the partition epoch was right, so no earlier copy of the request went through."""
+OUT_OF_DATE = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+    }
+)
+"""There is newer metadata than ours (NEW_LEADER_ELECTED: the change went through, and somebody else leads now)."""
+
+
+def after_refusal(error: ErrorCode) -> AfterRefusal:
+    """Judge a refusal. Source: Partition.handleAlterPartitionError."""
+    if error in NOT_APPLIED:
+        return AfterRefusal.ROLL_BACK
+    if error in OUT_OF_DATE:
+        return AfterRefusal.AWAIT_METADATA
+    return AfterRefusal.RETRY

@@ -1,0 +1,150 @@
+"""What replication needs of a partition's log: narrow Protocols that `storage.log.Log` fits. Sans-IO.
+
+A model log of a hundred lines fits them too, which is how the machines above are tested.
+"""
+
+from typing import Protocol
+
+from kvorum.protocol.parts import Part
+from kvorum.storage.epoch_cache import EpochCache, EpochEndOffset
+from kvorum.storage.log_read import TimestampOffset
+from kvorum.storage.producer_state import ProducerState
+
+
+class LogSettings(Protocol):
+    """The part of a topic's configuration that replication looks at (storage.log_config.LogConfig)."""
+
+    @property
+    def min_insync_replicas(self) -> int:
+        """min.insync.replicas, as configured."""
+        ...
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether cleanup.policy holds `delete`."""
+        ...
+
+
+class AppendInfo(Protocol):
+    """Where an append went."""
+
+    @property
+    def first_offset(self) -> int:
+        """The first record's offset; of a duplicate, the original's."""
+        ...
+
+    @property
+    def last_offset(self) -> int:
+        """The last record's offset."""
+        ...
+
+    @property
+    def records_count(self) -> int:
+        """How many records were written; none of a duplicate."""
+        ...
+
+    @property
+    def log_append_time_ms(self) -> int:
+        """When the broker stamped the records, -1 if it did not."""
+        ...
+
+
+class ReadInfo(Protocol):
+    """What a read brought."""
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The batches' bytes, where they lie."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Bytes in all parts."""
+        ...
+
+
+class ReplicaLog(Protocol):
+    """A log, as its partition uses it."""
+
+    @property
+    def high_watermark(self) -> int:
+        """One past the last offset known to be committed."""
+        ...
+
+    @high_watermark.setter
+    def high_watermark(self, offset: int) -> None: ...
+
+    @property
+    def epoch_cache(self) -> EpochCache:
+        """Where each leader epoch began."""
+        ...
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """Return the first record of at least this timestamp (ms)."""
+        ...
+
+    def offset_of_max_timestamp(self) -> TimestampOffset | None:
+        """Return the first record with the greatest timestamp."""
+        ...
+
+    @property
+    def config(self) -> LogSettings:
+        """The topic's configuration, as it is now."""
+        ...
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset there is."""
+        ...
+
+    @property
+    def log_end_offset(self) -> int:
+        """One past the last offset there is."""
+        ...
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The first offset of an open transaction, at most the high watermark."""
+        ...
+
+    @property
+    def latest_epoch(self) -> int | None:
+        """The last leader epoch with a record or a start."""
+        ...
+
+    @property
+    def producer_state(self) -> ProducerState:
+        """What the idempotent producers last wrote."""
+        ...
+
+    def assign_epoch_start_offset(self, epoch: int, start_offset: int) -> None:
+        """Note that a leader epoch starts here."""
+        ...
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
+        """Return the largest known epoch not above the asked one and its end; both -1 if undefined."""
+        ...
+
+    def append_as_leader(self, records: memoryview, leader_epoch: int) -> AppendInfo:
+        """Check and append what a producer sent. Raises KafkaError."""
+        ...
+
+    def append_as_follower(self, records: memoryview, leader_epoch: int) -> AppendInfo | None:
+        """Append what the leader of this epoch sent; None if there was no whole batch. Raises KafkaError."""
+        ...
+
+    def read(self, offset: int, max_bytes: int, upper_bound_offset: int, min_one_message: bool) -> ReadInfo:
+        """Return whole batches from the one that holds `offset` up to the bound. Raises KafkaError."""
+        ...
+
+    def truncate_to(self, offset: int) -> bool:
+        """Cut everything from `offset` on, epochs that start there too; return whether there were records."""
+        ...
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Throw everything away and start anew at `offset`."""
+        ...
+
+    def maybe_increment_log_start_offset(self, offset: int) -> bool:
+        """Move the log start up. Raises KafkaError OFFSET_OUT_OF_RANGE above the high watermark."""
+        ...

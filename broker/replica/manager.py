@@ -1,0 +1,201 @@
+"""The replicas on this broker: what the metadata makes of them, and the door to them for handlers and coordinators.
+
+    apply_delta         create logs, lead, follow, delete, as the metadata log says (after the metadata cache knows)
+    append_records      Produce              delete_records   DeleteRecords
+    fetch_records       Fetch                offsets          ListOffsets, OffsetForLeaderEpoch
+    start, shutdown     the clock's duties: ISR shrinks, checkpoints, retention, time-outs
+
+All on one event loop; nothing suspends between a check and the change that relies on it.
+Source: Kafka's ReplicaManager.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from kvorum.broker.replica.appends import Appends
+from kvorum.broker.replica.delayed_delete_records import DeleteRecordsDone
+from kvorum.broker.replica.delayed_produce import ProduceDone
+from kvorum.broker.replica.delta import DeltaApplier
+from kvorum.broker.replica.fetcher_manager import FetcherManager
+from kvorum.broker.replica.fetches import FetchDone, Fetches
+from kvorum.broker.replica.figures import Figures
+from kvorum.broker.replica.follower import Follower
+from kvorum.broker.replica.hosted import HostedPartitions, Outbox
+from kvorum.broker.replica.housekeeping import Deadlines, Housekeeping
+from kvorum.broker.replica.isr_manager import AlterPartitionController, IsrManager
+from kvorum.broker.replica.offsets import Offsets
+from kvorum.broker.replica.partition import Partition
+from kvorum.broker.replica.purgatory import Parked
+from kvorum.broker.replica.types import (
+    ClusterView,
+    FetchParams,
+    FetchTarget,
+    PartitionListener,
+)
+from kvorum.network.channel import Channel
+from kvorum.quorum.image import MetadataDelta, MetadataImage
+from kvorum.runtime.clock import Clock
+from kvorum.runtime.config import Settings
+from kvorum.runtime.metrics import Metrics
+from kvorum.runtime.timers import Timers
+from kvorum.storage.log_config import LogConfig
+from kvorum.storage.log_manager import LogManager
+from kvorum.storage.names import TopicPartition
+
+
+class ReplicaManager:
+    """One a broker. Made and used on its event loop."""
+
+    def __init__(
+        self,
+        *,
+        broker_id: int,
+        settings: Settings,
+        clock: Clock,
+        log_manager: LogManager,
+        cluster: ClusterView,
+        controller: AlterPartitionController,
+        broker_epoch: Callable[[], int],
+        open_channel: Callable[[int], Channel],
+        topic_config: Callable[[str], LogConfig],
+        metrics: Metrics,
+    ) -> None:
+        """Host nothing yet.
+
+        `cluster` is the metadata cache; `broker_epoch` answers this broker's registration; `open_channel` makes a
+        channel to a broker, for its fetcher alone; `topic_config` answers a topic's configuration as it is now.
+        """
+        self.broker_id = broker_id
+        self._clock = clock
+        self._log_manager = log_manager
+        self._topic_config = topic_config
+        timers = Timers()
+        now_ms = clock.monotonic_ms
+        self._deadlines = Deadlines(timers, now_ms)
+        self.hosted = HostedPartitions(cluster)
+        figures = Figures(metrics)
+        self._outbox = Outbox(timers, on_isr_change=figures.isr_changed)
+        figures.follow(self.hosted, self._outbox)
+        self._isr_manager = IsrManager(
+            broker_id=broker_id,
+            broker_epoch=broker_epoch,
+            controller=controller,
+            now_ms=now_ms,
+            settle=self._outbox.settle,
+            figures=figures,
+        )
+        self._outbox.isr_sender = self._isr_manager
+        self._fetchers = FetcherManager(
+            broker_id=broker_id,
+            settings=settings,
+            broker_epoch=broker_epoch,
+            open_channel=open_channel,
+            clock=clock,
+            on_advanced=self._follower_advanced,
+            figures=figures,
+        )
+        self._appends = Appends(self.hosted, self._outbox, now_ms, figures)
+        self._fetches = Fetches(self.hosted, self._outbox, now_ms, figures)
+        self.offsets = Offsets(self.hosted)
+        self._delta = DeltaApplier(
+            broker_id=broker_id,
+            settings=settings,
+            clock=clock,
+            hosted=self.hosted,
+            outbox=self._outbox,
+            fetchers=self._fetchers,
+            log_manager=log_manager,
+            cluster=cluster,
+            broker_epoch=broker_epoch,
+            figures=figures,
+        )
+        self._housekeeping = Housekeeping(
+            settings=settings, clock=clock, hosted=self.hosted, outbox=self._outbox, log_manager=log_manager
+        )
+
+    # --- life ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin the clock's duties."""
+        self._housekeeping.start()
+
+    async def shutdown(self) -> None:
+        """Stop fetching, proposing and the duties. The logs and their last checkpoints are the log manager's."""
+        await self._fetchers.close()
+        await self._isr_manager.close()
+        await self._housekeeping.close()
+        self._deadlines.close()
+
+    async def apply_delta(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Do what a change of the metadata asks of this broker's replicas, in slices under 10 ms.
+
+        Deletes come first (a topic may be made anew under its name), then leaders, then followers. A replica whose log
+        cannot be opened is offline; the others go on.
+        """
+        await self._delta.apply(delta, image)
+
+    def configs_changed(self, topics: Iterable[str] | None = None) -> None:
+        """Give the logs of these topics (None: of all) their configuration as it is now, and what follows from it."""
+        names = {key.topic for key in self.hosted.by_name} if topics is None else set(topics)
+        for topic in names:
+            self._log_manager.update_topic_config(topic, self._topic_config(topic))
+        for key, partition in tuple(self.hosted.by_name.items()):
+            if partition.is_leader and key.topic in names:
+                partition.maybe_increment_leader_high_watermark(self._clock.monotonic_ms())
+                self._outbox.settle(partition)
+
+    def log_dir_failed(self, directory: str) -> None:
+        """Take the replicas in a log directory offline; called when the disk under it failed."""
+        self._delta.log_dir_failed(directory)
+
+    # --- the data path ---------------------------------------------------------------------------------------------
+
+    def append_records(
+        self, timeout_ms: int, required_acks: int, entries: Mapping[TopicPartition, memoryview], on_done: ProduceDone
+    ) -> Parked | None:
+        """Append a producer's records; see Appends.append_records."""
+        parked = self._appends.append_records(timeout_ms, required_acks, entries, on_done)
+        if parked is not None:
+            self._deadlines.arm()
+        return parked
+
+    def fetch_records(self, params: FetchParams, targets: Sequence[FetchTarget], on_done: FetchDone) -> Parked | None:
+        """Read for a consumer or a follower; see Fetches.fetch_records."""
+        parked = self._fetches.fetch_records(params, targets, on_done)
+        if parked is not None:
+            self._deadlines.arm()
+        return parked
+
+    def delete_records(
+        self, timeout_ms: int, offsets: Mapping[TopicPartition, int], on_done: DeleteRecordsDone
+    ) -> Parked | None:
+        """Move log starts up; see Appends.delete_records."""
+        parked = self._appends.delete_records(timeout_ms, offsets, on_done)
+        if parked is not None:
+            self._deadlines.arm()
+        return parked
+
+    # --- what may be asked -------------------------------------------------------------------------------------------
+
+    def partition_or_raise(self, key: TopicPartition) -> Partition:
+        """Return a replica here. Raises KafkaError; see HostedPartitions.partition_or_raise."""
+        return self.hosted.partition_or_raise(key)
+
+    def leader_of(self, key: TopicPartition) -> tuple[int, int] | None:
+        """Return (leader id, leader epoch) as the replica here knows them, None if there is none here."""
+        partition = self.hosted.by_name.get(key)
+        return None if partition is None else (partition.leader_id, partition.leader_epoch)
+
+    def add_listener(self, key: TopicPartition, listener: PartitionListener) -> bool:
+        """Tell `listener` of changes of a replica here; False if there is none."""
+        partition = self.hosted.by_name.get(key)
+        return partition is not None and partition.add_listener(listener)
+
+    def remove_listener(self, key: TopicPartition, listener: PartitionListener) -> None:
+        """Tell it no more. Idempotent."""
+        partition = self.hosted.by_name.get(key)
+        if partition is not None:
+            partition.remove_listener(listener)
+
+    def _follower_advanced(self, follower: Follower) -> None:
+        """Wake consumers that read from this follower."""
+        self._outbox.wake_fetches(follower.partition.topic_partition)

@@ -1,0 +1,368 @@
+"""One partition on this broker: its role, its log, its in-sync replicas. Sans-IO, handed a log.
+
+    NONE ------make_leader-----> LEADING    any --mark_offline--> OFFLINE (its log directory failed)
+    NONE -----make_follower----> FOLLOWING  any ----delete------> NONE
+    LEADING <--make_follower / make_leader--> FOLLOWING
+
+Invariants:
+- epochs never go back: metadata of a lower partition epoch is skipped, one of the same epoch changes nothing;
+- a leader's epoch is in the epoch cache, with the log end it began at (LESO), before anything else happens in it;
+- a leader's high watermark never goes back, and moves only over the maximal ISR and while |ISR| >= the effective
+  minimum; a follower's is what the leader says, never above its own log end;
+- one change of the ISR is in flight at most.
+
+What has to happen outside is left in `effects`, for the owner to take after each call. Changes of the ISR are decided
+in isr_changes, reads in partition_reads.
+Source: kafka.cluster.Partition (KIP-101, 279, 320, 497, 841, 903, 966).
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from kvorum.broker.replica.follower_state import FollowerState
+from kvorum.broker.replica.high_watermark import leader_high_watermark
+from kvorum.broker.replica.isr import (
+    AlterPartitionProposal,
+    CommittedIsr,
+    IsrState,
+)
+from kvorum.broker.replica.log_view import AppendInfo, ReplicaLog
+from kvorum.broker.replica.types import (
+    NO_BROKER_EPOCH,
+    NO_EPOCH,
+    NO_LEADER,
+    Brokers,
+    PartitionListener,
+    Role,
+)
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.image.partition import PartitionRegistration
+from kvorum.storage.names import TopicPartition
+
+ACKS_ALL = -1
+OFFSET_SIZE = 8
+Isr: TypeAlias = frozenset[int]
+
+
+class Effects:
+    """What a call made necessary outside: delayed operations to look at, a proposal to send, figures to count."""
+
+    __slots__ = ("high_watermark_moved", "isr_expanded", "isr_shrunk", "low_watermark_moved", "proposal")
+
+    def __init__(self) -> None:
+        """Start with nothing."""
+        self.high_watermark_moved = False
+        self.low_watermark_moved = False
+        self.proposal: AlterPartitionProposal | None = None
+        self.isr_expanded = 0
+        self.isr_shrunk = 0
+
+
+class Partition:
+    """See the head of the module. Times are monotonic milliseconds."""
+
+    def __init__(
+        self,
+        *,
+        topic_partition: TopicPartition,
+        topic_id: Uuid,
+        broker_id: int,
+        brokers: Brokers,
+        local_broker_epoch: Callable[[], int],
+        replica_lag_time_ms_max: int,
+    ) -> None:
+        """Start in role NONE, without a log. `local_broker_epoch` tells the epoch of this broker's own registration."""
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.broker_id = broker_id
+        self.replica_lag_time_ms_max = replica_lag_time_ms_max
+        self.role = Role.NONE
+        self.log: ReplicaLog | None = None
+        self.leader_id = NO_LEADER
+        self.leader_epoch = NO_EPOCH
+        self.partition_epoch = NO_EPOCH
+        self.leader_epoch_start_offset: int | None = None
+        """Where the log ended when this broker was elected (LESO); None while it does not lead."""
+        self.assigned_replicas: tuple[int, ...] = ()
+        self.adding_replicas: tuple[int, ...] = ()
+        self.removing_replicas: tuple[int, ...] = ()
+        self.isr_state: IsrState = CommittedIsr(frozenset())
+        self.followers: dict[int, FollowerState] = {}
+        self.watches_low_watermark = False
+        """Whether somebody waits for the low watermark: it costs a walk over the followers at each of their fetches."""
+        self.effects: Effects | None = None
+        self.brokers = brokers
+        self.local_broker_epoch = local_broker_epoch
+        self._listeners: list[PartitionListener] = []
+
+    # --- role ---------------------------------------------------------------------------------------------------
+
+    def make_leader(self, registration: PartitionRegistration, log: ReplicaLog, now_ms: int) -> bool:
+        """Lead, or go on leading with a new ISR or assignment. Return whether a leader epoch began.
+
+        Metadata no newer than what is known (an answer to AlterPartition may have come first) is skipped whole: a
+        proposal sent since then must stay in the maximal ISR.
+        """
+        if not self._is_news(registration):
+            return False
+        is_new_epoch = registration.leader_epoch > self.leader_epoch or self.role is not Role.LEADING
+        self.log = log
+        if is_new_epoch:
+            start_offset = log.log_end_offset
+            log.assign_epoch_start_offset(registration.leader_epoch, start_offset)
+            self.leader_epoch_start_offset = start_offset
+        self._take_assignment(registration)
+        known = {} if is_new_epoch else self.followers
+        self.followers = {each: known.get(each) or FollowerState(each) for each in registration.replicas}
+        self.followers.pop(self.broker_id, None)
+        if is_new_epoch:
+            for follower in self.followers.values():
+                follower.reset(now_ms=now_ms, is_in_isr=follower.broker_id in registration.isr)
+        self.isr_state = CommittedIsr(frozenset(registration.isr))
+        self.role = Role.LEADING
+        self.leader_id = self.broker_id
+        self.leader_epoch = registration.leader_epoch
+        self.partition_epoch = registration.partition_epoch
+        self.maybe_increment_leader_high_watermark(now_ms)
+        if is_new_epoch:
+            for listener in tuple(self._listeners):
+                listener.on_become_leader(self.topic_partition, self.leader_epoch)
+        return is_new_epoch
+
+    def make_follower(self, registration: PartitionRegistration, log: ReplicaLog) -> bool:
+        """Follow (or, without a leader, wait for one). Return whether a leader epoch began: then fetch anew."""
+        if not self._is_news(registration):
+            return False
+        is_new_epoch = registration.leader_epoch > self.leader_epoch or self.role is not Role.FOLLOWING
+        self.log = log
+        self._take_assignment(registration)
+        self.role = Role.FOLLOWING
+        self.leader_id = registration.leader
+        self.leader_epoch = registration.leader_epoch
+        self.partition_epoch = registration.partition_epoch
+        self.leader_epoch_start_offset = None
+        self.followers = {}
+        self.isr_state = CommittedIsr(frozenset())
+        if is_new_epoch:
+            for listener in tuple(self._listeners):
+                listener.on_become_follower(self.topic_partition, self.leader_epoch)
+        return is_new_epoch
+
+    def mark_offline(self) -> None:
+        """Give the log up: its directory failed."""
+        self._clear(Role.OFFLINE)
+        listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener.on_failed(self.topic_partition)
+
+    def delete(self) -> None:
+        """Be no replica any more. The log is the owner's to remove."""
+        self._clear(Role.NONE)
+        listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener.on_deleted(self.topic_partition)
+
+    def add_listener(self, listener: PartitionListener) -> bool:
+        """Tell `listener` of changes from now on; False (and nothing) if there is no log to speak of."""
+        if self.log is None:
+            return False
+        self._listeners.append(listener)
+        return True
+
+    def remove_listener(self, listener: PartitionListener) -> None:
+        """Tell it no more. Idempotent."""
+        self._listeners = [each for each in self._listeners if each is not listener]
+
+    def take_effects(self) -> Effects | None:
+        """Return what is to be done outside, once."""
+        effects, self.effects = self.effects, None
+        return effects
+
+    def _is_news(self, registration: PartitionRegistration) -> bool:
+        if self.role in (Role.NONE, Role.OFFLINE):
+            return True
+        if registration.partition_epoch == self.partition_epoch:
+            assert registration.leader_epoch == self.leader_epoch, "one partition epoch, one leader epoch"
+        return registration.partition_epoch > self.partition_epoch
+
+    def _take_assignment(self, registration: PartitionRegistration) -> None:
+        self.assigned_replicas = registration.replicas
+        self.adding_replicas = registration.adding_replicas
+        self.removing_replicas = registration.removing_replicas
+
+    def _clear(self, role: Role) -> None:
+        self.role = role
+        self.log = None
+        self.leader_id = NO_LEADER
+        self.leader_epoch_start_offset = None
+        self.followers = {}
+        self.isr_state = CommittedIsr(frozenset())
+        self.assigned_replicas = self.adding_replicas = self.removing_replicas = ()
+        self.effects = None
+
+    def add_effects(self) -> Effects:
+        """Return where to note what is to be done outside."""
+        if self.effects is None:
+            self.effects = Effects()
+        return self.effects
+
+    # --- what may be asked ---------------------------------------------------------------------------------------
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this broker leads."""
+        return self.role is Role.LEADING
+
+    @property
+    def isr(self) -> Isr:
+        """The ISR the controller last confirmed; empty unless leading."""
+        return self.isr_state.isr
+
+    @property
+    def effective_min_isr(self) -> int:
+        """min.insync.replicas, but never more than there are replicas (KIP-966)."""
+        assert self.log is not None
+        return min(self.log.config.min_insync_replicas, len(self.followers) + 1)
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether this broker leads with fewer in-sync replicas than acks=all needs."""
+        return self.role is Role.LEADING and len(self.isr_state.isr) < self.effective_min_isr
+
+    @property
+    def is_at_min_isr(self) -> bool:
+        """Whether this broker leads with just as many in-sync replicas as acks=all needs."""
+        return self.role is Role.LEADING and len(self.isr_state.isr) == self.effective_min_isr
+
+    @property
+    def is_under_replicated(self) -> bool:
+        """Whether this broker leads and not every assigned replica that is not just being added is in sync."""
+        expected = len(self.assigned_replicas) - len(self.adding_replicas)
+        return self.role is Role.LEADING and expected > len(self.isr_state.isr)
+
+    def log_or_raise(self, current_leader_epoch: int, require_leader: bool) -> ReplicaLog:
+        """Return the log, after the checks every request on a partition begins with, in Kafka's order.
+
+        Raises:
+            KafkaError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH (the asker's epoch is behind or ahead of ours),
+                NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR (offline).
+        """
+        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
+            if current_leader_epoch < self.leader_epoch:
+                raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch is {self.leader_epoch}")
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the newest known leader epoch is {self.leader_epoch}")
+        if self.role is Role.OFFLINE:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the replica's log directory is offline")
+        if self.log is None or (require_leader and self.role is not Role.LEADING):
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is not led here")
+        return self.log
+
+    # --- appends ---------------------------------------------------------------------------------------------------
+
+    def append_records_to_leader(self, records: memoryview, required_acks: int, now_ms: int) -> AppendInfo:
+        """Append what a producer sent.
+
+        Raises:
+            KafkaError: NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR; NOT_ENOUGH_REPLICAS where acks=all would wait for
+                an ISR below its minimum (nothing was appended); whatever the log finds wrong with the records.
+        """
+        log = self.log_or_raise(NO_EPOCH, require_leader=True)
+        if required_acks == ACKS_ALL and len(self.isr_state.isr) < self.effective_min_isr:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"The size of the current ISR {sorted(self.isr_state.isr)} is insufficient to satisfy the min.isr "
+                f"requirement of {self.effective_min_isr} for partition {self.topic_partition}",
+            )
+        info = log.append_as_leader(records, self.leader_epoch)
+        self.maybe_increment_leader_high_watermark(now_ms)
+        return info
+
+    def check_enough_replicas_reach_offset(self, required_offset: int) -> ErrorCode | None:
+        """Judge a produce of acks=all: None to wait on, else its outcome (NONE, or an error)."""
+        if self.role is Role.OFFLINE:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if self.role is not Role.LEADING or self.log is None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if self.log.high_watermark < required_offset:
+            return None
+        if len(self.isr_state.maximal_isr) < self.effective_min_isr:
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE
+
+    def append_records_to_follower(self, records: memoryview, leader_epoch: int) -> AppendInfo | None:
+        """Append what the leader of `leader_epoch` sent; this broker still follows in that epoch (assert).
+
+        The leader's log may start inside a batch (DeleteRecords), a log never: an empty one that was to start there
+        begins with that whole batch, and its log start offset follows the leader's afterwards. Raises KafkaError.
+        """
+        assert self.role is Role.FOLLOWING and self.log is not None and leader_epoch == self.leader_epoch
+        log = self.log
+        if log.log_start_offset == log.log_end_offset and len(records) >= OFFSET_SIZE:
+            base_offset = int.from_bytes(records[:OFFSET_SIZE], "big", signed=True)
+            if 0 <= base_offset < log.log_end_offset:
+                log.truncate_fully_and_start_at(base_offset)
+        return log.append_as_follower(records, leader_epoch)
+
+    def update_follower_offsets(self, leader_high_watermark: int, leader_log_start_offset: int) -> bool:
+        """Take over the leader's high watermark (it may go back) and log start. Return whether the first moved."""
+        assert self.role is Role.FOLLOWING and self.log is not None
+        log = self.log
+        before = log.high_watermark
+        log.high_watermark = max(log.log_start_offset, min(leader_high_watermark, log.log_end_offset))
+        if leader_log_start_offset > log.log_start_offset:
+            log.maybe_increment_log_start_offset(min(leader_log_start_offset, log.high_watermark))
+        if log.high_watermark == before:
+            return False
+        self._tell_high_watermark()
+        return True
+
+    def is_isr_eligible(self, follower: FollowerState) -> bool:
+        """Tell whether the broker may be in an ISR: unfenced, not shutting down, of the incarnation that fetched."""
+        broker_id = follower.broker_id
+        if self.brokers.is_fenced(broker_id) or self.brokers.is_shutting_down(broker_id):
+            return False
+        fetched_epoch = follower.broker_epoch
+        return fetched_epoch == NO_BROKER_EPOCH or (
+            fetched_epoch is not None and fetched_epoch == self.brokers.broker_epoch(broker_id)
+        )
+
+    # --- watermarks --------------------------------------------------------------------------------------------
+
+    def low_watermark(self) -> int:
+        """Return the smallest log start offset of the live replicas: what DeleteRecords has reached."""
+        assert self.log is not None
+        lowest = self.log.log_start_offset
+        for follower in self.followers.values():
+            if follower.log_start_offset < lowest and self.brokers.broker_epoch(follower.broker_id) is not None:
+                lowest = follower.log_start_offset
+        return lowest
+
+    def maybe_increment_leader_high_watermark(self, now_ms: int) -> None:
+        """Move the high watermark to where the maximal ISR and the minimum allow; never back. Leaders only."""
+        log = self.log
+        assert log is not None
+        if len(self.isr_state.isr) < self.effective_min_isr:
+            return
+        if self.followers:
+            new = leader_high_watermark(
+                log.log_end_offset,
+                self.followers.values(),
+                self.isr_state.maximal_isr,
+                now_ms,
+                self.replica_lag_time_ms_max,
+                self.is_isr_eligible,
+            )
+        else:
+            new = log.log_end_offset
+        if new > log.high_watermark:
+            assert new <= log.log_end_offset, "nothing above the log end is committed"
+            log.high_watermark = new
+            self.add_effects().high_watermark_moved = True
+            self._tell_high_watermark()
+
+    def _tell_high_watermark(self) -> None:
+        if self._listeners:
+            assert self.log is not None
+            for listener in tuple(self._listeners):
+                listener.on_high_watermark_moved(self.topic_partition, self.log.high_watermark)

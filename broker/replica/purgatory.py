@@ -1,0 +1,140 @@
+"""Where operations wait until what they wait for has happened, or until their time is up. Sans-IO.
+
+An operation is parked under the partitions it waits on. Whoever changes one of them says `touched(key)`: each operation
+under that key looks whether it can complete now. There is no polling: what nobody touches waits for its deadline.
+
+    parked --try_complete is true--> completed (on_complete)
+    parked --deadline--------------> completed (on_expire, then on_complete)
+    parked --cancel----------------> gone, silently (the asker is)
+
+Invariants: an operation completes once; a completed one is under no key and has no timer. The number of operations is
+bounded: one too many is answered at once as if its time were up, never queued.
+
+Deadlines are rounded up to DEADLINE_STEP_MS and kept in one bucket a step, so that an operation that completes early,
+as nearly all do, leaves nothing behind. Source: Kafka's DelayedOperationPurgatory.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from kvorum.runtime.timers import Timers
+from kvorum.storage.names import TopicPartition
+
+OPERATIONS_MAX = 100_000
+"""Each is a request of some connection, and they are bounded before (max.connections, requests queued a connection)."""
+DEADLINE_STEP_MS = 10
+"""How late a time-out may be. Nobody asks for better, and with it 30 s of deadlines are at most 3000 timers."""
+
+
+class DelayedOperation(Protocol):
+    """What can wait."""
+
+    def try_complete(self, key: TopicPartition | None) -> bool:
+        """Tell whether it can complete now; only `key` has changed since the last call, None: look at everything."""
+        ...
+
+    def on_expire(self) -> None:
+        """Its time is up (or there was no room); on_complete follows."""
+        ...
+
+    def on_complete(self) -> None:
+        """Answer. Called once. It may park and touch others."""
+        ...
+
+
+class Parked:
+    """An operation that waits; `cancel` when nobody wants its answer any more."""
+
+    __slots__ = ("_purgatory", "due_ms", "keys", "operation")
+
+    def __init__(
+        self, purgatory: "Purgatory", operation: DelayedOperation, keys: tuple[TopicPartition, ...], due_ms: int
+    ) -> None:
+        """Belong to one purgatory."""
+        self._purgatory = purgatory
+        self.operation: DelayedOperation | None = operation
+        self.keys = keys
+        self.due_ms = due_ms
+
+    def cancel(self) -> None:
+        """Leave without an answer. Idempotent, and nothing to one that has completed."""
+        self._purgatory.remove(self)
+
+
+class Purgatory:
+    """The waiting operations of one kind (produce, fetch, ...)."""
+
+    def __init__(self, timers: Timers, operations_max: int = OPERATIONS_MAX) -> None:
+        """Keep deadlines in `timers`, which its owner advances."""
+        self._timers = timers
+        self._operations_max = operations_max
+        self._watchers: dict[TopicPartition, dict[Parked, None]] = {}
+        self._due: dict[int, dict[Parked, None]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        """Return how many operations wait."""
+        return self._count
+
+    def watched(self, key: TopicPartition) -> int:
+        """Return how many operations wait on a key."""
+        return len(self._watchers.get(key, ()))
+
+    def park(self, operation: DelayedOperation, keys: Iterable[TopicPartition], deadline_ms: int) -> Parked | None:
+        """Complete the operation if it can be already, else keep it until it is touched or due; None if completed."""
+        if operation.try_complete(None):
+            operation.on_complete()
+            return None
+        if self._count >= self._operations_max:
+            operation.on_expire()
+            operation.on_complete()
+            return None
+        due_ms = -(-deadline_ms // DEADLINE_STEP_MS) * DEADLINE_STEP_MS
+        parked = Parked(self, operation, tuple(keys), due_ms)
+        for key in parked.keys:
+            self._watchers.setdefault(key, {})[parked] = None
+        bucket = self._due.get(due_ms)
+        if bucket is None:
+            bucket = self._due[due_ms] = {}
+            self._timers.at(due_ms, lambda: self._expire(due_ms))
+        bucket[parked] = None
+        self._count += 1
+        return parked
+
+    def touched(self, key: TopicPartition) -> int:
+        """Let the operations under `key` look again, in the order they came; return how many completed."""
+        watchers = self._watchers.get(key)
+        if not watchers:
+            return 0
+        completed = 0
+        for parked in tuple(watchers):
+            operation = parked.operation
+            # One that completed by an earlier one's answer is no longer there.
+            if operation is not None and operation.try_complete(key) and parked.operation is not None:
+                self.remove(parked)
+                operation.on_complete()
+                completed += 1
+        return completed
+
+    def remove(self, parked: Parked) -> None:
+        """Forget an operation. Idempotent."""
+        if parked.operation is None:
+            return
+        parked.operation = None
+        self._count -= 1
+        for key in parked.keys:
+            watchers = self._watchers[key]
+            del watchers[parked]
+            if not watchers:
+                del self._watchers[key]
+        bucket = self._due.get(parked.due_ms)
+        if bucket is not None:
+            bucket.pop(parked, None)
+
+    def _expire(self, due_ms: int) -> None:
+        for parked in self._due.pop(due_ms):
+            operation = parked.operation
+            if operation is not None:
+                self.remove(parked)
+                operation.on_expire()
+                operation.on_complete()

@@ -1,0 +1,24 @@
+"""Tasks that must not die unseen: one that ends with an exception is reported to the loop's exception handler.
+
+The composition root sets that handler to end the node: a fetcher or a housekeeping duty that has met a fault of our
+own cannot be gone on without.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+
+
+def spawn(name: str, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+    """Run `work` as a task of the running loop, under a name."""
+    task = asyncio.get_running_loop().create_task(work, name=name)
+    task.add_done_callback(_report)
+    return task
+
+
+def _report(task: asyncio.Task[None]) -> None:
+    if task.cancelled():
+        return
+    error = task.exception()
+    if error is not None:
+        context = {"message": f"task {task.get_name()} failed", "exception": error, "task": task}
+        task.get_loop().call_exception_handler(context)

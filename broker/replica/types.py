@@ -1,0 +1,155 @@
+"""Words the replica modules share: roles, what a fetch asks and gets, what must be known of other brokers. Sans-IO."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import NamedTuple, Protocol
+
+from kvorum.protocol.messages.fetch import AbortedTransaction
+from kvorum.protocol.parts import Part
+from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.image.partition import PartitionRegistration
+from kvorum.storage.epoch_cache import EpochEndOffset
+from kvorum.storage.names import TopicPartition
+
+NO_LEADER = -1
+NO_EPOCH = -1
+"""An epoch that was not given, or is not known: the wire's own number for it."""
+UNKNOWN_OFFSET = -1
+NO_BROKER_EPOCH = -1
+CONSUMER_REPLICA_ID = -1
+DEBUGGING_REPLICA_ID = -2
+
+LATEST_TIMESTAMP = -1
+EARLIEST_TIMESTAMP = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL_TIMESTAMP = -4
+LATEST_TIERED_TIMESTAMP = -5
+EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
+
+
+class Role(Enum):
+    """What this broker is to a partition."""
+
+    NONE = "none"
+    LEADING = "leading"
+    FOLLOWING = "following"
+    OFFLINE = "offline"
+
+
+class IsolationLevel(IntEnum):
+    """Fetch and ListOffsets' isolation_level on the wire."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+class Brokers(Protocol):
+    """What the newest metadata image tells of other brokers."""
+
+    def broker_epoch(self, broker_id: int) -> int | None:
+        """Return the epoch of the broker's current registration; None if it is not registered or is fenced."""
+        ...
+
+    def is_fenced(self, broker_id: int) -> bool:
+        """Tell whether the broker is fenced; one that is not registered counts as fenced."""
+        ...
+
+    def is_shutting_down(self, broker_id: int) -> bool:
+        """Tell whether the broker is in controlled shutdown."""
+        ...
+
+
+class ClusterView(Brokers, Protocol):
+    """What the newest metadata image tells of brokers and partitions (broker.metadata.cache.MetadataCache)."""
+
+    def partition(self, topic: str, index: int) -> PartitionRegistration | None:
+        """Return what is registered for a partition, None if there is none of that name."""
+        ...
+
+    def topic_id(self, name: str) -> Uuid:
+        """Return the id of the topic that has this name now, ZERO_UUID if none has."""
+        ...
+
+
+class PartitionListener(Protocol):
+    """Who wants to know of one partition: a coordinator that lives on it. Called on the event loop, must not block."""
+
+    def on_become_leader(self, topic_partition: TopicPartition, leader_epoch: int) -> None:
+        """This broker leads in a new epoch."""
+        ...
+
+    def on_become_follower(self, topic_partition: TopicPartition, leader_epoch: int) -> None:
+        """This broker follows in a new epoch; what was led is not any more."""
+        ...
+
+    def on_high_watermark_moved(self, topic_partition: TopicPartition, high_watermark: int) -> None:
+        """What lies below is committed, in whatever epoch this broker is in now (a follower's may go back)."""
+        ...
+
+    def on_failed(self, topic_partition: TopicPartition) -> None:
+        """The log directory failed. The last call."""
+        ...
+
+    def on_deleted(self, topic_partition: TopicPartition) -> None:
+        """This broker is no replica any more. The last call."""
+        ...
+
+
+class FetchTarget(Protocol):
+    """What a fetch asks of one partition: the wire's FetchPartition, or a fetch session's memory of it."""
+
+    topic: str
+    topic_id: Uuid
+    partition: int
+    fetch_offset: int
+    partition_max_bytes: int
+    current_leader_epoch: int
+    last_fetched_epoch: int
+    log_start_offset: int
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionFetch:
+    """A FetchTarget without a session. NO_EPOCH where the version has none; a zero topic id goes unchecked."""
+
+    topic: str
+    partition: int
+    topic_id: Uuid
+    fetch_offset: int
+    partition_max_bytes: int
+    current_leader_epoch: int = NO_EPOCH
+    last_fetched_epoch: int = NO_EPOCH
+    log_start_offset: int = UNKNOWN_OFFSET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchParams:
+    """What a fetch asks as a whole. `fetch_only_leader` is false for consumers that name a rack (v11+, KIP-392)."""
+
+    replica_id: int = CONSUMER_REPLICA_ID
+    replica_epoch: int = NO_BROKER_EPOCH
+    max_wait_ms: int = 0
+    min_bytes: int = 1
+    max_bytes: int = 2**31 - 1
+    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    fetch_only_leader: bool = True
+    rack_id: str = ""
+
+    @property
+    def is_from_follower(self) -> bool:
+        """Whether a replica fetches: it reads to the log end and moves the high watermark."""
+        return self.replica_id >= 0
+
+
+class LogRead(NamedTuple):
+    """What a read of one partition brought, with the offsets as they were *before* the read."""
+
+    parts: tuple[Part, ...]
+    size: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    log_end_offset: int
+    diverging_epoch: EpochEndOffset | None = None
+    aborted_transactions: Sequence[AbortedTransaction] | None = None

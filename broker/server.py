@@ -1,0 +1,292 @@
+"""One broker, built and run: from its directories on disk to its listeners, and back down again.
+
+Start:  open and recover the logs -> register with the active controller -> catch up with the metadata and take it over
+        (cache, replicas, configs) -> open the listeners -> ask to be unfenced. A broker registers before it looks
+        at the metadata: what it then sees is decided about its new incarnation, never a leadership of the last one.
+Run:    Produce  listener -> router -> api/produce -> replica manager -> log -> (followers fetch) -> answer
+        Fetch    listener -> router -> api/fetch -> session -> replica manager -> parts of the log -> listener
+        Create   listener -> router -> api/create_topics -> Envelope to the controller; committed, it comes back by the
+                 loader -> publisher -> replica manager, on every broker alike
+        A leader dies: the loader brings the change -> publisher -> replica manager leads or follows anew
+Stop:   controlled shutdown (the controller moves leaderships away) -> listeners -> fetchers and waiting requests ->
+loader
+        -> logs, with the mark of a clean shutdown last.
+
+Source: Kafka's BrokerServer.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Final
+
+from kvorum.broker.metadata.features import SUPPORTED_FEATURES
+from kvorum.broker.metadata.lifecycle import NO_BROKER_EPOCH, BrokerIdentity, BrokerLifecycleManager
+from kvorum.broker.parts import Parts, Seams, build
+from kvorum.broker.services import Broker
+from kvorum.network.authorizer import AllowAll, Authorizer, NoQuotas, Quotas
+from kvorum.network.connection import NetworkMetrics
+from kvorum.network.limits import ConnectionCounts, ConnectionLimits, RequestBudget, parse_overrides
+from kvorum.network.server import Listener
+from kvorum.protocol.messages import broker_registration
+from kvorum.protocol.uuids import ZERO_UUID, Uuid
+from kvorum.runtime.chance import random_uuid_bytes
+from kvorum.runtime.clock import Clock
+from kvorum.runtime.config import Settings
+from kvorum.runtime.disk import Disk
+from kvorum.runtime.listeners import (
+    Endpoint,
+    advertised_listeners,
+    broker_listeners,
+    inter_broker_listener_name,
+)
+from kvorum.runtime.logs import get_logger
+from kvorum.runtime.metrics import Metrics
+from kvorum.storage.checkpoints import read_meta_properties
+
+log = get_logger("broker")
+
+CONNECTION_KEYS: Final = frozenset({"max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides"})
+"""Limits of the listeners that a running broker takes."""
+
+OnFault = Callable[[BaseException], None]
+OnPorts = Callable[[Mapping[str, int]], None]
+
+
+class AllLogDirectoriesOffline(Exception):
+    """No log directory is left: this broker can neither keep nor serve anything."""
+
+
+class NotFormatted(Exception):
+    """A log directory without an identity: `kvorum format` comes first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What a broker is handed by whoever runs it: the seams, and what is done about faults."""
+
+    disk: Disk
+    clock: Clock
+    chance: Random
+    metrics: Metrics
+    on_fault: OnFault
+    """Called when the broker can no longer answer rightly (metadata lost, registration refused, no log directory left,
+    our own fault): the process has to end."""
+    on_ports: OnPorts | None = None
+    """Called with {listener name: port} once every listener whose port was 0 has one."""
+    metadata_directory: str | None = None
+    """Where the copy of the metadata log lies; metadata.log.dir if None. Nobody else may use it."""
+    network_metrics: NetworkMetrics | None = None
+    authorizer: Authorizer = field(default_factory=AllowAll)
+    quotas: Quotas = field(default_factory=NoQuotas)
+
+
+class BrokerServer:
+    """See the head of the module. `start` once, then `shutdown` once."""
+
+    def __init__(self, settings: Settings, world: World) -> None:
+        """Prepare; nothing is opened yet. Raises ConfigError for listeners that cannot be."""
+        self.broker_id = settings.int("node.id")
+        self._settings = settings
+        self._world = world
+        self._incarnation_id = Uuid(random_uuid_bytes(world.chance))
+        self._listeners: dict[str, Listener] = {}
+        self._endpoints = broker_listeners(settings)
+        self._inter_broker_listener = inter_broker_listener_name(settings)
+        self._limits = ConnectionLimits.of(settings)
+        self._counts = ConnectionCounts.of(settings)
+        self._budget = RequestBudget(settings.int("queued.max.request.bytes"))
+        self._started: Parts | None = None
+
+    @property
+    def _parts(self) -> Parts:
+        assert self._started is not None, "start comes first"
+        return self._started
+
+    @property
+    def parts(self) -> Parts | None:
+        """What this broker is made of, for metrics to look at; None before `start`."""
+        return self._started
+
+    @property
+    def queued_requests(self) -> int:
+        """Return how many requests were received and not answered yet. O(connections)."""
+        return sum(listener.queued_requests for listener in self._listeners.values())
+
+    @property
+    def queued_request_bytes(self) -> int:
+        """Return the bytes of requests that were read and not handled yet."""
+        return self._budget.taken
+
+    @property
+    def broker(self) -> Broker:
+        """What the handlers work with; there from `start` on."""
+        return self._parts.broker
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """Return {listener name: port} of the listeners that are open."""
+        return {name: listener.port for name, listener in self._listeners.items()}
+
+    async def start(self) -> None:
+        """Do all of the start but wait for being unfenced.
+
+        Raises:
+            NotFormatted, CheckpointError: directories that are nobody's yet, or another process's, node's or cluster's.
+            RegistrationRefused: the controllers do not take this broker.
+            AllLogDirectoriesOffline, OSError: no disk can be read, or an address cannot be listened on.
+        """
+        parts = self._started = self._build()
+        await parts.log_manager.start()
+        if not any(directory.is_online for directory in parts.log_manager.dirs):
+            raise AllLogDirectoriesOffline(", ".join(directory.path for directory in parts.log_manager.dirs))
+        await self._open_listeners(unchosen_ports=True)
+        lifecycle = parts.registration.lifecycle = self._lifecycle_manager()
+        lifecycle.start()
+        await lifecycle.wait_registered()
+        await parts.loader.start()
+        await parts.loader.wait_for_offset(lifecycle.broker_epoch)
+        parts.replica_manager.start()
+        parts.log_duties.start()
+        await self._open_listeners(unchosen_ports=False)
+        lifecycle.set_ready_to_unfence()
+        log.info("broker started", broker_id=self.broker_id, offset=parts.loader.offset)
+
+    async def ready(self) -> None:
+        """Wait until the controller has unfenced this broker: clients see it now. Raises RegistrationRefused."""
+        lifecycle = self._parts.registration.lifecycle
+        assert lifecycle is not None, "start comes first"
+        await lifecycle.wait_unfenced()
+
+    def not_ready(self) -> str | None:
+        """Say why clients do not see this broker, None if they do."""
+        lifecycle = None if self._started is None else self._started.registration.lifecycle
+        if lifecycle is None:
+            return "opening its logs"
+        if lifecycle.broker_epoch == NO_BROKER_EPOCH:
+            return "not registered with a controller yet"
+        return "fenced" if lifecycle.is_fenced else None
+
+    async def shutdown(self, controlled: bool = True) -> None:
+        """Stop all, from any point of the start; `controlled`: have the leaderships moved away first."""
+        parts = self._started
+        if parts is None:
+            return
+        lifecycle = parts.registration.lifecycle
+        if controlled and lifecycle is not None and self._settings.bool("controlled.shutdown.enable"):
+            allowed = await lifecycle.controlled_shutdown()
+            log.info("controlled shutdown", broker_id=self.broker_id, allowed=allowed)
+        for listener in self._listeners.values():
+            await listener.close()
+        if lifecycle is not None:
+            await lifecycle.close()
+        await parts.broker.auto_topics.close()
+        parts.broker.producer_ids.close()
+        await parts.loader.close()
+        await parts.log_duties.close()
+        await parts.replica_manager.shutdown()
+        await parts.channels.close()
+        # Last, since it marks the directories: whatever was appended before is in the logs and synced.
+        await parts.log_manager.shutdown(parts.registration.broker_epoch())
+        log.info("broker stopped", broker_id=self.broker_id)
+
+    def _build(self) -> Parts:
+        """Make the parts, for the cluster whose identity the directories bear."""
+        world, settings = self._world, self._settings
+        metadata_directory = world.metadata_directory or settings.str("metadata.log.dir")
+        found = [read_meta_properties(world.disk, path) for path in (metadata_directory, *settings.list("log.dirs"))]
+        formatted = [each for each in found if each is not None]
+        if not formatted:
+            raise NotFormatted(f"{metadata_directory} has no identity: format it first")
+        seams = Seams(
+            disk=world.disk,
+            clock=world.clock,
+            chance=world.chance,
+            metrics=world.metrics,
+            authorizer=world.authorizer,
+            quotas=world.quotas,
+            on_fault=world.on_fault,
+            on_offline=self._log_dir_failed,
+            metadata_directory=metadata_directory,
+        )
+        directory_id = ZERO_UUID if found[0] is None else found[0].directory_id
+        parts = build(settings, seams, cluster_id=formatted[0].cluster_id, directory_id=directory_id)
+        parts.broker.configs.subscribe(self._configs_changed)
+        return parts
+
+    def _lifecycle_manager(self) -> BrokerLifecycleManager:
+        """Return what registers this broker, as it is now: ports known, logs open."""
+        parts, settings = self._parts, self._settings
+        identity = BrokerIdentity(
+            broker_id=self.broker_id,
+            cluster_id=parts.broker.cluster_id,
+            incarnation_id=self._incarnation_id,
+            listeners=tuple(registered(endpoint, self.ports) for endpoint in advertised_listeners(settings)),
+            features=tuple(
+                broker_registration.Feature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in SUPPORTED_FEATURES.items()
+            ),
+            rack=settings.optional_str("broker.rack"),
+            log_dirs=tuple(sorted(each.directory_id for each in parts.log_manager.dirs if each.is_online)),
+            previous_broker_epoch=parts.log_manager.previous_broker_epoch,
+        )
+        return BrokerLifecycleManager(
+            identity,
+            parts.channels.lifecycle,
+            metadata_offset=lambda: parts.loader.offset,
+            heartbeat_interval_ms=settings.int("broker.heartbeat.interval.ms"),
+            session_timeout_ms=settings.int("broker.session.timeout.ms"),
+            registration_timeout_ms=settings.int("initial.broker.registration.timeout.ms"),
+            on_fault=self._world.on_fault,
+        )
+
+    async def _open_listeners(self, *, unchosen_ports: bool) -> None:
+        """Open the listeners whose port is to be chosen (before the registration, which names it), or the others."""
+        opened: dict[str, int] = {}
+        for endpoint in self._endpoints:
+            if (endpoint.port == 0) is not unchosen_ports:
+                continue
+            listener = Listener(
+                endpoint.listener_name,
+                endpoint.host,
+                endpoint.port,
+                self._parts.router,
+                security_protocol=endpoint.security_protocol,
+                limits=self._limits,
+                counts=self._counts,
+                budget=self._budget,
+                metrics=self._world.network_metrics,
+                protected=endpoint.listener_name == self._inter_broker_listener,
+            )
+            opened[endpoint.listener_name] = await listener.start()
+            self._listeners[endpoint.listener_name] = listener
+        if unchosen_ports and opened and self._world.on_ports is not None:
+            self._world.on_ports(opened)
+
+    def _configs_changed(self, settings: Settings, keys: frozenset[str]) -> None:
+        """Take over what listeners hold of the configuration."""
+        if keys & CONNECTION_KEYS:
+            self._counts.connections_max = settings.int("max.connections")
+            self._counts.per_address_max = settings.int("max.connections.per.ip")
+            self._counts.overrides = parse_overrides(settings.str("max.connections.per.ip.overrides"))
+
+    def _log_dir_failed(self, path: str, error: Exception) -> None:
+        """Take a log directory out of service: its replicas go offline here, and the controller is told."""
+        parts = self._parts
+        parts.replica_manager.log_dir_failed(path)
+        for directory in parts.log_manager.dirs:
+            if directory.path == path and parts.registration.lifecycle is not None:
+                parts.registration.lifecycle.log_dir_failed(directory.directory_id)
+        if not any(directory.is_online for directory in parts.log_manager.dirs):
+            self._world.on_fault(AllLogDirectoriesOffline(f"{path} was the last: {error}"))
+
+
+def registered(endpoint: Endpoint, ports: Mapping[str, int]) -> broker_registration.Listener:
+    """Return an advertised endpoint as the registration has it; port 0 is the one its listener was given."""
+    known = endpoint if endpoint.port else replace(endpoint, port=ports[endpoint.listener_name])
+    return broker_registration.Listener(
+        name=known.listener_name,
+        host=known.host,
+        port=known.port,
+        security_protocol=known.security_protocol,
+    )

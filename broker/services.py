@@ -1,0 +1,79 @@
+"""What request handlers work with: one object that holds the broker's parts, built once by `broker.server`.
+
+Handlers take from it and change nothing in it. It owns none of the parts: whoever built them closes them.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from kvorum.broker.fetch_session import FetchSessionCache
+from kvorum.broker.metadata.auto_topic_creation import AutoTopicCreation
+from kvorum.broker.metadata.cache import MetadataCache
+from kvorum.broker.metadata.dynamic_config import DynamicConfig
+from kvorum.broker.metadata.metadata_log import MetadataLogReader
+from kvorum.broker.metadata.producer_ids import ProducerIdManager
+from kvorum.broker.replica.manager import ReplicaManager
+from kvorum.network.authorizer import Authorizer, Quotas
+from kvorum.network.context import RequestContext
+from kvorum.protocol.api import ApiKey
+from kvorum.protocol.messages.api_versions import ApiVersion
+from kvorum.protocol.schema import Message
+from kvorum.runtime.clock import Clock
+from kvorum.runtime.config import Settings
+from kvorum.runtime.disk import Disk
+from kvorum.storage.log_manager import LogManager
+
+Result: TypeAlias = Message | Awaitable[Message | None] | None
+"""An answer, what will bring it, or None where nothing is answered (acks=0)."""
+
+
+class Forwarding(Protocol):
+    """Takes a client's request to the active controller (KIP-590)."""
+
+    async def forward(self, ctx: RequestContext, request: Message) -> Message:
+        """Return the controller's answer. Raises KafkaError if none came in time or the envelope was refused."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Broker:
+    """The parts of one broker, for its handlers."""
+
+    broker_id: int
+    cluster_id: str
+    clock: Clock
+    disk: Disk
+    metadata: MetadataCache
+    configs: DynamicConfig
+    replica_manager: ReplicaManager
+    log_manager: LogManager
+    fetch_sessions: FetchSessionCache
+    controller: Forwarding
+    auto_topics: AutoTopicCreation
+    producer_ids: ProducerIdManager
+    metadata_log: MetadataLogReader
+    authorizer: Authorizer
+    quotas: Quotas
+    served_apis: Sequence[ApiVersion] = field(default_factory=tuple)
+    """What ApiVersions answers: set by the registry from the handlers there are."""
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force, dynamic configs included."""
+        return self.configs.settings
+
+    def throttle(self, ctx: RequestContext, *, produced: int = 0, fetched: int = 0) -> int:
+        """Return the throttle time (ms) for an answer; the connection keeps to it behind the answer (KIP-219)."""
+        ctx.throttle_ms = self.quotas.throttle_ms(ctx, produced=produced, fetched=fetched)
+        return ctx.throttle_ms
+
+
+class BrokerApi(NamedTuple):
+    """One request's handler, before it is bound to a broker. Its versions are those of protocol.api.BROKER_APIS."""
+
+    api_key: ApiKey
+    # Each handler takes its own request class; one table of all of them cannot say so.
+    handle: Callable[[RequestContext, Any, Broker], Result]
+    abandon: bool = False
+    """Cancel the awaited answer when the client's connection is gone: for long polls that change nothing."""

@@ -1,0 +1,190 @@
+"""The controller's requests: taken there in the client's name, refused here only where the broker has to judge."""
+
+from typing import Any
+
+import pytest
+from api_kit import Forwarded, Rules, a_broker, ask
+
+from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kvorum.network.context import Principal
+from kvorum.protocol.api import BROKER_APIS, ApiKey
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages import (
+    alter_configs,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_quorum,
+    elect_leaders,
+    incremental_alter_configs,
+    unregister_broker,
+    update_features,
+)
+from kvorum.quorum.image.configs import ResourceType as ConfigResourceType
+
+ALICE = Principal("User", "alice")
+TOPIC, BROKER, LOGGER = ConfigResourceType.TOPIC, ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER
+SET, DELETE, APPEND = 0, 1, 2
+
+REQUESTS = [
+    create_topics.CreateTopicsRequest(topics=[create_topics.CreatableTopic(name="a")]),
+    delete_topics.DeleteTopicsRequest(topics=[delete_topics.DeleteTopicState(name="a")], topic_names=["a"]),
+    create_partitions.CreatePartitionsRequest(topics=[create_partitions.CreatePartitionsTopic(name="a", count=3)]),
+    elect_leaders.ElectLeadersRequest(topic_partitions=[elect_leaders.TopicPartitions(topic="a", partitions=[0])]),
+    alter_configs.AlterConfigsRequest(
+        resources=[alter_configs.AlterConfigsResource(resource_type=TOPIC, resource_name="a")]
+    ),
+    incremental_alter_configs.IncrementalAlterConfigsRequest(
+        resources=[incremental_alter_configs.AlterConfigsResource(resource_type=TOPIC, resource_name="a")]
+    ),
+    unregister_broker.UnregisterBrokerRequest(broker_id=2),
+    update_features.UpdateFeaturesRequest(),
+    describe_quorum.DescribeQuorumRequest(),
+]
+NAMES = [type(each).__name__ for each in REQUESTS]
+
+
+def empty_answer(request: Any) -> Any:
+    """What a controller answers that has nothing to say."""
+    module = __import__(type(request).__module__, fromlist=["x"])
+    return getattr(module, type(request).__name__.replace("Request", "Response"))()
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=NAMES)
+def test_a_request_of_the_controllers_goes_there_in_the_clients_name(request_: Any) -> None:
+    first, last = BROKER_APIS[ApiKey(request_.API_KEY)]
+    for version in range(first, last + 1):
+        controller = Forwarded(empty_answer)
+        ask(a_broker(controller=controller), request_, version, principal=ALICE, client_address="10.0.0.9")
+        ((ctx, sent),) = controller.seen
+        assert (ctx.principal, ctx.client_address, ctx.api_version) == (ALICE, "10.0.0.9", version)
+        assert type(sent) is type(request_)
+
+
+def codes_in(value: Any) -> set[int]:
+    """Every error code anywhere in an answer, but for topic_config_error_code."""
+    found: set[int] = set()
+    for field in type(value).FIELDS:
+        inner = getattr(value, field.name)
+        if field.name == "error_code":
+            found.add(inner)
+        elif field.struct is not None and field.array:
+            found.update(*(codes_in(each) for each in inner or ()), ())
+    return found
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=NAMES)
+def test_a_controller_that_is_not_reached_is_told_for_everything_asked(request_: Any) -> None:
+    first, last = BROKER_APIS[ApiKey(request_.API_KEY)]
+    for version in range(first, last + 1):
+        controller = Forwarded(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "no controller"))
+        answer = ask(a_broker(controller=controller), request_, version)
+        assert codes_in(answer) - {0} == {ErrorCode.REQUEST_TIMED_OUT}, version
+
+
+def incremental(*resources: tuple[int, str, list[tuple[str, int, str | None]]]) -> Any:
+    return incremental_alter_configs.IncrementalAlterConfigsRequest(
+        resources=[
+            incremental_alter_configs.AlterConfigsResource(
+                resource_type=kind,
+                resource_name=name,
+                configs=[
+                    incremental_alter_configs.AlterableConfig(name=key, config_operation=operation, value=value)
+                    for key, operation, value in configs
+                ],
+            )
+            for kind, name, configs in resources
+        ]
+    )
+
+
+def replacing(*resources: tuple[int, str, list[tuple[str, int, str | None]]]) -> Any:
+    return alter_configs.AlterConfigsRequest(
+        resources=[
+            alter_configs.AlterConfigsResource(
+                resource_type=kind,
+                resource_name=name,
+                configs=[alter_configs.AlterableConfig(name=key, value=value) for key, _, value in configs],
+            )
+            for kind, name, configs in resources
+        ]
+    )
+
+
+def echo(request: Any) -> Any:
+    """A controller that takes everything."""
+    answer = empty_answer(request)
+    module = __import__(type(request).__module__, fromlist=["x"])
+    for each in request.resources:
+        answer.responses.append(
+            module.AlterConfigsResourceResponse(resource_type=each.resource_type, resource_name=each.resource_name)
+        )
+    return answer
+
+
+JUDGED = [
+    (BROKER, "1", [("log.cleaner.threads", SET, "2")], ErrorCode.NONE),
+    (BROKER, "1", [("some.plugins.key", SET, "x")], ErrorCode.NONE),
+    (BROKER, "1", [("log.cleaner.threads", SET, "abc")], ErrorCode.INVALID_REQUEST),
+    (BROKER, "1", [("node.id", SET, "2")], ErrorCode.INVALID_REQUEST),
+    (BROKER, "2", [("log.cleaner.threads", SET, "2")], ErrorCode.INVALID_REQUEST),
+    (BROKER, "one", [("log.cleaner.threads", SET, "2")], ErrorCode.INVALID_REQUEST),
+    (BROKER, "", [("log.retention.ms", SET, "2")], ErrorCode.NONE),
+    (BROKER, "", [("listeners", SET, "PLAINTEXT://:1")], ErrorCode.INVALID_REQUEST),
+    (TOPIC, "a", [("retention.ms", SET, None)], ErrorCode.INVALID_REQUEST),
+    (TOPIC, "a", [("whatever", SET, "is the controller's to judge")], ErrorCode.NONE),
+    (77, "x", [], ErrorCode.INVALID_REQUEST),
+    (0, "x", [], ErrorCode.INVALID_REQUEST),
+]
+
+
+@pytest.mark.parametrize("make", [incremental, replacing])
+@pytest.mark.parametrize(("kind", "name", "configs", "code"), JUDGED)
+def test_changes_of_configs_are_judged_where_the_broker_knows_better(make, kind, name, configs, code) -> None:
+    controller = Forwarded(echo)
+    (told,) = ask(a_broker(controller=controller), make((kind, name, configs)), 1).responses
+    assert (told.error_code, told.resource_type, told.resource_name) == (code, kind, name)
+    assert bool(controller.seen) is (code is ErrorCode.NONE)
+
+
+def test_a_deleted_config_needs_no_value() -> None:
+    controller = Forwarded(echo)
+    sent = incremental(
+        (TOPIC, "a", [("retention.ms", DELETE, None)]), (BROKER, "1", [("log.cleaner.threads", DELETE, None)])
+    )
+    assert [each.error_code for each in ask(a_broker(controller=controller), sent, 1).responses] == [0, 0]
+
+
+@pytest.mark.parametrize("make", [incremental, replacing])
+def test_a_resource_named_twice_is_refused_and_the_others_go_on(make) -> None:
+    controller = Forwarded(echo)
+    answer = ask(a_broker(controller=controller), make((TOPIC, "a", []), (TOPIC, "b", []), (TOPIC, "a", [])), 1)
+    assert sorted((each.resource_name, each.error_code) for each in answer.responses) == [
+        ("a", ErrorCode.INVALID_REQUEST),
+        ("a", ErrorCode.INVALID_REQUEST),
+        ("b", 0),
+    ]
+    ((_, sent),) = controller.seen
+    assert [each.resource_name for each in sent.resources] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "configs", "code"),
+    [
+        ("1", [], ErrorCode.NONE),
+        ("1", [("root", SET, "DEBUG")], ErrorCode.INVALID_CONFIG),
+        ("2", [("root", SET, "DEBUG")], ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_log_levels_are_this_brokers_own_and_there_are_none_yet(name: str, configs: Any, code: ErrorCode) -> None:
+    controller = Forwarded(echo)
+    (told,) = ask(a_broker(controller=controller), incremental((LOGGER, name, configs)), 1).responses
+    assert told.error_code == code
+    assert controller.seen == []
+
+
+def test_log_levels_are_changed_by_those_who_may() -> None:
+    rules = Rules({(Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)})
+    sent = incremental((LOGGER, "1", []))
+    (told,) = ask(a_broker(authorizer=rules), sent, 1).responses
+    assert told.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

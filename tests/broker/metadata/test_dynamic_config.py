@@ -1,0 +1,93 @@
+"""The configuration in force: layers, what is left out, who is told."""
+
+from typing import Any
+
+import pytest
+
+from kvorum.broker.metadata.dynamic_config import DynamicConfig
+from kvorum.quorum.image import MetadataDelta, MetadataImage
+from kvorum.quorum.image.configs import ConfigsImage, ResourceType
+from kvorum.quorum.records import Config
+from kvorum.runtime.config import ConfigSource, Settings
+
+TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER
+
+
+def configs_of(*values: tuple[int, str, str, str]) -> ConfigsImage:
+    delta = MetadataDelta(MetadataImage())
+    for kind, resource, key, value in values:
+        delta.replay(Config(resource_type=kind, resource_name=resource, name=key, value=value))
+    return delta.apply(1, 1).configs
+
+
+def in_force(configs: DynamicConfig, *values: tuple[int, str, str, str]) -> frozenset[str]:
+    configs.set_image(configs_of(*values))
+    return configs.apply()
+
+
+def test_a_stronger_layer_wins_and_leaves_the_weaker_one_behind_it() -> None:
+    configs = DynamicConfig(Settings.of({"log.retention.bytes": 1}), 4)
+    assert configs.settings.int("log.retention.bytes") == 1
+    everyone = (BROKER, "", "log.retention.bytes", "2")
+    own = (BROKER, "4", "log.retention.bytes", "3")
+    another = (BROKER, "5", "log.retention.bytes", "9")
+    assert in_force(configs, everyone, another) == {"log.retention.bytes"}
+    assert configs.settings.int("log.retention.bytes") == 2
+    assert configs.settings.source("log.retention.bytes").layer is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+    assert in_force(configs, everyone, own) == {"log.retention.bytes"}
+    assert configs.settings.int("log.retention.bytes") == 3
+    assert configs.settings.source("log.retention.bytes").layer is ConfigSource.DYNAMIC_BROKER_CONFIG
+    assert in_force(configs, everyone) == {"log.retention.bytes"}
+    assert in_force(configs) == {"log.retention.bytes"}
+    assert configs.settings.int("log.retention.bytes") == 1
+    assert in_force(configs) == frozenset()
+
+
+def test_a_topics_logs_follow_topic_broker_and_default() -> None:
+    configs = DynamicConfig(Settings.of({"min.insync.replicas": 2, "log.retention.hours": 1}), 4)
+    in_force(configs, (TOPIC, "a", "min.insync.replicas", "3"), (BROKER, "", "message.max.bytes", "999"))
+    mine, other = configs.log_config("a"), configs.log_config("b")
+    assert (mine.min_insync_replicas, other.min_insync_replicas) == (3, 2)
+    assert (mine.max_message_bytes, other.max_message_bytes) == (999, 999)
+    assert (mine.retention_ms, other.segment_bytes) == (3_600_000, 1024**3)
+
+
+def test_a_new_topic_is_made_with_the_configs_of_its_own_image() -> None:
+    configs = DynamicConfig(Settings.of({}), 4)
+    configs.set_image(configs_of((TOPIC, "a", "retention.ms", "5"), (BROKER, "", "log.retention.bytes", "7")))
+    assert (configs.log_config("a").retention_ms, configs.log_config("a").retention_bytes) == (5, -1)
+    configs.apply()
+    assert configs.log_config("a").retention_bytes == 7
+
+
+@pytest.mark.parametrize(
+    ("resource", "key", "value"),
+    [
+        ("", "log.retention.bytes", "many"),
+        ("", "node.id", "9"),
+        ("", "no.such.key", "x"),
+        ("", "listeners", "PLAINTEXT://:1"),
+    ],
+)
+def test_what_cannot_be_is_left_out_and_the_rest_holds(resource: str, key: str, value: str) -> None:
+    configs = DynamicConfig(Settings.of({"node.id": 4}), 4)
+    in_force(configs, (BROKER, resource, key, value), (BROKER, "", "message.max.bytes", "999"))
+    assert configs.settings.int("message.max.bytes") == 999
+    assert configs.settings.int("node.id") == 4
+    assert configs.settings.int("log.retention.bytes") == -1
+
+
+def test_an_unreadable_topic_config_does_not_keep_a_log_from_being_made() -> None:
+    configs = DynamicConfig(Settings.of({}), 4)
+    in_force(configs, (TOPIC, "a", "retention.ms", "soon"), (TOPIC, "a", "retention.bytes", "7"))
+    made = configs.log_config("a")
+    assert (made.retention_ms, made.retention_bytes) == (604_800_000, 7)
+
+
+def test_subscribers_are_told_what_changed_and_only_then() -> None:
+    told: list[Any] = []
+    configs = DynamicConfig(Settings.of({}), 4)
+    configs.subscribe(lambda settings, keys: told.append((settings.int("max.connections"), sorted(keys))))
+    in_force(configs, (BROKER, "4", "max.connections", "10"))
+    in_force(configs, (BROKER, "4", "max.connections", "10"), (TOPIC, "a", "retention.ms", "5"))
+    assert told == [(10, ["max.connections"])]

@@ -1,0 +1,336 @@
+"""A whole broker in this process: start, journeys over real sockets, end. The controller is real but for Raft."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvorum.broker.server import BrokerServer, NotFormatted, World
+from kvorum.network.channel import Channel
+from kvorum.network.server import Listener
+from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kvorum.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kvorum.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kvorum.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kvorum.protocol.messages.init_producer_id import InitProducerIdRequest
+from kvorum.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kvorum.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kvorum.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kvorum.protocol.records import Record, build_batch, decode_records
+from kvorum.protocol.uuids import METADATA_TOPIC_ID, Uuid
+from kvorum.quorum.raft.memory_log import MemoryLog
+from kvorum.quorum.server import ControllerServer
+from kvorum.runtime.chance import new_random
+from kvorum.runtime.clock import SystemClock
+from kvorum.runtime.config import Settings
+from kvorum.runtime.disk import OsDisk
+from kvorum.runtime.metrics import Metrics
+from kvorum.storage.checkpoints import MetaProperties, write_meta_properties
+
+CLUSTER_ID = "a-cluster-of-this-test"
+CONTROLLER_ID = 100
+LATEST = -1
+
+
+class Cluster:
+    """One controller and as many brokers as a test wants."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.disk = OsDisk()
+        self.faults: list[BaseException] = []
+        self.brokers: dict[int, BrokerServer] = {}
+        self.channels: list[Channel] = []
+        self.controller_port = 0
+        self.starts = 0
+
+    async def start_controller(self) -> None:
+        where = self.formatted("controller", CONTROLLER_ID)
+        values = {"node.id": CONTROLLER_ID, "process.roles": "controller", "listeners": "CONTROLLER://127.0.0.1:0"}
+        settings = self.settings(values, where)
+        log = MemoryLog(node_id=CONTROLLER_ID)
+        addresses: dict[int, tuple[str, int]] = {}
+        self.controller = ControllerServer(
+            settings,
+            self.disk,
+            SystemClock(),
+            new_random(1),
+            log,
+            cluster_id=CLUSTER_ID,
+            on_fault=self.faults.append,
+            voter_addresses=lambda: addresses,
+        )
+        await self.controller.start()
+        log.elect()
+        self.listener = Listener("CONTROLLER", "127.0.0.1", 0, self.controller.router)
+        self.controller_port = await self.listener.start()
+        addresses[CONTROLLER_ID] = ("127.0.0.1", self.controller_port)
+
+    async def start_broker(self, broker_id: int, **more: object) -> BrokerServer:
+        """Start a broker, for the first time or again, and wait until it is unfenced."""
+        where = self.formatted(f"broker-{broker_id}", broker_id)
+        self.starts += 1
+        values = {"node.id": broker_id, "process.roles": "broker", "listeners": "PLAINTEXT://127.0.0.1:0", **more}
+        world = World(
+            disk=self.disk,
+            clock=SystemClock(),
+            chance=new_random(self.starts),  # each start is an incarnation of its own
+            metrics=Metrics(),
+            on_fault=self.faults.append,
+        )
+        broker = self.brokers[broker_id] = BrokerServer(self.settings(values, where), world)
+        await broker.start()
+        await broker.ready()
+        return broker
+
+    def settings(self, values: dict[str, object], where: str) -> Settings:
+        voters = f"{CONTROLLER_ID}@127.0.0.1:{self.controller_port or 1}"
+        return Settings.of(
+            {
+                "controller.listener.names": "CONTROLLER",
+                "controller.quorum.voters": voters,
+                "log.dirs": where,
+                "broker.heartbeat.interval.ms": 100,
+                **values,
+            }
+        )
+
+    def formatted(self, name: str, node_id: int) -> str:
+        where = str(self.folder / name)
+        if not self.disk.exists(where):
+            self.disk.mkdir(where)
+            write_meta_properties(self.disk, where, MetaProperties(CLUSTER_ID, node_id, Uuid(bytes([node_id]) * 16)))
+        return where
+
+    async def ask(self, broker_id: int, request: Any, version: int | None = None) -> Any:
+        """Send a request to a broker over a connection of its own."""
+        port = self.brokers[broker_id].ports["PLAINTEXT"]
+        channel = Channel("127.0.0.1", port, client_id="test", chance=new_random(2))
+        try:
+            return await channel.request(request, version=version)
+        finally:
+            await channel.close()
+
+    async def stop(self) -> None:
+        for broker in self.brokers.values():
+            await broker.shutdown()
+        await self.listener.close()
+        await self.controller.close()
+        assert self.faults == []
+
+
+def run(folder: Path, story: Callable[[Cluster], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        async with asyncio.timeout(30):
+            cluster = Cluster(folder)
+            await cluster.start_controller()
+            try:
+                await story(cluster)
+            finally:
+                await cluster.stop()
+
+    asyncio.run(whole())
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    for _ in range(1000):
+        if await condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never came to be")
+
+
+def creation(name: str, partitions: int = 1, factor: int = 1, **configs: str) -> CreateTopicsRequest:
+    wanted = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=factor, configs=wanted)
+    return CreateTopicsRequest(topics=[topic], timeout=10_000)
+
+
+def produce(name: str, *values: bytes, acks: int = -1) -> ProduceRequest:
+    batch = bytes(build_batch([Record(value=value, timestamp=1) for value in values]))
+    data = [TopicProduceData(name=name, partition_data=[PartitionProduceData(index=0, records=batch)])]
+    return ProduceRequest(acks=acks, timeout=10_000, topic_data=data)
+
+
+def fetch(name: str, offset: int = 0) -> FetchRequest:
+    asked = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    return FetchRequest(
+        topics=[FetchTopic(topic=name, topic_id=METADATA_TOPIC_ID, partitions=[asked])],
+        max_wait=5_000,
+        min_bytes=1,
+        max_bytes=1 << 20,
+    )
+
+
+def fetched(answer: Any) -> list[bytes | None]:
+    (row,) = answer.responses[0].partitions
+    assert row.error_code == 0
+    return [record.value for record in decode_records(row.records)]
+
+
+def only_code(answer: Any) -> int:
+    return int(answer.responses[0].partition_responses[0].error_code)
+
+
+async def led(cluster: Cluster, broker_id: int, name: str) -> int:
+    """The leader of a topic's first partition as this broker tells it, -1 while it does not know."""
+    answer = await cluster.ask(broker_id, MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 9)
+    return int(answer.topics[0].partitions[0].leader_id) if answer.topics[0].error_code == 0 else -1
+
+
+def test_a_topic_is_made_written_and_read_through_one_broker(tmp_path: Path) -> None:
+    async def story(cluster: Cluster) -> None:
+        broker = await cluster.start_broker(1)
+        assert broker.not_ready() is None
+        created = await cluster.ask(1, creation("orders", 2))
+        assert (created.topics[0].error_code, created.topics[0].num_partitions) == (0, 2)
+        await until(lambda: is_led(cluster, "orders"))
+        assert only_code(await cluster.ask(1, produce("orders", b"a", b"b"), 9)) == 0
+        assert fetched(await cluster.ask(1, fetch("orders"), 12)) == [b"a", b"b"]
+        first = await cluster.ask(1, InitProducerIdRequest(transactional_id=None, producer_id=-1, producer_epoch=-1))
+        second = await cluster.ask(1, InitProducerIdRequest(transactional_id=None, producer_id=-1, producer_epoch=-1))
+        assert (first.error_code, second.producer_id - first.producer_id) == (0, 1)
+
+    run(tmp_path, story)
+
+
+async def is_led(cluster: Cluster, name: str) -> bool:
+    return await led(cluster, 1, name) == 1
+
+
+def test_what_was_written_is_there_after_a_restart_and_the_clean_end_is_known(tmp_path: Path) -> None:
+    async def story(cluster: Cluster) -> None:
+        broker = await cluster.start_broker(1)
+        await cluster.ask(1, creation("orders"))
+        await until(lambda: is_led(cluster, "orders"))
+        await cluster.ask(1, produce("orders", b"a"), 9)
+        epoch = broker.broker.log_manager.previous_broker_epoch
+        assert epoch == -1
+        await broker.shutdown()
+        again = await cluster.start_broker(1)
+        assert again.broker.log_manager.previous_broker_epoch > 0
+        await until(lambda: is_led(cluster, "orders"))
+        assert fetched(await cluster.ask(1, fetch("orders"), 12)) == [b"a"]
+
+    run(tmp_path, story)
+
+
+def test_acks_all_reaches_every_replica_and_a_leader_that_goes_hands_over(tmp_path: Path) -> None:
+    async def story(cluster: Cluster) -> None:
+        for broker_id in (1, 2, 3):
+            await cluster.start_broker(broker_id)
+        await cluster.ask(1, creation("orders", 1, 3, min_insync_replicas="2"))
+
+        async def has_leader() -> bool:
+            return await led(cluster, 1, "orders") > 0
+
+        await until(has_leader)
+        leader = await led(cluster, 1, "orders")
+        await until(lambda: is_written(cluster, leader, b"a"))
+        others = [broker_id for broker_id in (1, 2, 3) if broker_id != leader]
+        await cluster.brokers.pop(leader).shutdown()
+
+        async def moved() -> bool:
+            return await led(cluster, others[0], "orders") in others
+
+        await until(moved)
+        heir = await led(cluster, others[0], "orders")
+        assert fetched(await cluster.ask(heir, fetch("orders"), 12))[0] == b"a"
+        await until(lambda: is_written(cluster, heir, b"b"))
+
+    run(tmp_path, story)
+
+
+async def is_written(cluster: Cluster, broker_id: int, value: bytes) -> bool:
+    return only_code(await cluster.ask(broker_id, produce("orders", value), 9)) == 0
+
+
+def test_configs_take_effect_without_a_restart(tmp_path: Path) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.start_broker(1)
+        await cluster.ask(1, creation("orders"))
+        await until(lambda: is_led(cluster, "orders"))
+        assert only_code(await cluster.ask(1, produce("orders", b"x" * 500), 9)) == 0
+        change = AlterableConfig(name="max.message.bytes", config_operation=0, value="200")
+        resource = AlterConfigsResource(resource_type=2, resource_name="orders", configs=[change])
+        altered = await cluster.ask(1, IncrementalAlterConfigsRequest(resources=[resource]))
+        assert altered.responses[0].error_code == 0
+
+        async def too_large() -> bool:
+            return only_code(await cluster.ask(1, produce("orders", b"x" * 500), 9)) == ErrorCode.MESSAGE_TOO_LARGE
+
+        await until(too_large)
+
+    run(tmp_path, story)
+
+
+def test_a_topic_deleted_while_a_broker_was_down_leaves_its_place_to_a_new_one(tmp_path: Path) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.start_broker(1)
+        await cluster.start_broker(2)
+        await cluster.ask(2, creation("orders", 2, 2))
+        await until(lambda: is_written_anywhere(cluster, b"old"))
+        await cluster.brokers.pop(1).shutdown()
+        deletion = DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")], timeout=10_000)
+        assert (await cluster.ask(2, deletion, 6)).responses[0].error_code == 0
+        await cluster.start_broker(1)
+        assert (await cluster.ask(2, creation("orders", 2, 2))).topics[0].error_code == 0
+        await until(lambda: is_written_anywhere(cluster, b"new"))
+        leader = await led(cluster, 1, "orders")
+        assert fetched(await cluster.ask(leader, fetch("orders"), 12)) == [b"new"]
+        assert any(name.endswith("-stray") for name in cluster.disk.listdir(str(tmp_path / "broker-1")))
+
+    run(tmp_path, story)
+
+
+async def is_written_anywhere(cluster: Cluster, value: bytes) -> bool:
+    leader = await led(cluster, next(iter(cluster.brokers)), "orders")
+    return leader in cluster.brokers and await is_written(cluster, leader, value)
+
+
+def test_the_metadata_log_is_read_through_a_broker(tmp_path: Path) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.start_broker(1)
+        await cluster.ask(1, creation("orders"))
+        await until(lambda: is_led(cluster, "orders"))
+        asked = ListOffsetsPartition(partition_index=0, timestamp=LATEST, current_leader_epoch=-1)
+        request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="__cluster_metadata", partitions=[asked])])
+        end = (await cluster.ask(1, request, 7)).topics[0].partitions[0].offset
+        assert end > 4
+        (row,) = (await cluster.ask(1, fetch("__cluster_metadata"), 13)).responses[0].partitions
+        assert (row.error_code, row.high_watermark >= end) == (0, True)
+        assert b'"name":"orders"' in bytes(row.records)
+        waiting = asyncio.ensure_future(cluster.ask(1, fetch("__cluster_metadata", row.high_watermark), 12))
+        await cluster.ask(1, creation("bills"))
+        assert b'"name":"bills"' in bytes((await waiting).responses[0].partitions[0].records)
+
+    run(tmp_path, story)
+
+
+def test_a_directory_that_is_nobodys_is_not_taken(tmp_path: Path) -> None:
+    async def story() -> None:
+        settings = Settings.of(
+            {
+                "node.id": 1,
+                "controller.listener.names": "CONTROLLER",
+                "controller.quorum.voters": "100@127.0.0.1:1",
+                "log.dirs": str(tmp_path / "nothing"),
+            }
+        )
+        world = World(
+            disk=OsDisk(), clock=SystemClock(), chance=new_random(1), metrics=Metrics(), on_fault=lambda error: None
+        )
+        broker = BrokerServer(settings, world)
+        with pytest.raises(NotFormatted):
+            await broker.start()
+        assert broker.not_ready() == "opening its logs"
+        await broker.shutdown()
+
+    asyncio.run(story())
