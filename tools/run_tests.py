@@ -1,4 +1,4 @@
-"""Run the whole suite: units and simulation in parallel workers, then the cluster tests one at a time; end with one sum.
+"""Run the whole suite: units and simulation in parallel, then the cluster tests one at a time; end with one sum.
 
 pytest's own summary closes each step; the last line adds the steps up in pytest's words.
 """

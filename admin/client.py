@@ -1,0 +1,268 @@
+"""The cluster as a client sees it: Kafka's admin requests over the wire, each sent to who must answer it.
+
+Used by the admin HTTP API and the command line. Brokers forward what belongs to the controller, so any broker will do;
+only offsets are asked of a partition's leader. Refusals are raised as KafkaError with the message of the broker.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TypeVar
+
+from kvorum.network.addresses import Address
+from kvorum.network.channel import Channel
+from kvorum.network.dial import ChannelError
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from kvorum.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kvorum.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from kvorum.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from kvorum.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+)
+from kvorum.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    RequestPartitionData,
+    RequestTopicData,
+)
+from kvorum.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
+from kvorum.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from kvorum.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from kvorum.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from kvorum.protocol.schema import Message
+
+METADATA_TOPIC = "__cluster_metadata"
+TIMEOUT_MS = 30_000
+EARLIEST = -2
+LATEST = -1
+
+M = TypeVar("M", bound=Message)
+
+
+class ResourceType(IntEnum):
+    """What a config belongs to (ConfigResource.Type)."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+class ConfigOperation(IntEnum):
+    """What to do with a config (AlterConfigOp.OpType)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Unreachable(Exception):
+    """None of the brokers could be reached; the message names each and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigChange:
+    """One change of one config."""
+
+    name: str
+    value: str | None = None
+    operation: ConfigOperation = ConfigOperation.SET
+
+
+@dataclass(slots=True)
+class ClusterClient:
+    """Connections to a cluster's brokers, made when they are needed. Owned by one event loop; close it."""
+
+    bootstrap: Sequence[Address]
+    client_id: str = "kvorum-admin"
+    chance: random.Random = field(default_factory=random.Random)
+    _channels: dict[Address, Channel] = field(default_factory=dict)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await asyncio.gather(*(channel.close() for channel in self._channels.values()))
+
+    async def ask(self, request: Message, response: type[M], address: Address | None = None) -> M:
+        """Send a request to one broker, or to the first that can be reached. Raises Unreachable."""
+        failures = []
+        for each in [address] if address is not None else list(self.bootstrap):
+            try:
+                return await self._channel(each).ask(request, response, timeout_ms=TIMEOUT_MS)
+            except ChannelError as error:
+                failures.append(f"{each[0]}:{each[1]} {error}")
+                if error.maybe_sent:
+                    break
+        raise Unreachable("; ".join(failures) or "no bootstrap server was given")
+
+    def _channel(self, address: Address) -> Channel:
+        channel = self._channels.get(address)
+        if channel is None:
+            channel = Channel(address[0], address[1], client_id=self.client_id, chance=self.chance)
+            self._channels[address] = channel
+        return channel
+
+    async def metadata(self, names: Sequence[str] | None = None) -> MetadataResponse:
+        """Return the metadata of topics (all, when None); unknown topics come with their error code."""
+        wanted = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        return await self.ask(request, MetadataResponse)
+
+    async def topic(self, name: str) -> MetadataResponseTopic:
+        """Return one topic. Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, ...)."""
+        found = (await self.metadata([name])).topics[0]
+        refuse(found.error_code, f"topic {name!r}")
+        return found
+
+    async def describe_cluster(self, *, fenced: bool = True) -> DescribeClusterResponse:
+        """Return the brokers (fenced ones too, if wanted), the controller and the cluster id."""
+        answer = await self.ask(DescribeClusterRequest(include_fenced_brokers=fenced), DescribeClusterResponse)
+        refuse(answer.error_code, answer.error_message)
+        return answer
+
+    async def create_topics(
+        self, topics: Sequence[CreatableTopic], *, validate_only: bool = False
+    ) -> CreateTopicsResponse:
+        """Create topics; each has its own error code in the answer."""
+        request = CreateTopicsRequest(topics=list(topics), timeout=TIMEOUT_MS, validate_only=validate_only)
+        return await self.ask(request, CreateTopicsResponse)
+
+    async def create_topic(self, topic: CreatableTopic, *, validate_only: bool = False) -> CreateTopicsResponse:
+        """Create one topic. Raises KafkaError with the broker's reason."""
+        answer = await self.create_topics([topic], validate_only=validate_only)
+        refuse(answer.topics[0].error_code, answer.topics[0].error_message)
+        return answer
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete one topic. Raises KafkaError."""
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout=TIMEOUT_MS)
+        answer = await self.ask(request, DeleteTopicsResponse)
+        refuse(answer.responses[0].error_code, answer.responses[0].error_message or f"topic {name!r}")
+
+    async def create_partitions(self, name: str, count: int, *, validate_only: bool = False) -> None:
+        """Raise a topic's number of partitions to `count`. Raises KafkaError."""
+        topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
+        request = CreatePartitionsRequest(topics=[topic], timeout=TIMEOUT_MS, validate_only=validate_only)
+        answer = await self.ask(request, CreatePartitionsResponse)
+        refuse(answer.results[0].error_code, answer.results[0].error_message)
+
+    async def describe_configs(
+        self, kind: ResourceType, name: str, *, documentation: bool = False
+    ) -> list[DescribeConfigsResourceResult]:
+        """Return every config of a topic or broker with its source. Raises KafkaError."""
+        resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
+        request = DescribeConfigsRequest(
+            resources=[resource], include_synonyms=True, include_documentation=documentation
+        )
+        # What a broker's static configuration says, only that broker knows.
+        address = await self.broker_address(int(name)) if kind is ResourceType.BROKER and name else None
+        answer = (await self.ask(request, DescribeConfigsResponse, address)).results[0]
+        refuse(answer.error_code, answer.error_message)
+        return answer.configs
+
+    async def alter_configs(
+        self, kind: ResourceType, name: str, changes: Sequence[ConfigChange], *, validate_only: bool = False
+    ) -> None:
+        """Change configs one by one (IncrementalAlterConfigs). Raises KafkaError."""
+        configs = [AlterableConfig(name=c.name, config_operation=c.operation, value=c.value) for c in changes]
+        resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+        answer = (await self.ask(request, IncrementalAlterConfigsResponse)).responses[0]
+        refuse(answer.error_code, answer.error_message)
+
+    async def elect_leaders(
+        self, partitions: Mapping[str, Sequence[int]] | None, *, unclean: bool = False
+    ) -> ElectLeadersResponse:
+        """Elect the preferred leaders of partitions (all, when None), or any living replica if `unclean`."""
+        wanted = None
+        if partitions is not None:
+            wanted = [TopicPartitions(topic=name, partitions=list(indexes)) for name, indexes in partitions.items()]
+        request = ElectLeadersRequest(election_type=int(unclean), topic_partitions=wanted, timeout=TIMEOUT_MS)
+        answer = await self.ask(request, ElectLeadersResponse)
+        refuse(answer.error_code, "elect leaders")
+        return answer
+
+    async def describe_quorum(self) -> DescribeQuorumResponse:
+        """Return the metadata quorum's state. Raises KafkaError."""
+        topic = RequestTopicData(topic_name=METADATA_TOPIC, partitions=[RequestPartitionData(partition_index=0)])
+        answer = await self.ask(DescribeQuorumRequest(topics=[topic]), DescribeQuorumResponse)
+        refuse(answer.error_code, answer.error_message)
+        partition = answer.topics[0].partitions[0]
+        refuse(partition.error_code, partition.error_message)
+        return answer
+
+    async def offsets(self, topic: MetadataResponseTopic, timestamp: int) -> dict[int, int | None]:
+        """Return {partition: offset} for a timestamp (EARLIEST, LATEST, or ms); None where its leader did not say."""
+        brokers = {broker.node_id: (broker.host, broker.port) for broker in (await self.metadata([])).brokers}
+        by_leader: dict[int, list[int]] = {}
+        for partition in topic.partitions:
+            by_leader.setdefault(partition.leader_id, []).append(partition.partition_index)
+        found: dict[int, int | None] = {partition.partition_index: None for partition in topic.partitions}
+
+        async def ask_leader(leader: int, indexes: list[int]) -> None:
+            address = brokers.get(leader)
+            if address is None or topic.name is None:
+                return
+            wanted = [ListOffsetsPartition(partition_index=index, timestamp=timestamp) for index in indexes]
+            request = ListOffsetsRequest(
+                replica_id=-1, topics=[ListOffsetsTopic(name=topic.name, partitions=wanted)], timeout=TIMEOUT_MS
+            )
+            try:
+                answer = await self.ask(request, ListOffsetsResponse, address)
+            except Unreachable:
+                return
+            for each in answer.topics[0].partitions:
+                if each.error_code == ErrorCode.NONE:
+                    found[each.partition_index] = each.offset
+
+        await asyncio.gather(*(ask_leader(leader, indexes) for leader, indexes in by_leader.items()))
+        return found
+
+    async def broker_address(self, broker_id: int) -> Address:
+        """Return where a broker is. Raises KafkaError(BROKER_ID_NOT_REGISTERED)."""
+        for broker in (await self.describe_cluster()).brokers:
+            if broker.broker_id == broker_id:
+                return broker.host, broker.port
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {broker_id}")
+
+
+def refuse(code: int, message: str | None) -> None:
+    """Raise KafkaError for an error code that is one."""
+    if code != ErrorCode.NONE:
+        raise KafkaError(ErrorCode(code), message or "")
+
+
+def parse_bootstrap(text: str) -> list[Address]:
+    """Read HOST:PORT,HOST:PORT. Raises ValueError."""
+    found: list[Address] = []
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        host, colon, port = item.rpartition(":")
+        if not colon or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ValueError(f"{item!r} is not HOST:PORT")
+        found.append((host.strip("[]"), int(port)))
+    if not found:
+        raise ValueError("no HOST:PORT was given")
+    return found

@@ -1,0 +1,200 @@
+"""Cluster, health, brokers, leaders and quorum over HTTP."""
+
+from collections import Counter
+
+from pydantic import BaseModel
+
+from kvorum.admin.client import METADATA_TOPIC, ResourceType
+from kvorum.admin.models import (
+    Broker,
+    Cluster,
+    ConfigAlter,
+    ConfigEntry,
+    Election,
+    ElectionResult,
+    Health,
+    Quorum,
+    Voter,
+)
+from kvorum.admin.operations import Call, NoBody, Operation
+from kvorum.admin.topic_configs import changes_of, entries
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.describe_quorum import ReplicaState
+from kvorum.protocol.messages.metadata import MetadataResponse
+
+NAMED_PARTITIONS_MAX = 100
+
+
+async def get_cluster(call: Call[NoBody]) -> Cluster:
+    """Describe the cluster."""
+    described = await call.cluster.describe_cluster()
+    metadata = await call.cluster.metadata()
+    return Cluster(
+        cluster_id=described.cluster_id,
+        controller_id=described.controller_id,
+        brokers=len(described.brokers),
+        brokers_fenced=sum(broker.is_fenced for broker in described.brokers),
+        topics=len(metadata.topics),
+        partitions=sum(len(topic.partitions) for topic in metadata.topics),
+    )
+
+
+async def get_health(call: Call[NoBody]) -> Health:
+    """Look for partitions and brokers that are not as they should be."""
+    described = await call.cluster.describe_cluster()
+    metadata = await call.cluster.metadata()
+    wrong, under, offline = [], 0, 0
+    for topic in metadata.topics:
+        for partition in topic.partitions:
+            missing = len(partition.isr_nodes) < len(partition.replica_nodes)
+            under += missing
+            offline += partition.leader_id < 0
+            if missing or partition.leader_id < 0:
+                wrong.append(f"{topic.name}-{partition.partition_index}")
+    fenced = [broker.broker_id for broker in described.brokers if broker.is_fenced]
+    return Health(
+        healthy=not wrong and not fenced,
+        under_replicated_partitions=under,
+        offline_partitions=offline,
+        brokers_fenced=fenced,
+        partitions=wrong[:NAMED_PARTITIONS_MAX],
+    )
+
+
+async def brokers_of(call: Call[NoBody]) -> list[Broker]:
+    """Return the registered brokers with what they hold."""
+    described = await call.cluster.describe_cluster()
+    leaders, replicas = holdings(await call.cluster.metadata())
+    return [
+        Broker(
+            id=broker.broker_id,
+            host=broker.host,
+            port=broker.port,
+            rack=broker.rack,
+            fenced=broker.is_fenced,
+            leaders=leaders[broker.broker_id],
+            replicas=replicas[broker.broker_id],
+        )
+        for broker in sorted(described.brokers, key=lambda broker: broker.broker_id)
+    ]
+
+
+def holdings(metadata: MetadataResponse) -> tuple[Counter[int], Counter[int]]:
+    """Count the partitions each broker leads, and those it has a replica of."""
+    leaders: Counter[int] = Counter()
+    replicas: Counter[int] = Counter()
+    for topic in metadata.topics:
+        for partition in topic.partitions:
+            leaders[partition.leader_id] += 1
+            replicas.update(partition.replica_nodes)
+    return leaders, replicas
+
+
+async def list_brokers(call: Call[NoBody]) -> list[BaseModel]:
+    """List the registered brokers."""
+    return list(await brokers_of(call))
+
+
+async def get_broker(call: Call[NoBody]) -> Broker:
+    """Return one broker."""
+    wanted = broker_id(call)
+    for broker in await brokers_of(call):
+        if broker.id == wanted:
+            return broker
+    raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {wanted}")
+
+
+def broker_id(call: Call[NoBody] | Call[ConfigAlter]) -> int:
+    """Read the broker's id in the path. Raises KafkaError(INVALID_REQUEST)."""
+    text = call.path["broker"]
+    if not text.isdecimal():
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{text!r} is no broker id")
+    return int(text)
+
+
+async def get_broker_configs(call: Call[NoBody]) -> list[BaseModel]:
+    """List a broker's configs with their sources."""
+    found = await call.cluster.describe_configs(ResourceType.BROKER, str(broker_id(call)))
+    return entries(found, call.flag("all"))
+
+
+async def alter_broker_configs(call: Call[ConfigAlter]) -> None:
+    """Change a broker's dynamic configs."""
+    await call.cluster.alter_configs(ResourceType.BROKER, str(broker_id(call)), changes_of(call.body))
+
+
+async def elect_leaders(call: Call[Election]) -> list[BaseModel]:
+    """Elect preferred leaders, or any living replica."""
+    answer = await call.cluster.elect_leaders(call.body.partitions, unclean=call.body.unclean)
+    return [
+        ElectionResult(
+            topic=topic.topic,
+            partition=result.partition_id,
+            error=ErrorCode(result.error_code).name if result.error_code else None,
+            message=result.error_message or None,
+        )
+        for topic in answer.replica_election_results
+        for result in topic.partition_result
+    ]
+
+
+async def get_quorum(call: Call[NoBody]) -> Quorum:
+    """Describe the metadata quorum."""
+    answer = await call.cluster.describe_quorum()
+    partition = answer.topics[0].partitions[0]
+    end = max([state.log_end_offset for state in partition.current_voters], default=0)
+
+    def voter(state: ReplicaState) -> Voter:
+        return Voter(
+            id=state.replica_id,
+            directory_id=str(state.replica_directory_id),
+            log_end_offset=state.log_end_offset,
+            lag=max(0, end - state.log_end_offset),
+            last_caught_up_ms=state.last_caught_up_timestamp,
+        )
+
+    return Quorum(
+        leader_id=partition.leader_id,
+        leader_epoch=partition.leader_epoch,
+        high_watermark=partition.high_watermark,
+        voters=[voter(state) for state in partition.current_voters],
+        observers=[voter(state) for state in partition.observers],
+    )
+
+
+ALL_CONFIGS = {"all": "true: the defaults too, not only what was set"}
+OPERATIONS = [
+    Operation(method="GET", path="/v1/cluster", summary="The cluster at a glance", handle=get_cluster, answer=Cluster),
+    Operation(method="GET", path="/v1/health", summary="What needs looking at", handle=get_health, answer=Health),
+    Operation(method="GET", path="/v1/brokers", summary="List brokers", handle=list_brokers, answer=Broker, many=True),
+    Operation(method="GET", path="/v1/brokers/{broker}", summary="One broker", handle=get_broker, answer=Broker),
+    Operation(
+        method="GET",
+        path="/v1/brokers/{broker}/configs",
+        summary="A broker's configs",
+        handle=get_broker_configs,
+        answer=ConfigEntry,
+        many=True,
+        query=ALL_CONFIGS,
+    ),
+    Operation(
+        method="PATCH",
+        path="/v1/brokers/{broker}/configs",
+        summary="Change a broker's dynamic configs",
+        handle=alter_broker_configs,
+        body=ConfigAlter,
+        status=204,
+    ),
+    Operation(
+        method="POST",
+        path="/v1/leaders/elect",
+        summary="Elect leaders",
+        handle=elect_leaders,
+        body=Election,
+        answer=ElectionResult,
+        many=True,
+    ),
+    Operation(
+        method="GET", path="/v1/quorum", summary=f"The quorum behind {METADATA_TOPIC}", handle=get_quorum, answer=Quorum
+    ),
+]

@@ -1,0 +1,200 @@
+"""The bodies of the admin HTTP API: what comes in is checked by these, what goes out is shaped by these."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+TopicName = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[a-zA-Z0-9._-]+$", examples=["orders"])]
+Configs = dict[str, str]
+PARTITIONS_MAX = 100_000
+REPLICAS_MAX = 32_767
+
+
+class Strict(BaseModel):
+    """A body in which an unknown field is a mistake worth telling."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Problem(BaseModel):
+    """What was wrong with a request; `error` is Kafka's name for it where Kafka has one."""
+
+    error: str = Field(examples=["INVALID_PARTITIONS"])
+    message: str
+    field: str | None = Field(None, description="Where in the body, as a dotted path")
+
+
+class Broker(BaseModel):
+    """A registered broker."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+    fenced: bool
+    leaders: int = Field(description="Partitions it leads")
+    replicas: int = Field(description="Partitions it has a replica of")
+
+
+class Cluster(BaseModel):
+    """The cluster at a glance."""
+
+    cluster_id: str
+    controller_id: int = Field(description="The active controller's node, -1 if unknown")
+    brokers: int
+    brokers_fenced: int
+    topics: int
+    partitions: int
+
+
+class Health(BaseModel):
+    """Whether anything needs looking at."""
+
+    healthy: bool
+    under_replicated_partitions: int
+    offline_partitions: int
+    brokers_fenced: list[int]
+    partitions: list[str] = Field(description="The first hundred that are not as they should be, as topic-partition")
+
+
+class Partition(BaseModel):
+    """One partition; offsets are null where its leader did not answer."""
+
+    partition: int
+    leader: int = Field(description="-1: none")
+    leader_epoch: int
+    replicas: list[int]
+    isr: list[int]
+    offline_replicas: list[int]
+    earliest_offset: int | None = None
+    latest_offset: int | None = None
+
+
+class TopicSummary(BaseModel):
+    """A line of the topic list."""
+
+    name: str
+    topic_id: str
+    internal: bool
+    partitions: int
+    replication_factor: int
+    under_replicated: int
+
+
+class TopicPage(BaseModel):
+    """A page of topics by name; `next` is the `after` of the next page, null at the end."""
+
+    topics: list[TopicSummary]
+    next: str | None
+
+
+class Topic(TopicSummary):
+    """A topic with its partitions and the configs that differ from the defaults."""
+
+    details: list[Partition]
+    configs: Configs
+
+
+class TopicSpec(Strict):
+    """What a topic should be. Left out: the cluster's default."""
+
+    partitions: int | None = Field(None, ge=1, le=PARTITIONS_MAX)
+    replication_factor: int | None = Field(None, ge=1, le=REPLICAS_MAX)
+    configs: Configs = Field(default_factory=dict)
+
+
+class TopicCreate(TopicSpec):
+    """A topic to create."""
+
+    name: TopicName
+    assignments: dict[int, list[int]] | None = Field(
+        None, description="Broker ids of each partition, preferred leader first; instead of the two numbers"
+    )
+
+
+class TopicCreated(BaseModel):
+    """What was (or, when only validated, would be) created."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    replication_factor: int
+    validated_only: bool
+
+
+class Change(BaseModel):
+    """One difference between what a topic was and what it is now."""
+
+    what: str = Field(examples=["partitions", "configs.retention.ms"])
+    before: str | int | None
+    after: str | int | None
+
+
+class TopicApplied(BaseModel):
+    """What PUT did: nothing at all if `changes` is empty."""
+
+    name: str
+    created: bool
+    changes: list[Change]
+    validated_only: bool
+
+
+class PartitionCount(Strict):
+    """How many partitions the topic is to have in all."""
+
+    count: int = Field(ge=1, le=PARTITIONS_MAX)
+
+
+class ConfigEntry(BaseModel):
+    """One config with where its value comes from."""
+
+    name: str
+    value: str | None
+    source: str = Field(examples=["DYNAMIC_TOPIC_CONFIG", "DEFAULT_CONFIG"])
+    read_only: bool
+    sensitive: bool
+
+
+class ConfigAlter(Strict):
+    """Changes of configs; the rest stays as it is."""
+
+    set: Configs = Field(default_factory=dict)
+    delete: list[str] = Field(default_factory=list)
+    append: Configs = Field(default_factory=dict, description="To configs that are lists")
+    subtract: Configs = Field(default_factory=dict, description="From configs that are lists")
+
+
+class Election(Strict):
+    """Which leaders to elect: all partitions where none are named."""
+
+    unclean: bool = Field(False, description="Elect any living replica. Loses what only others have.")
+    partitions: dict[str, list[int]] | None = None
+
+
+class ElectionResult(BaseModel):
+    """What became of one partition's election; `error` is null where a leader was elected."""
+
+    topic: str
+    partition: int
+    error: str | None
+    message: str | None
+
+
+class Voter(BaseModel):
+    """A member of the metadata quorum, or an observer."""
+
+    id: int
+    directory_id: str
+    log_end_offset: int
+    lag: int
+    last_caught_up_ms: int
+
+
+class Quorum(BaseModel):
+    """The metadata quorum."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: list[Voter]
+    observers: list[Voter]

@@ -1,0 +1,62 @@
+"""Configs between HTTP and Kafka's requests."""
+
+from enum import IntEnum
+
+from pydantic import BaseModel
+
+from kvorum.admin.client import ConfigChange, ConfigOperation
+from kvorum.admin.models import ConfigAlter, ConfigEntry
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceResult
+
+
+class Source(IntEnum):
+    """Where a value comes from (DescribeConfigsResponse.ConfigSource)."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    CLIENT_METRICS_CONFIG = 7
+    GROUP_CONFIG = 8
+
+
+def source_name(number: int) -> str:
+    """Return a source's name; a newer one's number."""
+    return Source(number).name if number in Source.__members__.values() else str(number)
+
+
+def entries(configs: list[DescribeConfigsResourceResult], everything: bool) -> list[BaseModel]:
+    """Return configs for HTTP, by name: those that were set somewhere, or all."""
+    return [
+        ConfigEntry(
+            name=config.name,
+            value=None if config.is_sensitive else config.value,
+            source=source_name(config.config_source),
+            read_only=config.read_only,
+            sensitive=config.is_sensitive,
+        )
+        for config in sorted(configs, key=lambda config: config.name)
+        if everything or config.config_source != Source.DEFAULT_CONFIG
+    ]
+
+
+def topic_overrides(configs: list[DescribeConfigsResourceResult]) -> dict[str, str]:
+    """Return what was set on the topic itself."""
+    return {
+        config.name: config.value or "" for config in configs if config.config_source == Source.DYNAMIC_TOPIC_CONFIG
+    }
+
+
+def changes_of(body: ConfigAlter) -> list[ConfigChange]:
+    """Return the changes of a body. Raises KafkaError(INVALID_REQUEST) when there is none."""
+    found = [ConfigChange(name=name, value=value) for name, value in body.set.items()]
+    found += [ConfigChange(name=name, operation=ConfigOperation.DELETE) for name in body.delete]
+    for operation, values in ((ConfigOperation.APPEND, body.append), (ConfigOperation.SUBTRACT, body.subtract)):
+        found += [ConfigChange(name=name, value=value, operation=operation) for name, value in values.items()]
+    if not found:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "nothing to change: give set, delete, append or subtract")
+    return found

@@ -1,0 +1,289 @@
+"""Topics over HTTP."""
+
+import fnmatch
+
+from pydantic import BaseModel
+
+from kvorum.admin.client import EARLIEST, LATEST, ConfigChange, ConfigOperation, ResourceType
+from kvorum.admin.models import (
+    Change,
+    ConfigAlter,
+    ConfigEntry,
+    Partition,
+    PartitionCount,
+    Topic,
+    TopicApplied,
+    TopicCreate,
+    TopicCreated,
+    TopicPage,
+    TopicSpec,
+    TopicSummary,
+)
+from kvorum.admin.operations import Call, NoBody, Operation
+from kvorum.admin.topic_configs import changes_of, entries, topic_overrides
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+)
+from kvorum.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+
+PAGE_DEFAULT = 100
+PAGE_MAX = 10_000
+UNSET = -1
+"""Partitions or replication factor left to the cluster's defaults (KIP-464)."""
+
+
+async def list_topics(call: Call[NoBody]) -> TopicPage:
+    """List topics by name, a page at a time."""
+    limit, pattern, after = page_of(call), call.query.get("filter", "*"), call.query.get("after", "")
+    found = [topic for topic in (await call.cluster.metadata()).topics if topic.name and topic.name > after]
+    found = [topic for topic in found if fnmatch.fnmatchcase(topic.name or "", pattern)]
+    if not call.flag("internal"):
+        found = [topic for topic in found if not topic.is_internal]
+    found.sort(key=lambda topic: topic.name or "")
+    page = [summary(topic) for topic in found[:limit]]
+    return TopicPage(topics=page, next=page[-1].name if len(found) > limit else None)
+
+
+def page_of(call: Call[NoBody]) -> int:
+    """Read `limit`. Raises KafkaError(INVALID_REQUEST)."""
+    text = call.query.get("limit", str(PAGE_DEFAULT))
+    if not text.isdecimal() or not 1 <= int(text) <= PAGE_MAX:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"limit={text} is not a number from 1 to {PAGE_MAX}")
+    return int(text)
+
+
+def summary(topic: MetadataResponseTopic) -> TopicSummary:
+    """Return a topic's line."""
+    return TopicSummary(
+        name=topic.name or "",
+        topic_id=str(topic.topic_id),
+        internal=topic.is_internal,
+        partitions=len(topic.partitions),
+        replication_factor=max((len(each.replica_nodes) for each in topic.partitions), default=0),
+        under_replicated=sum(len(each.isr_nodes) < len(each.replica_nodes) for each in topic.partitions),
+    )
+
+
+async def create_topic(call: Call[TopicCreate]) -> TopicCreated:
+    """Create a topic."""
+    body, only = call.body, call.flag("validate_only")
+    answer = await call.cluster.create_topic(creatable(body.name, body, body.assignments), validate_only=only)
+    made = answer.topics[0]
+    return TopicCreated(
+        name=made.name,
+        topic_id=str(made.topic_id),
+        partitions=made.num_partitions,
+        replication_factor=made.replication_factor,
+        validated_only=only,
+    )
+
+
+def creatable(name: str, spec: TopicSpec, assignments: dict[int, list[int]] | None = None) -> CreatableTopic:
+    """Return the request's form of a topic."""
+    given = assignments or {}
+    return CreatableTopic(
+        name=name,
+        num_partitions=UNSET if given else spec.partitions or UNSET,
+        replication_factor=UNSET if given else spec.replication_factor or UNSET,
+        assignments=[CreatableReplicaAssignment(partition_index=p, broker_ids=ids) for p, ids in given.items()],
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in spec.configs.items()],
+    )
+
+
+async def get_topic(call: Call[NoBody]) -> Topic:
+    """Describe a topic with its partitions, offsets and configs."""
+    topic = await call.cluster.topic(call.path["topic"])
+    configs = await call.cluster.describe_configs(ResourceType.TOPIC, call.path["topic"])
+    return Topic(
+        **summary(topic).model_dump(),
+        details=await partitions_with_offsets(call, topic),
+        configs=topic_overrides(configs),
+    )
+
+
+async def partitions_with_offsets(call: Call[NoBody], topic: MetadataResponseTopic) -> list[Partition]:
+    """Return the partitions, their earliest and latest offsets asked of their leaders."""
+    earliest = await call.cluster.offsets(topic, EARLIEST)
+    latest = await call.cluster.offsets(topic, LATEST)
+    return [
+        partition_of(each, earliest[each.partition_index], latest[each.partition_index])
+        for each in sorted(topic.partitions, key=lambda each: each.partition_index)
+    ]
+
+
+def partition_of(found: MetadataResponsePartition, earliest: int | None, latest: int | None) -> Partition:
+    """Return one partition for HTTP."""
+    return Partition(
+        partition=found.partition_index,
+        leader=found.leader_id,
+        leader_epoch=found.leader_epoch,
+        replicas=found.replica_nodes,
+        isr=found.isr_nodes,
+        offline_replicas=found.offline_replicas,
+        earliest_offset=earliest,
+        latest_offset=latest,
+    )
+
+
+async def list_partitions(call: Call[NoBody]) -> list[BaseModel]:
+    """List a topic's partitions."""
+    return list(await partitions_with_offsets(call, await call.cluster.topic(call.path["topic"])))
+
+
+async def apply_topic(call: Call[TopicSpec]) -> TopicApplied:
+    """Bring a topic to the described state; the same body again changes nothing.
+
+    Partitions can only grow, and the replication factor is not changed here: both are refused with Kafka's codes.
+    Configs that the body leaves out are set back to the defaults.
+    """
+    name, spec, only = call.path["topic"], call.body, call.flag("validate_only")
+    try:
+        topic = await call.cluster.topic(name)
+    except KafkaError as error:
+        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        made = (await call.cluster.create_topic(creatable(name, spec), validate_only=only)).topics[0]
+        changes = [Change(what="partitions", before=None, after=made.num_partitions)]
+        changes.append(Change(what="replication_factor", before=None, after=made.replication_factor))
+        changes += [Change(what=f"configs.{key}", before=None, after=value) for key, value in spec.configs.items()]
+        return TopicApplied(name=name, created=True, changes=changes, validated_only=only)
+    now = summary(topic)
+    if spec.replication_factor not in (None, now.replication_factor):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"{name} has replication factor {now.replication_factor}; a reassignment changes it, not this",
+        )
+    configs = await call.cluster.describe_configs(ResourceType.TOPIC, name)
+    changes = config_differences(topic_overrides(configs), spec.configs)
+    wanted = [
+        ConfigChange(name=change.what.removeprefix("configs."), value=str(change.after))
+        if change.after is not None
+        else ConfigChange(name=change.what.removeprefix("configs."), operation=ConfigOperation.DELETE)
+        for change in changes
+    ]
+    if spec.partitions is not None and spec.partitions != now.partitions:
+        await call.cluster.create_partitions(name, spec.partitions, validate_only=only)
+        changes.insert(0, Change(what="partitions", before=now.partitions, after=spec.partitions))
+    if wanted:
+        await call.cluster.alter_configs(ResourceType.TOPIC, name, wanted, validate_only=only)
+    return TopicApplied(name=name, created=False, changes=changes, validated_only=only)
+
+
+def config_differences(before: dict[str, str], after: dict[str, str]) -> list[Change]:
+    """Return what has to change, by name."""
+    return [
+        Change(what=f"configs.{name}", before=before.get(name), after=after.get(name))
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
+
+
+async def delete_topic(call: Call[NoBody]) -> None:
+    """Delete a topic with its records."""
+    await call.cluster.delete_topic(call.path["topic"])
+
+
+async def add_partitions(call: Call[PartitionCount]) -> None:
+    """Raise the number of partitions."""
+    only = call.flag("validate_only")
+    await call.cluster.create_partitions(call.path["topic"], call.body.count, validate_only=only)
+
+
+async def get_topic_configs(call: Call[NoBody]) -> list[BaseModel]:
+    """List a topic's configs with their sources."""
+    return entries(await call.cluster.describe_configs(ResourceType.TOPIC, call.path["topic"]), call.flag("all"))
+
+
+async def alter_topic_configs(call: Call[ConfigAlter]) -> None:
+    """Change configs of a topic, leave the others."""
+    only = call.flag("validate_only")
+    changes = changes_of(call.body)
+    await call.cluster.alter_configs(ResourceType.TOPIC, call.path["topic"], changes, validate_only=only)
+
+
+async def delete_topic_config(call: Call[NoBody]) -> None:
+    """Set one config back to its default."""
+    change = ConfigChange(name=call.path["config"], operation=ConfigOperation.DELETE)
+    await call.cluster.alter_configs(ResourceType.TOPIC, call.path["topic"], [change])
+
+
+VALIDATE = {"validate_only": "true: check, change nothing"}
+LISTING = {
+    "filter": "a name, with * and ?",
+    "after": "start behind this name",
+    "limit": f"1 to {PAGE_MAX}, {PAGE_DEFAULT} if left out",
+    "internal": "true: internal topics too",
+}
+TOPIC = "/v1/topics/{topic}"
+CONFIGS = f"{TOPIC}/configs"
+OPERATIONS = [
+    Operation(
+        method="GET", path="/v1/topics", summary="List topics", handle=list_topics, answer=TopicPage, query=LISTING
+    ),
+    Operation(
+        method="POST",
+        path="/v1/topics",
+        summary="Create a topic",
+        handle=create_topic,
+        body=TopicCreate,
+        answer=TopicCreated,
+        status=201,
+        query=VALIDATE,
+    ),
+    Operation(method="GET", path=TOPIC, summary="Describe a topic", handle=get_topic, answer=Topic),
+    Operation(
+        method="PUT",
+        path=TOPIC,
+        summary="Bring a topic to the described state",
+        handle=apply_topic,
+        body=TopicSpec,
+        answer=TopicApplied,
+        query=VALIDATE,
+    ),
+    Operation(method="DELETE", path=TOPIC, summary="Delete a topic", handle=delete_topic, status=204),
+    Operation(
+        method="GET",
+        path=f"{TOPIC}/partitions",
+        summary="List a topic's partitions",
+        handle=list_partitions,
+        answer=Partition,
+        many=True,
+    ),
+    Operation(
+        method="POST",
+        path=f"{TOPIC}/partitions",
+        summary="Add partitions",
+        handle=add_partitions,
+        body=PartitionCount,
+        status=204,
+        query=VALIDATE,
+    ),
+    Operation(
+        method="GET",
+        path=CONFIGS,
+        summary="List a topic's configs",
+        handle=get_topic_configs,
+        answer=ConfigEntry,
+        many=True,
+        query={"all": "true: the defaults too, not only what was set"},
+    ),
+    Operation(
+        method="PATCH",
+        path=CONFIGS,
+        summary="Change configs",
+        handle=alter_topic_configs,
+        body=ConfigAlter,
+        status=204,
+        query=VALIDATE,
+    ),
+    Operation(
+        method="DELETE",
+        path=f"{CONFIGS}/{{config}}",
+        summary="Set a config back to its default",
+        handle=delete_topic_config,
+        status=204,
+    ),
+]

@@ -1,0 +1,177 @@
+"""The two systems under one shape: start, addresses, processes, kill a node, end."""
+
+import atexit
+import contextlib
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from bench.apache_kafka import KafkaCluster
+from kvorum.cluster import readiness
+from kvorum.cluster.formatting import new_cluster_id
+from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.plan import plan_of
+from kvorum.runtime.cluster_file import dev_cluster
+
+READY_SECONDS = 120.0
+NO_SETTINGS: Mapping[str, str] = {}
+
+
+@functools.cache
+def with_bytecode() -> Mapping[str, str]:
+    """Return an environment in which all is compiled already, as `pip install` leaves it; a checkout is not at first.
+
+    Without it, or where PYTHONDONTWRITEBYTECODE is set, each process compiles 300 files at each start.
+    """
+    folder = tempfile.mkdtemp(prefix="bench-bytecode-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    environment = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": folder}
+    modules = ["kvorum.cluster.child", "kvorum.cluster.supervisor"]
+    modules += [f"kvorum.cluster.{role}_process" for role in ("controller", "broker", "admin")]
+    subprocess.run([sys.executable, "-c", f"import {', '.join(modules)}"], env=os.environ | environment, check=True)
+    return environment
+
+
+class System(Protocol):
+    """A cluster of nodes 1 to N on this machine, formatted and not yet started."""
+
+    name: str
+
+    def start(self) -> None:
+        """Start every node; return at once."""
+        ...
+
+    def wait_ready(self) -> None:
+        """Wait until every node is ready."""
+        ...
+
+    def address(self, node: int) -> tuple[str, int]:
+        """Return host and port of a node's client listener."""
+        ...
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients are given as bootstrap.servers."""
+        ...
+
+    def pids(self) -> list[int]:
+        """Return the pids of every process of the cluster."""
+        ...
+
+    def kill(self, node: int) -> None:
+        """kill -9 every process of a node."""
+        ...
+
+    def close(self) -> None:
+        """kill -9 everything."""
+        ...
+
+
+class Kvorum:
+    """`kvorum dev`: a node is a supervisor, a broker, a controller, and on node 1 the admin HTTP API."""
+
+    name = "Kvorum"
+
+    def __init__(self, folder: Path, count: int, settings: Mapping[str, str] = NO_SETTINGS) -> None:
+        home = str(folder / "kvorum")
+        overrides = [f"{key}={value}" for key, value in settings.items()]
+        self._cluster = LocalCluster.create(home, plan_of(dev_cluster(count, 0, home, overrides), new_cluster_id()))
+        self._cluster.environment.update(with_bytecode())
+        self._pipes: list[tuple[str, int]] = []
+
+    def start(self) -> None:
+        """Start every node; return at once."""
+        self._pipes = self._cluster.start_without_waiting(*(node.name for node in self._cluster.plan.nodes))
+
+    def wait_ready(self) -> None:
+        """Wait until every node is ready."""
+        told = readiness.wait_all(self._pipes, READY_SECONDS)
+        assert set(told.values()) == {"ready"}, told
+
+    def address(self, node: int) -> tuple[str, int]:
+        """Return host and port of a node's client listener."""
+        host, _, port = self._cluster.plan.endpoints()[node - 1].rpartition(":")
+        return host, int(port)
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients are given as bootstrap.servers."""
+        return self._cluster.plan.bootstrap
+
+    def pids(self) -> list[int]:
+        """Return the pids of every process of the cluster."""
+        names = [node.name for node in self._cluster.plan.nodes]
+        return [process.pid for name in names for process in self._cluster.processes(name).values()]
+
+    def kill(self, node: int) -> None:
+        """kill -9 every process of a node."""
+        self._cluster.kill(f"node-{node}")
+
+    def close(self) -> None:
+        """kill -9 everything."""
+        for node in self._cluster.plan.nodes:
+            self._cluster.kill(node.name)
+
+
+class Kafka:
+    """Apache Kafka: a node is one JVM, broker and controller."""
+
+    name = "Apache Kafka"
+
+    def __init__(self, folder: Path, count: int, settings: Mapping[str, str] = NO_SETTINGS) -> None:
+        self._cluster = KafkaCluster.create(folder / "kafka", count, settings)
+
+    def start(self) -> None:
+        """Start every node; return at once."""
+        self._cluster.start()
+
+    def wait_ready(self) -> None:
+        """Wait until every node is ready."""
+        self._cluster.wait_ready()
+
+    def address(self, node: int) -> tuple[str, int]:
+        """Return host and port of a node's client listener."""
+        return "127.0.0.1", self._cluster.ports[node]
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients are given as bootstrap.servers."""
+        return self._cluster.bootstrap
+
+    def pids(self) -> list[int]:
+        """Return the pids of every process of the cluster."""
+        return list(self._cluster.pids().values())
+
+    def kill(self, node: int) -> None:
+        """kill -9 every process of a node."""
+        self._cluster.kill(node)
+
+    def close(self) -> None:
+        """kill -9 everything."""
+        self._cluster.close()
+
+
+MAKERS: Mapping[str, type[Kvorum] | type[Kafka]] = {"kafka": Kafka, "kvorum": Kvorum}
+
+
+@contextlib.contextmanager
+def formatted(kind: str, count: int, settings: Mapping[str, str] = NO_SETTINGS) -> Iterator[System]:
+    """A cluster in a temporary folder, formatted and not started; gone afterwards, but for its logs if this fails."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        system = MAKERS[kind](Path(folder), count, settings)
+        try:
+            yield system
+        except BaseException:
+            kept = tempfile.mkdtemp(prefix=f"bench-failed-{kind}-")
+            for log in Path(folder).rglob("*.log"):
+                shutil.copy(log, Path(kept) / f"{log.parent.name}-{log.name}")
+            print(f"the logs are in {kept}", file=sys.stderr, flush=True)
+            raise
+        finally:
+            system.close()

@@ -1,0 +1,76 @@
+"""`kvorum nodes`: single nodes of a cluster on this machine."""
+
+import os
+
+import click
+
+from kvorum.cli.output import Exit, fail
+
+
+@click.group()
+def nodes() -> None:
+    """Kill, stop, start, pause or resume all processes of a node.
+
+    \b
+    kvorum nodes kill node-2 --dir ./data       kill -9
+    kvorum nodes start node-2 --dir ./data
+    """
+
+
+def folder_option(command: "click.decorators.FC") -> "click.decorators.FC":
+    """Add --dir."""
+    return click.option(
+        "-d",
+        "--dir",
+        "folder",
+        default=lambda: os.environ.get("KVORUM_DIR", "kvorum-data"),
+        show_default="$KVORUM_DIR, else ./kvorum-data",
+        help="The cluster's folder.",
+    )(command)
+
+
+def act(name: str, folder: str, verb: str) -> None:
+    """Do one thing to one node."""
+    from kvorum.cluster.foreground import ask_foreground
+    from kvorum.cluster.local import ClusterError, LocalCluster
+
+    try:
+        cluster = LocalCluster.open(folder, detached=True)
+        cluster.node(name)
+        if verb == "start":
+            outcome = ask_foreground(cluster, [name])
+            outcome = cluster.start(name) if outcome is None else outcome
+            if "error" in outcome:
+                fail(outcome["error"])
+            if not outcome:
+                click.echo(f"{name} runs already")
+            elif outcome[name] != "ready":
+                fail(f"{name} is not up ({outcome[name]}); see {cluster.node(name).log('node')}")
+            return
+        reached = len(cluster.processes(name))
+        if verb == "stop":
+            if cluster.stop(name):
+                click.echo(f"{name} did not end by itself and was killed", err=True)
+        else:
+            reached = len(getattr(cluster, verb)(name))
+    except ClusterError as error:
+        fail(str(error), Exit.NOT_FOUND)
+    if not reached:
+        fail(f"{name} does not run", Exit.NOT_FOUND)
+
+
+def verb(name: str, text: str) -> None:
+    """Add one subcommand."""
+
+    @nodes.command(name, help=f"{text}\n\n\b\nkvorum nodes {name} node-2 --dir ./data")
+    @click.argument("node")
+    @folder_option
+    def command(node: str, folder: str) -> None:
+        act(node, folder, name)
+
+
+verb("kill", "kill -9 all processes of NODE.")
+verb("stop", "Controlled shutdown of NODE (SIGTERM).")
+verb("start", "Start NODE and wait until its broker is unfenced.")
+verb("pause", "SIGSTOP all processes of NODE.")
+verb("resume", "SIGCONT all processes of NODE.")

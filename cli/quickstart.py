@@ -1,0 +1,178 @@
+"""What `make run` runs: a cluster from configs/three-nodes.yaml, real records flowing through an unmodified client."""
+
+import json
+import os
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kvorum.cli.output import Exit, fail
+
+if TYPE_CHECKING:
+    from kvorum.cluster.local import LocalCluster
+
+TOPIC = "machine-metrics"
+LINES_TOPIC = "lines"
+PARTITIONS = 6
+INTERVAL_SECONDS = 1.0
+"""Between two readings of the machine's metrics: what the stream is, not a wait for anything."""
+READ_BACK = 10
+DEADLINE_SECONDS = 30.0
+
+
+@click.command()
+@click.option("--from", "source", type=click.Path(exists=True, dir_okay=False), help="Send this file's lines instead.")
+@click.option("--config", "config", default="configs/three-nodes.yaml", show_default=True)
+@click.option("-d", "--dir", "folder", help="Where to keep the data; without it, a temporary folder.")
+def quickstart(source: str | None, config: str, folder: str | None) -> None:
+    """Start a three-broker cluster, create a topic through the admin HTTP API, send real records and read them back.
+
+    The records are this machine's own metrics as JSON, one key a metric, for as long as it runs. Ctrl-C stops it all.
+
+    \b
+    kvorum quickstart
+    kvorum quickstart --from access.log
+    """
+    from kvorum.cli.up import cluster_of
+    from kvorum.cluster.foreground import run_until_told
+    from kvorum.runtime.config import ConfigError
+
+    if not os.path.exists(config):
+        fail(f"{config} is not here: run this in the checkout, or give --config", Exit.USAGE)
+    with tempfile.TemporaryDirectory(prefix="kvorum-run-", ignore_cleanup_errors=True) as temporary:
+        try:
+            cluster = cluster_of(config, folder or temporary, False, ())
+        except ConfigError as error:
+            fail(str(error), Exit.USAGE)
+        stopping = threading.Event()
+        stream = threading.Thread(target=lambda: None)
+
+        def started(outcome: dict[str, str]) -> None:
+            """Create the topic, prove the way there and back, leave the stream running."""
+            nonlocal stream
+            from kvorum.cli.dev import report_start
+
+            report_start(cluster, outcome, closing=False)
+            if any(each != "ready" for each in outcome.values()):
+                return
+            topic = LINES_TOPIC if source else TOPIC
+            create_topic(cluster, topic)
+            records = lines_of(source) if source else metrics_forever(stopping)
+            stream = threading.Thread(target=send, args=(cluster.plan.bootstrap, topic, records), daemon=True)
+            stream.start()
+            read_back(cluster.plan.bootstrap, topic)
+            what_next(cluster, topic)
+
+        def end_stream() -> None:
+            """Let the producer finish what it has before the brokers go."""
+            stopping.set()
+            if stream.is_alive():
+                stream.join(DEADLINE_SECONDS)
+
+        code = run_until_told(cluster, started, before_stop=end_stream)
+        raise SystemExit(code)
+
+
+def create_topic(cluster: "LocalCluster", topic: str) -> None:
+    """Bring the topic to what it should be, through PUT /v1/topics/NAME of the admin HTTP API."""
+    url = f"{cluster.plan.admin_urls()[0]}/v1/topics/{topic}"
+    body = json.dumps({"partitions": PARTITIONS, "replication_factor": 3, "configs": {"min.insync.replicas": "2"}})
+    request = urllib.request.Request(url, body.encode(), {"Content-Type": "application/json"}, method="PUT")
+    with urllib.request.urlopen(request, timeout=DEADLINE_SECONDS) as answer:
+        result = json.load(answer)
+    click.echo(f"PUT {url}\n    {json.dumps(result)[:160]}")
+
+
+def lines_of(path: str) -> Iterator[tuple[bytes | None, bytes]]:
+    """Yield each line of a file, without a key."""
+    with open(path, "rb") as file:
+        for line in file:
+            yield None, line.rstrip(b"\r\n")
+
+
+def metrics_forever(stopping: threading.Event) -> Iterator[tuple[bytes | None, bytes]]:
+    """Yield this machine's metrics, a record each, again and again."""
+    while not stopping.is_set():
+        at = int(time.time() * 1000)
+        for name, value in machine_metrics().items():
+            yield name.encode(), json.dumps({"metric": name, "value": value, "at_ms": at}).encode()
+        stopping.wait(INTERVAL_SECONDS)
+
+
+def machine_metrics() -> dict[str, float]:
+    """Read load, memory, processor time and network counters from /proc."""
+    found: dict[str, float] = {}
+    with open("/proc/loadavg", encoding="ascii") as file:
+        found["load.1m"], found["load.5m"], found["load.15m"] = (float(word) for word in file.read().split()[:3])
+    with open("/proc/meminfo", encoding="ascii") as file:
+        memory = dict(line.split(":", 1) for line in file)
+    for name in ("MemTotal", "MemAvailable", "Cached", "Dirty"):
+        found[f"memory.{name}.kb"] = float(memory[name].split()[0])
+    with open("/proc/stat", encoding="ascii") as file:
+        words = file.readline().split()
+    for name, ticks in zip(("user", "nice", "system", "idle", "iowait"), words[1:], strict=False):
+        found[f"cpu.{name}.ticks"] = float(ticks)
+    with open("/proc/net/dev", encoding="ascii") as file:
+        for line in file.readlines()[2:]:
+            device, _, counts = line.partition(":")
+            numbers = counts.split()
+            found[f"network.{device.strip()}.received.bytes"] = float(numbers[0])
+            found[f"network.{device.strip()}.sent.bytes"] = float(numbers[8])
+    return found
+
+
+def send(bootstrap: str, topic: str, records: Iterator[tuple[bytes | None, bytes]]) -> None:
+    """Send records with an unmodified client: idempotent, acks=all, keys placed as Java's clients place them."""
+    from confluent_kafka import Producer
+
+    options: dict[str, Any] = {"bootstrap.servers": bootstrap, "enable.idempotence": True}
+    producer = Producer(options | {"partitioner": "murmur2_random", "linger.ms": 5})
+    for key, value in records:
+        producer.produce(topic, value, key)
+        producer.poll(0)
+    producer.flush(DEADLINE_SECONDS)
+
+
+def read_back(bootstrap: str, topic: str) -> None:
+    """Read the first records with an unmodified client and show them."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "quickstart", "enable.auto.commit": False})
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        shown = 0
+        while shown < READ_BACK and time.monotonic() < deadline:
+            message = consumer.poll(max(0.0, deadline - time.monotonic()))
+            if message is None:
+                break
+            if message.error():
+                raise click.ClickException(f"reading back: {message.error()}")
+            value = (message.value() or b"").decode(errors="replace")
+            click.echo(f"    {topic}-{message.partition()} offset {message.offset()}: {value[:100]}")
+            shown += 1
+    finally:
+        consumer.close()
+    if not shown:
+        raise click.ClickException(f"no record came back from {topic} in {DEADLINE_SECONDS:.0f} s")
+
+
+def what_next(cluster: "LocalCluster", topic: str) -> None:
+    """Say how to go on."""
+    bootstrap, folder = cluster.plan.bootstrap, cluster.paths.folder
+    click.echo(f"\nRecords flow into {topic}. Now try, in another terminal:")
+    for line in (
+        f"kvorum consume {topic} -b {bootstrap} --from-beginning",
+        f"kcat -b {bootstrap} -C -t {topic} -o end",
+        f"kvorum nodes kill node-2 --dir {folder}      # and nothing acknowledged is lost",
+        f"kvorum nodes start node-2 --dir {folder}",
+        f"kvorum topics describe {topic} -b {bootstrap}",
+        f"{cluster.plan.admin_urls()[0]}/docs           # the admin HTTP API",
+    ):
+        click.echo(f"  {line}")
+    click.echo("Ctrl-C stops everything.")

@@ -1,0 +1,198 @@
+"""`kvorum topics`."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kvorum.cli.client import bootstrap_option, with_cluster
+from kvorum.cli.output import output_option, pairs, show
+
+if TYPE_CHECKING:
+    from kvorum.admin.client import ClusterClient
+
+UNSET = -1
+
+
+@click.group()
+def topics() -> None:
+    """Create, list, describe, alter, delete topics.
+
+    \b
+    kvorum topics create orders --partitions 6 --replication-factor 3 --config min.insync.replicas=2
+    kvorum topics describe orders -o yaml
+    kvorum topics alter orders --partitions 12 --config retention.ms=3600000 --delete-config cleanup.policy
+    """
+
+
+@topics.command()
+@click.argument("names", nargs=-1, required=True)
+@click.option("-p", "--partitions", type=click.IntRange(1), help="Without it, the cluster's num.partitions.")
+@click.option("-r", "--replication-factor", type=click.IntRange(1), help="Without it, the cluster's default.")
+@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE")
+@click.option("--if-not-exists", is_flag=True, help="A topic that is there already is fine.")
+@click.option("--validate-only", is_flag=True, help="Check, create nothing.")
+@bootstrap_option
+@output_option
+def create(
+    names: tuple[str, ...],
+    partitions: int | None,
+    replication_factor: int | None,
+    configs: tuple[str, ...],
+    if_not_exists: bool,
+    validate_only: bool,
+    bootstrap: str,
+    output: str,
+) -> None:
+    """Create topics.
+
+    \b
+    kvorum topics create orders --partitions 6 --replication-factor 3 --config min.insync.replicas=2
+    kvorum topics create orders payments --if-not-exists
+    """
+    from kvorum.protocol.errors import ErrorCode, KafkaError
+    from kvorum.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
+
+    values = [CreatableTopicConfig(name=key, value=value) for key, value in pairs(configs, "--config").items()]
+    factor, count = replication_factor or UNSET, partitions or UNSET
+    wanted = [CreatableTopic(name=n, num_partitions=count, replication_factor=factor, configs=values) for n in names]
+
+    async def work(cluster: "ClusterClient") -> list[dict[str, Any]]:
+        rows = []
+        for result in (await cluster.create_topics(wanted, validate_only=validate_only)).topics:
+            there = result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+            if result.error_code and not (there and if_not_exists):
+                raise KafkaError(ErrorCode(result.error_code), result.error_message or result.name)
+            rows.append(
+                {
+                    "topic": result.name,
+                    "topic_id": str(result.topic_id),
+                    "partitions": result.num_partitions,
+                    "replication_factor": result.replication_factor,
+                }
+            )
+        return rows
+
+    show(with_cluster(bootstrap, work), output)
+
+
+@topics.command("list")
+@click.option("--internal", is_flag=True, help="Internal topics too.")
+@bootstrap_option
+@output_option
+def list_(internal: bool, bootstrap: str, output: str) -> None:
+    """List topics.
+
+    \b
+    kvorum topics list
+    kvorum topics list --internal -o json
+    """
+
+    async def work(cluster: "ClusterClient") -> list[dict[str, Any]]:
+        found = (await cluster.metadata()).topics
+        return [
+            {
+                "topic": topic.name,
+                "partitions": len(topic.partitions),
+                "replication_factor": max((len(p.replica_nodes) for p in topic.partitions), default=0),
+                "under_replicated": sum(len(p.isr_nodes) < len(p.replica_nodes) for p in topic.partitions),
+            }
+            for topic in sorted(found, key=lambda topic: topic.name or "")
+            if internal or not topic.is_internal
+        ]
+
+    show(with_cluster(bootstrap, work), output, ("topic", "partitions", "replication_factor", "under_replicated"))
+
+
+@topics.command()
+@click.argument("name")
+@bootstrap_option
+@output_option
+def describe(name: str, bootstrap: str, output: str) -> None:
+    """Describe a topic: partitions, leaders, in-sync replicas, offsets, configs set on it.
+
+    \b
+    kvorum topics describe orders -o yaml
+    """
+    from kvorum.admin.client import EARLIEST, LATEST, ResourceType
+    from kvorum.admin.topic_configs import topic_overrides
+
+    async def work(cluster: "ClusterClient") -> dict[str, Any]:
+        topic = await cluster.topic(name)
+        configs = topic_overrides(await cluster.describe_configs(ResourceType.TOPIC, name))
+        earliest, latest = await cluster.offsets(topic, EARLIEST), await cluster.offsets(topic, LATEST)
+        rows = [
+            {
+                "partition": p.partition_index,
+                "leader": p.leader_id,
+                "epoch": p.leader_epoch,
+                "replicas": p.replica_nodes,
+                "isr": p.isr_nodes,
+                "earliest": earliest[p.partition_index],
+                "latest": latest[p.partition_index],
+            }
+            for p in sorted(topic.partitions, key=lambda p: p.partition_index)
+        ]
+        return {"topic": name, "topic_id": str(topic.topic_id), "configs": configs, "partitions": rows}
+
+    found = with_cluster(bootstrap, work)
+    if output == "table":
+        rows = found.pop("partitions")
+        show(found, output)
+        click.echo()
+        show(rows, output)
+    else:
+        show(found, output)
+
+
+@topics.command()
+@click.argument("name")
+@click.option("-p", "--partitions", type=click.IntRange(1), help="How many there are to be in all.")
+@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE")
+@click.option("--delete-config", "deleted", multiple=True, metavar="KEY", help="Back to the default.")
+@bootstrap_option
+def alter(
+    name: str, partitions: int | None, configs: tuple[str, ...], deleted: tuple[str, ...], bootstrap: str
+) -> None:
+    """Add partitions to a topic, change its configs.
+
+    \b
+    kvorum topics alter orders --partitions 12
+    kvorum topics alter orders --config retention.ms=3600000 --delete-config cleanup.policy
+    """
+    from kvorum.admin.client import ConfigChange, ConfigOperation, ResourceType
+
+    changes = [ConfigChange(name=key, value=value) for key, value in pairs(configs, "--config").items()]
+    changes += [ConfigChange(name=key, operation=ConfigOperation.DELETE) for key in deleted]
+    if partitions is None and not changes:
+        raise click.UsageError("nothing to change: give --partitions, --config or --delete-config")
+
+    async def work(cluster: "ClusterClient") -> None:
+        if partitions is not None:
+            await cluster.create_partitions(name, partitions)
+        if changes:
+            await cluster.alter_configs(ResourceType.TOPIC, name, changes)
+
+    with_cluster(bootstrap, work)
+
+
+@topics.command()
+@click.argument("names", nargs=-1, required=True)
+@click.option("--if-exists", is_flag=True, help="A topic that is not there is fine.")
+@bootstrap_option
+def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str) -> None:
+    """Delete topics with their records.
+
+    \b
+    kvorum topics delete orders payments --if-exists
+    """
+    from kvorum.protocol.errors import ErrorCode, KafkaError
+
+    async def work(cluster: "ClusterClient") -> None:
+        for name in names:
+            try:
+                await cluster.delete_topic(name)
+            except KafkaError as error:
+                if not (if_exists and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+                    raise
+
+    with_cluster(bootstrap, work)

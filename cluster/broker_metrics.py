@@ -1,0 +1,120 @@
+"""What the broker process tells of its logs, partitions and requests: asked for at each scrape, kept nowhere.
+
+A partition is told of by its leader, so that each is there once in the whole cluster: under kafka_exporter's names too,
+which makes that exporter unnecessary. Logs are told of by every broker that has one. Before the broker has built its
+parts, and after it has closed them, there is nothing to tell.
+
+The bytes, records and requests of each topic are counted where they pass (`broker.replica.figures`), those of each
+connection in `network.metrics`.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final
+
+from kvorum.broker.metadata.cache import METADATA_TOPIC
+from kvorum.broker.parts import Parts
+from kvorum.broker.replica.partition import Partition
+from kvorum.broker.server import BrokerServer
+from kvorum.runtime import metric_names as names
+from kvorum.runtime.clock import Clock
+from kvorum.runtime.metrics import Metrics
+from kvorum.storage.log import Log
+
+Row = tuple[tuple[object, ...], float]
+
+OBSERVER_STATE: Final = 0
+"""Of RAFT_STATE: a broker follows the quorum and never votes."""
+
+OF_A_LOG: Final[dict[str, Callable[[Log], float]]] = {
+    names.LOG_SIZE: lambda log: log.size,
+    names.LOG_START_OFFSET: lambda log: log.log_start_offset,
+    names.LOG_END_OFFSET: lambda log: log.log_end_offset,
+    names.LOG_SEGMENTS: lambda log: log.segment_count,
+}
+
+OF_A_LED_PARTITION: Final[dict[str, Callable[[Partition], float]]] = {
+    names.PARTITION_UNDER_MIN_ISR: lambda led: led.is_under_min_isr,
+    names.PARTITION_AT_MIN_ISR: lambda led: led.is_at_min_isr,
+    names.PARTITION_REPLICAS_COUNT: lambda led: len(led.assigned_replicas),
+    names.PARTITION_IN_SYNC_REPLICAS_COUNT: lambda led: len(led.isr),
+    names.TOPIC_PARTITION_CURRENT_OFFSET: lambda led: led.log.high_watermark if led.log is not None else 0,
+    names.TOPIC_PARTITION_OLDEST_OFFSET: lambda led: led.log.log_start_offset if led.log is not None else 0,
+    names.TOPIC_PARTITION_LEADER: lambda led: led.leader_id,
+    names.TOPIC_PARTITION_REPLICAS: lambda led: len(led.assigned_replicas),
+    names.TOPIC_PARTITION_IN_SYNC_REPLICA: lambda led: len(led.isr),
+    names.TOPIC_PARTITION_LEADER_IS_PREFERRED: lambda led: led.assigned_replicas[0] == led.broker_id,
+    names.TOPIC_PARTITION_UNDER_REPLICATED: lambda led: led.is_under_replicated,
+}
+
+
+def follow_broker(metrics: Metrics, server: BrokerServer, clock: Clock) -> None:
+    """Register all of it. Before `server.start`: what is not there yet is told of once it is."""
+    for name, of_log in OF_A_LOG.items():
+        metrics.gauge(name).sample(partial(_logs, server, of_log))
+    for name, of_partition in OF_A_LED_PARTITION.items():
+        metrics.gauge(name).sample(partial(_led, server, of_partition))
+    metrics.gauge(names.TOPIC_PARTITIONS).sample(partial(_topics, server))
+    metrics.gauge(names.QUEUED_REQUESTS).labels().follow(lambda: server.queued_requests)
+    metrics.gauge(names.QUEUED_REQUEST_BYTES).labels().follow(lambda: server.queued_request_bytes)
+    _follow_parts(metrics, server, clock)
+
+
+def _follow_parts(metrics: Metrics, server: BrokerServer, clock: Clock) -> None:
+    """Register what is one number a broker."""
+
+    def lag_ms(parts: Parts) -> float:
+        timestamp_ms = parts.loader.timestamp_ms
+        return 0 if timestamp_ms < 0 else max(0, clock.wall_ms() - timestamp_ms)
+
+    def of_metadata_log(read: Callable[[Log], float]) -> Callable[[Parts], float]:
+        return lambda parts: -1 if parts.loader.log is None else read(parts.loader.log)
+
+    of_parts: dict[str, Callable[[Parts], float]] = {
+        names.OFFLINE_LOG_DIRECTORY_COUNT: lambda parts: sum(not each.is_online for each in parts.log_manager.dirs),
+        names.BROKER_METADATA_OFFSET: lambda parts: parts.loader.offset,
+        names.BROKER_METADATA_LAG: lag_ms,
+        names.RAFT_STATE: lambda parts: OBSERVER_STATE,
+        names.RAFT_CURRENT_LEADER: lambda parts: -1 if parts.loader.leader_id is None else parts.loader.leader_id,
+        names.RAFT_CURRENT_EPOCH: lambda parts: parts.loader.image.epoch,
+        names.RAFT_HIGH_WATERMARK: of_metadata_log(lambda log: log.high_watermark),
+        names.RAFT_LOG_END_OFFSET: of_metadata_log(lambda log: log.log_end_offset),
+    }
+
+    def ask(read: Callable[[Parts], float]) -> list[Row]:
+        return [] if server.parts is None else [((), read(server.parts))]
+
+    for name, read in of_parts.items():
+        metrics.gauge(name).sample(partial(ask, read))
+    metrics.gauge(names.RAFT_CURRENT_STATE).sample(lambda: [] if server.parts is None else [(("observer",), 1)])
+
+
+def _logs(server: BrokerServer, read: Callable[[Log], float]) -> Iterator[Row]:
+    """Go over the usable logs here, the copy of the metadata log among them."""
+    parts = server.parts
+    if parts is None:
+        return
+    for log in parts.log_manager.logs():
+        if log.failure is None:
+            yield tuple(log.partition), read(log)
+    if parts.loader.log is not None:
+        yield (METADATA_TOPIC, 0), read(parts.loader.log)
+
+
+def _led(server: BrokerServer, read: Callable[[Partition], float]) -> Iterator[Row]:
+    """Go over the partitions led here."""
+    if server.parts is not None:
+        for led in server.parts.replica_manager.hosted.leaders():
+            yield tuple(led.topic_partition), read(led)
+
+
+def _topics(server: BrokerServer) -> Iterator[Row]:
+    """Go over the topics whose first partition is led here: each is somebody's, and nobody else's."""
+    parts = server.parts
+    if parts is None:
+        return
+    for led in parts.replica_manager.hosted.leaders():
+        topic, index = led.topic_partition
+        image = parts.broker.metadata.topic(topic) if index == 0 else None
+        if image is not None:
+            yield (topic,), len(image.partitions)

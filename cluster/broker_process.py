@@ -1,0 +1,92 @@
+"""The broker process: a BrokerServer in an event loop of its own, from its configuration to its exit code."""
+
+import asyncio
+from contextlib import ExitStack
+
+from kvorum.broker.metadata.lifecycle import RegistrationRefused
+from kvorum.broker.server import AllLogDirectoriesOffline, BrokerServer, NotFormatted, World
+from kvorum.cluster import readiness
+from kvorum.cluster.broker_metrics import follow_broker
+from kvorum.cluster.exits import Exit
+from kvorum.cluster.hosting import Ending, Refusal, host
+from kvorum.cluster.observability import observed
+from kvorum.cluster.paths import NodePaths
+from kvorum.network.metrics import RegistryMetrics
+from kvorum.runtime import chance
+from kvorum.runtime.clock import SystemClock
+from kvorum.runtime.config import Settings
+from kvorum.runtime.disk import OsDisk
+from kvorum.runtime.logs import get_logger
+from kvorum.runtime.metrics import Metrics
+from kvorum.storage.checkpoints import CheckpointError
+from kvorum.storage.log_dir import DirectoryLocked
+
+log = get_logger("broker")
+
+
+def run_broker(settings: Settings, paths: NodePaths) -> int:
+    """Run the broker until it is told to end; returns the exit code."""
+
+    async def serve(ending: Ending, stack: ExitStack) -> Exit:
+        def fault(error: BaseException) -> None:
+            if isinstance(error, RegistrationRefused):
+                ending.refuse(Exit.CRASHED, str(error))
+            elif isinstance(error, AllLogDirectoriesOffline):
+                ending.refuse(Exit.DATA_REFUSED, str(error))
+            else:
+                ending.fatal(f"{type(error).__name__}: {error}")
+
+        metrics = Metrics()
+        world = World(
+            disk=OsDisk(),
+            clock=SystemClock(),
+            chance=chance.new_random(),
+            metrics=metrics,
+            network_metrics=RegistryMetrics(metrics),
+            on_fault=fault,
+        )
+        server = BrokerServer(settings, world)
+        follow_broker(metrics, server, world.clock)
+        async with observed("broker", settings, metrics, server.not_ready):
+            return await _run(server, ending)
+
+    return host("broker", paths, serve)
+
+
+async def _run(server: BrokerServer, ending: Ending) -> Exit:
+    """Start, tell the parent once the broker is unfenced, stop in order. Asked to end, a start is given up midway."""
+    starting = asyncio.get_running_loop().create_task(_start(server))
+    waiting = asyncio.get_running_loop().create_task(ending.wait())
+    try:
+        await asyncio.wait([starting, waiting], return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+            return await waiting
+        starting.cancel()
+        await asyncio.wait([starting])
+        return await waiting
+    except (NotFormatted, CheckpointError, RegistrationRefused, AllLogDirectoriesOffline) as error:
+        raise Refusal(exit_of(error), str(error)) from error
+    finally:
+        waiting.cancel()
+        await server.shutdown(controlled=starting.done() and not starting.cancelled() and starting.exception() is None)
+
+
+async def _start(server: BrokerServer) -> None:
+    await server.start()
+    await server.ready()
+    readiness.announce()
+    log.info("broker is up and unfenced", broker_id=server.broker_id, ports=server.ports)
+
+
+def exit_of(error: Exception) -> Exit:
+    """Return what a refusal means to the supervisor."""
+    match error:
+        case DirectoryLocked():
+            return Exit.BUSY
+        case NotFormatted():
+            return Exit.CONFIG
+        case CheckpointError() | AllLogDirectoriesOffline():
+            return Exit.DATA_REFUSED
+        case _:
+            return Exit.CRASHED

@@ -1,0 +1,95 @@
+"""Where the processes of a node begin: `python -m kvorum.cluster.child ROLE --config FILE --dir DIR`.
+
+ROLE is node, broker, controller or admin. First of all a process asks the kernel to die with its parent. Each role
+imports only its own rooms: a supervisor loads no event loop, a controller no data plane.
+"""
+
+import argparse
+import os
+import sys
+
+from kvorum.cluster.exits import Exit
+from kvorum.cluster.paths import PROCESSES, NodePaths
+from kvorum.runtime.config import ConfigError, Settings
+from kvorum.runtime.config_files import load_node
+from kvorum.runtime.logs import get_logger
+from kvorum.runtime.process import die_with_parent, raise_open_files_limit
+
+log = get_logger("cluster")
+
+ADMIN_NICENESS = 5
+"""The admin process gives way to the controller and the broker beside it, most of all while all three start."""
+
+
+def settings_of(config: str, paths: NodePaths, overrides: list[str]) -> Settings:
+    """Return the node's settings: its file, environment, overrides, and the ports that `format` chose."""
+    chosen = []
+    if os.path.exists(paths.ports):
+        with open(paths.ports, encoding="utf-8") as file:
+            chosen = [line.strip() for line in file if line.strip() and not line.startswith("#")]
+    loaded = load_node(config, overrides=[*chosen, *overrides])
+    for warning in loaded.warnings:
+        log.warning(warning)
+    return loaded.settings
+
+
+def run_supervisor(settings: Settings, paths: NodePaths, config: str, overrides: list[str], to_files: bool) -> int:
+    """Run the node process: one child a role, and the admin process where the configuration wants one."""
+    from kvorum.cluster.supervisor import Child, Supervisor, child_command
+
+    configured = settings.list("process.roles")
+    roles: list[str] = [role for role in ("controller", "broker") if role in configured]
+    if settings.list("admin.listeners"):
+        roles.append("admin")
+    children = [
+        Child(role, child_command(role, paths, config, overrides), paths.log(role) if to_files else None)
+        for role in roles
+    ]
+    return Supervisor(paths, children).run()
+
+
+def run(role: str, settings: Settings, paths: NodePaths) -> int:
+    """Run one role in this process until it is told to end; returns the exit code."""
+    match role:
+        case "broker":
+            from kvorum.cluster.broker_process import run_broker
+
+            return run_broker(settings, paths)
+        case "controller":
+            from kvorum.cluster.controller_process import run_controller
+
+            return run_controller(settings, paths)
+        case _:
+            os.nice(ADMIN_NICENESS)
+            from kvorum.cluster.admin_process import run_admin
+
+            return run_admin(settings, paths)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Read the command line, run the process."""
+    parser = argparse.ArgumentParser(prog="kvorum.cluster.child")
+    parser.add_argument("role", choices=PROCESSES)
+    parser.add_argument("--config", required=True)
+    parser.add_argument("--dir", required=True)
+    parser.add_argument("--override", action="append", default=[])
+    parser.add_argument("--log-to-stderr", action="store_true")
+    options = parser.parse_args(arguments)
+    parent = os.environ.pop("KVORUM_PARENT_PID", "")
+    if parent:
+        die_with_parent(int(parent))
+    raise_open_files_limit()
+    paths = NodePaths(os.path.abspath(options.dir))
+    os.makedirs(paths.folder, exist_ok=True)
+    try:
+        settings = settings_of(options.config, paths, options.override)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return Exit.CONFIG
+    if options.role == "node":
+        return run_supervisor(settings, paths, options.config, options.override, not options.log_to_stderr)
+    return run(options.role, settings, paths)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""What the controller process tells of its quorum: role, vote, latencies, and the traffic between the voters.
+
+The controller's own gauges (topics, brokers, offsets) are `quorum.controller_metrics`; this is what only the
+composition root can see: the log behind the seam, and the links under it.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from kvorum.cluster.recent import Recent
+from kvorum.protocol.records import parse_header
+from kvorum.quorum.raft.core import CANDIDATE, LEADER
+from kvorum.quorum.raft.log import SnapshotView
+from kvorum.quorum.raft.replicated import RaftMetadataLog
+from kvorum.quorum.raft.transport import RaftTransport
+from kvorum.runtime import metric_names as names
+from kvorum.runtime.clock import Clock
+from kvorum.runtime.metrics import Metrics
+
+WINDOW_SECONDS: Final = 60
+STATES: Final = {"follower": 1, "prospective": 2, "candidate": 3, "leader": 4}
+"""The numbers of RAFT_STATE. Prospective: no leader known, and no candidate either (KIP-996)."""
+
+
+def follow_quorum(metrics: Metrics, metadata_log: RaftMetadataLog, transport: RaftTransport, clock: Clock) -> None:
+    """Register what is known of a voter, and look on from now on. Before `metadata_log.start`, after the server's."""
+    core = metadata_log.node.replica.core
+
+    def state() -> str:
+        return state_of(core.role(), core.leader_id())
+
+    def vote() -> int:
+        voted_for = core.voted_for()
+        return -1 if voted_for is None else voted_for
+
+    metrics.gauge(names.RAFT_STATE).labels().follow(lambda: STATES[state()])
+    metrics.gauge(names.RAFT_CURRENT_STATE).sample(lambda: [((state(),), 1)])
+    metrics.gauge(names.RAFT_CURRENT_VOTE).labels().follow(vote)
+    traffic = transport.traffic
+    counters: dict[str, Callable[[], int]] = {
+        names.RAFT_REQUESTS: lambda: traffic.frames_sent,
+        names.RAFT_OUTGOING_BYTES: lambda: traffic.bytes_sent,
+        names.RAFT_RESPONSES: lambda: traffic.frames_received,
+        names.RAFT_INCOMING_BYTES: lambda: traffic.bytes_received,
+    }
+    for name, value in counters.items():
+        metrics.counter(name).sample(lambda value=value: [((), value())])  # type: ignore[misc]  # bound now
+    figures = QuorumFigures(metrics, clock, leads=core.is_leader)
+    metadata_log.node.observer = figures
+    metadata_log.add_listener(figures)
+
+
+def state_of(role: int, leader_id: int | None) -> str:
+    """Return Kafka's name of a voter's state."""
+    if role == LEADER:
+        return "leader"
+    if role == CANDIDATE:
+        return "candidate"
+    return "prospective" if leader_id is None else "follower"
+
+
+class QuorumFigures:
+    """Latencies and rates: a RaftObserver and a MetadataLogListener."""
+
+    def __init__(self, metrics: Metrics, clock: Clock, *, leads: Callable[[], bool]) -> None:
+        """Register the gauges; `leads` tells whether this node leads now."""
+        self._clock = clock
+        self._leads = leads
+        self._commits_ms = Recent(WINDOW_SECONDS)
+        self._elections_ms = Recent(WINDOW_SECONDS)
+        self._appended = Recent(WINDOW_SECONDS)
+        self._fetched = Recent(WINDOW_SECONDS)
+        self._candidate_since_ms: int | None = None
+        self._elections = metrics.counter(names.RAFT_ELECTIONS).labels()
+        self._syncs = metrics.histogram(names.JOURNAL_SYNC_SECONDS).labels()
+        gauges: dict[str, Callable[[int], float]] = {
+            names.RAFT_COMMIT_LATENCY_AVG: self._commits_ms.mean,
+            names.RAFT_COMMIT_LATENCY_MAX: self._commits_ms.largest,
+            names.RAFT_ELECTION_LATENCY_AVG: self._elections_ms.mean,
+            names.RAFT_APPEND_RECORDS_RATE: self._appended.rate,
+            names.RAFT_FETCH_RECORDS_RATE: self._fetched.rate,
+        }
+        for name, value in gauges.items():
+            metrics.gauge(name).labels().follow(lambda value=value: value(clock.monotonic_ms()))  # type: ignore[misc]
+
+    # RaftObserver
+
+    def role_changed(self, old: int, new: int) -> None:
+        """See RaftObserver."""
+        now_ms = self._clock.monotonic_ms()
+        if new == CANDIDATE:
+            self._elections.add()
+            self._candidate_since_ms = now_ms
+        elif new == LEADER and self._candidate_since_ms is not None:
+            self._elections_ms.add(now_ms - self._candidate_since_ms, now_ms)
+
+    def synced(self, seconds: float) -> None:
+        """See RaftObserver."""
+        self._syncs.observe(seconds)
+
+    def committed(self, seconds: float) -> None:
+        """See RaftObserver."""
+        self._commits_ms.add(seconds * 1000, self._clock.monotonic_ms())
+
+    # MetadataLogListener
+
+    def on_batch_applied(self, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> None:
+        """Count its records: appended by this leader, or replicated from another."""
+        count = parse_header(batch).records_count
+        (self._appended if self._leads() else self._fetched).add(count, self._clock.monotonic_ms())
+
+    def on_snapshot_loaded(self, snapshot: SnapshotView) -> None:
+        """See MetadataLogListener."""
+
+    def on_leader_changed(self, leader_id: int | None, epoch: int) -> None:
+        """See MetadataLogListener."""
+
+    def on_active(self, epoch: int) -> None:
+        """See MetadataLogListener."""
+
+    def on_inactive(self) -> None:
+        """See MetadataLogListener."""

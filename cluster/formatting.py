@@ -1,0 +1,176 @@
+"""`kvorum format`: give a node's directories their identity, once.
+
+meta.properties (cluster id, node id, a directory id each) goes into every log directory and the metadata directory;
+ports given as 0 are chosen and recorded. A directory that has an identity is refused: formatting again would let a
+node that lost its data pass for the one that had it.
+
+A node that lost a directory is formatted again once what is left of it is removed: the directories that are still whole
+are left alone (`ignore_formatted`), the lost one comes back empty *under a new directory id*. By that id the other
+controllers tell that it no longer holds what it once acknowledged: it neither votes nor counts until it is re-admitted
+(quorum/raft/voters.py), by itself where a majority lives, else by `kvorum quorum readmit`.
+"""
+
+import socket
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from kvorum.cluster.paths import NodePaths
+from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.batches import METADATA_FOLDER
+from kvorum.quorum.raft.opening import format_raft
+from kvorum.runtime.chance import random_uuid_bytes
+from kvorum.runtime.config import Settings
+from kvorum.runtime.disk import Disk
+from kvorum.runtime.listeners import Endpoint, listeners, voters
+from kvorum.storage.checkpoints import MetaProperties, read_meta_properties, write_meta_properties
+
+CONTROLLER_FOLDERS = ("raft", METADATA_FOLDER)
+"""What a controller's directory may hold: it is formatted only where there is none of it."""
+
+
+class FormatError(Exception):
+    """A directory that cannot be formatted, or is not: which, and why."""
+
+
+def controller_directory(settings: Settings) -> str:
+    """Return the controller's own directory: metadata.log.dir, or in a combined node one beside it.
+
+    There broker and controller are two processes, and the broker keeps its copy of the metadata in metadata.log.dir.
+    """
+    folder = settings.str("metadata.log.dir")
+    return f"{folder.rstrip('/')}-controller" if "broker" in settings.list("process.roles") else folder
+
+
+def raft_directory(settings: Settings) -> str:
+    """Return where the controller's journal and snapshots are."""
+    return f"{controller_directory(settings)}/{CONTROLLER_FOLDERS[0]}"
+
+
+def log_directories(settings: Settings) -> list[str]:
+    """Return the node's directories, each once: the controller's own, then the broker's."""
+    roles = settings.list("process.roles")
+    found = [controller_directory(settings)] if "controller" in roles else []
+    if "broker" in roles:
+        found += [settings.str("metadata.log.dir"), *settings.list("log.dirs")]
+    return list(dict.fromkeys(found))
+
+
+def new_cluster_id() -> str:
+    """Return a random cluster id as Kafka writes one."""
+    return str(Uuid(random_uuid_bytes()))
+
+
+def is_formatted(disk: Disk, settings: Settings) -> bool:
+    """Tell whether any of the node's directories has an identity."""
+    return any(read_meta_properties(disk, folder) is not None for folder in log_directories(settings))
+
+
+def new_directory_id() -> Uuid:
+    """Return a random directory id."""
+    return Uuid(random_uuid_bytes())
+
+
+@dataclass(frozen=True, slots=True)
+class Formatted:
+    """A directory that was given its identity."""
+
+    folder: str
+    directory_id: Uuid
+
+
+def format_node(
+    disk: Disk,
+    settings: Settings,
+    cluster_id: str,
+    voter_directories: Mapping[int, Uuid] | None = None,
+    *,
+    ignore_formatted: bool = False,
+) -> list[Formatted]:
+    """Write meta.properties into each directory, and a controller's empty journal; return what was formatted.
+
+    `voter_directories` are the directory ids of all controllers, where one command formats the whole cluster: then a
+    majority is enough for the first start. Otherwise the controllers agree on them, which takes all of them once.
+    Raises FormatError if a directory has an identity already; with `ignore_formatted` only if it is another's.
+    """
+    folders = [each for each in log_directories(settings) if not _has_identity(disk, settings, each, cluster_id)]
+    if len(folders) < len(log_directories(settings)) and not ignore_formatted:
+        formatted = next(each for each in log_directories(settings) if each not in folders)
+        raise FormatError(f"{formatted} is formatted already (cluster {cluster_id}, node {settings.int('node.id')})")
+    done = []
+    for folder in folders:
+        known = voter_directories if folder == controller_directory(settings) else None
+        directory_id = known[settings.int("node.id")] if known is not None else new_directory_id()
+        _format_directory(
+            disk, settings, folder, MetaProperties(cluster_id, settings.int("node.id"), directory_id), known
+        )
+        done.append(Formatted(folder, directory_id))
+    return done
+
+
+def _has_identity(disk: Disk, settings: Settings, folder: str, cluster_id: str) -> bool:
+    """Tell whether a directory is this node's of this cluster already. Raises FormatError if it is another's."""
+    found = read_meta_properties(disk, folder) if disk.exists(folder) else None
+    if found is None:
+        return False
+    if (found.cluster_id, found.node_id) != (cluster_id, settings.int("node.id")):
+        raise FormatError(f"{folder} is formatted already (cluster {found.cluster_id}, node {found.node_id})")
+    return True
+
+
+def _format_directory(
+    disk: Disk, settings: Settings, folder: str, identity: MetaProperties, voter_directories: Mapping[int, Uuid] | None
+) -> None:
+    disk.mkdir(folder)
+    if "controller" in settings.list("process.roles") and folder == controller_directory(settings):
+        remains = [name for name in CONTROLLER_FOLDERS if disk.exists(f"{folder}/{name}")]
+        if remains:
+            raise FormatError(
+                f"{folder} holds {' and '.join(remains)}, but no meta.properties says whose: move {folder} away first"
+            )
+        format_raft(
+            disk,
+            raft_directory(settings),
+            cluster_id=identity.cluster_id,
+            node_id=identity.node_id,
+            directory_id=identity.directory_id,
+            voter_ids=sorted(voters(settings)),
+            directories=dict(voter_directories) if voter_directories is not None else None,
+        )
+    # Last: a directory has its identity only when all that belongs to it is there.
+    write_meta_properties(disk, folder, identity)
+
+
+def free_ports(hosts: Iterable[str]) -> list[int]:
+    """Return a free port for each host: all are held until all are chosen, so none is named twice."""
+    with ExitStack() as stack:
+        ports = []
+        for host in hosts:
+            holder = stack.enter_context(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET))
+            holder.bind((host or "127.0.0.1", 0))
+            ports.append(holder.getsockname()[1])
+        return ports
+
+
+def resolve_ports(settings: Settings) -> dict[str, str]:
+    """Return the overrides that replace every port 0 of `listeners` by a free one; empty if there is none."""
+    endpoints = listeners(settings)
+    open_ones = [endpoint for endpoint in endpoints if endpoint.port == 0]
+    if not open_ones:
+        return {}
+    chosen = dict(zip((each.listener_name for each in open_ones), free_ports(e.host for e in open_ones), strict=True))
+    resolved = [replace(e, port=chosen.get(e.listener_name, e.port)) for e in endpoints]
+    return {"listeners": ",".join(endpoint_text(endpoint) for endpoint in resolved)}
+
+
+def endpoint_text(endpoint: Endpoint) -> str:
+    """Return NAME://HOST:PORT."""
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    return f"{endpoint.listener_name}://{host}:{endpoint.port}"
+
+
+def write_ports(disk: Disk, paths: NodePaths, overrides: dict[str, str]) -> None:
+    """Record the chosen ports in the node's folder."""
+    disk.mkdir(paths.folder)
+    text = "# Ports chosen by `kvorum format` where the configuration says 0.\n"
+    disk.write_atomic(paths.ports, (text + "".join(f"{k}={v}\n" for k, v in overrides.items())).encode())

@@ -1,0 +1,101 @@
+"""What every process of a role does around its server: event loop, pid file, signals, metrics, exit code."""
+
+import asyncio
+import os
+import signal
+import traceback
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from typing import Any, NoReturn
+
+import uvloop
+
+from kvorum.cluster.exits import Exit
+from kvorum.cluster.paths import NodePaths
+from kvorum.runtime.logs import get_logger
+from kvorum.runtime.process import remove_pid_file, write_pid_file
+
+ADDRESS_IN_USE = 98
+NEVER_RETRIEVED = "never retrieved"
+
+log = get_logger("cluster")
+
+
+class Refusal(Exception):
+    """The process must not run: the exit code tells its supervisor whether to try again."""
+
+    def __init__(self, code: Exit, reason: str) -> None:
+        """Hold the code and what to tell the operator."""
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+class Ending:
+    """Why the process ends in order: told by a signal, or by its surroundings. The first reason stands."""
+
+    def __init__(self) -> None:
+        """Start without a reason. Made inside the running loop."""
+        self._reason: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
+
+    def ask(self) -> None:
+        """End in order."""
+        if not self._reason.done():
+            self._reason.set_result(Exit.DONE)
+
+    def fatal(self, reason: str) -> None:
+        """End because going on could answer wrongly."""
+        log.error("this process ends itself", reason=reason)
+        crash(Exit.FATAL)
+
+    def refuse(self, code: Exit, reason: str) -> None:
+        """End because the surroundings do not allow to go on (all log directories offline)."""
+        log.error("this process cannot go on", reason=reason)
+        if not self._reason.done():
+            self._reason.set_result(code)
+
+    async def wait(self) -> Exit:
+        """Return the exit code once there is a reason."""
+        return await self._reason
+
+
+def crash(code: Exit) -> NoReturn:
+    """End this instant, as kill -9 would: after a broken invariant nothing may be written or answered any more."""
+    os._exit(code)
+
+
+def unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Take an exception that nobody took: a fault of ours. The supervisor starts the process again.
+
+    A future that was dropped with its exception unread is only told of: nobody's state depended on it.
+    """
+    error, what = context.get("exception"), str(context.get("message"))
+    stack = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
+    log.error("unhandled", what=what, error=error, stack=stack)
+    if error is not None and NEVER_RETRIEVED not in what:
+        crash(Exit.CRASHED)
+
+
+def host(role: str, paths: NodePaths, serve: Callable[[Ending, ExitStack], Awaitable[Exit]]) -> int:
+    """Run a role's server to its end in an event loop of its own; return the exit code."""
+
+    async def main() -> Exit:
+        loop = asyncio.get_running_loop()
+        ending = Ending()
+        loop.set_exception_handler(unhandled)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, ending.ask)
+        with ExitStack() as stack:
+            return await serve(ending, stack)
+
+    write_pid_file(paths.pid(role))
+    try:
+        return uvloop.run(main())
+    except Refusal as refusal:
+        log.error("this process does not start", role=role, reason=refusal.reason)
+        return refusal.code
+    except OSError as error:
+        log.error("this process does not start", role=role, reason=str(error))
+        return Exit.BUSY if error.errno == ADDRESS_IN_USE else Exit.CRASHED
+    finally:
+        remove_pid_file(paths.pid(role))

@@ -1,0 +1,165 @@
+"""HTTP/1.1 for a few pages to be got: what Prometheus and load balancers need, and no more.
+
+A connection serves one request after the other until it is told to close, or sends nothing for a while. There are no
+bodies to receive: a request that announces one is answered 400, and the connection closed. Source: RFC 9112.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+from kvorum.runtime.logs import get_logger
+
+log = get_logger("cluster")
+
+HEAD_BYTES_MAX: Final = 16 * 1024
+"""Request line and headers; a longer one is answered 431."""
+IDLE_SECONDS: Final = 75.0
+"""A connection that sends no whole request for so long is closed; Prometheus asks every 15 to 60 s."""
+WRITE_SECONDS: Final = 30.0
+"""An answer that is not taken in this time ends the connection."""
+CONNECTIONS_MAX: Final = 64
+"""One more is closed at once."""
+TEXT: Final = "text/plain; charset=utf-8"
+END_OF_HEAD: Final = b"\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a page says."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What of a request matters here."""
+
+    method: str
+    path: str
+    keep_alive: bool
+
+
+class BadRequest(Exception):
+    """A request that is answered with an error, and then the connection is closed."""
+
+    def __init__(self, status: HTTPStatus, reason: str) -> None:
+        """Hold the status and what to say."""
+        super().__init__(reason)
+        self.status = status
+
+
+Page = Callable[[], Awaitable[Answer]]
+
+
+class HttpServer:
+    """Serves pages by their path. `start` once, `close` once or more."""
+
+    def __init__(self, host: str, port: int, pages: Mapping[str, Page]) -> None:
+        """Prepare; nothing is opened yet."""
+        self._host = host
+        self._port = port
+        self._pages = pages
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Listen. Raises OSError."""
+        self._server = await asyncio.start_server(self._accept, self._host, self._port, limit=HEAD_BYTES_MAX)
+
+    async def close(self) -> None:
+        """Stop listening, and cut every connection."""
+        server, self._server = self._server, None
+        if server is None:
+            return
+        server.close()
+        connections = tuple(self._connections)
+        for task in connections:
+            task.cancel()
+        if connections:
+            await asyncio.wait(connections)
+        await server.wait_closed()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None or len(self._connections) >= CONNECTIONS_MAX:
+            writer.close()
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer a connection's requests until it ends."""
+        try:
+            while await self._answer_next(reader, writer):
+                pass
+        except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+            log.debug("http connection ended", reason=repr(error))
+        finally:
+            writer.close()
+
+    async def _answer_next(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Answer one request; tell whether the connection goes on."""
+        try:
+            async with asyncio.timeout(IDLE_SECONDS):
+                request = parse(await reader.readuntil(END_OF_HEAD))
+            answer, keep_alive, with_body = await self._page(request), request.keep_alive, request.method != "HEAD"
+        except asyncio.LimitOverrunError:
+            status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+            answer, keep_alive, with_body = Answer(status, TEXT, b"more headers than allowed\n"), False, True
+        except BadRequest as error:
+            answer, keep_alive, with_body = Answer(error.status, TEXT, f"{error}\n".encode()), False, True
+        writer.write(head_of(answer, keep_alive) + (answer.body if with_body else b""))
+        async with asyncio.timeout(WRITE_SECONDS):
+            await writer.drain()
+        return keep_alive
+
+    async def _page(self, request: Request) -> Answer:
+        page = self._pages.get(request.path)
+        if page is None:
+            return Answer(HTTPStatus.NOT_FOUND, TEXT, f"there are {', '.join(self._pages)}\n".encode())
+        if request.method not in ("GET", "HEAD"):
+            return Answer(HTTPStatus.METHOD_NOT_ALLOWED, TEXT, b"GET and HEAD only\n")
+        try:
+            return await page()
+        except Exception as error:  # a page that fails must not end a broker: the reader of it is told, and the log
+            log.error("a page failed", path=request.path, reason=repr(error))
+            return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, b"see the log\n")
+
+
+def parse(head: bytes) -> Request:
+    """Read a request's head. Raises BadRequest."""
+    first, *lines = head[: -len(END_OF_HEAD)].decode("latin-1").lstrip("\r\n").split("\r\n")
+    match first.split(" "):
+        case [method, target, ("HTTP/1.0" | "HTTP/1.1") as version] if target.startswith("/"):
+            pass
+        case _:
+            raise BadRequest(HTTPStatus.BAD_REQUEST, "no HTTP/1 request line")
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon or not name or name != name.strip():
+            raise BadRequest(HTTPStatus.BAD_REQUEST, "a header line without a name")
+        headers[name.lower()] = value.strip().lower()
+    if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
+        raise BadRequest(HTTPStatus.BAD_REQUEST, "requests have no body here")
+    wishes = [each.strip() for each in headers.get("connection", "").split(",")]
+    keep_alive = "close" not in wishes if version == "HTTP/1.1" else "keep-alive" in wishes
+    return Request(method, target.partition("?")[0], keep_alive)
+
+
+def head_of(answer: Answer, keep_alive: bool) -> bytes:
+    """Return the status line and headers of an answer."""
+    lines = [
+        f"HTTP/1.1 {int(answer.status)} {HTTPStatus(answer.status).phrase}",
+        f"Content-Type: {answer.content_type}",
+        f"Content-Length: {len(answer.body)}",
+        f"Connection: {'keep-alive' if keep_alive else 'close'}",
+    ]
+    if answer.status == HTTPStatus.METHOD_NOT_ALLOWED:
+        lines.append("Allow: GET, HEAD")
+    return "\r\n".join([*lines, "", ""]).encode("latin-1")

@@ -1,0 +1,32 @@
+"""Whose directories these are: checked before a process does anything with them."""
+
+from contextlib import ExitStack
+
+from kvorum.cluster.exits import Exit
+from kvorum.cluster.hosting import Refusal
+from kvorum.runtime.config import Settings
+from kvorum.runtime.disk import Disk
+from kvorum.storage.checkpoints import LOCK, CheckpointError, MetaProperties, read_meta_properties
+
+
+def identity_of(disk: Disk, settings: Settings, folder: str) -> MetaProperties:
+    """Return what a directory says of itself. Raises Refusal: not formatted, or another node's."""
+    try:
+        found = read_meta_properties(disk, folder)
+    except (CheckpointError, OSError) as error:
+        raise Refusal(Exit.DATA_REFUSED, str(error)) from error
+    if found is None:
+        raise Refusal(Exit.CONFIG, f"{folder} is not formatted: run `kvorum format` once, for a new node only")
+    if found.node_id != settings.int("node.id"):
+        raise Refusal(
+            Exit.DATA_REFUSED,
+            f"{folder} belongs to node {found.node_id}, this configuration is of node {settings.int('node.id')}",
+        )
+    return found
+
+
+def lock_directory(disk: Disk, folder: str, stack: ExitStack) -> None:
+    """Hold the directory's lock until the stack ends. Raises Refusal: another process has it."""
+    path = f"{folder}/{LOCK}"
+    if not stack.enter_context(disk.lock(path)):
+        raise Refusal(Exit.BUSY, f"another process holds the lock {path}: only one may run on {folder}")

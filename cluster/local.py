@@ -1,0 +1,207 @@
+"""The nodes of a cluster on this machine: start, stop, kill, pause, resume, and who of them runs.
+
+Every step works on pid files, so it does not matter who started a node: a foreground `up`, a detached one, or a test.
+"""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+
+from kvorum.cluster import readiness
+from kvorum.cluster.formatting import format_node, new_directory_id
+from kvorum.cluster.paths import PROCESSES, ClusterPaths, NodePaths
+from kvorum.cluster.plan import ClusterPlan, read_plan, write_node_configs, write_plan
+from kvorum.protocol.uuids import Uuid
+from kvorum.runtime.config_files import load_node
+from kvorum.runtime.disk import OsDisk
+from kvorum.runtime.process import ProcessId, identify, living, send
+
+STOP_SECONDS = 60.0
+"""A controlled shutdown that takes longer is ended with SIGKILL, and said so."""
+
+LAST_STEPS_SECONDS = 10.0
+"""From the removal of its pid file to a process's end."""
+
+
+class ClusterError(Exception):
+    """What cannot be done with the cluster in this folder, and why."""
+
+
+@dataclass(slots=True)
+class LocalCluster:
+    """A cluster in a folder of this machine. `detached` nodes outlive this process; others die with it."""
+
+    paths: ClusterPaths
+    plan: ClusterPlan
+    detached: bool = False
+    environment: dict[str, str] = field(default_factory=dict)
+    _started: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+
+    @classmethod
+    def create(cls, folder: str, plan: ClusterPlan, detached: bool = False) -> "LocalCluster":
+        """Make the cluster in a folder: configurations, identities. One that is there already is kept as it is."""
+        paths = ClusterPaths(os.path.abspath(folder))
+        disk = OsDisk()
+        found = read_plan(disk, paths)
+        if found is None:
+            write_node_configs(disk, paths, plan)
+            every = [load_node(paths.node(node.name).config, environment={}).settings for node in plan.nodes]
+            controllers = [each.int("node.id") for each in every if "controller" in each.list("process.roles")]
+            directories = {node_id: new_directory_id() for node_id in controllers}
+            for settings in every:
+                format_node(disk, settings, plan.cluster_id, directories)
+            write_plan(disk, paths, plan)
+        return cls(paths, found or plan, detached)
+
+    @classmethod
+    def open(cls, folder: str, detached: bool = False) -> "LocalCluster":
+        """Return the cluster that was made in a folder. Raises ClusterError."""
+        paths = ClusterPaths(os.path.abspath(folder))
+        plan = read_plan(OsDisk(), paths)
+        if plan is None:
+            raise ClusterError(f"there is no cluster in {folder} (no {os.path.basename(paths.cluster)})")
+        return cls(paths, plan, detached)
+
+    def node(self, name: str) -> NodePaths:
+        """Return a node's folder. Raises ClusterError for a name the cluster has not."""
+        names = [node.name for node in self.plan.nodes]
+        if name not in names:
+            raise ClusterError(f"there is no node {name!r}; there are {', '.join(names)}")
+        return self.paths.node(name)
+
+    def format_lost(self, name: str) -> dict[str, Uuid]:
+        """Format anew the directories that a stopped node lost (removed): {directory: its new directory id}.
+
+        A controller's stays out of the quorum until it is re-admitted. Raises FormatError.
+        """
+        if self.processes(name):
+            raise ClusterError(f"{name} runs; stop it first")
+        settings = load_node(self.node(name).config, environment={}).settings
+        formatted = format_node(OsDisk(), settings, self.plan.cluster_id, ignore_formatted=True)
+        return {each.folder: each.directory_id for each in formatted}
+
+    def processes(self, name: str) -> dict[str, ProcessId]:
+        """Return the living processes of a node: {"node" | "broker" | "controller" | "admin": process}."""
+        paths = self.node(name)
+        found = {process: living(paths.pid(process)) for process in PROCESSES}
+        return {process: pid for process, pid in found.items() if pid is not None}
+
+    def start(self, *names: str, timeout_seconds: float = 60.0) -> dict[str, str]:
+        """Start nodes (all, when none is named) that do not run, and wait: {name: "ready" | "died" | "late"}."""
+        wanted = names or tuple(node.name for node in self.plan.nodes)
+        pipes = [(name, self._spawn(name)) for name in wanted if "node" not in self.processes(name)]
+        return readiness.wait_all(pipes, timeout_seconds)
+
+    def start_without_waiting(self, *names: str) -> list[tuple[str, int]]:
+        """Start nodes; return (name, pipe) for readiness.wait_all."""
+        return [(name, self._spawn(name)) for name in names if "node" not in self.processes(name)]
+
+    def _spawn(self, name: str) -> int:
+        """Start a node's supervisor; return the pipe on which it says that it is ready."""
+        paths = self.node(name)
+        ended = self._started.pop(name, None)
+        if ended is not None:
+            # Its pid file is gone, so it is at its very end; or not there yet, and then it is being started already.
+            try:
+                ended.wait(LAST_STEPS_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._started[name] = ended
+                raise ClusterError(f"{name} is being started already") from None
+        reading, writing = os.pipe()
+        command = [
+            sys.executable,
+            "-m",
+            "kvorum.cluster.child",
+            "node",
+            "--config",
+            paths.config,
+            "--dir",
+            paths.folder,
+        ]
+        environment = {**os.environ, **self.environment, readiness.VARIABLE: str(writing)}
+        environment.pop("KVORUM_PARENT_PID", None)
+        if not self.detached:
+            environment["KVORUM_PARENT_PID"] = str(os.getpid())
+        output = os.open(paths.log("node"), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            self._started[name] = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=(writing,),
+                env=environment,
+                start_new_session=True,  # Ctrl-C reaches the one who runs the cluster, who then stops it in order
+            )
+        finally:
+            os.close(writing)
+            os.close(output)
+        return reading
+
+    def kill(self, name: str, *roles: str) -> list[ProcessId]:
+        """kill -9 all processes of a node, the supervisor first (it would restart them), or only the roles named."""
+        return self._signal(name, signal.SIGKILL, roles, wait=True)
+
+    def pause(self, name: str, *roles: str) -> list[ProcessId]:
+        """SIGSTOP the node's processes."""
+        return self._signal(name, signal.SIGSTOP, roles)
+
+    def resume(self, name: str, *roles: str) -> list[ProcessId]:
+        """SIGCONT the node's processes."""
+        return self._signal(name, signal.SIGCONT, roles)
+
+    def _signal(self, name: str, number: signal.Signals, roles: tuple[str, ...], wait: bool = False) -> list[ProcessId]:
+        processes = self.processes(name)
+        reached = [pid for role, pid in processes.items() if (not roles or role in roles) and send(pid, number)]
+        if wait:
+            for pid in reached:
+                wait_for_exit(pid, STOP_SECONDS)
+            self._reap(name)
+        return reached
+
+    def stop(self, *names: str, timeout_seconds: float = STOP_SECONDS) -> list[str]:
+        """SIGTERM nodes (all, when none is named): a controlled shutdown. Returns the names that had to be killed."""
+        wanted = names or tuple(node.name for node in self.plan.nodes)
+        running = {name: processes["node"] for name in wanted if "node" in (processes := self.processes(name))}
+        for pid in running.values():
+            send(pid, signal.SIGCONT)
+            send(pid, signal.SIGTERM)
+        deadline = time.monotonic() + timeout_seconds
+        late = [n for n, pid in running.items() if not wait_for_exit(pid, max(0.0, deadline - time.monotonic()))]
+        for name in late:
+            self.kill(name)
+        for name in wanted:
+            self._reap(name)
+        return late
+
+    def _reap(self, name: str) -> None:
+        process = self._started.pop(name, None)
+        if process is not None and process.poll() is None:
+            self._started[name] = process
+
+    def pid_of(self, name: str, role: str) -> int:
+        """Return the pid of a node's process. Raises ClusterError when it does not run."""
+        found = self.processes(name).get(role)
+        if found is None:
+            raise ClusterError(f"{name} has no running {role}")
+        return found.pid
+
+
+def wait_for_exit(process: ProcessId, timeout_seconds: float) -> bool:
+    """Wait until this very process is gone; False when it is still there at the end."""
+    try:
+        fd = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return True
+    try:
+        if identify(process.pid) != process:
+            return True
+        poller = select.poll()
+        poller.register(fd, select.POLLIN)
+        return bool(poller.poll(timeout_seconds * 1000))
+    finally:
+        os.close(fd)

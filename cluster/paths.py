@@ -1,0 +1,70 @@
+"""Where a node keeps its things: DIR/NODE/ holds its configuration, pid files, logs of its processes, and data."""
+
+import os
+from dataclasses import dataclass
+
+ROLES = ("broker", "controller")
+PROCESSES = ("node", *ROLES, "admin")
+
+
+@dataclass(frozen=True, slots=True)
+class NodePaths:
+    """The folder of one node."""
+
+    folder: str
+
+    @property
+    def name(self) -> str:
+        """The node's name: that of its folder."""
+        return os.path.basename(self.folder)
+
+    @property
+    def config(self) -> str:
+        """The node's whole configuration, with every port resolved."""
+        return os.path.join(self.folder, "node.properties")
+
+    @property
+    def ports(self) -> str:
+        """What `format` chose for ports given as 0: overrides of the configuration, kept over restarts."""
+        return os.path.join(self.folder, "ports.properties")
+
+    @property
+    def data(self) -> str:
+        """The node's log.dirs unless its configuration says otherwise."""
+        return os.path.join(self.folder, "data")
+
+    def pid(self, process: str) -> str:
+        """The pid file of `node` (the supervisor), `broker`, `controller` or `admin`."""
+        assert process in PROCESSES, process
+        return os.path.join(self.folder, f"{process}.pid")
+
+    def log(self, process: str) -> str:
+        """The log of one process."""
+        assert process in PROCESSES, process
+        return os.path.join(self.folder, f"{process}.log")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPaths:
+    """The folder of a cluster on this machine."""
+
+    folder: str
+
+    @property
+    def cluster(self) -> str:
+        """What the cluster is: id, name and nodes, written when it was formatted."""
+        return os.path.join(self.folder, "cluster.json")
+
+    @property
+    def control(self) -> str:
+        """The Unix socket on which a foreground `up` or `dev` takes orders: nodes it starts stay its children."""
+        return os.path.join(self.folder, "control.sock")
+
+    @property
+    def lock(self) -> str:
+        """Held by whoever starts or runs the cluster."""
+        return os.path.join(self.folder, ".lock")
+
+    def node(self, name: str) -> NodePaths:
+        """The folder of a node."""
+        return NodePaths(os.path.join(self.folder, name))

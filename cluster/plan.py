@@ -1,0 +1,137 @@
+"""What a cluster on this machine is made of: nodes with their names and their whole configurations, ports resolved."""
+
+import itertools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kvorum.cluster.formatting import free_ports
+from kvorum.cluster.paths import ClusterPaths
+from kvorum.runtime.cluster_file import ClusterSpec, voters_of
+from kvorum.runtime.config import Settings
+from kvorum.runtime.disk import Disk
+from kvorum.runtime.listeners import metrics_listener
+
+LOOPBACK = "127.0.0.1"
+PORT_KEYS = ("listeners", "metrics.listener", "kvorum.controller.metrics.listener", "admin.listeners")
+OPEN_PORT = re.compile(r"([^,:\s]+):0(?=,|\s|$)")
+"""HOST:0 in a list of addresses."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """One node: its name (and folder), and its configuration by Kafka's keys."""
+
+    name: str
+    properties: Mapping[str, str]
+
+    def with_properties(self, more: Mapping[str, str]) -> "NodePlan":
+        """Return the node with further configuration."""
+        return NodePlan(self.name, {**self.properties, **more})
+
+    @property
+    def roles(self) -> list[str]:
+        """The node's process.roles."""
+        return [role.strip() for role in self.properties["process.roles"].split(",")]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """The nodes of a cluster."""
+
+    cluster_id: str
+    nodes: Sequence[NodePlan]
+
+    def node(self, name: str) -> NodePlan:
+        """Return a node by name. Raises KeyError."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise KeyError(name)
+
+    def endpoints(self, listener: str | None = None) -> list[str]:
+        """Return HOST:PORT of each broker's client listener: the one named, else each broker's first."""
+        found = []
+        for node in self.nodes:
+            if "broker" not in node.roles:
+                continue
+            hidden = {name.strip() for name in node.properties.get("controller.listener.names", "").split(",")}
+            for text in node.properties["listeners"].split(","):
+                name, _, address = text.strip().partition("://")
+                if name not in hidden and listener in (None, name):
+                    found.append(address)
+                    break
+        return found
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients are given as bootstrap.servers."""
+        return ",".join(self.endpoints())
+
+    def admin_urls(self) -> list[str]:
+        """Return the URLs of the admin HTTP API."""
+        urls = []
+        for node in self.nodes:
+            for text in filter(None, (part.strip() for part in node.properties.get("admin.listeners", "").split(","))):
+                urls.append(text if "://" in text else f"http://{text}")
+        return urls
+
+
+def plan_of(spec: ClusterSpec, cluster_id: str) -> ClusterPlan:
+    """Return the plan of a cluster file (or of `dev`): every port given as 0 becomes a free one, the voters follow."""
+    nodes = {node.name: {key: entry.text for key, entry in node.settings.explicit().items()} for node in spec.nodes}
+    for node in spec.nodes:
+        own = nodes[node.name]
+        endpoint = metrics_listener(node.settings, "controller")
+        if node.settings.list("process.roles") != ["controller"] and endpoint is not None and endpoint.port == 0:
+            own["kvorum.controller.metrics.listener"] = f"http://{endpoint.host}:0"
+    slots = [
+        (name, key) for name, own in nodes.items() for key in PORT_KEYS for _ in OPEN_PORT.findall(own.get(key, ""))
+    ]
+    ports = dict(enumerate(free_ports([LOOPBACK] * len(slots))))
+    counter = itertools.count()
+    for name, key in dict.fromkeys(slots):
+        nodes[name][key] = OPEN_PORT.sub(lambda match: f"{match[1]}:{ports[next(counter)]}", nodes[name][key])
+    plans = [NodePlan(name, own) for name, own in nodes.items()]
+    voters = ",".join(voter for plan in plans for voter in voters_of(Settings.of(dict(plan.properties))))
+    return ClusterPlan(
+        cluster_id,
+        [
+            plan.with_properties({"controller.quorum.voters": voters})
+            if OPEN_PORT.search(plan.properties.get("controller.quorum.voters", ""))
+            else plan
+            for plan in plans
+        ],
+    )
+
+
+def write_node_configs(disk: Disk, paths: ClusterPaths, plan: ClusterPlan) -> None:
+    """Write each node's configuration into its folder."""
+    disk.mkdir(paths.folder)
+    for node in plan.nodes:
+        node_paths = paths.node(node.name)
+        disk.mkdir(node_paths.folder)
+        lines = [f"# {node.name} of cluster {plan.cluster_id}; written by kvorum when the cluster was made."]
+        lines += [f"{key}={escape(value)}" for key, value in {"log.dirs": node_paths.data, **node.properties}.items()]
+        disk.write_atomic(node_paths.config, ("\n".join(lines) + "\n").encode())
+
+
+def write_plan(disk: Disk, paths: ClusterPaths, plan: ClusterPlan) -> None:
+    """Write down that the cluster is made: the last step."""
+    body = {"version": 1, "cluster.id": plan.cluster_id, "nodes": {n.name: dict(n.properties) for n in plan.nodes}}
+    disk.write_atomic(paths.cluster, json.dumps(body, indent=1).encode())
+
+
+def escape(value: str) -> str:
+    """Return a value as a properties file wants it."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def read_plan(disk: Disk, paths: ClusterPaths) -> ClusterPlan | None:
+    """Return the plan of a cluster that was made in this folder, None if there is none."""
+    if not disk.exists(paths.cluster):
+        return None
+    body = json.loads(disk.read(paths.cluster))
+    assert body["version"] == 1, f"{paths.cluster} is of version {body['version']}, this Kvorum reads 1"
+    return ClusterPlan(body["cluster.id"], [NodePlan(name, found) for name, found in body["nodes"].items()])

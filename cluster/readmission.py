@@ -1,0 +1,137 @@
+"""`kvorum quorum readmit`: an operator counts a controller in that lost its directory, where no majority is left.
+
+A controller that lost its directory and was formatted again has a new directory id, and does not vote: what it once
+acknowledged is gone, so its vote could elect a leader without it. While a majority of controllers that kept theirs
+lives, it is brought up to date and taken in by itself. Where the rest of that majority is lost for good, too, nobody
+can be elected any more until an operator says that what only the lost directories held is given up.
+
+That word is pinned in the directory of a surviving controller (StoredState.forced, quorum/raft/voters.py), which tells
+it to the one it concerns as soon as both run. It is written offline, with the survivor's controller stopped and its
+lock held: so there is no request that could do this from afar, nor by a script that talks to the wrong cluster.
+"""
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from kvorum.cluster.exits import Exit
+from kvorum.cluster.formatting import controller_directory, raft_directory
+from kvorum.cluster.hosting import Refusal
+from kvorum.cluster.identity import identity_of, lock_directory
+from kvorum.protocol.records import parse_header
+from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.raft.commands import BATCH_PREFIX, PREFIX_SIZE
+from kvorum.quorum.raft.journal_format import JournalCorrupt
+from kvorum.quorum.raft.opening import Opened, check_identity, open_raft
+from kvorum.quorum.raft.snapshot import SnapshotCorrupt
+from kvorum.quorum.raft.voters import encode_state
+from kvorum.runtime.config import Settings
+from kvorum.runtime.disk import Disk
+from kvorum.runtime.listeners import voters
+from kvorum.runtime.logs import get_logger
+
+log = get_logger("quorum")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survivor:
+    """What a controller's directory holds: what an operator must know before giving up what others held."""
+
+    node_id: int
+    directory: str
+    directory_id: Uuid
+    end_offset: int
+    """One past the last metadata record in its log; what lies between here and the lost logs' ends is given up."""
+    epoch: int
+    """The epoch of its last entry. Of two logs the one with the higher epoch has more, and then the longer one."""
+    voter_ids: tuple[int, ...]
+    counted: dict[int, Uuid]
+    """The directory that counts for each voter, as far as it is known here."""
+
+
+def look(disk: Disk, settings: Settings) -> Survivor:
+    """Return what a stopped controller's directory holds, and change nothing. Raises Refusal."""
+    with ExitStack() as stack:
+        return _survivor(settings, _open(disk, settings, stack))
+
+
+def readmit(disk: Disk, settings: Settings, node_id: int, directory_id: Uuid) -> Survivor:
+    """Count a voter by this directory from now on, on this controller's word alone, durably. Raises Refusal.
+
+    What was committed on lost directories only is given up. Said twice it changes nothing more; said again with another
+    directory, that one counts.
+    """
+    with ExitStack() as stack:
+        opened = _open(disk, settings, stack)
+        check_target(_survivor(settings, opened), node_id, directory_id)
+        opened.voters.force(node_id, bytes(directory_id))
+        opened.journal.set_state(encode_state(opened.voters.state))
+        opened.journal.sync()
+        log.warning("readmitted by an operator's word", voter=node_id, directory_id=str(directory_id))
+        return _survivor(settings, opened)
+
+
+def check_target(survivor: Survivor, node_id: int, directory_id: Uuid) -> None:
+    """Raise Refusal unless this is another voter of the quorum and the directory one that does not count yet."""
+    if node_id == survivor.node_id:
+        raise Refusal(
+            Exit.USAGE,
+            f"{survivor.directory} is node {node_id}'s own: say it at another controller, one that kept its directory",
+        )
+    if node_id not in survivor.voter_ids:
+        known = ", ".join(map(str, survivor.voter_ids))
+        raise Refusal(Exit.USAGE, f"node {node_id} is no controller of this cluster; they are {known}")
+    if survivor.counted.get(node_id) == directory_id:
+        raise Refusal(Exit.USAGE, f"node {node_id} is counted with directory {directory_id} already")
+
+
+def _open(disk: Disk, settings: Settings, stack: ExitStack) -> Opened:
+    """Open the controller's directory as its process would, lock first; all is released with the stack."""
+    if "controller" not in settings.list("process.roles"):
+        raise Refusal(Exit.USAGE, f"node {settings.int('node.id')} is no controller: name one that kept its directory")
+    folder = controller_directory(settings)
+    identity = identity_of(disk, settings, folder)
+    lock_directory(disk, folder, stack)
+    try:
+        opened = open_raft(disk, raft_directory(settings))
+    except (JournalCorrupt, SnapshotCorrupt, FileNotFoundError) as error:
+        raise Refusal(Exit.DATA_REFUSED, str(error)) from error
+    stack.callback(opened.journal.close)
+    try:
+        check_identity(
+            opened.voters.state,
+            cluster_id=identity.cluster_id,
+            node_id=identity.node_id,
+            voter_ids=sorted(voters(settings)),
+        )
+    except JournalCorrupt as error:
+        raise Refusal(Exit.DATA_REFUSED, str(error)) from error
+    if not opened.voters.may_vote():
+        raise Refusal(
+            Exit.DATA_REFUSED, f"{folder} was lost itself and does not count yet: name a controller that kept its own"
+        )
+    return opened
+
+
+def _survivor(settings: Settings, opened: Opened) -> Survivor:
+    state, last = opened.voters.state, opened.journal.last_index
+    return Survivor(
+        node_id=state.node_id,
+        directory=controller_directory(settings),
+        directory_id=Uuid(state.directory_id),
+        end_offset=_end_offset(opened),
+        epoch=opened.journal.term_at(last) or 0,
+        voter_ids=tuple(state.voter_ids),
+        counted={node_id: Uuid(found) for node_id, found in sorted(opened.voters.pins().items())},
+    )
+
+
+def _end_offset(opened: Opened) -> int:
+    """Return one past the last metadata record in the log, committed or not."""
+    journal = opened.journal
+    for place in range(len(journal) - 1, 0, -1):
+        entry = journal[place]
+        assert isinstance(entry, tuple)
+        if entry[0].startswith(BATCH_PREFIX):
+            return parse_header(entry[0], PREFIX_SIZE).next_offset
+    latest = opened.snapshots.latest
+    return latest.snapshot_id.end_offset if latest is not None else 0

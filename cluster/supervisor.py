@@ -1,0 +1,184 @@
+"""The `node` process: starts the node's roles as children, each in an OS process of its own, and keeps them running.
+
+    STARTING -> RUNNING -> STOPPING -> done
+
+A controller never shares the broker's event loop: a busy broker must not delay an election. Children die with this
+process (PR_SET_PDEATHSIG), whatever ends it. A child that crashes is started again after a growing delay; one that
+refuses to start (Exit codes for configuration and data) ends the node in the way SIGTERM does, which is a controlled
+shutdown: the broker first, since it needs a controller to hand its leaderships over, then the controller. Blocking
+calls only, no event loop: a supervisor should cost next to nothing.
+"""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import FrameType
+
+from kvorum.cluster import readiness
+from kvorum.cluster.exits import Exit, restart_helps
+from kvorum.cluster.paths import NodePaths
+from kvorum.runtime.logs import get_logger
+from kvorum.runtime.process import remove_pid_file, write_pid_file
+
+log = get_logger("cluster")
+
+RESTART_DELAYS_SECONDS = (0.1, 0.5, 2.0, 5.0, 10.0)
+"""Before the first, second, ... restart in a row; the last one repeats."""
+STEADY_SECONDS = 60.0
+"""A child that ran this long has not crashed in a row."""
+
+
+@dataclass(slots=True)
+class Child:
+    """One role's process."""
+
+    role: str
+    command: list[str]
+    log_path: str | None
+    process: subprocess.Popen[bytes] | None = None
+    ready_fd: int | None = None
+    ready: bool = False
+    started_at: float = 0.0
+    crashes: int = 0
+    restart_at: float | None = None
+    asked_to_stop: bool = False
+    parent_pid: int = field(default_factory=os.getpid)
+
+    def start(self) -> None:
+        """Start the process, with a pipe on which it says that it is ready."""
+        reading, writing = os.pipe()
+        environment = os.environ | {readiness.VARIABLE: str(writing), "KVORUM_PARENT_PID": str(self.parent_pid)}
+        output = None
+        if self.log_path is not None:
+            output = os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            self.process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=(writing,),
+                env=environment,
+            )
+        finally:
+            os.close(writing)
+            if output is not None:
+                os.close(output)
+        self.ready_fd, self.restart_at, self.started_at = reading, None, time.monotonic()
+
+    def signal(self, number: int) -> None:
+        """Send a signal if the process runs."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(number)
+
+    def forget_ready_pipe(self) -> None:
+        """Close the reading end."""
+        if self.ready_fd is not None:
+            os.close(self.ready_fd)
+            self.ready_fd = None
+
+
+class Supervisor:
+    """The node process's loop."""
+
+    def __init__(
+        self, paths: NodePaths, children: list[Child], on_ready: Callable[[], None] = readiness.announce
+    ) -> None:
+        """Hold the children in the order in which they start; they stop in the opposite order."""
+        self._paths = paths
+        self._children = children
+        self._on_ready = on_ready
+        self._stopping = False
+        self._exit: int | None = None
+        self._refusal: int = Exit.DONE
+        self._wakeup, self._wakeup_writer = os.pipe()
+
+    def run(self) -> int:
+        """Run until told to stop, or until a child says that it must not run. Returns the exit code."""
+        os.set_blocking(self._wakeup_writer, False)
+        signal.set_wakeup_fd(self._wakeup_writer, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        write_pid_file(self._paths.pid("node"))
+        try:
+            for child in self._children:
+                child.start()
+            while self._exit is None:
+                self._step()
+            return self._exit
+        finally:
+            for child in self._children:
+                child.signal(signal.SIGKILL)
+            remove_pid_file(self._paths.pid("node"))
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        """Note the wish; the loop acts on it."""
+        self._stopping = True
+
+    def _step(self) -> None:
+        """Wait for one thing to happen, then deal with all that has."""
+        pipes = [child.ready_fd for child in self._children if child.ready_fd is not None]
+        restarts = [child.restart_at for child in self._children if child.restart_at is not None]
+        timeout = max(0.0, min(restarts) - time.monotonic()) if restarts else None
+        readable, _, _ = select.select([self._wakeup, *pipes], [], [], timeout)
+        if self._wakeup in readable:
+            os.read(self._wakeup, 4096)
+        for child in self._children:
+            if child.ready_fd in readable:
+                self._heard(child)
+            if child.process is not None and (code := child.process.poll()) is not None:
+                self._ended(child, code)
+            if child.restart_at is not None and child.restart_at <= time.monotonic() and not self._stopping:
+                child.start()
+        if self._stopping:
+            self._stop_next()
+
+    def _heard(self, child: Child) -> None:
+        """A child spoke on its pipe, or closed it."""
+        assert child.ready_fd is not None
+        child.ready = child.ready or os.read(child.ready_fd, len(readiness.READY)) == readiness.READY
+        child.forget_ready_pipe()
+        if all(each.ready for each in self._children):
+            self._on_ready()
+
+    def _ended(self, child: Child, code: int) -> None:
+        """A child is gone: plan its restart, or take its refusal as the node's."""
+        child.process = None
+        if self._stopping:
+            return
+        if not restart_helps(code):
+            log.error("a role refuses to run, so the node ends", node=self._paths.name, role=child.role, code=code)
+            self._refusal = code or Exit.CRASHED
+            self._stopping = True
+            return
+        if time.monotonic() - child.started_at > STEADY_SECONDS:
+            child.crashes = 0
+        delay = RESTART_DELAYS_SECONDS[min(child.crashes, len(RESTART_DELAYS_SECONDS) - 1)]
+        child.crashes += 1
+        child.restart_at = time.monotonic() + delay
+        log.error("a role crashed", node=self._paths.name, role=child.role, code=code, restart_in_seconds=delay)
+
+    def _stop_next(self) -> None:
+        """Ask the last child that still runs to end; when none does, the node is done."""
+        for child in reversed(self._children):
+            child.restart_at = None
+            if child.process is not None:
+                if not child.asked_to_stop:
+                    child.asked_to_stop = True
+                    child.signal(signal.SIGTERM)
+                return
+        self._exit = self._refusal
+
+
+def child_command(role: str, paths: NodePaths, config: str, overrides: list[str]) -> list[str]:
+    """Return the command line of a role's process."""
+    command = [sys.executable, "-m", "kvorum.cluster.child", role, "--config", config, "--dir", paths.folder]
+    for override in overrides:
+        command += ["--override", override]
+    return command

@@ -1,0 +1,306 @@
+"""The admin API over real HTTP, in front of a cluster that lives in memory and answers as brokers do."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from kvorum.admin.app import AdminApp, is_local, operations, status_of
+from kvorum.admin.client import ConfigChange, ConfigOperation, ResourceType, Unreachable
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsResponse
+from kvorum.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
+from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceResult
+from kvorum.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from kvorum.protocol.uuids import Uuid
+
+
+class MemoryCluster:
+    """The part of ClusterClient that the routes use, over dictionaries."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, MetadataResponseTopic] = {}
+        self.configs: dict[str, dict[str, str]] = {}
+        self.reachable = True
+
+    def _check(self) -> None:
+        if not self.reachable:
+            raise Unreachable("127.0.0.1:1 refused")
+
+    async def metadata(self, names: list[str] | None = None) -> MetadataResponse:
+        self._check()
+        return MetadataResponse(topics=list(self.topics.values()))
+
+    async def topic(self, name: str) -> MetadataResponseTopic:
+        self._check()
+        if name not in self.topics:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}")
+        return self.topics[name]
+
+    async def describe_cluster(self, *, fenced: bool = True) -> DescribeClusterResponse:
+        self._check()
+        brokers = [
+            DescribeClusterBroker(broker_id=n, host="127.0.0.1", port=9000 + n, is_fenced=n == 3) for n in (2, 1, 3)
+        ]
+        return DescribeClusterResponse(cluster_id="abc", controller_id=2, brokers=brokers)
+
+    async def create_topic(self, topic: CreatableTopic, *, validate_only: bool = False) -> CreateTopicsResponse:
+        if topic.name in self.topics:
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
+        count, replicas = max(topic.num_partitions, 1), max(topic.replication_factor, 1)
+        if not validate_only:
+            self.set_topic(topic.name, count, replicas)
+            self.configs[topic.name] = {config.name: config.value or "" for config in topic.configs}
+        result = CreatableTopicResult(name=topic.name, num_partitions=count, replication_factor=replicas)
+        return CreateTopicsResponse(topics=[result])
+
+    def set_topic(self, name: str, partitions: int, replicas: int, isr: int | None = None) -> None:
+        nodes = list(range(1, replicas + 1))
+        made = [
+            MetadataResponsePartition(
+                partition_index=p, leader_id=1, replica_nodes=nodes, isr_nodes=nodes[: isr or replicas]
+            )
+            for p in range(partitions)
+        ]
+        self.topics[name] = MetadataResponseTopic(name=name, topic_id=Uuid(16), partitions=made)
+
+    async def delete_topic(self, name: str) -> None:
+        await self.topic(name)
+        del self.topics[name]
+
+    async def create_partitions(self, name: str, count: int, *, validate_only: bool = False) -> None:
+        if count < len((await self.topic(name)).partitions):
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, "fewer")
+        if not validate_only:
+            self.set_topic(name, count, 1)
+
+    async def describe_configs(self, kind: ResourceType, name: str) -> list[DescribeConfigsResourceResult]:
+        own = self.configs.get(name, {})
+        found = [DescribeConfigsResourceResult(name=key, value=value, config_source=1) for key, value in own.items()]
+        found.append(DescribeConfigsResourceResult(name="flush.ms", value="9", config_source=5))
+        found.append(DescribeConfigsResourceResult(name="secret", value="x", config_source=4, is_sensitive=True))
+        return found
+
+    async def alter_configs(
+        self, kind: ResourceType, name: str, changes: list[ConfigChange], *, validate_only: bool = False
+    ) -> None:
+        if any(change.name == "no.such" for change in changes):
+            raise KafkaError(ErrorCode.INVALID_CONFIG, "Unknown topic config name: no.such")
+        for change in () if validate_only else changes:
+            if change.operation is ConfigOperation.DELETE:
+                self.configs.setdefault(name, {}).pop(change.name, None)
+            else:
+                self.configs.setdefault(name, {})[change.name] = change.value or ""
+
+    async def offsets(self, topic: MetadataResponseTopic, timestamp: int) -> dict[int, int | None]:
+        return {p.partition_index: 0 if timestamp == -2 else 7 for p in topic.partitions}
+
+
+Client = TestClient[Any, Any]
+
+
+@asynccontextmanager
+async def serve(cluster: MemoryCluster) -> AsyncIterator[Client]:
+    app = AdminApp(cluster).build()  # type: ignore[arg-type]  # stands in for the cluster behind the same methods
+    async with TestClient(TestServer(app)) as client:
+        yield client
+
+
+def with_api(test: Callable[[Client, MemoryCluster], Coroutine[Any, Any, None]]) -> None:
+    async def run() -> None:
+        cluster = MemoryCluster()
+        async with serve(cluster) as client:
+            await test(client, cluster)
+
+    asyncio.run(run())
+
+
+async def call(client: Client, method: str, path: str, body: Any = None, **options: Any) -> tuple[int, Any]:
+    async with client.request(method, path, json=body, **options) as answer:
+        text = await answer.text()
+        return answer.status, json.loads(text) if text else None
+
+
+def test_a_topics_life() -> None:
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        body = {"name": "orders", "partitions": 3, "replication_factor": 2, "configs": {"retention.ms": "1"}}
+        status, made = await call(client, "POST", "/v1/topics?validate_only=true", body)
+        assert (status, made["validated_only"], cluster.topics) == (201, True, {})
+        assert (await call(client, "POST", "/v1/topics", body))[0] == 201
+        assert (await call(client, "POST", "/v1/topics", body))[0] == 409
+        status, topic = await call(client, "GET", "/v1/topics/orders")
+        assert (status, topic["partitions"], topic["configs"]) == (200, 3, {"retention.ms": "1"})
+        assert topic["details"][0]["earliest_offset"] == 0
+        assert topic["details"][2]["latest_offset"] == 7
+        assert (await call(client, "POST", "/v1/topics/orders/partitions", {"count": 5}))[0] == 204
+        assert (await call(client, "GET", "/v1/topics/orders"))[1]["partitions"] == 5
+        assert (await call(client, "DELETE", "/v1/topics/orders"))[0] == 204
+        status, problem = await call(client, "DELETE", "/v1/topics/orders")
+        assert (status, problem["error"]) == (404, "UNKNOWN_TOPIC_OR_PARTITION")
+
+    with_api(test)
+
+
+def test_put_brings_a_topic_to_the_described_state_and_again_changes_nothing() -> None:
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        spec: dict[str, Any] = {"partitions": 2, "replication_factor": 1, "configs": {"a": "1", "b": "2"}}
+        assert (await call(client, "PUT", "/v1/topics/t", spec))[1]["created"]
+        assert (await call(client, "PUT", "/v1/topics/t", spec))[1]["changes"] == []
+        spec = {"partitions": 4, "configs": {"b": "3", "c": "4"}}
+        dry = (await call(client, "PUT", "/v1/topics/t?validate_only=true", spec))[1]
+        assert [change["what"] for change in dry["changes"]] == ["partitions", "configs.a", "configs.b", "configs.c"]
+        assert cluster.configs["t"] == {"a": "1", "b": "2"}
+        done = (await call(client, "PUT", "/v1/topics/t", spec))[1]
+        assert done["changes"][1:] == [
+            {"what": "configs.a", "before": "1", "after": None},
+            {"what": "configs.b", "before": "2", "after": "3"},
+            {"what": "configs.c", "before": None, "after": "4"},
+        ]
+        assert cluster.configs["t"] == {"b": "3", "c": "4"}
+        assert (await call(client, "PUT", "/v1/topics/t", spec))[1]["changes"] == []
+        status, problem = await call(client, "PUT", "/v1/topics/t", {"replication_factor": 3, "configs": {}})
+        assert (status, problem["error"]) == (422, "INVALID_REPLICATION_FACTOR")
+
+    with_api(test)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "error", "field"),
+    [
+        ("POST", "/v1/topics", {"name": "a b"}, 400, "INVALID_REQUEST", "name"),
+        ("POST", "/v1/topics", {"name": "a", "partitions": 0}, 400, "INVALID_REQUEST", "partitions"),
+        ("POST", "/v1/topics", {"name": "a", "partitons": 1}, 400, "INVALID_REQUEST", "partitons"),
+        ("POST", "/v1/topics", {"name": "a", "configs": {"x": 1}}, 400, "INVALID_REQUEST", "configs.x"),
+        ("PATCH", "/v1/topics/t/configs", {}, 422, "INVALID_REQUEST", None),
+        ("PATCH", "/v1/topics/t/configs", {"set": {"no.such": "1"}}, 422, "INVALID_CONFIG", None),
+        ("GET", "/v1/topics?limit=0", None, 422, "INVALID_REQUEST", None),
+        ("GET", "/v1/topics/none", None, 404, "UNKNOWN_TOPIC_OR_PARTITION", None),
+        ("GET", "/v1/brokers/9", None, 404, "BROKER_ID_NOT_REGISTERED", None),
+        ("GET", "/v1/brokers/x", None, 422, "INVALID_REQUEST", None),
+        ("GET", "/v1/nothing", None, 404, "NOT_FOUND", None),
+        ("PUT", "/v1/topics", {}, 405, "METHOD_NOT_ALLOWED", None),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_field(
+    method: str, path: str, body: Any, status: int, error: str, field: str | None
+) -> None:
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        cluster.set_topic("t", 1, 1)
+        found, problem = await call(client, method, path, body)
+        assert (found, problem["error"], problem["field"]) == (status, error, field)
+        assert problem["message"]
+
+    with_api(test)
+
+
+def test_a_body_that_is_no_json_is_a_problem_too() -> None:
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        async with client.post("/v1/topics", data=b"{") as answer:
+            assert answer.status == 400
+            assert (await answer.json())["error"] == "INVALID_REQUEST"
+
+    with_api(test)
+
+
+def test_topics_come_in_pages_by_name() -> None:
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        for name in ("b", "a", "c", "zz"):
+            cluster.set_topic(name, 1, 3, isr=2)
+        page = (await call(client, "GET", "/v1/topics?limit=2"))[1]
+        assert ([topic["name"] for topic in page["topics"]], page["next"]) == (["a", "b"], "b")
+        page = (await call(client, "GET", f"/v1/topics?limit=2&after={page['next']}"))[1]
+        assert ([topic["name"] for topic in page["topics"]], page["next"]) == (["c", "zz"], None)
+        page = (await call(client, "GET", "/v1/topics?filter=z*"))[1]
+        assert [topic["under_replicated"] for topic in page["topics"]] == [1]
+
+    with_api(test)
+
+
+def test_health_names_what_is_wrong() -> None:
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        cluster.set_topic("ok", 1, 2)
+        cluster.set_topic("thin", 2, 3, isr=2)
+        cluster.topics["ok"].partitions[0].leader_id = -1
+        health = (await call(client, "GET", "/v1/health"))[1]
+        assert health == {
+            "healthy": False,
+            "under_replicated_partitions": 2,
+            "offline_partitions": 1,
+            "brokers_fenced": [3],
+            "partitions": ["ok-0", "thin-0", "thin-1"],
+        }
+        brokers = (await call(client, "GET", "/v1/brokers"))[1]
+        assert [(b["id"], b["fenced"], b["leaders"], b["replicas"]) for b in brokers] == [
+            (1, False, 2, 3),
+            (2, False, 0, 3),
+            (3, True, 0, 2),
+        ]
+
+    with_api(test)
+
+
+def test_secrets_are_not_shown() -> None:
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        cluster.set_topic("t", 1, 1)
+        configs = (await call(client, "GET", "/v1/topics/t/configs"))[1]
+        assert [(c["name"], c["value"]) for c in configs] == [("secret", None)]
+        assert len((await call(client, "GET", "/v1/topics/t/configs?all=true"))[1]) == 2
+
+    with_api(test)
+
+
+def test_an_unreachable_cluster_is_503_and_the_process_still_lives() -> None:
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        assert (await call(client, "GET", "/health/ready"))[0] == 200
+        cluster.reachable = False
+        status, problem = await call(client, "GET", "/v1/cluster")
+        assert (status, problem["error"]) == (503, "CLUSTER_UNREACHABLE")
+        assert (await call(client, "GET", "/health/ready"))[0] == 503
+        assert (await call(client, "GET", "/health/live"))[0] == 200
+
+    with_api(test)
+
+
+def test_a_foreign_host_header_is_refused() -> None:
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        status, problem = await call(client, "GET", "/v1/cluster", headers={"Host": "evil.example:80"})
+        assert (status, problem["error"]) == (403, "FORBIDDEN_HOST")
+
+    with_api(test)
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:8080", "[::1]:8080", "127.9.9.9", "::1"])
+def test_loopback_in_every_spelling_is_local(host: str) -> None:
+    assert is_local(host)
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "evil.example", "127.0.0.1.evil.example", "10.0.0.1:80"])
+def test_anything_else_is_not(host: str) -> None:
+    assert not is_local(host)
+
+
+def test_the_openapi_document_has_every_operation_and_resolves() -> None:
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        document = (await call(client, "GET", "/openapi.json"))[1]
+        described = {(m.upper(), path) for path, item in document["paths"].items() for m in item}
+        assert described == {(each.method, each.path) for each in operations()}
+        names = set(document["components"]["schemas"])
+        text = json.dumps(document)
+        assert {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]} <= names
+        async with client.get("/docs") as page:
+            html = await page.text()
+        assert all(each.path in html for each in operations())
+
+    with_api(test)
+
+
+def test_every_error_code_has_a_status() -> None:
+    assert {status_of(code) for code in ErrorCode} == {403, 404, 409, 422, 500, 503}

@@ -1,0 +1,133 @@
+"""`kvorum config validate` and `kvorum format`: what is wrong is said by file and line, and nothing is done twice."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kvorum.cli.main import main
+from kvorum.cli.output import Exit
+from kvorum.runtime.disk import OsDisk
+from kvorum.storage.checkpoints import read_meta_properties
+
+ROOT = Path(__file__).parent.parent.parent
+CLUSTER_ID = "q2dDxX0qSi6ZGo5pjBP2lw"
+
+
+def kvorum(*arguments: str) -> tuple[int, str]:
+    """Run the command line with no configuration from the environment; return exit code and what was printed."""
+    without = {name: None for name in os.environ if name.startswith(("KAFKA_", "KVORUM_"))}
+    result = CliRunner().invoke(main, arguments, env=without)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.output
+
+
+def node(folder: Path, *lines: str) -> Path:
+    """Write the configuration of a broker, with further lines behind the first five."""
+    path = folder / "node.properties"
+    first = [
+        "process.roles=broker",
+        "node.id=7",
+        "controller.quorum.voters=1@127.0.0.1:9093",
+        "controller.listener.names=CONTROLLER",
+        f"log.dirs={folder}/data",
+    ]
+    path.write_text("\n".join((*first, *(lines or ("listeners=PLAINTEXT://127.0.0.1:0",)))) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").iterdir()), ids=lambda path: path.name)
+def test_every_ready_configuration_is_in_order(path: Path) -> None:
+    code, printed = kvorum("config", "validate", str(path))
+    assert (code, "in order" in printed) == (Exit.DONE, True), printed
+    assert "warning" not in printed
+
+
+@pytest.mark.parametrize(
+    ("line", "warning"),
+    [
+        ("num.partitons=3", "did you mean num.partitions?"),
+        ("zookeeper.connect=localhost:2181", "set controller.quorum.voters and process.roles"),
+        ("replica.lag.max.messages=4000", "replica.lag.time.max.ms"),
+        ("nothing.like.it=1", "is not a config Kafka or Kvorum knows"),
+    ],
+    ids=lambda text: text.split("=")[0],
+)
+def test_an_unknown_key_is_a_warning_with_its_line_and_what_took_its_place(
+    line: str, warning: str, tmp_path: Path
+) -> None:
+    path = node(tmp_path, line)
+    code, printed = kvorum("config", "validate", str(path))
+    assert code == Exit.DONE
+    assert re.search(rf"^warning: {re.escape(str(path))}:6: .*{re.escape(warning)}", printed, re.M), printed
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["num.partitions=three"], ":6: num.partitions=three"),
+        (["", "min.insync.replicas=0"], ":7: min.insync.replicas=0"),
+        (["# a comment", "listeners=PLAINTEXT//127.0.0.1"], ":7: listeners="),
+        (["node.id=-4"], ":6: node.id=-4"),
+        (["process.roles=boss"], ":6: process.roles=boss"),
+        (["a=\\u00zz"], ":6: \\u00zz"),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, list) else "",
+)
+def test_a_wrong_value_is_an_error_with_its_line(lines: list[str], said: str, tmp_path: Path) -> None:
+    path = node(tmp_path, *lines)
+    code, printed = kvorum("config", "validate", str(path))
+    assert (code, f"{path}{said}" in printed) == (Exit.FAILED, True), printed
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("nodes:\n  - {id: 1}\n  - {id: 1}\n", ":3: name=node-1: there is a node-1 already"),
+        ("nodes:\n  - {id: 1\n", ":3: is not YAML"),
+        ("nods: []\nnodes:\n  - {id: 1}\n", ":1: 'nods' is none of cluster, defaults, nodes"),
+        ("nodes:\n  - id: 1\n    log.retention.hours: soon\n", ":3: log.retention.hours=soon"),
+        ("defaults:\n  num:\n    partitions: three\nnodes:\n  - {id: 1}\n", ":3: num.partitions=three"),
+    ],
+    ids=["a node twice", "cut short", "unknown section", "wrong value", "nested value"],
+)
+def test_a_cluster_file_is_refused_with_its_line(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(text)
+    code, printed = kvorum("config", "validate", str(path))
+    assert (code, f"{path}{said}" in printed) == (Exit.FAILED, True), printed
+
+
+def test_a_cluster_file_warns_of_a_misspelt_key_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text("nodes:\n  - id: 1\n    num.io.thread: 3\n")
+    code, printed = kvorum("config", "validate", str(path))
+    assert code == Exit.DONE
+    assert f"warning: {path}:3: num.io.thread is not" in printed and "did you mean num.io.threads" in printed
+
+
+def test_a_node_is_formatted_once_and_its_ports_are_kept(tmp_path: Path) -> None:
+    path = node(tmp_path)
+    code, printed = kvorum("format", str(path), "--cluster-id", CLUSTER_ID)
+    assert code == Exit.DONE
+    identity = read_meta_properties(OsDisk(), f"{tmp_path}/data")
+    assert identity is not None and (identity.cluster_id, identity.node_id) == (CLUSTER_ID, 7)
+    assert str(identity.directory_id) in printed
+    ports = (tmp_path / "ports.properties").read_text()
+    assert re.search(r"^listeners=PLAINTEXT://127\.0\.0\.1:[1-9]\d*$", ports, re.M)
+
+    code, printed = kvorum("format", str(path), "--cluster-id", CLUSTER_ID)
+    assert (code, "is formatted already" in printed) == (Exit.FAILED, True)
+    code, printed = kvorum("format", str(path), "--cluster-id", CLUSTER_ID, "--ignore-formatted")
+    assert (code, "nothing was done" in printed) == (Exit.DONE, True)
+    code, printed = kvorum("format", str(path), "--cluster-id", "another", "--ignore-formatted")
+    assert (code, CLUSTER_ID in printed) == (Exit.FAILED, True)
+    assert read_meta_properties(OsDisk(), f"{tmp_path}/data") == identity
+    assert (tmp_path / "ports.properties").read_text() == ports
+
+
+def test_a_random_id_is_fit_to_be_a_cluster_id() -> None:
+    code, printed = kvorum("format", "--random-id")
+    assert code == Exit.DONE and re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}\n", printed)

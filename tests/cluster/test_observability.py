@@ -1,0 +1,231 @@
+"""Health and metrics of the real processes: what an operator's Prometheus and load balancer see."""
+
+import json
+import urllib.error
+import urllib.request
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from kvorum.cluster.local import LocalCluster
+from kvorum.runtime import metric_names as names
+from tests.cluster.clients import Sender, create_topic, eventually, read_all
+from tests.cluster.conftest import Start
+
+pytestmark = pytest.mark.cluster
+RECORDS = 300
+PARTITIONS = 3
+TIMEOUT_SECONDS = 10
+
+Labels = tuple[tuple[str, str], ...]
+Scrape = dict[tuple[str, Labels], float]
+
+
+def get(url: str) -> tuple[int, str]:
+    """Return status and body; (0, "") where nobody answers."""
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+    except OSError:  # refused, or reset: a dying process still has the socket for a moment
+        return 0, ""
+
+
+def scrape(base: str) -> Scrape:
+    """Return what a process tells Prometheus; a sample that is there twice would make Prometheus refuse all of it."""
+    status, text = get(f"{base}/metrics")
+    assert status == 200
+    found: Scrape = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            key = (sample.name, tuple(sorted(sample.labels.items())))
+            assert key not in found, f"{key} is there twice"
+            found[key] = sample.value
+    return found
+
+
+def urls(cluster: LocalCluster, name: str) -> tuple[str, str, str]:
+    """Return where a node's broker, controller and admin process are asked."""
+    properties = cluster.plan.node(name).properties
+    return (
+        properties["metrics.listener"],
+        properties["kvorum.controller.metrics.listener"],
+        properties.get("admin.listeners", ""),
+    )
+
+
+def names_in(found: Scrape) -> set[str]:
+    return {name for name, _ in found}
+
+
+def total(found: Scrape, name: str, **labels: str) -> float:
+    """Return the sum of a metric over all label values but those given."""
+    rows = [value for (each, its), value in found.items() if each == name and labels.items() <= dict(its).items()]
+    assert rows, f"no {name} with {labels}"
+    return sum(rows)
+
+
+STRIMZI_BROKER = {
+    names.LEADER_COUNT,
+    names.PARTITION_COUNT,
+    names.UNDER_REPLICATED_PARTITIONS,
+    names.UNDER_MIN_ISR_PARTITION_COUNT,
+    names.BYTES_IN,
+    names.BYTES_OUT,
+    names.MESSAGES_IN,
+    names.TOTAL_PRODUCE_REQUESTS,
+    names.TOTAL_FETCH_REQUESTS,
+    names.FAILED_PRODUCE_REQUESTS,
+    names.FAILED_FETCH_REQUESTS,
+    names.LOG_SIZE,
+    names.OFFLINE_LOG_DIRECTORY_COUNT,
+    names.PARTITION_UNDER_MIN_ISR,
+    names.PARTITION_AT_MIN_ISR,
+    names.PARTITION_REPLICAS_COUNT,
+    names.NETWORK_PROCESSOR_AVG_IDLE,
+    names.REQUEST_HANDLER_AVG_IDLE,
+    names.CONNECTION_COUNT,
+}
+STRIMZI_CONTROLLER = {
+    names.ACTIVE_CONTROLLER_COUNT,
+    names.OFFLINE_PARTITIONS_COUNT,
+    names.UNCLEAN_LEADER_ELECTIONS,
+    names.RAFT_STATE,
+    names.RAFT_CURRENT_LEADER,
+    names.RAFT_CURRENT_EPOCH,
+    names.RAFT_CURRENT_VOTE,
+    names.RAFT_HIGH_WATERMARK,
+    names.RAFT_LOG_END_OFFSET,
+    names.RAFT_APPEND_RECORDS_RATE,
+    names.RAFT_FETCH_RECORDS_RATE,
+    names.RAFT_COMMIT_LATENCY_AVG,
+    names.RAFT_INCOMING_BYTES,
+    names.RAFT_OUTGOING_BYTES,
+    names.RAFT_REQUESTS,
+    names.RAFT_RESPONSES,
+    names.RAFT_CURRENT_STATE,
+    names.CONNECTION_COUNT,
+}
+
+
+def assert_broker_tells_what_happened(found: Scrape) -> None:
+    """After RECORDS records were produced to PARTITIONS partitions of `orders`, and read once."""
+    assert names_in(found) >= STRIMZI_BROKER
+    for topic in ("orders", ""):
+        assert total(found, names.MESSAGES_IN, topic=topic) == RECORDS
+        assert total(found, names.BYTES_IN, topic=topic) == total(found, names.LOG_SIZE, topic="orders")
+        assert total(found, names.BYTES_OUT, topic=topic) >= total(found, names.BYTES_IN, topic=topic)
+        assert total(found, names.TOTAL_PRODUCE_REQUESTS, topic=topic) >= PARTITIONS
+        assert total(found, names.FAILED_PRODUCE_REQUESTS, topic=topic) == 0
+    assert total(found, names.LEADER_COUNT) == total(found, names.PARTITION_COUNT) == PARTITIONS
+    assert total(found, names.UNDER_REPLICATED_PARTITIONS) == 0
+    assert total(found, names.OFFLINE_LOG_DIRECTORY_COUNT) == 0
+    assert total(found, names.LOG_END_OFFSET, topic="orders") == RECORDS
+    assert total(found, names.TOPIC_PARTITIONS, topic="orders") == PARTITIONS
+    for index in range(PARTITIONS):
+        where = {"topic": "orders", "partition": str(index)}
+        assert total(found, names.TOPIC_PARTITION_CURRENT_OFFSET, **where) == RECORDS / PARTITIONS
+        assert total(found, names.TOPIC_PARTITION_OLDEST_OFFSET, **where) == 0
+        assert total(found, names.TOPIC_PARTITION_REPLICAS, **where) == 1
+        assert total(found, names.TOPIC_PARTITION_IN_SYNC_REPLICA, **where) == 1
+        assert total(found, names.TOPIC_PARTITION_UNDER_REPLICATED, **where) == 0
+        assert total(found, names.TOPIC_PARTITION_LEADER_IS_PREFERRED, **where) == 1
+    assert total(found, names.REQUESTS, request="Produce") >= 1
+    assert total(found, f"{names.REQUEST_SECONDS}_count", request="Produce") == total(
+        found, names.REQUEST_ERRORS, request="Produce", error="NONE"
+    )
+    assert total(found, names.CONNECTION_CREATION, listener="PLAINTEXT") >= 1
+    assert total(found, names.RAFT_CURRENT_STATE, state="observer") == 1
+    assert 0 <= total(found, names.NETWORK_PROCESSOR_AVG_IDLE) <= 1
+
+
+def assert_controller_tells_what_happened(found: Scrape) -> None:
+    assert names_in(found) >= STRIMZI_CONTROLLER
+    assert total(found, names.ACTIVE_CONTROLLER_COUNT) == 1
+    assert total(found, names.ACTIVE_BROKER_COUNT) == 1
+    assert total(found, names.FENCED_BROKER_COUNT) == 0
+    assert total(found, names.GLOBAL_TOPIC_COUNT) == 1
+    assert total(found, names.GLOBAL_PARTITION_COUNT) == PARTITIONS
+    assert total(found, names.OFFLINE_PARTITIONS_COUNT) == 0
+    assert total(found, names.UNCLEAN_LEADER_ELECTIONS) == 0
+    assert total(found, names.RAFT_CURRENT_STATE, state="leader") == 1
+    assert total(found, names.RAFT_CURRENT_LEADER) == total(found, names.RAFT_CURRENT_VOTE) == 1
+    assert total(found, names.RAFT_CURRENT_EPOCH) >= 1
+    assert total(found, names.RAFT_HIGH_WATERMARK) > PARTITIONS
+    assert total(found, names.RAFT_LOG_END_OFFSET) >= total(found, names.RAFT_HIGH_WATERMARK)
+    assert total(found, names.RAFT_COMMIT_LATENCY_AVG) > 0
+    assert total(found, names.RAFT_APPEND_RECORDS_RATE) > 0
+    assert total(found, f"{names.JOURNAL_SYNC_SECONDS}_count") > 0
+    assert total(found, names.REQUESTS, request="BrokerHeartbeat") >= 1
+
+
+def test_each_process_tells_its_health_and_metrics(start_cluster: Start) -> None:
+    cluster = start_cluster("single.yaml")
+    broker, controller, admin = urls(cluster, cluster.plan.nodes[0].name)
+    for base in (broker, controller):
+        assert get(f"{base}/health/live") == (200, json.dumps({"live": True}))
+        assert get(f"{base}/health/ready") == (200, json.dumps({"ready": True, "reason": None}))
+    create_topic(cluster.plan.bootstrap, "orders", PARTITIONS, 1)
+    sender = Sender(cluster.plan.bootstrap, "orders")
+    sender.send(RECORDS, partitions=PARTITIONS)
+    sender.flush()
+    assert not sender.sent.failed
+    read_all(cluster.plan.bootstrap, "orders", PARTITIONS)
+    assert_broker_tells_what_happened(scrape(broker))
+    assert_controller_tells_what_happened(scrape(controller))
+    for base in (broker, controller):
+        found = scrape(base)
+        assert total(found, names.BUILD_INFO, node_id="1") == 1
+        assert total(found, "process_resident_memory_bytes") > 10_000_000
+        assert total(found, "process_cpu_seconds_total") > 0
+        assert total(found, names.EVENT_LOOP_LAG) < TIMEOUT_SECONDS
+    assert get(f"{admin}/health/live")[0] == 200
+    assert get(f"{admin}/health/ready")[0] == 200
+    status, text = get(f"{admin}/v1/health")
+    assert status == 200
+    assert json.loads(text)["healthy"] is True
+
+
+def test_a_broker_answers_while_its_controller_is_gone_and_the_next_one_counts_it(start_cluster: Start) -> None:
+    cluster = start_cluster("single.yaml")
+    name = cluster.plan.nodes[0].name
+    broker, controller, _ = urls(cluster, name)
+    cluster.pause(name, "node")  # who would start it again
+    cluster.kill(name, "controller")
+    assert get(f"{controller}/health/live") == (0, "")
+    assert get(f"{broker}/health/live")[0] == 200
+    assert total(scrape(broker), names.RAFT_CURRENT_STATE, state="observer") == 1
+    cluster.resume(name, "node")
+    eventually(lambda: get(f"{controller}/health/ready")[0] == 200, "the controller ready again")
+    eventually(lambda: total(scrape(controller), names.ACTIVE_BROKER_COUNT) == 1, "its broker known and unfenced")
+    assert get(f"{broker}/health/ready")[0] == 200
+
+
+def test_a_dead_broker_is_fenced_long_before_its_session_is_over(start_cluster: Start) -> None:
+    """kill -9 of the node with the active controller: its broker never had a connection to the next one."""
+    cluster = start_cluster("three-nodes.yaml")
+    create_topic(cluster.plan.bootstrap, "orders", PARTITIONS, 3)
+    by_id = {int(node.properties["node.id"]): node.name for node in cluster.plan.nodes}
+    active = next(
+        node_id
+        for node_id, name in by_id.items()
+        if total(scrape(urls(cluster, name)[1]), names.ACTIVE_CONTROLLER_COUNT) == 1
+    )
+    cluster.kill(by_id[active])
+    left = [urls(cluster, name)[1] for node_id, name in by_id.items() if node_id != active]
+
+    def fenced_fast() -> bool:
+        found = [scrape(base) for base in left]
+        leading = [each for each in found if total(each, names.ACTIVE_CONTROLLER_COUNT) == 1]
+        return bool(leading) and total(leading[0], names.FENCED_BROKER_COUNT) == 1
+
+    eventually(fenced_fast, "the dead broker fenced", seconds=SESSION_SECONDS / 2)
+    assert sum(total(scrape(base), names.FAST_FENCINGS) for base in left) == 1
+    assert sum(total(scrape(base), names.UNCLEAN_LEADER_ELECTIONS) for base in left) == 0
+    assert all(total(scrape(base), names.OFFLINE_PARTITIONS_COUNT) == 0 for base in left)
+
+
+SESSION_SECONDS = 9.0
+"""broker.session.timeout.ms as shipped."""

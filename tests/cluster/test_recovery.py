@@ -1,0 +1,98 @@
+"""A wiped broker, dynamic configs on a living cluster, and a rolling restart."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+
+from kvorum.cluster.formatting import format_node
+from kvorum.runtime.config_files import load_node
+from kvorum.runtime.disk import OsDisk
+from tests.cluster.clients import (
+    Sender,
+    assert_all_there_once_in_order,
+    create_topic,
+    eventually,
+    isr_of,
+    leader_of,
+    read_all,
+)
+from tests.cluster.conftest import Start
+from tests.cluster.test_failures import name_of, restart, send_one
+
+pytestmark = pytest.mark.cluster
+
+
+def log_bytes(folder: str, partition: str) -> bytes:
+    """Return the records of a partition as they lie on a node's disk."""
+    return b"".join(path.read_bytes() for path in sorted(Path(folder, partition).glob("*.log")))
+
+
+def test_a_wiped_broker_gets_metadata_from_the_controllers_and_records_from_its_peers(start_cluster: Start) -> None:
+    cluster = start_cluster()
+    bootstrap = cluster.plan.bootstrap
+    create_topic(bootstrap, "kept", 1, 3, min_insync_replicas="2")
+    sender = Sender(bootstrap, "kept")
+    sender.send(500)
+    sender.flush()
+    wiped = name_of(cluster, next(each for each in (1, 2, 3) if each != leader_of(bootstrap, "kept", 0)))
+    paths = cluster.node(wiped)
+    cluster.kill(wiped)
+    shutil.rmtree(paths.data)
+    settings = load_node(paths.config, environment={}).settings
+    format_node(OsDisk(), settings, cluster.plan.cluster_id, ignore_formatted=True)
+    sender.send(500)
+    sender.flush()
+    restart(cluster, wiped)
+    eventually(lambda: isr_of(bootstrap, "kept", 0) == [1, 2, 3], "a full ISR")
+    sender.send(10)
+    sender.flush()
+    assert_all_there_once_in_order(read_all(bootstrap, "kept", 1), sender.sent.acked)
+    others = [cluster.node(node.name).data for node in cluster.plan.nodes if node.name != wiped]
+    eventually(
+        lambda: log_bytes(paths.data, "kept-0") == log_bytes(others[0], "kept-0") == log_bytes(others[1], "kept-0"),
+        "logs that are equal byte for byte",
+    )
+
+
+def alter_topic(bootstrap: str, topic: str, name: str, value: str) -> None:
+    """Set one config of a topic."""
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # held: its requests end with it
+    admin.incremental_alter_configs([resource])[resource].result(30)
+
+
+def test_min_insync_replicas_and_max_message_bytes_take_effect_without_a_restart(start_cluster: Start) -> None:
+    cluster = start_cluster("three-nodes.yaml", "replica.lag.time.max.ms=2000")
+    bootstrap = cluster.plan.bootstrap
+    create_topic(bootstrap, "changing", 1, 3, min_insync_replicas="1")
+    leader = leader_of(bootstrap, "changing", 0)
+    victim = name_of(cluster, next(each for each in (1, 2, 3) if each != leader))
+    cluster.kill(victim)
+    eventually(lambda: len(isr_of(bootstrap, "changing", 0)) == 2, "the ISR without the dead follower")
+    assert send_one(bootstrap, "changing") is None
+    alter_topic(bootstrap, "changing", "min.insync.replicas", "3")
+    eventually(lambda: send_one(bootstrap, "changing", 5_000, retries=0) == "NOT_ENOUGH_REPLICAS", "a refusal")
+    alter_topic(bootstrap, "changing", "min.insync.replicas", "2")
+    eventually(lambda: send_one(bootstrap, "changing") is None, "an acknowledgement")
+    alter_topic(bootstrap, "changing", "max.message.bytes", "60")
+    eventually(lambda: send_one(bootstrap, "changing", 5_000) == "MSG_SIZE_TOO_LARGE", "MESSAGE_TOO_LARGE")
+
+
+def test_a_rolling_restart_loses_nothing_and_refuses_nothing_for_good(start_cluster: Start) -> None:
+    cluster = start_cluster()
+    bootstrap = cluster.plan.bootstrap
+    create_topic(bootstrap, "rolling", 3, 3, min_insync_replicas="2")
+    sender = Sender(bootstrap, "rolling")
+    for node in cluster.plan.nodes:
+        sender.send(300, partitions=3)
+        assert cluster.stop(node.name) == [], "it had to be killed"
+        sender.send(300, partitions=3)
+        restart(cluster, node.name)
+        for partition in range(3):
+            eventually(lambda p=partition: isr_of(bootstrap, "rolling", p) == [1, 2, 3], "a full ISR")  # type: ignore[misc]
+    sender.flush()
+    assert not sender.sent.failed, sender.sent.failed[:3]
+    assert_all_there_once_in_order(read_all(bootstrap, "rolling", 3), sender.sent.acked)

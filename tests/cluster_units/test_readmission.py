@@ -1,0 +1,164 @@
+"""A controller's lost directory: what `format` gives it instead, and how an operator counts it in, offline."""
+
+import shutil
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from kvorum.cluster import formatting
+from kvorum.cluster.exits import Exit
+from kvorum.cluster.formatting import FormatError, controller_directory, format_node, raft_directory
+from kvorum.cluster.hosting import Refusal
+from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.plan import plan_of
+from kvorum.cluster.readmission import look, readmit
+from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.raft.commands import voters_command
+from kvorum.quorum.raft.opening import format_raft, open_raft
+from kvorum.quorum.raft.voters import StoredState, Voters
+from kvorum.runtime.cluster_file import dev_cluster
+from kvorum.runtime.config import Settings
+from kvorum.runtime.config_files import load_node
+from kvorum.runtime.disk import OsDisk
+from kvorum.storage.checkpoints import LOCK, read_meta_properties
+
+CLUSTER_ID = "q2dDxX0qSi6ZGo5pjBP2lw"
+OTHER_ID = Uuid(bytes(15) + b"\x07")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalCluster:
+    """Three combined nodes, formatted (with small journals) and never started."""
+    monkeypatch.setattr(formatting, "format_raft", partial(format_raft, segment_bytes=64 * 1024))
+    folder = str(tmp_path / "c")
+    return LocalCluster.create(folder, plan_of(dev_cluster(3, 0, folder), CLUSTER_ID))
+
+
+def settings_of(cluster: LocalCluster, name: str) -> Settings:
+    return load_node(cluster.node(name).config, environment={}).settings
+
+
+def stored(settings: Settings) -> StoredState:
+    """Return what a controller's journal says of the voters."""
+    opened = open_raft(OsDisk(), raft_directory(settings))
+    opened.journal.close()
+    return opened.voters.state
+
+
+def commit_voters(settings: Settings) -> dict[int, bytes]:
+    """Put the first VOTERS command into a journal, as a first leader would, and note it as committed."""
+    opened = open_raft(OsDisk(), raft_directory(settings))
+    voters = dict(opened.voters.state.pins)
+    opened.journal.add(voters_command(voters), 1, 1)
+    opened.journal.sync()
+    opened.journal.close()
+    return voters
+
+
+def lose(settings: Settings) -> None:
+    shutil.rmtree(controller_directory(settings))
+
+
+def test_formatting_twice_is_refused_and_what_is_whole_is_left_alone(cluster: LocalCluster) -> None:
+    settings = settings_of(cluster, "node-2")
+    before = read_meta_properties(OsDisk(), controller_directory(settings))
+    with pytest.raises(FormatError, match="formatted already"):
+        format_node(OsDisk(), settings, CLUSTER_ID)
+    assert format_node(OsDisk(), settings, CLUSTER_ID, ignore_formatted=True) == []
+    assert read_meta_properties(OsDisk(), controller_directory(settings)) == before
+
+
+def test_another_clusters_directory_is_refused_whatever_is_asked(cluster: LocalCluster) -> None:
+    with pytest.raises(FormatError, match=CLUSTER_ID):
+        format_node(OsDisk(), settings_of(cluster, "node-2"), "another-cluster", ignore_formatted=True)
+
+
+def test_a_lost_directory_comes_back_empty_under_a_new_id_and_does_not_vote(cluster: LocalCluster) -> None:
+    settings = settings_of(cluster, "node-2")
+    before = stored(settings)
+    lose(settings)
+    formatted = cluster.format_lost("node-2")
+    assert list(formatted) == [controller_directory(settings)], "the broker's directory is whole"
+    after = stored(settings)
+    assert after.directory_id == formatted[controller_directory(settings)] != before.directory_id
+    assert after.pins == {2: after.directory_id} and not after.ready
+    assert not Voters(after).may_vote() and Voters(before).may_vote()
+
+
+def test_what_is_left_of_a_controllers_directory_is_not_formatted_over(cluster: LocalCluster) -> None:
+    """Only meta.properties is gone: the journal would be passed off as another directory's."""
+    settings = settings_of(cluster, "node-2")
+    (Path(controller_directory(settings)) / "meta.properties").unlink()
+    with pytest.raises(FormatError, match="holds raft"):
+        cluster.format_lost("node-2")
+
+
+def test_a_survivor_counts_the_new_directory_and_tells_it_so(cluster: LocalCluster) -> None:
+    survivor, lost = settings_of(cluster, "node-3"), settings_of(cluster, "node-2")
+    commit_voters(survivor)
+    lose(lost)
+    directory_id = cluster.format_lost("node-2")[controller_directory(lost)]
+    found = look(OsDisk(), survivor)
+    assert (found.node_id, found.voter_ids, found.epoch, found.end_offset) == (3, (1, 2, 3), 1, 0)
+    assert found.counted[2] != directory_id
+    assert readmit(OsDisk(), survivor, 2, directory_id).counted[2] == directory_id
+    one, two = Voters(stored(survivor)), Voters(stored(lost))
+    one.hello(2, directory_id, two.pins(), two.state.forced)
+    two.hello(3, one.state.directory_id, one.pins(), one.state.forced)
+    assert one.counts(2) and two.counts(3) and two.may_vote() and one.may_stand()
+
+
+def test_looking_changes_nothing(cluster: LocalCluster) -> None:
+    survivor = settings_of(cluster, "node-3")
+    before = stored(survivor)
+    look(OsDisk(), survivor)
+    assert stored(survivor) == before
+
+
+def test_two_words_of_an_operator_stand_beside_each_other(cluster: LocalCluster) -> None:
+    survivor = settings_of(cluster, "node-3")
+    commit_voters(survivor)
+    one, two = Uuid(bytes(15) + b"\x01"), Uuid(bytes(15) + b"\x02")
+    readmit(OsDisk(), survivor, 1, one)
+    assert readmit(OsDisk(), survivor, 2, two).counted | {3: b""} == {1: one, 2: two, 3: b""}
+    assert readmit(OsDisk(), survivor, 2, OTHER_ID).counted | {3: b""} == {1: one, 2: OTHER_ID, 3: b""}
+
+
+def refusal(settings: Settings, node_id: int, directory_id: Uuid = OTHER_ID) -> Refusal:
+    with pytest.raises(Refusal) as caught:
+        readmit(OsDisk(), settings, node_id, directory_id)
+    return caught.value
+
+
+def test_what_an_operator_may_not_say_is_refused_with_the_reason(cluster: LocalCluster) -> None:
+    survivor = settings_of(cluster, "node-3")
+    before = stored(survivor)
+    assert "node 3's own" in refusal(survivor, 3).reason
+    assert "they are 1, 2, 3" in refusal(survivor, 4).reason
+    assert "already" in refusal(survivor, 2, Uuid(before.pins[2])).reason
+    assert stored(survivor) == before
+
+
+def test_a_running_controller_is_not_touched(cluster: LocalCluster) -> None:
+    survivor = settings_of(cluster, "node-3")
+    with OsDisk().lock(f"{controller_directory(survivor)}/{LOCK}") as locked:
+        assert locked
+        assert refusal(survivor, 2).code is Exit.BUSY
+
+
+def test_a_controller_that_lost_its_own_directory_has_no_say(cluster: LocalCluster) -> None:
+    settings = settings_of(cluster, "node-2")
+    lose(settings)
+    cluster.format_lost("node-2")
+    assert "lost itself" in refusal(settings, 1).reason
+
+
+def test_a_damaged_journal_has_no_say(cluster: LocalCluster) -> None:
+    survivor = settings_of(cluster, "node-3")
+    path = next((Path(raft_directory(survivor)) / "journal").glob("*.journal"))
+    data = bytearray(path.read_bytes())
+    data[40] ^= 1
+    path.write_bytes(data)
+    found = refusal(survivor, 2)
+    assert found.code is Exit.DATA_REFUSED and str(path) in found.reason
