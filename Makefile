@@ -40,11 +40,25 @@ sim: $(VENV)/.tests
 cluster: $(VENV)/.tests
 	$(BIN)/python -m pytest -q -m cluster
 
+# The full figures: every count of the acceptance list, thousands of seeds.
+acceptance: $(VENV)/.tests
+	$(BIN)/python tools/soak.py --first 1000 --seconds 600
+	KVORUM_RECORDS=20000 KVORUM_ROUNDS=5 $(BIN)/python -m pytest -q -m cluster --deselect tests/cluster/test_quorum.py
+	KVORUM_ROUNDS=20 $(BIN)/python -m pytest -q -m cluster tests/cluster/test_quorum.py
+
+soak: $(VENV)/.tests
+	$(BIN)/python tools/soak.py
+
+# Kvorum and Apache Kafka 4.3.0 side by side (java and mvn on the PATH).
+bench: $(VENV)/.tests
+	$(BIN)/python -m bench.compare
+
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python tools/generate_messages.py --check
+	$(BIN)/python tools/generate_skipped.py --check
 
 clean:
 	rm -rf $(VENV) build
