@@ -11,6 +11,9 @@ DRAINING  the log did not take a change that later decisions may rest on. The sp
           waits is told NOT_CONTROLLER; when every append has its outcome, the image is made anew from the committed
           one. Where the log refuses even what this begins with, it is tried again RESTART_DELAY_S later.
 
+A decision that takes longer than a slice of the loop's time (a broker with tens of thousands of replicas is fenced) is
+worked out in slices. It stays one decision, and one change: all others wait until it is appended.
+
 Invariants, asserted: outside DRAINING the speculative end is the log's end; changes complete in the order in which they
 were appended; the speculative image without open changes has the committed image's offset.
 
@@ -21,48 +24,33 @@ OffsetControlManager). One event loop, no locks: nothing suspends between a deci
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Sequence
 from enum import Enum
 from functools import partial
-from typing import Generic, Protocol, TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.records import parse_header
-from kvorum.quorum.batches import encode_batches
+from kvorum.quorum.batches import encode_batches, encoded_batches
+from kvorum.quorum.changes import Change, Decide, Made, not_controller
 from kvorum.quorum.controller.features import bootstrap_records
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.metadata_store import MetadataStore
 from kvorum.quorum.raft.log import Dropped, MetadataLog, MetadataLogError, SnapshotView
 from kvorum.quorum.records import AbortTransaction, MetadataRecord, NoOp
+from kvorum.quorum.slices import SLICE_S, Slices
+from kvorum.quorum.steps import Steps, finish, step
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.logs import get_logger
 
 T = TypeVar("T")
-R_co = TypeVar("R_co", covariant=True)
 
 log = get_logger("quorum")
 
 CHANGES_IN_FLIGHT_MAX = 10_000
 """Decided, not yet committed. Half a second of 20,000 commits a second; more means that commits have stopped."""
-
-
 RESTART_DELAY_S = 0.05
 """How long a log that is full is left alone; a commit takes less."""
-
-
-class Decision(Protocol[R_co]):
-    """What a decide function returns: the records that change something (none: nothing does) and the answer."""
-
-    @property
-    def records(self) -> Sequence[MetadataRecord]:
-        """The change."""
-        ...
-
-    @property
-    def response(self) -> R_co:
-        """The answer, valid once the records are committed."""
-        ...
 
 
 class State(Enum):
@@ -85,33 +73,6 @@ class ActivationListener(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Change(Generic[T]):
-    """Appended and not yet committed: who waits, and how many of its batches are still open."""
-
-    turn: int
-    name: str
-    response: T
-    waiter: "asyncio.Future[T]"
-    batches_left: int
-
-    def complete(self) -> None:
-        """Answer."""
-        if not self.waiter.done():
-            self.waiter.set_result(self.response)
-
-    def fail(self, reason: str) -> None:
-        """Tell whoever waits to ask the active controller again."""
-        if not self.waiter.done():
-            self.waiter.set_exception(not_controller(reason))
-            self.waiter.exception()  # marked as seen: a periodic duty's change has nobody waiting
-
-
-def not_controller(reason: str) -> KafkaError:
-    """Return the refusal of a node that is not the active controller."""
-    return KafkaError(ErrorCode.NOT_CONTROLLER, reason)
-
-
 class ActiveController:
     """This node's share in being the active controller. Registered with the metadata log behind its MetadataStore."""
 
@@ -122,12 +83,17 @@ class ActiveController:
         clock: Clock,
         *,
         on_fault: Callable[[BaseException], None],
+        bootstrap: Callable[[], Sequence[MetadataRecord]] = bootstrap_records,
     ) -> None:
-        """Begin inactive. `on_fault` ends the process: a decision raised what it never may."""
+        """Begin inactive. `on_fault` ends the process: a decision raised what it never may.
+
+        `bootstrap` says what a new cluster's metadata begins with.
+        """
         self._log = metadata_log
         self._store = store
         self._clock = clock
         self._on_fault = on_fault
+        self._bootstrap = bootstrap
         self._listeners: list[ActivationListener] = []
         self._state = State.INACTIVE
         self._image = store.image
@@ -136,6 +102,8 @@ class ActiveController:
         self._turn = 0
         self._changes: deque[Change[object]] = deque()
         self._outstanding = 0
+        self._open = asyncio.Event()
+        self._open.set()
         self.last_append_ms = 0
         """Monotonic time of the last append, for the sign of life of an idle log."""
 
@@ -182,9 +150,7 @@ class ActiveController:
         if not self.is_active():
             raise not_controller(f"node {self._log.node_id} is {self._state.value}, {self._log.leader_id} leads")
 
-    async def submit(
-        self, decide: Callable[[MetadataImage], Decision[T]], *, name: str = "", confirm: bool = True
-    ) -> T:
+    async def submit(self, decide: Decide[T], *, name: str = "", confirm: bool = True) -> T:
         """Decide now, on the speculative image; answer when the decision is committed.
 
         A decision that changes nothing is answered once everything it was based on is committed and, unless `confirm`
@@ -194,24 +160,76 @@ class ActiveController:
         Raises:
             KafkaError: NOT_CONTROLLER: ask again, at the active controller; REQUEST_TIMED_OUT: too much is in flight.
         """
+        while self.is_making:
+            await self._open.wait()
         self.require_active()
-        decision = self._decide(decide)
-        if decision.records:
-            return await self._write(name, decision.records, decision.response)
+        made = await self._in_turns(self._decided(name, decide))
+        if made.batches:
+            waiter = self._append(name, made)
+            if len(made.batches) > 1:
+                await Slices().run(made.delta.let_go())
+            # Cancelling whoever waits (its client is gone) changes nothing of what was decided.
+            return await asyncio.shield(waiter)
         if self._changes:
             await asyncio.shield(self._changes[-1].waiter)
         if confirm:
             await self.confirm_leadership()
-        return decision.response
+        return made.response
 
-    def _decide(self, decide: Callable[[MetadataImage], Decision[T]]) -> Decision[T]:
+    @property
+    def is_making(self) -> bool:
+        """Tell whether a large decision is worked out: others wait for it."""
+        return not self._open.is_set()
+
+    async def _in_turns(self, steps: Steps[Made[T]]) -> Made[T]:
+        """Work out a decision: a small one at once, a large one in slices, with everybody else's decisions held back.
+
+        Raises KafkaError NOT_CONTROLLER if what it is made on is no longer what the next change goes on from.
+        """
+        begun_on = (self._turn, self._end_offset, self._image)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + SLICE_S
         try:
-            return decide(self._image)
+            while (done := step(steps)) is None:
+                if loop.time() < until:
+                    continue
+                self._open.clear()
+                await asyncio.sleep(0)
+                until = loop.time() + SLICE_S
+                self.require_active()
+                turn, end_offset, image = begun_on
+                if (self._turn, self._end_offset) != (turn, end_offset) or self._image is not image:
+                    raise not_controller("changes were thrown away, and what was to be one with them")
+        finally:
+            self._open.set()
+        return done[0]
+
+    def _decided(self, name: str, decide: Decide[T]) -> Steps[Made[T]]:
+        image = self._image
+        try:
+            decision = decide(image)
+            if isinstance(decision, Generator):
+                decision = yield from decision
         except KafkaError:
             raise
         except Exception as error:
             self._on_fault(error)
             raise
+        return (yield from self._made(image, name, decision.records, decision.response))
+
+    def _made(self, base: MetadataImage, name: str, records: Sequence[MetadataRecord], response: T) -> Steps[Made[T]]:
+        """Encode the records and replay them."""
+        delta = MetadataDelta(base)
+        if not records:
+            return Made(response=response, batches=(), delta=delta, image=base, end_offset=self._end_offset)
+        self._check_in_flight()
+        batches = yield from encoded_batches(records, self._clock.wall_ms(), name=name)
+        in_transaction = len(batches) > 1
+        first_offset = self._end_offset + (1 if in_transaction else 0)  # behind the marker
+        end_offset = first_offset + len(records) + (1 if in_transaction else 0)
+        yield from delta.replay_all(enumerate(records, first_offset))
+        image = yield from delta.applied(end_offset - 1, self._epoch)
+        return Made(response=response, batches=batches, delta=delta, image=image, end_offset=end_offset)
 
     async def confirm_leadership(self) -> int:
         """Return a linearizable high watermark: what is below it is all that was acknowledged before this call.
@@ -262,30 +280,26 @@ class ActiveController:
             listener.on_deactivated()
 
     def write_nowait(self, name: str, records: Sequence[MetadataRecord]) -> None:
-        """Append a change that nobody waits for; refused like any other."""
+        """Append a small change that nobody waits for; refused like any other. A large one that is made is spoilt."""
         try:
-            self._append(name, records, None)
+            self._write(name, records)
         except KafkaError as error:
             log.warning("not written", change=name, reason=error)
 
-    async def _write(self, name: str, records: Sequence[MetadataRecord], response: T) -> T:
-        # Cancelling whoever waits (its client is gone) changes nothing of what was decided.
-        return await asyncio.shield(self._append(name, records, response))
+    def _write(self, name: str, records: Sequence[MetadataRecord]) -> None:
+        """Make a small change and append it. Raises KafkaError."""
+        self._append(name, finish(self._made(self._image, name, records, None)))
 
-    def _append(self, name: str, records: Sequence[MetadataRecord], response: T) -> "asyncio.Future[T]":
-        """Replay the records into the speculative image and append them. Raises KafkaError."""
+    def _check_in_flight(self) -> None:
         if len(self._changes) >= CHANGES_IN_FLIGHT_MAX:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too many metadata changes are in flight")
-        batches = encode_batches(records, self._clock.wall_ms(), name=name)
-        first_offset = self._end_offset + (1 if len(batches) > 1 else 0)  # behind the marker of a transaction
-        end_offset = self._end_offset + len(records) + (2 if len(batches) > 1 else 0)
-        delta = MetadataDelta(self._image)
-        for offset, record in enumerate(records, first_offset):
-            delta.replay(record, offset)
-        image = delta.apply(end_offset - 1, self._epoch)
-        change = self._append_batches(name, batches, response)
-        assert self._end_offset == end_offset, "the batches hold the records and their markers, nothing else"
-        self._image = image
+
+    def _append(self, name: str, made: Made[T]) -> "asyncio.Future[T]":
+        """Append a change; the speculative image is the one behind it. Raises KafkaError."""
+        self._check_in_flight()
+        change = self._append_batches(name, made.batches, made.response)
+        assert self._end_offset == made.end_offset, "the batches hold the records and their markers, nothing else"
+        self._image = made.image
         return change.waiter
 
     def _append_batches(self, name: str, batches: Sequence[bytes], response: T) -> Change[T]:
@@ -358,7 +372,7 @@ class ActiveController:
                 marker = AbortTransaction(reason="its controller did not finish it")
                 self._append_batches("abort", encode_batches([marker], self._clock.wall_ms()), None)
             if self._image.features.metadata_version == 0:
-                self._append("activation", bootstrap_records(), None)
+                self._write("activation", self._bootstrap())
                 return
         except KafkaError as error:
             # Nothing may be decided before these: it would be part of the half written change, or of no version.

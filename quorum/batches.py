@@ -11,6 +11,7 @@ from kvorum.protocol.records import BatchHeader, Record, batches, build_batch, c
 from kvorum.quorum.image import split_into_batches
 from kvorum.quorum.raft.log import COMMAND_BYTES_MAX, COMMAND_RECORDS_MAX
 from kvorum.quorum.records import MetadataRecord, UnknownRecord, decode, encode
+from kvorum.quorum.steps import Steps, finish, pieces
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_PARTITION: Final = 0
@@ -36,7 +37,27 @@ def encode_batches(
 
     `name` is noted where a transaction begins. Base offsets and leader epochs are left for the log to fill in.
     """
-    return [_batch(part, timestamp_ms) for part in split_into_batches(records, records_max, bytes_max, name)]
+    return finish(encoded_batches(records, timestamp_ms, name=name, records_max=records_max, bytes_max=bytes_max))
+
+
+def encoded_batches(
+    records: Sequence[MetadataRecord],
+    timestamp_ms: int,
+    *,
+    name: str = "",
+    records_max: int = BATCH_RECORDS_MAX,
+    bytes_max: int = BATCH_BYTES_MAX,
+) -> Steps[list[bytes]]:
+    """As encode_batches, in steps."""
+    values: list[bytes] = []
+    for piece in pieces(records):
+        values += map(encode, piece)
+        yield
+    found: list[bytes] = []
+    for batch in split_into_batches(values, records_max, bytes_max, name):
+        found.append(bytes(build_batch([Record(value=value, timestamp=timestamp_ms) for value in batch])))
+        yield
+    return found
 
 
 def decode_batch(view: memoryview, position: int, header: BatchHeader) -> list[MetadataRecord]:
@@ -59,7 +80,3 @@ def decode_batches(view: memoryview) -> Iterator[tuple[int, BatchHeader, list[Me
     """Yield (position, header, records) of each whole batch. Raises as decode_batch."""
     for position, header in batches(view):
         yield position, header, decode_batch(view, position, header)
-
-
-def _batch(records: Sequence[MetadataRecord], timestamp_ms: int) -> bytes:
-    return bytes(build_batch([Record(value=encode(record), timestamp=timestamp_ms) for record in records]))

@@ -27,6 +27,7 @@ from kvorum.quorum.forwarding import has_error, unwrap, wrap
 from kvorum.runtime.config import Settings
 from kvorum.runtime.listeners import split_address, voters
 from kvorum.runtime.logs import get_logger
+from kvorum.runtime.ordered_set import OrderedSet
 
 log = get_logger("quorum")
 
@@ -58,7 +59,7 @@ class ControllerNodes:
         self._turn = 0
         self._answered: int | None = None
         """The bootstrap server that last answered as the leader; its node id is not known yet."""
-        self._changed: set[asyncio.Future[None]] = set()
+        self._changed: OrderedSet[asyncio.Future[None]] = OrderedSet()
 
     @classmethod
     def of(cls, settings: Settings, overrides: Mapping[int, Address] | None = None) -> "ControllerNodes":

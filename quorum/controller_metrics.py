@@ -9,7 +9,9 @@ from collections.abc import Callable
 from kvorum.quorum.duties import ControllerDuties
 from kvorum.quorum.image import MetadataDelta
 from kvorum.quorum.image.partition import PartitionRegistration
+from kvorum.quorum.records import NO_LEADER
 from kvorum.quorum.services import ControllerServices
+from kvorum.quorum.steps import Steps, pieces
 from kvorum.runtime import metric_names as names
 from kvorum.runtime.metrics import Metrics
 
@@ -27,8 +29,8 @@ def follow(metrics: Metrics, services: ControllerServices, duties: ControllerDut
         names.FENCED_BROKER_COUNT: lambda: _brokers(services, fenced=True),
         names.GLOBAL_TOPIC_COUNT: lambda: len(store.image.topics.by_id),
         names.GLOBAL_PARTITION_COUNT: lambda: store.image.topics.partition_count,
-        names.OFFLINE_PARTITIONS_COUNT: lambda: len(store.image.topics.index.partitions_without_leader()),
-        names.PREFERRED_REPLICA_IMBALANCE_COUNT: lambda: len(store.image.topics.index.imbalanced_partitions()),
+        names.OFFLINE_PARTITIONS_COUNT: lambda: store.image.topics.index.leader_count(NO_LEADER),
+        names.PREFERRED_REPLICA_IMBALANCE_COUNT: lambda: len(store.image.topics.index.imbalanced),
         names.LAST_APPLIED_RECORD_OFFSET: lambda: store.image.offset,
         names.LAST_COMMITTED_RECORD_OFFSET: lambda: store.end_offset - 1,
         names.RAFT_STATE: lambda: LEADER_STATE if log.leader_id == log.node_id else FOLLOWER_STATE,
@@ -56,18 +58,22 @@ class ElectionCounts:
         self._elections = metrics.counter(names.LEADER_ELECTIONS).labels()
         self._unclean = metrics.counter(names.UNCLEAN_LEADER_ELECTIONS).labels()
 
-    def take(self, delta: MetadataDelta) -> None:
+    def take(self, delta: MetadataDelta) -> Steps[None]:
         """Count what a delta elected. A new partition's first leader is no election (ControllerMetricsChanges)."""
         if delta.topics_delta.is_empty or not self._is_active():
             return
         for topic in delta.topics_delta.changed_topics.values():
-            for partition_id, now in topic.partition_changes.items():
-                before = topic.image.partitions.get(partition_id)
-                if before is None or not now.has_leader or now.leader == before.leader:
-                    continue
-                self._elections.add()
-                if is_unclean(before, now.leader):
-                    self._unclean.add()
+            for piece in pieces(topic.partition_changes.items()):
+                for partition_id, now in piece:
+                    self._count(topic.image.partitions.get(partition_id), now)
+                yield
+
+    def _count(self, before: PartitionRegistration | None, now: PartitionRegistration) -> None:
+        if before is None or not now.has_leader or now.leader == before.leader:
+            return
+        self._elections.add()
+        if is_unclean(before, now.leader):
+            self._unclean.add()
 
 
 def is_unclean(before: PartitionRegistration, leader: int) -> bool:

@@ -22,7 +22,9 @@ from kvorum.quorum.controller.result import Result
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.records import NoOp
 from kvorum.quorum.services import ControllerServices
+from kvorum.quorum.steps import Steps
 from kvorum.runtime.logs import get_logger
+from kvorum.runtime.ordered_set import OrderedSet
 
 log = get_logger("quorum")
 
@@ -42,7 +44,7 @@ class ControllerDuties:
         self._services = services
         self._session_timeout_ms = services.controller_settings.session_timeout_ms
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: OrderedSet[asyncio.Task[None]] = OrderedSet()
         self.fast_fencings = 0
         """Brokers fenced because they refused connections, since the start."""
 
@@ -104,7 +106,7 @@ class ControllerDuties:
         if now_ms - due_ms > self._session_timeout_ms // STALL_FRACTION:
             log.warning("stood still: all sessions begin anew", late_ms=now_ms - due_ms)
             services.heartbeats.activate(services.controller.speculative_image.cluster, now_ms)
-        else:
+        elif not services.controller.is_making:  # else heartbeats wait, too: they are heard first
             self._start(self._fence_stale())
         self._watch_sessions()
 
@@ -118,13 +120,13 @@ class ControllerDuties:
                 return
             log.info("broker fenced", broker_id=fenced, reason="session over")
 
-    async def _until_done(self, decide: Callable[[Context], Result[bool]], name: str) -> None:
+    async def _until_done(self, decide: Callable[[Context], Steps[Result[bool]]], name: str) -> None:
         """Decide again and again while the answer is that more is to be done."""
         more = True
         while more:
             more = await self._submit(decide, name)
 
-    async def _submit(self, decide: Callable[[Context], Result[T]], name: str) -> T:
+    async def _submit(self, decide: Callable[[Context], Steps[Result[T]]], name: str) -> T:
         return await self._services.submit(None, lambda context, _: decide(context), None, name=name, confirm=False)
 
     def _watch_idleness(self) -> None:
@@ -135,7 +137,8 @@ class ControllerDuties:
         now_ms = services.clock.monotonic_ms()
         left_ms = services.controller.last_append_ms + interval_ms - now_ms
         if left_ms <= 0:
-            services.controller.write_nowait("idle", [NoOp()])
+            if not services.controller.is_making:
+                services.controller.write_nowait("idle", [NoOp()])
             left_ms = interval_ms
         self._call_later("idle", left_ms, self._watch_idleness)
 

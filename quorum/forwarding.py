@@ -88,16 +88,27 @@ def unwrap(ctx: RequestContext, request: Message, response: EnvelopeResponse) ->
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"an envelope came back damaged: {error}") from error
 
 
-def has_error(message: Struct, code: ErrorCode) -> bool:
-    """Tell whether an answer as a whole has this code: at its top, or in any row where its kind has none at the top."""
-    names = {field.name for field in message.FIELDS}
-    if "error_code" in names:
-        return bool(getattr(message, "error_code", ErrorCode.NONE) == code)
+def has_error(message: Message, code: ErrorCode) -> bool:
+    """Tell whether an answer as a whole has this code: at its top, or in any row where it can have none at the top.
+
+    That may be a matter of the version: an ElectLeaders answer of v0 says it in its rows only.
+    """
+    top = next((field for field in message.FIELDS if field.name == "error_code"), None)
+    if top is not None:
+        found = getattr(message, top.name)
+        if found != ErrorCode.NONE or top.versions[0] <= message.VERSIONS[0]:
+            return bool(found == code)
+    return _rows_have_error(message, code)
+
+
+def _rows_have_error(message: Struct, code: ErrorCode) -> bool:
     for field in message.FIELDS:
+        if field.name == "error_code" and getattr(message, field.name) == code:
+            return True
         value = getattr(message, field.name)
         if field.struct is not None and value is not None:
             rows = value if field.array else (value,)
-            if any(has_error(row, code) for row in rows):
+            if any(_rows_have_error(row, code) for row in rows):
                 return True
     return False
 

@@ -51,6 +51,10 @@ class ClusterIdMismatch(Exception):
     """The controllers are another cluster's."""
 
 
+class PublisherFailed(Exception):
+    """A publisher did not take a change over: it would miss it for good, so the node ends."""
+
+
 class MetadataLoader:
     """See above. One a broker; `start` once, `close` once."""
 
@@ -110,6 +114,11 @@ class MetadataLoader:
         return None if self._copy is None else self._copy.stored
 
     @property
+    def readable_log(self) -> Log | None:
+        """What `log` answers, None too while a thread takes away from it: for clients, who read what lies in it."""
+        return None if self._copy is None else self._copy.readable
+
+    @property
     def leader_id(self) -> int | None:
         """The active controller, as far as is known."""
         return self._nodes.leader_id
@@ -158,10 +167,14 @@ class MetadataLoader:
             while True:
                 node_id = self._nodes.pick()
                 known = (self._nodes.leader_id, self._nodes.epoch)
+                end_offset = -1 if self._copy is None else self._copy.end_offset
                 try:
                     followed = await self._fetch(node_id)
                 except (ChannelError, KafkaError) as error:
+                    # To ask again is right where nothing came of the answer: what has been stored comes only once.
                     if self._copy is None or self._copy.stored.failure is not None:
+                        raise
+                    if self._copy.end_offset != end_offset:
                         raise
                     log.debug("metadata fetch failed", node_id=node_id, reason=error)
                     followed = False
@@ -307,9 +320,12 @@ class MetadataLoader:
             leader_id=-1 if leader_id is None else leader_id,
         )
         for publisher in self._publishers:
-            done = publisher.on_metadata_update(delta, image, manifest)
-            if done is not None:
-                await done
+            try:
+                done = publisher.on_metadata_update(delta, image, manifest)
+                if done is not None:
+                    await done
+            except (ChannelError, KafkaError) as error:  # not a fetch that failed, though it looks like one
+                raise PublisherFailed(f"{type(publisher).__name__} at offset {image.offset}: {error!r}") from error
         if not self._published:
             log.info("metadata caught up", offset=image.offset, epoch=image.epoch)
         self._image, self._published = image, True

@@ -3,12 +3,11 @@
 The broker fetches committed batches only, so nothing in the copy is ever taken back; a copy that is lost, or whose end
 was cut by a crash, is fetched again. What the image needs at start is the newest checkpoint and the log from there on.
 
-Everything long is done in slices: between two batches (or, within one, every few hundred records) the event loop gets
-its turn when SLICE_MS have passed. Only the loader's one task calls in here.
+Everything long is done in slices (kvorum.quorum.slices). Only the loader's one task calls in here.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Final
 
 from kvorum.protocol.errors import KafkaError
@@ -19,7 +18,15 @@ from kvorum.quorum.image import MetadataDelta, MetadataImage, TransactionBuffer
 from kvorum.quorum.metadata_log_file import joined, open_metadata_log
 from kvorum.quorum.raft.log import SnapshotId
 from kvorum.quorum.records import MetadataRecord
-from kvorum.quorum.snapshots import PartialSnapshot, SnapshotDamaged, SnapshotFiles, decode_snapshot, encode_snapshot
+from kvorum.quorum.slices import Slices
+from kvorum.quorum.snapshots import (
+    LoadedSnapshot,
+    PartialSnapshot,
+    SnapshotDamaged,
+    SnapshotFiles,
+    encode_snapshot,
+    load_snapshot,
+)
 from kvorum.runtime import blocking
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
@@ -29,34 +36,11 @@ from kvorum.storage.log import Log
 
 log = get_logger("quorum")
 
-SLICE_MS: Final = 5
-"""Looked at between two batches: with the one in hand the event loop is held for less than 10 ms."""
-RECORDS_BETWEEN_LOOKS: Final = 200
-"""Some 3 us a record: 200 of them take less than a millisecond."""
-RECORDS_APPLIED_AT_ONCE_MAX: Final = 1_000
-"""An image that so much leads to is made in some 3 ms; a larger one is made off the loop, which keeps its turns."""
 READ_BYTES: Final = 1024 * 1024
 
 
 class MetadataCopyDiverged(Exception):
     """The controllers do not serve what continues this copy: metadata was lost there, or this is another's copy."""
-
-
-class Slices:
-    """Gives the event loop its turn when a slice is used up."""
-
-    __slots__ = ("_loop", "_started")
-
-    def __init__(self) -> None:
-        """Begin a slice."""
-        self._loop = asyncio.get_running_loop()
-        self._started = self._loop.time()
-
-    async def breathe(self) -> None:
-        """Let others run if it is their turn."""
-        if (self._loop.time() - self._started) * 1000 >= SLICE_MS:
-            await asyncio.sleep(0)
-            self._started = self._loop.time()
 
 
 class MetadataCopy:
@@ -71,6 +55,7 @@ class MetadataCopy:
         self._timestamp_ms = -1
         self._snapshot_taken_ms = clock.monotonic_ms()
         self._bytes_since_snapshot = 0
+        self._change: asyncio.Future[None] | None = None
         self.image = MetadataImage()
         self.end_offset = 0
         """The next offset to fetch."""
@@ -89,8 +74,13 @@ class MetadataCopy:
 
     @property
     def stored(self) -> Log:
-        """The storage log, to be read by others and changed by nobody else."""
+        """The storage log, changed by nobody else; others read it as `readable`."""
         return self._stored
+
+    @property
+    def readable(self) -> Log | None:
+        """The storage log for others to read, None while a thread takes away from it: nothing there is locked."""
+        return self._stored if self._change is None or self._change.done() else None
 
     @property
     def timestamp_ms(self) -> int:
@@ -111,7 +101,7 @@ class MetadataCopy:
         """
         slices = Slices()
         delta = MetadataDelta(self.image)
-        count = replayed = 0
+        count = 0
         for position, header in batches(records):
             if header.next_offset <= self.end_offset:
                 continue
@@ -124,22 +114,22 @@ class MetadataCopy:
                     raise
                 break  # what came before it is whole; the next fetch begins with it
             self._stored.append_as_follower(records[position : position + header.size])
-            replayed += await self._replay(delta, header.base_offset, found, slices)
+            await self._replay(delta, header.base_offset, found, slices)
             self._moved_to(header.next_offset, header.partition_leader_epoch, header.max_timestamp)
             self._bytes_since_snapshot += header.size
             count += 1
         self._stored.high_watermark = self.end_offset
-        await self._finish(delta, replayed)
+        await self._finish(delta, slices)
         return delta, count
 
     async def load_snapshot(self, snapshot_id: SnapshotId, part: PartialSnapshot) -> None:
         """Take a fetched snapshot in place of everything. Raises SnapshotDamaged, OSError; then nothing has changed."""
         loop = asyncio.get_running_loop()
-        loaded = await _load(snapshot_id, part.chunks())
+        loaded = await Slices().run(load_snapshot(snapshot_id, part.chunks()))
         await blocking.run(loop, part.finish)
-        await blocking.run(loop, self._stored.truncate_fully_and_start_at, snapshot_id.end_offset)
+        await self._change_in_thread(self._stored.truncate_fully_and_start_at, snapshot_id.end_offset)
         await blocking.run(loop, self._files.delete_before, snapshot_id.end_offset)
-        self._start_at(snapshot_id, *loaded)
+        self._start_at(snapshot_id, loaded)
         log.info("metadata snapshot loaded", end_offset=snapshot_id.end_offset, epoch=snapshot_id.epoch)
 
     def partial(self, snapshot_id: SnapshotId) -> PartialSnapshot:
@@ -150,8 +140,9 @@ class MetadataCopy:
         """Throw the copy away, to fetch all of it again."""
         loop = asyncio.get_running_loop()
         await blocking.run(loop, self._files.delete_before, 1 << 63)
-        await blocking.run(loop, self._stored.truncate_fully_and_start_at, 0)
-        self._start_at(SnapshotId(end_offset=0, epoch=-1), MetadataImage(), TransactionBuffer(), -1)
+        await self._change_in_thread(self._stored.truncate_fully_and_start_at, 0)
+        nothing = LoadedSnapshot(image=MetadataImage(), transactions=TransactionBuffer(), timestamp_ms=-1)
+        self._start_at(SnapshotId(end_offset=0, epoch=-1), nothing)
 
     async def snapshot_if_due(self, bytes_max: int, interval_ms: int) -> bool:
         """Write a checkpoint of the image if so much has come, or so long ago, and let go of the log below it."""
@@ -163,15 +154,22 @@ class MetadataCopy:
         snapshot_id = SnapshotId(end_offset=self.end_offset, epoch=self.epoch)
         chunks = encode_snapshot(self.image.to_records(), self.epoch, self._timestamp_ms)
         size = await blocking.run(loop, self._files.write, snapshot_id, chunks)
-        await blocking.run(loop, self._let_go_below, snapshot_id.end_offset)
+        await self._change_in_thread(self._let_go_below, snapshot_id.end_offset)
         self._snapshot_taken_ms = self._clock.monotonic_ms()
         self._bytes_since_snapshot = 0
         log.info("metadata snapshot written", end_offset=snapshot_id.end_offset, epoch=snapshot_id.epoch, bytes=size)
         return True
 
     async def close(self) -> None:
-        """Close the log."""
+        """Close the log, once a thread that changes it has ended: that one is not stopped by a cancellation."""
+        if self._change is not None:
+            await asyncio.wait((self._change,))
         await blocking.run(asyncio.get_running_loop(), self._stored.close)
+
+    async def _change_in_thread(self, work: Callable[[int], None], offset: int) -> None:
+        """Take something away from the log; nobody reads it until the thread has ended, whatever becomes of us."""
+        self._change = blocking.run(asyncio.get_running_loop(), work, offset)
+        await asyncio.shield(self._change)
 
     async def _load(self) -> None:
         """Make the image of the newest checkpoint and the log behind it."""
@@ -179,7 +177,7 @@ class MetadataCopy:
         ids = await blocking.run(loop, self._files.ids)
         if ids:
             try:
-                self._start_at(ids[-1], *await _load(ids[-1], self._files.read(ids[-1])))
+                self._start_at(ids[-1], await Slices().run(load_snapshot(ids[-1], self._files.read(ids[-1]))))
             except SnapshotDamaged as error:
                 # Only a copy: the controllers have it whole.
                 log.error("metadata snapshot is damaged and thrown away", end_offset=ids[-1].end_offset, reason=error)
@@ -194,52 +192,45 @@ class MetadataCopy:
             parts = await blocking.run(loop, self._read, self.end_offset)
             view = memoryview(joined(parts))
             delta = MetadataDelta(self.image)
-            before, replayed = self.end_offset, 0
+            before = self.end_offset
             for position, header in batches(view):
                 if header.next_offset > self.end_offset:
                     found = decode_batch(view, position, header)
-                    replayed += await self._replay(delta, header.base_offset, found, slices)
+                    await self._replay(delta, header.base_offset, found, slices)
                     self._moved_to(header.next_offset, header.partition_leader_epoch, header.max_timestamp)
                     self._bytes_since_snapshot += header.size
             assert self.end_offset > before, "a read below the end brings at least one batch"
-            await self._finish(delta, replayed)
+            await self._finish(delta, slices)
         stored.high_watermark = self.end_offset
 
     def _read(self, offset: int) -> tuple[Part, ...] | list[Part]:
         end = self._stored.log_end_offset
         return self._stored.read(offset, READ_BYTES, upper_bound_offset=end, min_one_message=True).parts
 
-    async def _replay(self, delta: MetadataDelta, base_offset: int, found: list[MetadataRecord], slices: Slices) -> int:
-        """Replay a batch; return the count of records that came to be: none of an open transaction, or all of one."""
+    async def _replay(
+        self, delta: MetadataDelta, base_offset: int, found: list[MetadataRecord], slices: Slices
+    ) -> None:
+        """Replay a batch: nothing of it inside a transaction, all of the transaction at its end."""
         ready = self._transactions.feed_batch(base_offset, found)
         await slices.breathe()
-        for index, (offset, record) in enumerate(ready):
-            delta.replay(record, offset)
-            if index % RECORDS_BETWEEN_LOOKS == RECORDS_BETWEEN_LOOKS - 1:
-                await slices.breathe()
-        return len(ready)
+        await slices.run(delta.replay_all(ready))
 
     def _moved_to(self, end_offset: int, epoch: int, timestamp_ms: int) -> None:
         self.end_offset, self.epoch, self._timestamp_ms = end_offset, epoch, timestamp_ms
 
-    async def _finish(self, delta: MetadataDelta, replayed: int) -> None:
+    async def _finish(self, delta: MetadataDelta, slices: Slices) -> None:
         """Adopt what was replayed. Inside a transaction the image stays at the offset before it."""
         open_since = self._transactions.open_since
         offset = self.end_offset - 1 if open_since is None else open_since - 1
         if offset > self.image.offset:
-            if replayed <= RECORDS_APPLIED_AT_ONCE_MAX:
-                self.image = delta.apply(offset, self.epoch)
-            else:
-                self.image = await blocking.run(asyncio.get_running_loop(), delta.apply, offset, self.epoch)
+            self.image = await slices.run(delta.applied(offset, self.epoch))
         else:
             assert delta.is_empty, "what comes out of a transaction moves the image"
 
-    def _start_at(
-        self, snapshot_id: SnapshotId, image: MetadataImage, transactions: TransactionBuffer, timestamp_ms: int
-    ) -> None:
-        self.image = image
-        self._transactions = transactions
-        self._moved_to(snapshot_id.end_offset, snapshot_id.epoch, timestamp_ms)
+    def _start_at(self, snapshot_id: SnapshotId, loaded: LoadedSnapshot) -> None:
+        self.image = loaded.image
+        self._transactions = loaded.transactions
+        self._moved_to(snapshot_id.end_offset, snapshot_id.epoch, loaded.timestamp_ms)
         self._bytes_since_snapshot = 0
         self._snapshot_taken_ms = self._clock.monotonic_ms()
 
@@ -251,19 +242,3 @@ class MetadataCopy:
         stored.purge_deleted(now_ms)
         stored.flush()
         self._files.delete_before(end_offset)
-
-
-async def _load(snapshot_id: SnapshotId, chunks: Iterator[bytes]) -> tuple[MetadataImage, TransactionBuffer, int]:
-    """Return a snapshot's image, the transaction open in it, its last batch's timestamp. Raises SnapshotDamaged."""
-    slices = Slices()
-    delta = MetadataDelta(MetadataImage())
-    transactions = TransactionBuffer()
-    last_offset = snapshot_id.end_offset - 1
-    timestamp_ms = -1
-    for batch_timestamp_ms, found in decode_snapshot(chunks):
-        timestamp_ms = batch_timestamp_ms
-        for record in found:
-            for _, ready in transactions.feed(last_offset, record):
-                delta.replay(ready)
-        await slices.breathe()
-    return delta.apply(last_offset, snapshot_id.epoch), transactions, timestamp_ms

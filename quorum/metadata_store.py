@@ -10,11 +10,12 @@ applies again after a start, or ahead of it:
     snapshot, and the log goes on from its end or begins there     the log is kept
     snapshot, anything else                                        the log is emptied and begins at the snapshot's end
 
-Raises MetadataMismatch where the two cannot be made one: the node must stop, nothing it says could be trusted.
+Raises MetadataMismatch where the two cannot be made one: the node must stop, nothing it says could be trusted. It is
+what a controller ends with that held what was given up when another was readmitted by force.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Final
 
@@ -22,12 +23,14 @@ from kvorum.protocol.records import parse_header
 from kvorum.quorum.batches import decode_batch
 from kvorum.quorum.image import MetadataDelta, MetadataImage, TransactionBuffer
 from kvorum.quorum.metadata_log_file import joined
-from kvorum.quorum.raft.log import SnapshotContent, SnapshotView
-from kvorum.quorum.records import BeginTransaction, MetadataRecord
-from kvorum.quorum.snapshots import decode_snapshot, encode_snapshot
+from kvorum.quorum.raft.log import WHAT_TO_DO, SnapshotContent, SnapshotView
+from kvorum.quorum.records import MetadataRecord
+from kvorum.quorum.snapshots import encode_snapshot, load_snapshot
+from kvorum.quorum.steps import STEP_COUNT, Steps, finish
 from kvorum.runtime import blocking
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.logs import get_logger
+from kvorum.runtime.ordered_set import OrderedSet
 from kvorum.storage.log import Log
 from kvorum.storage.log_read import ReadInfo
 
@@ -37,7 +40,7 @@ NO_TIMESTAMP: Final = -1
 
 
 class MetadataMismatch(Exception):
-    """The stored metadata log and what Raft committed differ. Somebody wrote to the folder, or the disk lies."""
+    """The stored metadata log and what Raft committed differ: see WHAT_TO_DO. Or somebody wrote to the folder."""
 
 
 class MetadataStore:
@@ -52,10 +55,9 @@ class MetadataStore:
         self._end_offset = 0
         self._epoch = -1
         self._timestamp_ms = NO_TIMESTAMP
-        self._open: list[MetadataRecord] = []
-        self._waiters: set[asyncio.Future[None]] = set()
-        self.on_change: Callable[[MetadataDelta], None] | None = None
-        """Called with what committed records changed, once `image` has it; for metrics."""
+        self._waiters: OrderedSet[asyncio.Future[None]] = OrderedSet()
+        self.on_change: Callable[[MetadataDelta], Steps[None]] | None = None
+        """Driven with what committed records change, right before `image` has it; for metrics."""
 
     @property
     def image(self) -> MetadataImage:
@@ -114,45 +116,42 @@ class MetadataStore:
             if not waiter.done():
                 waiter.set_result(None)
 
-    # MetadataLogListener
+    # MetadataLogListener. What readers see changes in the last step, all of it at once.
 
-    def on_batch_applied(self, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> None:
-        """Store the batch and replay it."""
+    def on_batch_applied(self, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> Steps[None] | None:
+        """Store the batch and replay it; the one that ends a transaction replays all of that."""
         view = memoryview(batch)
         header = parse_header(view)
         if base_offset != self._end_offset or header.base_offset != base_offset:
             raise MetadataMismatch(f"a batch at {header.base_offset} was applied, expected {self._end_offset}")
         self._store(base_offset, batch, header.next_offset)
-        records = decode_batch(view, 0, header)
-        was_open = self.in_transaction
-        ready = self._transactions.feed_batch(base_offset, records)
-        self._hold(records, was_open)
+        ready = self._transactions.feed_batch(base_offset, decode_batch(view, 0, header))
+        steps = self._replay(ready, header.next_offset, epoch, timestamp_ms)
+        return steps if len(ready) > STEP_COUNT else finish(steps)
+
+    def _replay(
+        self, ready: Sequence[tuple[int, MetadataRecord]], end_offset: int, epoch: int, timestamp_ms: int
+    ) -> Steps[None]:
         delta = MetadataDelta(self._image)
-        for offset, record in ready:
-            delta.replay(record, offset)
         if ready or not self.in_transaction:
-            self._image = delta.apply(header.last_offset, epoch)
+            yield from delta.replay_all(ready)
+            image = yield from delta.applied(end_offset - 1, epoch)
             if self.on_change is not None and ready:
-                self.on_change(delta)
-        self._end_offset = header.next_offset
+                yield from self.on_change(delta)
+            self._image = image
+        self._end_offset = end_offset
         self._epoch = epoch
         self._timestamp_ms = timestamp_ms
         self.wake()
+        yield from delta.let_go()
 
-    def on_snapshot_loaded(self, snapshot: SnapshotView) -> None:
+    def on_snapshot_loaded(self, snapshot: SnapshotView) -> Steps[None]:
         """Take the snapshot's image, and bring the stored log to it."""
         end_offset, epoch = snapshot.snapshot_id.end_offset, snapshot.snapshot_id.epoch
-        delta = MetadataDelta(MetadataImage())
-        self._transactions = TransactionBuffer()
-        self._open = []
-        for timestamp_ms, records in decode_snapshot(snapshot.chunks()):
-            self._timestamp_ms = timestamp_ms
-            was_open = self.in_transaction
-            for record in records:
-                for _, ready in self._transactions.feed(end_offset - 1, record):
-                    delta.replay(ready)
-            self._hold(records, was_open)
-        self._image = delta.apply(end_offset - 1, epoch)
+        loaded = yield from load_snapshot(snapshot.snapshot_id, snapshot.chunks())
+        self._image = loaded.image
+        self._transactions = loaded.transactions
+        self._timestamp_ms = loaded.timestamp_ms
         self._end_offset = end_offset
         self._epoch = epoch
         if not self._continues(end_offset, epoch):
@@ -169,7 +168,8 @@ class MetadataStore:
         if self._stored.log_end_offset > self._end_offset:
             # All that was ever applied anywhere is applied here now; what lies beyond never was.
             raise MetadataMismatch(
-                f"the stored log ends at {self._stored.log_end_offset}, all that is committed at {self._end_offset}"
+                f"the stored log ends at {self._stored.log_end_offset}, all that is committed at {self._end_offset}; "
+                f"{WHAT_TO_DO}"
             )
 
     def on_inactive(self) -> None:
@@ -180,19 +180,8 @@ class MetadataStore:
 
     def capture(self) -> SnapshotContent:
         """Return the image as a snapshot, and behind it what there is of an open transaction, its marker first."""
-        records = chain(self._image.to_records(), tuple(self._open))
+        records = chain(self._image.to_records(), self._transactions.open_records())
         return SnapshotContent(chunks=encode_snapshot(records, self._epoch, self._timestamp_ms))
-
-    def _hold(self, records: list[MetadataRecord], was_open: bool) -> None:
-        """Keep the records of an open transaction from its marker on, for a snapshot that is taken inside it."""
-        if not self.in_transaction:
-            self._open = []
-            return
-        if was_open and not any(isinstance(record, BeginTransaction) for record in records):
-            self._open += records
-            return
-        begins = max(index for index, record in enumerate(records) if isinstance(record, BeginTransaction))
-        self._open = records[begins:]
 
     def _store(self, base_offset: int, batch: bytes, next_offset: int) -> None:
         """Append the batch, or find it where it is already."""
@@ -203,14 +192,14 @@ class MetadataStore:
             return
         if base_offset > stored.log_end_offset:
             raise MetadataMismatch(
-                f"the stored log ends at {stored.log_end_offset}, the next batch is at {base_offset}"
+                f"the stored log ends at {stored.log_end_offset}, the next batch is at {base_offset}; {WHAT_TO_DO}"
             )
         stored.high_watermark = max(stored.high_watermark, next_offset)
         if base_offset < stored.log_start_offset:
             return
         info = stored.read(base_offset, len(batch), upper_bound_offset=next_offset, min_one_message=True)
         if joined(info.parts)[: len(batch)] != batch:
-            raise MetadataMismatch(f"the stored batch at {base_offset} is not the committed one")
+            raise MetadataMismatch(f"the stored batch at {base_offset} is not the committed one; {WHAT_TO_DO}")
 
     def _continues(self, end_offset: int, epoch: int) -> bool:
         """Tell whether the stored log reaches a snapshot's end with the same history."""

@@ -27,6 +27,7 @@ from kvorum.quorum.api import api_versions, envelope, fetch, fetch_snapshot
 from kvorum.quorum.api.registry import PLAIN, WIRED, ServiceHandler, served_versions
 from kvorum.quorum.controller.config_schema import KafkaConfigSchema
 from kvorum.quorum.controller.context import ControllerSettings
+from kvorum.quorum.controller.features import bootstrap_records
 from kvorum.quorum.controller.heartbeats import BrokerHeartbeatManager
 from kvorum.quorum.duties import ControllerDuties
 from kvorum.quorum.fencing import FastFencing, NetworkProber, Prober
@@ -34,6 +35,7 @@ from kvorum.quorum.log_trimming import LogTrimming
 from kvorum.quorum.metadata_log_file import open_metadata_log
 from kvorum.quorum.metadata_store import MetadataStore
 from kvorum.quorum.raft.log import MetadataLog
+from kvorum.quorum.records import MetadataRecord
 from kvorum.quorum.services import ControllerServices, Observers
 from kvorum.runtime import blocking
 from kvorum.runtime.clock import Clock
@@ -115,7 +117,9 @@ class ControllerServer:
         loop = asyncio.get_running_loop()
         stored = await blocking.run(loop, open_metadata_log, self._disk, self._directory, self._settings, self._clock)
         store = MetadataStore(stored, self._clock)
-        controller = ActiveController(self._log, store, self._clock, on_fault=self._on_fault)
+        controller = ActiveController(
+            self._log, store, self._clock, on_fault=self._on_fault, bootstrap=self._bootstrap_records
+        )
         self._services = services = self._make_services(store, controller)
         self._duties = ControllerDuties(services)
         if self._metrics is not None:
@@ -130,17 +134,28 @@ class ControllerServer:
         self._log.set_snapshot_source(store)
         log.info("controller started", node_id=self._log.node_id, stored_end_offset=stored.log_end_offset)
 
+    def _bootstrap_records(self) -> list[MetadataRecord]:
+        """Return what a new cluster's metadata begins with, by this node's configuration."""
+        settings = self._settings
+        level = settings.int("kvorum.eligible.leader.replicas.version")
+        return bootstrap_records(level, settings.int("min.insync.replicas"))
+
     def on_connection_closed(self, connection_id: str) -> None:
         """Take note that a connection of the listener is gone: it may have been a broker's last."""
         if self._services is not None:
             self._services.fencing.on_connection_closed(connection_id)
 
     def not_ready(self) -> str | None:
-        """Return why this controller cannot serve yet, None if it can: it leads, or knows who does."""
+        """Return why this controller cannot serve yet, None if it can.
+
+        It leads, or knows who does, and has caught up with its own snapshot.
+        """
         if self._services is None:
             return "the metadata log is not open"
         if self._log.leader_id is None:
             return "no controller leads"
+        if self._log.high_watermark < self._log.log_start_offset:
+            return "the metadata snapshot is not loaded yet"
         return None
 
     async def close(self) -> None:

@@ -19,6 +19,7 @@ from kvorum.quorum.fencing import FastFencing
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.metadata_store import MetadataStore
 from kvorum.quorum.raft.log import MetadataLog
+from kvorum.quorum.steps import Steps
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 
@@ -105,7 +106,7 @@ class ControllerServices:
     async def submit(
         self,
         ctx: RequestContext | None,
-        decide: Callable[[Context, Q], Result[T]],
+        decide: Callable[[Context, Q], Result[T] | Steps[Result[T]]],
         request: Q,
         *,
         name: str,

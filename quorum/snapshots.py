@@ -9,6 +9,7 @@ The file name is Kafka's Snapshots.filenameFromSnapshotId: 20 digits of end offs
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
@@ -16,8 +17,10 @@ from kvorum.protocol.errors import KafkaError
 from kvorum.protocol.records import HEADER_SIZE, MAGIC, BatchHeader, Record, build_batch, parse_header
 from kvorum.protocol.records import decode_records as decode_batch_records
 from kvorum.quorum.batches import RECORD_OVERHEAD_MAX, decode_batch
+from kvorum.quorum.image import MetadataDelta, MetadataImage, TransactionBuffer
 from kvorum.quorum.raft.log import COMMAND_BYTES_MAX, SnapshotId
 from kvorum.quorum.records import MetadataRecord, UnknownRecord, encode
+from kvorum.quorum.steps import Steps
 from kvorum.runtime import failpoints
 from kvorum.runtime.disk import Disk, File
 
@@ -97,6 +100,32 @@ def decode_snapshot(chunks: Iterable[bytes]) -> Iterator[tuple[int, list[Metadat
         raise SnapshotDamaged("the snapshot has no footer")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedSnapshot:
+    """What a snapshot says: the image, the transaction that is open behind it, the last batch's timestamp (ms)."""
+
+    image: MetadataImage
+    transactions: TransactionBuffer
+    timestamp_ms: int
+
+
+def load_snapshot(snapshot_id: SnapshotId, chunks: Iterable[bytes]) -> Steps[LoadedSnapshot]:
+    """Make a snapshot's image; a step is one batch of it. Raises SnapshotDamaged, UnknownRecord."""
+    delta = MetadataDelta(MetadataImage())
+    transactions = TransactionBuffer()
+    last_offset = snapshot_id.end_offset - 1
+    timestamp_ms = -1
+    for batch_timestamp_ms, found in decode_snapshot(chunks):
+        timestamp_ms = batch_timestamp_ms
+        yield
+        for record in found:
+            for _, ready in transactions.feed(last_offset, record):
+                delta.replay(ready)
+        yield
+    image = yield from delta.applied(last_offset, snapshot_id.epoch)
+    return LoadedSnapshot(image=image, transactions=transactions, timestamp_ms=timestamp_ms)
+
+
 class SnapshotFiles:
     """The checkpoint files in the folder of one copy of the metadata log. Used off the event loop."""
 
@@ -143,6 +172,7 @@ class SnapshotFiles:
         old = [snapshot_id for snapshot_id in self.ids() if snapshot_id.end_offset < end_offset]
         for snapshot_id in old:
             self._disk.remove(self._path(checkpoint_name(snapshot_id)))
+            failpoints.hit("metadata.snapshot.drop.after")
         if old:
             self._disk.sync_dir(self._directory)
         return len(old)
@@ -167,7 +197,9 @@ class PartialSnapshot:
 
     def append(self, data: bytes | bytearray | memoryview) -> None:
         """Write the next piece. Raises OSError."""
+        failpoints.hit("metadata.snapshot.write.before")
         self._file.pwrite(data, self.size)
+        failpoints.hit("metadata.snapshot.write.after")
         self.size += len(data)
 
     def check(self) -> None:
@@ -186,9 +218,11 @@ class PartialSnapshot:
         """Make it durable under its name."""
         failpoints.hit("metadata.snapshot.sync.before")
         self._file.sync()
+        failpoints.hit("metadata.snapshot.sync.after")
         self._disk.rename(self._path, f"{self._directory}/{self._name}")
         failpoints.hit("metadata.snapshot.rename.after")
         self._disk.sync_dir(self._directory)
+        failpoints.hit("metadata.snapshot.durable")
         self._finished = True
 
     def close(self) -> None:

@@ -97,6 +97,8 @@ def _alter(
         election=Election.UNCLEAN if unclean else Election.ONLINE,
         target_isr=tuple(member.broker_id for member in members),
         target_recovery_state=data.leader_recovery_state,
+        elr_enabled=context.elr_enabled,
+        min_isr=context.effective_min_isr(topic),
     ).build()
     if change is not None:
         records.append(change)

@@ -155,4 +155,11 @@ def _validate_broker_config(name: str, key: str, value: str) -> None:
     if definition.mutability is Mutability.PER_BROKER and name == CLUSTER_DEFAULT:
         message = f"Cannot update these configs at default cluster level, broker id must be specified: {key}"
         raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+    if definition.sensitive:
+        # Kafka 4 writes it down as it is; here nothing secret is in the metadata in clear, which every client may read.
+        message = (
+            f"{key} is a secret and cannot be set dynamically: there is no secret yet to encode it with, and the "
+            "metadata log would hold it in clear. Set it in the node's own configuration"
+        )
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
     definition.parse(value)

@@ -8,14 +8,15 @@ Order of the checks: resource type, duplicate resource, duplicate or null config
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from enum import IntEnum
-from typing import Final, assert_never
+from typing import Final, Protocol, TypeVar, assert_never
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages import alter_configs as legacy
 from kvorum.protocol.messages import incremental_alter_configs as incremental
 from kvorum.quorum.controller.context import Context
+from kvorum.quorum.controller.elr import check_min_isr_config, min_isr_consequences
 from kvorum.quorum.controller.result import Result
 from kvorum.quorum.controller.topic_names import check_topic_name
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ConfigResource, ResourceType
@@ -25,6 +26,9 @@ CONFIGS_MAX: Final = 10_000
 """Configs that one request may name (Kafka's MAX_RECORDS_PER_USER_OP)."""
 
 BROKER_ID_MAX: Final = 2**31 - 1
+
+Item = TypeVar("Item", bound="Altered")
+Row_co = TypeVar("Row_co", covariant=True)
 
 
 class Operation(IntEnum):
@@ -40,25 +44,9 @@ def incremental_alter_configs(
     context: Context, request: incremental.IncrementalAlterConfigsRequest
 ) -> Result[incremental.IncrementalAlterConfigsResponse]:
     """Change single configs; with `validate_only`, say what would come of it. Raises KafkaError POLICY_VIOLATION."""
-    _check_size(len(resource.configs) for resource in request.resources)
-    duplicates = _duplicates(ConfigResource(item.resource_type, item.resource_name) for item in request.resources)
-    response = incremental.IncrementalAlterConfigsResponse()
-    records: list[MetadataRecord] = []
-    answered: set[ConfigResource] = set()
-    for item in request.resources:
-        resource = ConfigResource(item.resource_type, item.resource_name)
-        if resource in answered:
-            continue  # a duplicate is answered once
-        answered.add(resource)
-        answer = incremental.AlterConfigsResourceResponse(
-            error_message=None, resource_type=item.resource_type, resource_name=item.resource_name
-        )
-        try:
-            kind = _checked_type(resource, duplicates)
-            records += _incremental_changes(context, kind, resource, item.configs)
-        except KafkaError as error:
-            answer.error_code, answer.error_message = error.code, error.message
-        response.responses.append(answer)
+    make_row = incremental.AlterConfigsResourceResponse
+    records, rows = _each_resource(context, request.resources, make_row, _incremental_changes)
+    response = incremental.IncrementalAlterConfigsResponse(responses=rows)
     return Result(records=[] if request.validate_only else records, response=response)
 
 
@@ -67,26 +55,69 @@ def alter_configs(context: Context, request: legacy.AlterConfigsRequest) -> Resu
 
     Raises KafkaError POLICY_VIOLATION.
     """
-    _check_size(len(resource.configs) for resource in request.resources)
-    duplicates = _duplicates(ConfigResource(item.resource_type, item.resource_name) for item in request.resources)
-    response = legacy.AlterConfigsResponse()
-    records: list[MetadataRecord] = []
-    answered: set[ConfigResource] = set()
-    for item in request.resources:
-        resource = ConfigResource(item.resource_type, item.resource_name)
-        if resource in answered:
-            continue  # a duplicate is answered once
-        answered.add(resource)
-        answer = legacy.AlterConfigsResourceResponse(
-            error_message=None, resource_type=item.resource_type, resource_name=item.resource_name
-        )
-        try:
-            kind = _checked_type(resource, duplicates)
-            records += _replacement(context, kind, resource, item.configs)
-        except KafkaError as error:
-            answer.error_code, answer.error_message = error.code, error.message
-        response.responses.append(answer)
+    make_row = legacy.AlterConfigsResourceResponse
+    records, rows = _each_resource(context, request.resources, make_row, _replacement)
+    response = legacy.AlterConfigsResponse(responses=rows)
     return Result(records=[] if request.validate_only else records, response=response)
+
+
+class Altered(Protocol):
+    """What the two requests' resources have in common."""
+
+    resource_type: int
+    resource_name: str
+
+    @property
+    def configs(self) -> Sized:
+        """What is named of it."""
+        ...
+
+
+class MakeRow(Protocol[Row_co]):
+    """What the two answers' rows have in common: how they are made."""
+
+    def __call__(
+        self, *, error_code: int = 0, error_message: str | None, resource_type: int, resource_name: str
+    ) -> Row_co:
+        """Return a row."""
+        ...
+
+
+def answer_row(make_row: MakeRow[Row_co], item: Altered, error: KafkaError | None) -> Row_co:
+    """Return the answer for one resource."""
+    return make_row(
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_message=None if error is None else error.message,
+        resource_type=item.resource_type,
+        resource_name=item.resource_name,
+    )
+
+
+def _each_resource(
+    context: Context,
+    items: Sequence[Item],
+    make_row: MakeRow[Row_co],
+    changes: Callable[[Context, ResourceType, ConfigResource, Item], list[Config]],
+) -> tuple[list[MetadataRecord], list[Row_co]]:
+    """Return the records of the resources that stand, and a row for each. Raises KafkaError POLICY_VIOLATION."""
+    _check_size(len(item.configs) for item in items)
+    duplicates = _duplicates(ConfigResource(item.resource_type, item.resource_name) for item in items)
+    records: list[MetadataRecord] = []
+    rows: dict[ConfigResource, Row_co] = {}
+    for item in items:
+        resource = ConfigResource(item.resource_type, item.resource_name)
+        if resource in rows:
+            continue  # a duplicate is answered once
+        error = None
+        try:
+            found_records = changes(context, _checked_type(resource, duplicates), resource, item)
+            for each in found_records:
+                check_min_isr_config(context, resource, each.name, each.value)
+            records += found_records
+        except KafkaError as found:
+            error = found
+        rows[resource] = answer_row(make_row, item, error)
+    return [*records, *min_isr_consequences(context, records)], list(rows.values())
 
 
 def _check_size(counts: Iterable[int]) -> None:
@@ -121,15 +152,15 @@ def _checked_type(resource: ConfigResource, duplicates: set[ConfigResource]) -> 
 
 
 def _incremental_changes(
-    context: Context, kind: ResourceType, resource: ConfigResource, alterations: list[incremental.AlterableConfig]
+    context: Context, kind: ResourceType, resource: ConfigResource, item: incremental.AlterConfigsResource
 ) -> list[Config]:
     """Return the records of one resource. Raises KafkaError."""
-    names = [alteration.name for alteration in alterations]
+    names = [alteration.name for alteration in item.configs]
     if len(set(names)) != len(names):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     current = context.image.configs.of(*resource)
     wanted: dict[str, str | None] = {}
-    for alteration in alterations:
+    for alteration in item.configs:
         wanted[alteration.name] = _new_value(context, kind, alteration, current.get(alteration.name))
     _check(context, kind, resource, {**current, **wanted})
     return _records(kind, resource, current, wanted)
@@ -164,17 +195,17 @@ def _new_value(
 
 
 def _replacement(
-    context: Context, kind: ResourceType, resource: ConfigResource, configs: list[legacy.AlterableConfig]
+    context: Context, kind: ResourceType, resource: ConfigResource, item: legacy.AlterConfigsResource
 ) -> list[Config]:
     """Return the records that leave a resource with these configs alone. Raises KafkaError."""
-    nulls = [config.name for config in configs if config.value is None]
+    nulls = [config.name for config in item.configs if config.value is None]
     if nulls:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
-    names = [config.name for config in configs]
+    names = [config.name for config in item.configs]
     if len(set(names)) != len(names):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     current = context.image.configs.of(*resource)
-    wanted: dict[str, str | None] = {config.name: config.value for config in configs}
+    wanted: dict[str, str | None] = {config.name: config.value for config in item.configs}
     _check(context, kind, resource, wanted)
     removed: dict[str, str | None] = {name: None for name in sorted(current) if name not in wanted}
     return _records(kind, resource, current, {**wanted, **removed})

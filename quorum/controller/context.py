@@ -1,7 +1,8 @@
 """What a decision may look at besides the request. Sans-IO: image, time and chance are handed in.
 
-Every decision is a function `(context, request) -> Result`; what it refuses as a whole it raises as KafkaError. It sees
-the *speculative* image: all that was decided before it, committed or not.
+Every decision is a function `(context, request) -> Result`, or Steps of one where much may follow from little; what it
+refuses as a whole it raises as KafkaError. It sees the *speculative* image: all that was decided before it, committed
+or not; nothing else is decided before its last step.
 """
 
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.controller.config_schema import ConfigSchema
 from kvorum.quorum.controller.heartbeats import BrokerHeartbeatManager
 from kvorum.quorum.image.cluster import BrokerRegistration
+from kvorum.quorum.image.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from kvorum.quorum.image.metadata import MetadataImage
 from kvorum.quorum.image.partition import UNASSIGNED_DIRECTORY
 from kvorum.quorum.image.topics import TopicImage
@@ -88,6 +90,7 @@ class Context:
     """Soft state; registrations and heartbeats write it."""
     api_version: int = LATEST_VERSION
     _unclean: dict[str, bool] = field(default_factory=dict)
+    _min_isr: dict[str, int] = field(default_factory=dict)
     """What was looked up already in this decision, by topic."""
 
     def checked_broker(self, broker_id: int, broker_epoch: int) -> BrokerRegistration:
@@ -113,9 +116,17 @@ class Context:
 
     def effective_min_isr(self, topic: TopicImage) -> int:
         """Return min.insync.replicas of a topic, at most its replication factor (KIP-966)."""
-        value = int(self.schema.topic_value(self.image.configs, topic.name, MIN_INSYNC_REPLICAS))
-        first = topic.partition(0)
-        return value if first is None else min(value, len(first.replicas))
+        value = self._min_isr.get(topic.name)
+        if value is None:
+            value = int(self.schema.topic_value(self.image.configs, topic.name, MIN_INSYNC_REPLICAS))
+            first = topic.partition(0)
+            value = self._min_isr[topic.name] = value if first is None else min(value, len(first.replicas))
+        return value
+
+    @property
+    def elr_enabled(self) -> bool:
+        """Tell whether partitions have eligible leader replicas (KIP-966)."""
+        return self.image.features.level(ELIGIBLE_LEADER_REPLICAS_VERSION) > 0
 
     def default_directory(self, broker_id: int) -> Uuid:
         """Return where a new replica lies on a broker: its only log directory, else not known yet (KIP-858)."""

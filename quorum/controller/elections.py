@@ -5,6 +5,7 @@ left out of the answer. An explicit unclean election is an operator's act: it wo
 unclean.leader.election.enable says, and only where nobody leads (KIP-460).
 """
 
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -13,14 +14,16 @@ from kvorum.protocol.messages.elect_leaders import (
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
+    TopicPartitions,
 )
 from kvorum.quorum.controller.context import Context
 from kvorum.quorum.controller.partition_change import Election, PartitionChangeBuilder
 from kvorum.quorum.controller.result import Result
-from kvorum.quorum.image.index import TopicIdPartition
 from kvorum.quorum.image.partition import PartitionRegistration
+from kvorum.quorum.image.partition_set import TopicIdPartition
 from kvorum.quorum.image.topics import TopicImage
 from kvorum.quorum.records import MetadataRecord, PartitionChange
+from kvorum.quorum.steps import Steps, pieces
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1
@@ -32,31 +35,52 @@ ELECTIONS_MAX: Final = 1_000
 Key = tuple[str, int]
 
 
-def elect_leaders(context: Context, request: ElectLeadersRequest) -> Result[ElectLeadersResponse]:
+def elect_leaders(context: Context, request: ElectLeadersRequest) -> Steps[Result[ElectLeadersResponse]]:
     """Elect as asked, partition by partition. Raises KafkaError INVALID_REQUEST: no such kind of election."""
     if request.election_type not in (PREFERRED, UNCLEAN):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     records: list[MetadataRecord] = []
-    response = ElectLeadersResponse()
-    if request.topic_partitions is None:
-        for topic in context.image.topics.sorted_topics():
-            result = ReplicaElectionResult(topic=topic.name)
-            for partition_id, _ in topic.sorted_partitions():
-                outcome = _outcome(context, topic.name, partition_id, request.election_type, records)
-                if outcome.error_code != ErrorCode.ELECTION_NOT_NEEDED:
-                    result.partition_result.append(outcome)
-            response.replica_election_results.append(result)
-        return Result(records=records, response=response)
+    wanted = request.topic_partitions
+    results = yield from (
+        _elect_everywhere(context, request.election_type, records)
+        if wanted is None
+        else _elect_named(context, wanted, request.election_type, records)
+    )
+    return Result(records=records, response=ElectLeadersResponse(replica_election_results=results))
+
+
+def _elect_everywhere(
+    context: Context, election_type: int, records: list[MetadataRecord]
+) -> Steps[list[ReplicaElectionResult]]:
+    results: list[ReplicaElectionResult] = []
+    for topic in context.image.topics.sorted_topics():
+        result = ReplicaElectionResult(topic=topic.name)
+        for piece in pieces(topic.sorted_partitions()):
+            outcomes = [
+                _outcome(context, topic.name, partition_id, election_type, records) for partition_id, _ in piece
+            ]
+            result.partition_result += (each for each in outcomes if each.error_code != ErrorCode.ELECTION_NOT_NEEDED)
+            yield
+        results.append(result)
+    return results
+
+
+def _elect_named(
+    context: Context, wanted: list[TopicPartitions], election_type: int, records: list[MetadataRecord]
+) -> Steps[list[ReplicaElectionResult]]:
+    results: list[ReplicaElectionResult] = []
     outcomes: dict[Key, PartitionResult] = {}
-    for wanted in request.topic_partitions:
-        result = ReplicaElectionResult(topic=wanted.topic)
-        for partition_id in wanted.partitions:
-            key = (wanted.topic, partition_id)
-            if key not in outcomes:  # named again it is answered again, and elected once
-                outcomes[key] = _outcome(context, wanted.topic, partition_id, request.election_type, records)
-            result.partition_result.append(outcomes[key])
-        response.replica_election_results.append(result)
-    return Result(records=records, response=response)
+    for topic in wanted:
+        result = ReplicaElectionResult(topic=topic.topic)
+        for piece in pieces(topic.partitions):
+            for partition_id in piece:
+                key = (topic.topic, partition_id)
+                if key not in outcomes:  # named again it is answered again, and elected once
+                    outcomes[key] = _outcome(context, topic.topic, partition_id, election_type, records)
+                result.partition_result.append(outcomes[key])
+            yield
+        results.append(result)
+    return results
 
 
 def _outcome(
@@ -106,39 +130,51 @@ def _elect(
         is_acceptable_leader=context.image.cluster.is_active,
         default_directory=context.default_directory,
         election=election,
+        elr_enabled=context.elr_enabled,
+        min_isr=context.effective_min_isr(topic),
     ).build()
 
 
-def balance_leaders(context: Context) -> Result[bool]:
+def balance_leaders(context: Context) -> Steps[Result[bool]]:
     """Give leaderships back to preferred leaders that are alive and in sync; the answer: ask again at once.
 
     For auto.leader.rebalance.enable, each leader.imbalance.check.interval.seconds. Never unclean.
     """
-    records: list[MetadataRecord] = []
-    for key in context.image.topics.index.imbalanced_partitions():
-        topic, partition = context.image.topics.existing(key)
-        change = _elect(context, topic, key.partition_id, partition, Election.PREFERRED)
-        if change is not None:
-            records.append(change)
-            if len(records) >= ELECTIONS_MAX:
-                return Result(records=records, response=True)
-    return Result(records=records, response=False)
+    imbalanced = yield from context.image.topics.index.imbalanced_partitions()
+    return (yield from _up_to_a_limit(context, imbalanced, _preferred_change))
 
 
-def sweep_unclean(context: Context) -> Result[bool]:
+def sweep_unclean(context: Context) -> Steps[Result[bool]]:
     """Elect uncleanly where nobody leads and the configs allow it; the answer: ask again at once.
 
     Each unclean.leader.election.interval.ms: so a config that is switched on takes effect. A failover of a topic that
     allows it already does not wait for this: fencing elects at once.
     """
+    leaderless = yield from context.image.topics.index.partitions_without_leader()
+    return (yield from _up_to_a_limit(context, leaderless, _unclean_change))
+
+
+def _up_to_a_limit(
+    context: Context,
+    partitions: Iterable[TopicIdPartition],
+    change_of: Callable[[Context, TopicIdPartition], PartitionChange | None],
+) -> Steps[Result[bool]]:
+    """Find the changes, ELECTIONS_MAX of them at the most; the answer: that there may be more."""
     records: list[MetadataRecord] = []
-    for key in context.image.topics.index.partitions_without_leader():
-        change = _unclean_change(context, key)
-        if change is not None:
-            records.append(change)
-            if len(records) >= ELECTIONS_MAX:
-                return Result(records=records, response=True)
+    for piece in pieces(partitions):
+        for key in piece:
+            change = change_of(context, key)
+            if change is not None:
+                records.append(change)
+                if len(records) >= ELECTIONS_MAX:
+                    return Result(records=records, response=True)
+        yield
     return Result(records=records, response=False)
+
+
+def _preferred_change(context: Context, key: TopicIdPartition) -> PartitionChange | None:
+    topic, partition = context.image.topics.existing(key)
+    return _elect(context, topic, key.partition_id, partition, Election.PREFERRED)
 
 
 def _unclean_change(context: Context, key: TopicIdPartition) -> PartitionChange | None:

@@ -15,8 +15,10 @@ from kvorum.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from kvorum.quorum.controller.context import Context
+from kvorum.quorum.controller.context import MIN_INSYNC_REPLICAS, Context
+from kvorum.quorum.controller.elr import disabling_records, enabling_records
 from kvorum.quorum.controller.result import Result
+from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ResourceType
 from kvorum.quorum.image.features import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     GROUP_VERSION,
@@ -24,7 +26,7 @@ from kvorum.quorum.image.features import (
     METADATA_VERSION,
     TRANSACTION_VERSION,
 )
-from kvorum.quorum.records import Feature, FeatureRange, MetadataRecord
+from kvorum.quorum.records import Config, Feature, FeatureRange, MetadataRecord
 
 METADATA_VERSION_LATEST: Final = 30
 """4.3-IV0 (MetadataVersion.featureLevel): what our records were made for, and the only level there has been."""
@@ -40,7 +42,7 @@ SUPPORTED: Mapping[str, FeatureRange] = MappingProxyType(
             FeatureRange(KRAFT_VERSION, 0, 1),
             FeatureRange(TRANSACTION_VERSION, 0, 0),
             FeatureRange(GROUP_VERSION, 0, 0),
-            FeatureRange(ELIGIBLE_LEADER_REPLICAS_VERSION, 0, 0),
+            FeatureRange(ELIGIBLE_LEADER_REPLICAS_VERSION, 0, 1),
         )
     }
 )
@@ -55,9 +57,19 @@ class UpgradeType(IntEnum):
     UNSAFE_DOWNGRADE = 3
 
 
-def bootstrap_records() -> list[MetadataRecord]:
-    """Return the first records of a new cluster: metadata.version; all other features begin at 0."""
-    return [Feature(name=METADATA_VERSION, level=METADATA_VERSION_LATEST)]
+def bootstrap_records(elr_level: int = 0, min_isr: int = 1) -> list[MetadataRecord]:
+    """Return the first records of a new cluster: metadata.version, and the level of eligible leader replicas.
+
+    With those comes min.insync.replicas for the whole cluster: `min_isr` is what its brokers are configured with.
+    """
+    records: list[MetadataRecord] = [Feature(name=METADATA_VERSION, level=METADATA_VERSION_LATEST)]
+    if elr_level:
+        kind, value = ResourceType.BROKER, str(min_isr)
+        records += [
+            Config(resource_type=kind, resource_name=CLUSTER_DEFAULT, name=MIN_INSYNC_REPLICAS, value=value),
+            Feature(name=ELIGIBLE_LEADER_REPLICAS_VERSION, level=elr_level),
+        ]
+    return records
 
 
 def update_features(context: Context, request: UpdateFeaturesRequest) -> Result[UpdateFeaturesResponse]:
@@ -73,11 +85,19 @@ def update_features(context: Context, request: UpdateFeaturesRequest) -> Result[
     for update in request.feature_updates:
         level = _checked_level(context, update)
         if level != context.image.features.level(update.feature):
-            records.append(Feature(name=update.feature, level=level))
+            records += _records(context, update.feature, level)
     response = UpdateFeaturesResponse(error_message=None)
     if context.api_version <= RESULTS_VERSION_LAST:
         response.results = [UpdatableFeatureResult(feature=name, error_message=None) for name in names]
     return Result(records=[] if request.validate_only else records, response=response)
+
+
+def _records(context: Context, name: str, level: int) -> list[MetadataRecord]:
+    """Return the record of a level, and what comes with it."""
+    records: list[MetadataRecord] = [Feature(name=name, level=level)]
+    if name == ELIGIBLE_LEADER_REPLICAS_VERSION:
+        return [*enabling_records(context), *records] if level else [*records, *disabling_records(context, level)]
+    return records
 
 
 def _checked_level(context: Context, update: FeatureUpdateKey) -> int:

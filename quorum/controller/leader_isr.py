@@ -1,25 +1,36 @@
 """What happens to partitions when a broker goes or comes (ReplicationControlManager.generateLeaderAndIsrUpdates).
 
-Sans-IO. The partitions come from the image's index, so the cost is what the broker had a part in, not what exists.
+Sans-IO. The partitions come from the image's index, so the cost is what the broker had a part in, not what exists;
+that can be tens of thousands, so it is all done in steps.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from kvorum.quorum.controller.context import Context
 from kvorum.quorum.controller.partition_change import Election, PartitionChangeBuilder
-from kvorum.quorum.image.index import TopicIdPartition
+from kvorum.quorum.image.partition_set import TopicIdPartition
 from kvorum.quorum.records import BrokerRegistrationChange, MetadataRecord
+from kvorum.quorum.steps import Steps, pieces
 
 NOBODY = -1
+PARTITIONS_A_STEP: Final = 50
+"""Some 10 us each."""
 
 
 def leader_and_isr_changes(
-    context: Context, partitions: Iterable[TopicIdPartition], *, remove: int = NOBODY, add: int = NOBODY
-) -> list[MetadataRecord]:
-    """Return the changes of these partitions when one broker goes or one becomes able to lead.
+    context: Context,
+    partitions: Iterable[TopicIdPartition],
+    *,
+    remove: int = NOBODY,
+    add: int = NOBODY,
+    unclean_shutdown: int = NOBODY,
+    lost: bool = False,
+) -> Steps[list[MetadataRecord]]:
+    """Find the changes of these partitions when one broker goes or one becomes able to lead.
 
-    `remove` leaves every ISR (but as its last member) and may not lead, whatever the image still says of it; `add` may
-    lead though the image still has it fenced.
+    `remove` leaves every ISR (without ELR: but as its last member) and may not lead, whatever the image still says of
+    it; `add` may lead though the image still has it fenced. For `unclean_shutdown` and `lost` see the builder.
     """
     cluster = context.image.cluster
     added = cluster.broker(add)
@@ -29,53 +40,72 @@ def leader_and_isr_changes(
         return broker_id != remove and ((add_may_lead and broker_id == add) or cluster.is_active(broker_id))
 
     changes: list[MetadataRecord] = []
-    for key in partitions:
-        topic, partition = context.image.topics.existing(key)
-        unclean = context.unclean_election_enabled(topic.name)
-        change = PartitionChangeBuilder(
-            topic_id=key.topic_id,
-            partition_id=key.partition_id,
-            partition=partition,
-            is_acceptable_leader=is_acceptable_leader,
-            default_directory=context.default_directory,
-            election=Election.UNCLEAN if unclean else Election.ONLINE,
-            target_isr=tuple(replica for replica in partition.isr if replica != remove),
-        ).build()
-        if change is not None:
-            changes.append(change)
+    for piece in pieces(partitions, PARTITIONS_A_STEP):
+        for key in piece:
+            topic, partition = context.image.topics.existing(key)
+            unclean = context.unclean_election_enabled(topic.name)
+            change = PartitionChangeBuilder(
+                topic_id=key.topic_id,
+                partition_id=key.partition_id,
+                partition=partition,
+                is_acceptable_leader=is_acceptable_leader,
+                default_directory=context.default_directory,
+                election=Election.UNCLEAN if unclean else Election.ONLINE,
+                target_isr=tuple(replica for replica in partition.isr if replica != remove),
+                elr_enabled=context.elr_enabled,
+                min_isr=context.effective_min_isr(topic),
+                unclean_shutdown=unclean_shutdown,
+                lost=lost,
+            ).build()
+            if change is not None:
+                changes.append(change)
+        yield
     return changes
 
 
-def fence_records(context: Context, broker_id: int) -> list[MetadataRecord]:
-    """Return what fences a broker: it leaves every ISR, somebody else leads, and it may do neither again."""
+def fence_records(context: Context, broker_id: int) -> Steps[list[MetadataRecord]]:
+    """Find what fences a broker: it leaves every ISR, somebody else leads, and it may do neither again."""
     broker = context.image.cluster.broker(broker_id)
     assert broker is not None, f"broker {broker_id} is registered"
-    index = context.image.topics.index
-    records = leader_and_isr_changes(context, index.partitions_with_in_isr(broker_id), remove=broker_id)
+    records = yield from leaving_records(context, broker_id)
     records.append(BrokerRegistrationChange(broker_id=broker_id, broker_epoch=broker.broker_epoch, fenced=True))
     return records
 
 
-def unfence_records(context: Context, broker_id: int) -> list[MetadataRecord]:
-    """Return what unfences a broker: it may lead again, and leads what nobody does where it may."""
+def unfence_records(context: Context, broker_id: int) -> Steps[list[MetadataRecord]]:
+    """Find what unfences a broker: it may lead again, and leads what nobody does where it may."""
     broker = context.image.cluster.broker(broker_id)
     assert broker is not None, f"broker {broker_id} is registered"
-    records: list[MetadataRecord] = [
-        BrokerRegistrationChange(broker_id=broker_id, broker_epoch=broker.broker_epoch, fenced=False)
-    ]
-    records += leader_and_isr_changes(context, context.image.topics.index.partitions_without_leader(), add=broker_id)
-    return records
+    leaderless = yield from context.image.topics.index.partitions_without_leader()
+    changes = yield from leader_and_isr_changes(context, leaderless, add=broker_id)
+    return [BrokerRegistrationChange(broker_id=broker_id, broker_epoch=broker.broker_epoch, fenced=False), *changes]
 
 
-def controlled_shutdown_records(context: Context, broker_id: int) -> list[MetadataRecord]:
-    """Return what begins (or goes on with) a controlled shutdown: it leaves every ISR and leads nothing it need not."""
+def controlled_shutdown_records(context: Context, broker_id: int) -> Steps[list[MetadataRecord]]:
+    """Find what begins (or goes on with) a controlled shutdown: it leaves every ISR and leads nothing it need not."""
     broker = context.image.cluster.broker(broker_id)
     assert broker is not None, f"broker {broker_id} is registered"
-    records: list[MetadataRecord] = []
-    if not broker.in_controlled_shutdown:
-        records.append(
-            BrokerRegistrationChange(broker_id=broker_id, broker_epoch=broker.broker_epoch, in_controlled_shutdown=True)
-        )
-    index = context.image.topics.index
-    records += leader_and_isr_changes(context, index.partitions_with_in_isr(broker_id), remove=broker_id)
-    return records
+    changes = yield from leaving_records(context, broker_id)
+    if broker.in_controlled_shutdown:
+        return changes
+    begun = BrokerRegistrationChange(broker_id=broker_id, broker_epoch=broker.broker_epoch, in_controlled_shutdown=True)
+    return [begun, *changes]
+
+
+def leaving_records(context: Context, broker_id: int) -> Steps[list[MetadataRecord]]:
+    """Find what takes a broker out of every ISR and every leadership."""
+    partitions = yield from context.image.topics.index.partitions_with_in_isr(broker_id)
+    return (yield from leader_and_isr_changes(context, partitions, remove=broker_id))
+
+
+def unclean_shutdown_records(context: Context, broker_id: int, lost: bool) -> Steps[list[MetadataRecord]]:
+    """Find what takes a broker that did not shut down cleanly out of every ISR, ELR and leadership (KIP-966).
+
+    `lost`: a log directory it had is gone, so nothing it once had makes it eligible.
+    """
+    in_isr = yield from context.image.topics.index.partitions_with_in_isr(broker_id)
+    in_elr = yield from context.image.topics.index.partitions_with_eligible(broker_id)
+    partitions = dict.fromkeys((*in_isr, *in_elr))
+    return (
+        yield from leader_and_isr_changes(context, partitions, remove=broker_id, unclean_shutdown=broker_id, lost=lost)
+    )

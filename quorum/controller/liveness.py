@@ -29,7 +29,9 @@ from kvorum.quorum.controller.leader_isr import (
 )
 from kvorum.quorum.controller.result import Result
 from kvorum.quorum.image.cluster import BrokerRegistration
+from kvorum.quorum.image.partition_set import TopicIdPartition
 from kvorum.quorum.records import BrokerRegistrationChange, MetadataRecord
+from kvorum.quorum.steps import Steps, pieces
 
 BROKERS_FENCED_MAX: Final = 1
 """Stale brokers fenced in one decision: the effect of each is to be seen before the next one is judged."""
@@ -44,28 +46,28 @@ class BrokerState(Enum):
     SHUTDOWN_NOW = "shutdown now"
 
 
-def heartbeat(context: Context, request: BrokerHeartbeatRequest) -> Result[BrokerHeartbeatResponse]:
+def heartbeat(context: Context, request: BrokerHeartbeatRequest) -> Steps[Result[BrokerHeartbeatResponse]]:
     """Note a sign of life and move the broker to its next state. Raises KafkaError STALE_BROKER_EPOCH."""
     broker = context.checked_broker(request.broker_id, request.broker_epoch)
     contact = context.heartbeats.touch(broker, context.now_ms, request.current_metadata_offset)
     current = current_state(broker)
-    target = next_state(context, request, broker, contact)
+    target = yield from next_state(context, request, broker, contact)
     records: list[MetadataRecord] = []
     match target:
         case BrokerState.FENCED | BrokerState.SHUTDOWN_NOW:
             if not broker.fenced:
-                records += fence_records(context, broker.broker_id)
+                records = yield from fence_records(context, broker.broker_id)
         case BrokerState.UNFENCED:
             if broker.fenced:
-                records += unfence_records(context, broker.broker_id)
+                records = yield from unfence_records(context, broker.broker_id)
         case BrokerState.CONTROLLED_SHUTDOWN:
             if current is not target:
-                records += controlled_shutdown_records(context, broker.broker_id)
+                records = yield from controlled_shutdown_records(context, broker.broker_id)
                 contact.shutdown_offset = context.next_offset + len(records) - 1
         case _:
             assert_never(target)
     if not records:
-        records += offline_log_dir_records(context, broker, request)
+        records = yield from offline_log_dir_records(context, broker, request)
     response = BrokerHeartbeatResponse(
         is_caught_up=request.current_metadata_offset >= broker.broker_epoch,
         is_fenced=target in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
@@ -83,8 +85,8 @@ def current_state(broker: BrokerRegistration) -> BrokerState:
 
 def next_state(
     context: Context, request: BrokerHeartbeatRequest, broker: BrokerRegistration, contact: BrokerHeartbeat
-) -> BrokerState:
-    """Return where a heartbeat leads (BrokerHeartbeatManager.calculateNextBrokerState)."""
+) -> Steps[BrokerState]:
+    """Find where a heartbeat leads (BrokerHeartbeatManager.calculateNextBrokerState)."""
     current = current_state(broker)
     leads = context.image.topics.index.has_leaderships(broker.broker_id)
     match current:
@@ -99,7 +101,7 @@ def next_state(
             if not request.want_shut_down:
                 contact.shutdown_wanted_since_ms = None
                 return BrokerState.UNFENCED
-            if hold_back_shutdown(context, broker.broker_id, contact):
+            if (yield from hold_back_shutdown(context, broker.broker_id, contact)):
                 return BrokerState.UNFENCED
             return BrokerState.CONTROLLED_SHUTDOWN if leads else BrokerState.SHUTDOWN_NOW
         case BrokerState.CONTROLLED_SHUTDOWN:
@@ -114,29 +116,30 @@ def next_state(
             assert_never(current)
 
 
-def hold_back_shutdown(context: Context, broker_id: int, contact: BrokerHeartbeat) -> bool:
+def hold_back_shutdown(context: Context, broker_id: int, contact: BrokerHeartbeat) -> Steps[bool]:
     """Tell whether a shutdown is to wait for ISRs to grow; see the head of the module. Cost: its partitions."""
     if contact.shutdown_wanted_since_ms is None:
         contact.shutdown_wanted_since_ms = context.now_ms
     if context.now_ms - contact.shutdown_wanted_since_ms >= context.settings.shutdown_wait_ms_max:
         return False
     min_isrs: dict[bytes, int] = {}
-    for key in context.image.topics.index.in_isr.get(broker_id) or ():
-        topic, partition = context.image.topics.existing(key)
-        min_isr = min_isrs.get(key.topic_id)
-        if min_isr is None:
-            min_isr = min_isrs[key.topic_id] = context.effective_min_isr(topic)
-        if len(partition.isr) <= min_isr and any(
-            replica not in partition.isr and context.image.cluster.is_active(replica) for replica in partition.replicas
-        ):
-            return True
+    is_active = context.image.cluster.is_active
+    for piece in pieces(context.image.topics.index.in_isr.get(broker_id) or ()):
+        for topic, partition in map(context.image.topics.existing, piece):
+            min_isr = min_isrs.get(topic.topic_id)
+            if min_isr is None:
+                min_isr = min_isrs[topic.topic_id] = context.effective_min_isr(topic)
+            missing = [replica for replica in partition.replicas if replica not in partition.isr]
+            if len(partition.isr) <= min_isr and any(map(is_active, missing)):
+                return True
+        yield
     return False
 
 
 def offline_log_dir_records(
     context: Context, broker: BrokerRegistration, request: BrokerHeartbeatRequest
-) -> list[MetadataRecord]:
-    """Return what follows from log directories that went offline: their replicas leave ISR and leadership (KIP-858).
+) -> Steps[list[MetadataRecord]]:
+    """Find what follows from log directories that went offline: their replicas leave ISR and leadership (KIP-858).
 
     Replicas whose directory is not known (brokers with several) stay; see docs/skipped.md. A heartbeat that moves the
     broker leaves this to the next one, which names the same directories again.
@@ -144,12 +147,13 @@ def offline_log_dir_records(
     offline = [directory for directory in broker.log_dirs if directory in request.offline_log_dirs]
     if not offline:
         return []
-    lost = [
-        key
-        for key in context.image.topics.index.partitions_with_in_isr(broker.broker_id)
-        if context.image.topics.existing(key)[1].directory(broker.broker_id) in offline
-    ]
-    records = leader_and_isr_changes(context, lost, remove=broker.broker_id)
+    in_isr = yield from context.image.topics.index.partitions_with_in_isr(broker.broker_id)
+    lost: list[TopicIdPartition] = []
+    for piece in pieces(in_isr):
+        directories = ((key, context.image.topics.existing(key)[1].directory(broker.broker_id)) for key in piece)
+        lost += (key for key, directory in directories if directory in offline)
+        yield
+    records = yield from leader_and_isr_changes(context, lost, remove=broker.broker_id)
     online = tuple(directory for directory in broker.log_dirs if directory not in offline)
     records.append(
         BrokerRegistrationChange(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, log_dirs=online)
@@ -157,17 +161,19 @@ def offline_log_dir_records(
     return records
 
 
-def fence_stale_brokers(context: Context) -> Result[list[int]]:
+def fence_stale_brokers(context: Context) -> Steps[Result[list[int]]]:
     """Fence the broker that was silent longest, if its session is over; the answer names it.
 
     To be asked again at once until it answers nobody (ReplicationControlManager.maybeFenceOneStaleBroker).
     """
     stale = context.heartbeats.stale_brokers(context.image.cluster, context.now_ms)[:BROKERS_FENCED_MAX]
-    records = [record for broker_id in stale for record in fence_records(context, broker_id)]
+    records: list[MetadataRecord] = []
+    for broker_id in stale:
+        records += yield from fence_records(context, broker_id)
     return Result(records=records, response=stale)
 
 
-def fence_refused_broker(context: Context, broker_id: int, broker_epoch: int) -> Result[bool]:
+def fence_refused_broker(context: Context, broker_id: int, broker_epoch: int) -> Steps[Result[bool]]:
     """Fence a broker whose address refuses connections; the answer tells whether that changed anything.
 
     `broker_epoch` is the incarnation that the refusal is about: one that registered since is left alone. A false
@@ -176,4 +182,4 @@ def fence_refused_broker(context: Context, broker_id: int, broker_epoch: int) ->
     broker = context.image.cluster.broker(broker_id)
     if broker is None or broker.fenced or broker.broker_epoch != broker_epoch:
         return Result(records=[], response=False)
-    return Result(records=fence_records(context, broker_id), response=True)
+    return Result(records=(yield from fence_records(context, broker_id)), response=True)

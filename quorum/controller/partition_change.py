@@ -4,17 +4,22 @@ Sans-IO. A builder starts from a registration, is told what is wanted (a target 
 one PartitionChange that leads there, or none where nothing changes. What it guarantees:
 
 - the leader is in the ISR and acceptable (unfenced, not shutting down), or there is none;
-- the last member of an ISR stays in it, also when it is gone: only it is known to have all that was acknowledged;
-- only an unclean election chooses a leader from outside the ISR: the ISR becomes it alone, the state RECOVERING;
+- without eligible leader replicas the last member of an ISR stays in it, also when it is gone: only it is known to have
+  all that was acknowledged;
+- only an unclean election chooses a leader from outside ISR and ELR: the ISR becomes it alone, the state RECOVERING;
 - the leader epoch grows when the leader changes or a replica is removed (not for an ISR that shrinks: KAFKA-15021).
 
-Eligible leader replicas (KIP-966) slot in where the target ISR is settled: their feature's level is 0 until then, and
-the fields stay empty.
+With eligible leader replicas (KIP-966): who leaves an ISR that is, or falls, below min.insync.replicas is in the ELR
+from then on. No high watermark moves while an ISR is that small, so it still has all that was acknowledged; when nobody
+is left in the ISR, which may then be empty, an ELR member that is alive leads, cleanly. Whoever comes back from an
+unclean shutdown may have lost what its machine had not written: it leaves the ELR. When ISR and ELR are empty, only the
+last leader itself is waited for (the one member of `last_known_elr`), unless its log directory is known to be gone.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from msgspec import UNSET, UnsetType
 
@@ -22,6 +27,8 @@ from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.controller.context import Acceptable
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.quorum.records import NO_LEADER, RECOVERING, PartitionChange
+
+NOBODY: Final = -1
 
 
 class Election(Enum):
@@ -51,6 +58,13 @@ class PartitionChangeBuilder:
     target_removing: tuple[int, ...] | None = None
     target_adding: tuple[int, ...] | None = None
     target_recovery_state: int | None = None
+    elr_enabled: bool = False
+    min_isr: int = 1
+    """The topic's effective one; it matters to the ELR alone."""
+    unclean_shutdown: int = NOBODY
+    """A replica that may have lost what it had not synced: never eligible by what it once was."""
+    lost: bool = False
+    """Of `unclean_shutdown`: its log directory itself is gone, so it has nothing."""
 
     def build(self) -> PartitionChange | None:
         """Return the change, None where nothing changes."""
@@ -61,12 +75,17 @@ class PartitionChangeBuilder:
         adding = before.adding_replicas if self.target_adding is None else self.target_adding
         if removing or adding:
             isr, replicas, removing, adding = complete_reassignment(isr, replicas, removing, adding)
-        leader, unclean = self.elect(isr, replicas)
+        elr = self._eligible(isr, replicas)
+        leader, unclean = self.elect(isr, replicas, elr)
         recovery = before.leader_recovery_state if self.target_recovery_state is None else self.target_recovery_state
         if unclean:
-            isr, recovery = (leader,), RECOVERING
-        elif not isr:
+            isr, elr, recovery = (leader,), (), RECOVERING
+        elif leader in elr:
+            isr = (leader,)
+            elr = tuple(replica for replica in elr if replica != leader) if self.min_isr > 1 else ()
+        elif not isr and not self.elr_enabled:
             isr = before.isr
+        last_known = self._last_known(isr, leader)
         new_leader: int | UnsetType = UNSET
         if leader != before.leader or not set(before.replicas) <= set(replicas):
             new_leader = leader
@@ -80,25 +99,55 @@ class PartitionChangeBuilder:
             removing_replicas=UNSET if removing == before.removing_replicas else removing,
             adding_replicas=UNSET if adding == before.adding_replicas else adding,
             directories=UNSET if replicas == before.replicas else self._directories(replicas),
+            elr=UNSET if elr == before.elr else elr,
+            last_known_elr=UNSET if last_known == before.last_known_elr else last_known,
         )
         return None if is_no_op(change) else change
 
-    def elect(self, isr: tuple[int, ...], replicas: tuple[int, ...]) -> tuple[int, bool]:
-        """Return who leads, and whether that is unclean."""
+    def elect(self, isr: tuple[int, ...], replicas: tuple[int, ...], elr: tuple[int, ...] = ()) -> tuple[int, bool]:
+        """Return who leads, and whether that is unclean. The ELR counts where the ISR is empty."""
         current = self.partition.leader
         preferred = replicas[0]
-        if self.election is Election.PREFERRED and preferred in isr and self.is_acceptable_leader(preferred):
+        candidates = isr or elr
+        if self.election is Election.PREFERRED and preferred in candidates and self.is_acceptable_leader(preferred):
             return preferred, False
-        if current in isr and self.is_acceptable_leader(current):
+        if current in candidates and self.is_acceptable_leader(current):
             return current, False
         for replica in replicas:
-            if replica in isr and self.is_acceptable_leader(replica):
+            if replica in candidates and self.is_acceptable_leader(replica):
                 return replica, False
+        last_leader = self._last_leader() if not candidates else NO_LEADER
+        if last_leader in replicas and self.is_acceptable_leader(last_leader):
+            return last_leader, True
         if self.election is Election.UNCLEAN:
             for replica in replicas:
                 if self.is_acceptable_leader(replica):
                     return replica, True
         return NO_LEADER, False
+
+    def _eligible(self, isr: tuple[int, ...], replicas: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the ELR that goes with an ISR: none where the ISR is large enough to move the high watermark."""
+        if not self.elr_enabled or len(isr) >= self.min_isr:
+            return ()
+        had_all = (*self.partition.elr, *(each for each in self.partition.isr if each not in self.partition.elr))
+        return tuple(r for r in had_all if r not in isr and r in replicas and r != self.unclean_shutdown)
+
+    def _last_leader(self) -> int:
+        """Return the leader that ISR and ELR died out with, NO_LEADER if it is not known or what it had is gone."""
+        known = self.partition.last_known_elr
+        if not self.elr_enabled or len(known) != 1 or (self.lost and known[0] == self.unclean_shutdown):
+            return NO_LEADER
+        return known[0]
+
+    def _last_known(self, isr: tuple[int, ...], leader: int) -> tuple[int, ...]:
+        """Return the last known leader to keep: noted when the ISR dies out, forgotten when somebody leads again."""
+        before = self.partition
+        if not self.elr_enabled or leader != NO_LEADER or isr:
+            return ()
+        if not before.isr:
+            return () if self._last_leader() == NO_LEADER else before.last_known_elr
+        last = before.leader if before.leader in before.isr else before.isr[0]
+        return () if self.lost and last == self.unclean_shutdown else (last,)
 
     def _directories(self, replicas: tuple[int, ...]) -> tuple[Uuid, ...]:
         """Return where the replicas lie: those that stay where they lay, new ones in their broker's default."""
@@ -116,6 +165,8 @@ def is_no_op(change: PartitionChange) -> bool:
         and change.removing_replicas is UNSET
         and change.adding_replicas is UNSET
         and change.directories is UNSET
+        and change.elr is UNSET
+        and change.last_known_elr is UNSET
     )
 
 

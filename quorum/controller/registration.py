@@ -13,11 +13,12 @@ from kvorum.protocol.messages.broker_registration import BrokerRegistrationReque
 from kvorum.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.controller.context import Context, is_reserved
-from kvorum.quorum.controller.leader_isr import leader_and_isr_changes
+from kvorum.quorum.controller.leader_isr import leaving_records, unclean_shutdown_records
 from kvorum.quorum.controller.result import Result
 from kvorum.quorum.image.cluster import BrokerRegistration
 from kvorum.quorum.image.features import METADATA_VERSION
 from kvorum.quorum.records import Endpoint, FeatureRange, MetadataRecord, RegisterBroker, UnregisterBroker
+from kvorum.quorum.steps import Steps
 
 METADATA_VERSION_MIN: Final = 7
 """3.3-IV3: what a broker is taken to support that does not say."""
@@ -31,7 +32,7 @@ TEXT_LENGTH_MAX: Final = 255
 Far above any real broker; a registration becomes a record that every node keeps."""
 
 
-def register_broker(context: Context, request: BrokerRegistrationRequest) -> Result[BrokerRegistrationResponse]:
+def register_broker(context: Context, request: BrokerRegistrationRequest) -> Steps[Result[BrokerRegistrationResponse]]:
     """Register an incarnation; a new one first takes the old one's leaderships and places in ISRs, as one change.
 
     Raises KafkaError:
@@ -58,17 +59,28 @@ def register_broker(context: Context, request: BrokerRegistrationRequest) -> Res
     features = _checked_features(context, request)
     records: list[MetadataRecord] = []
     if existing is not None and not same_incarnation:
-        index = context.image.topics.index
-        records += leader_and_isr_changes(
-            context, index.partitions_with_in_isr(request.broker_id), remove=request.broker_id
-        )
+        records = yield from _old_incarnation_leaves(context, request, existing)
     broker_epoch = existing.broker_epoch if existing is not None and same_incarnation else context.next_offset
     records.append(_record(request, features, broker_epoch, existing if same_incarnation else None))
     context.heartbeats.register(request.broker_id, broker_epoch, context.now_ms)
     return Result(records=records, response=BrokerRegistrationResponse(broker_epoch=broker_epoch))
 
 
-def unregister_broker(context: Context, request: UnregisterBrokerRequest) -> Result[UnregisterBrokerResponse]:
+def _old_incarnation_leaves(
+    context: Context, request: BrokerRegistrationRequest, existing: BrokerRegistration
+) -> Steps[list[MetadataRecord]]:
+    """Take the old incarnation's places; the new one keeps what a clean shutdown vouches for (KIP-966).
+
+    The file of a clean shutdown names the epoch that shut down: another one, or none, and what the machine had not
+    written may be lost.
+    """
+    if not context.elr_enabled or request.previous_broker_epoch == existing.broker_epoch:
+        return (yield from leaving_records(context, request.broker_id))
+    lost = not set(existing.log_dirs) <= set(request.log_dirs)
+    return (yield from unclean_shutdown_records(context, request.broker_id, lost))
+
+
+def unregister_broker(context: Context, request: UnregisterBrokerRequest) -> Steps[Result[UnregisterBrokerResponse]]:
     """Forget a broker: it leaves every ISR (but as the last member), and every replica of it waits for its return.
 
     Raises KafkaError BROKER_ID_NOT_REGISTERED.
@@ -77,8 +89,7 @@ def unregister_broker(context: Context, request: UnregisterBrokerRequest) -> Res
     if broker is None:
         message = f"broker {request.broker_id} is not registered"
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, message)
-    index = context.image.topics.index
-    records = leader_and_isr_changes(context, index.partitions_with_in_isr(request.broker_id), remove=request.broker_id)
+    records = yield from leaving_records(context, request.broker_id)
     records.append(UnregisterBroker(broker_id=request.broker_id, broker_epoch=broker.broker_epoch))
     return Result(records=records, response=UnregisterBrokerResponse(error_message=None))
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from rpds import HashTrieMap
 
 from kvorum.quorum.records import Config, MetadataRecord
+from kvorum.quorum.steps import Steps, pieces
 
 
 class ResourceType(IntEnum):
@@ -148,12 +149,14 @@ class ConfigsDelta:
         if existing is not None:
             self.changes[resource] = dict.fromkeys(existing)
 
-    def apply(self) -> ConfigsImage:
-        """Return the configs as they are now. Cost: what changed."""
+    def applied(self) -> Steps[ConfigsImage]:
+        """Make the configs as they are now. Cost: what changed."""
         resources = self.image.resources
-        for resource, changes in self.changes.items():
-            configs: HashTrieMap[str, str] = resources.get(resource) or HashTrieMap()
-            for name, value in changes.items():
-                configs = configs.discard(name) if value is None else configs.insert(name, value)
-            resources = resources.insert(resource, configs) if configs else resources.discard(resource)
+        for piece in pieces(self.changes.items()):
+            for resource, changes in piece:
+                configs: HashTrieMap[str, str] = resources.get(resource) or HashTrieMap()
+                for name, value in changes.items():
+                    configs = configs.discard(name) if value is None else configs.insert(name, value)
+                resources = resources.insert(resource, configs) if configs else resources.discard(resource)
+            yield
         return ConfigsImage(resources=resources)

@@ -3,56 +3,61 @@
 Sans-IO, persistent: an update costs what changed, older versions stay whole. Kafka's BrokersToIsrs, kept in the image.
 
 Invariant: for each partition p and broker b, `p in in_isr[b]` exactly when `b in p.isr`, and `p in leads[p.leader]`,
-where the leader of a partition without one is NO_LEADER; `imbalanced` holds those that their preferred leader does not
-lead.
+where the leader of a partition without one is NO_LEADER; `eligible[b]` has those with b in their ELR, or as the last
+leader they wait for; `imbalanced` holds those that their preferred leader does not lead.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
-from rpds import HashTrieMap, HashTrieSet
+from rpds import HashTrieMap
 
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.image.partition import PartitionRegistration
+from kvorum.quorum.image.partition_set import PartitionSet, TopicIdPartition
 from kvorum.quorum.records import NO_LEADER
+from kvorum.quorum.steps import Steps
 
-
-class TopicIdPartition(NamedTuple):
-    """A partition by its topic's id."""
-
-    topic_id: Uuid
-    partition_id: int
-
+NO_PARTITIONS: Final = PartitionSet()
 
 K = TypeVar("K")
-_ByBroker: TypeAlias = "HashTrieMap[int, HashTrieSet[TopicIdPartition]]"
+_ByBroker: TypeAlias = "HashTrieMap[int, PartitionSet]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaIndex:
-    """The three ways in; see the head of the module."""
+    """The four ways in; see the head of the module. What is found is in order; cost: n log n of the answer's topics.
+
+    A broker without any partition is not in the maps.
+    """
 
     in_isr: _ByBroker = field(default_factory=lambda: HashTrieMap())
     leads: _ByBroker = field(default_factory=lambda: HashTrieMap())
-    imbalanced: HashTrieSet[TopicIdPartition] = field(default_factory=lambda: HashTrieSet())
+    eligible: _ByBroker = field(default_factory=lambda: HashTrieMap())
+    imbalanced: PartitionSet = NO_PARTITIONS
 
-    def partitions_with_in_isr(self, broker_id: int) -> list[TopicIdPartition]:
-        """Return the partitions with this broker in their ISR, in a stable order. Cost: n log n of the answer."""
-        return sorted(self.in_isr.get(broker_id) or ())
+    def partitions_with_in_isr(self, broker_id: int) -> Steps[Iterator[TopicIdPartition]]:
+        """Find the partitions with this broker in their ISR."""
+        return self.in_isr.get(broker_id, NO_PARTITIONS).in_order()
 
-    def partitions_led_by(self, broker_id: int) -> list[TopicIdPartition]:
-        """Return the partitions that this broker leads, in a stable order. Cost: n log n of the answer."""
-        return sorted(self.leads.get(broker_id) or ())
+    def partitions_with_eligible(self, broker_id: int) -> Steps[Iterator[TopicIdPartition]]:
+        """Find the partitions with this broker in their ELR, or as the last leader they wait for."""
+        return self.eligible.get(broker_id, NO_PARTITIONS).in_order()
 
-    def partitions_without_leader(self) -> list[TopicIdPartition]:
-        """Return the partitions that nobody leads, in a stable order."""
+    def partitions_led_by(self, broker_id: int) -> Steps[Iterator[TopicIdPartition]]:
+        """Find the partitions that this broker leads."""
+        return self.leads.get(broker_id, NO_PARTITIONS).in_order()
+
+    def partitions_without_leader(self) -> Steps[Iterator[TopicIdPartition]]:
+        """Find the partitions that nobody leads."""
         return self.partitions_led_by(NO_LEADER)
 
-    def imbalanced_partitions(self) -> list[TopicIdPartition]:
-        """Return the partitions that their preferred leader does not lead, in a stable order."""
-        return sorted(self.imbalanced)
+    def imbalanced_partitions(self) -> Steps[Iterator[TopicIdPartition]]:
+        """Find the partitions that their preferred leader does not lead."""
+        return self.imbalanced.in_order()
 
     def has_leaderships(self, broker_id: int) -> bool:
         """Tell whether this broker leads anything. Constant cost."""
@@ -60,15 +65,14 @@ class ReplicaIndex:
 
     def leader_count(self, broker_id: int) -> int:
         """Return how many partitions it leads; NO_LEADER: how many are offline. Constant cost."""
-        led = self.leads.get(broker_id)
-        return 0 if led is None else len(led)
+        return len(self.leads.get(broker_id, NO_PARTITIONS))
 
 
 class ReplicaIndexBuilder:
     """Leads from one index to the next; used while a delta is applied, by one owner.
 
     It gathers first and then changes each broker's set once: fencing a broker with many partitions is one change of few
-    sets.
+    sets. `build` once.
     """
 
     def __init__(self, index: ReplicaIndex) -> None:
@@ -76,6 +80,7 @@ class ReplicaIndexBuilder:
         self._index = index
         self._in_isr: _Changes[int] = _Changes()
         self._leads: _Changes[int] = _Changes()
+        self._eligible: _Changes[int] = _Changes()
         self._imbalanced: _Changes[None] = _Changes()
 
     def update(
@@ -86,14 +91,8 @@ class ReplicaIndexBuilder:
         Once a partition at most.
         """
         key = TopicIdPartition(topic_id, partition_id)
-        old_isr, new_isr = old.isr if old else (), new.isr if new else ()
-        if old_isr != new_isr:
-            for broker_id in old_isr:
-                if broker_id not in new_isr:
-                    self._in_isr.remove(broker_id, key)
-            for broker_id in new_isr:
-                if broker_id not in old_isr:
-                    self._in_isr.add(broker_id, key)
+        self._in_isr.move(old.isr if old else (), new.isr if new else (), key)
+        self._eligible.move(old.eligible if old else (), new.eligible if new else (), key)
         old_leader, new_leader = old.leader if old else None, new.leader if new else None
         if old_leader != new_leader:
             if old_leader is not None:
@@ -106,53 +105,53 @@ class ReplicaIndexBuilder:
         elif will_be and not was:
             self._imbalanced.add(None, key)
 
-    def build(self) -> ReplicaIndex:
-        """Return the new index."""
-        return ReplicaIndex(
-            in_isr=self._by_broker(self._index.in_isr, self._in_isr),
-            leads=self._by_broker(self._index.leads, self._leads),
-            imbalanced=self._imbalanced.applied(None, self._index.imbalanced),
-        )
+    def build(self) -> Steps[ReplicaIndex]:
+        """Make the new index."""
+        in_isr = yield from self._by_broker(self._index.in_isr, self._in_isr)
+        leads = yield from self._by_broker(self._index.leads, self._leads)
+        eligible = yield from self._by_broker(self._index.eligible, self._eligible)
+        imbalanced = yield from self._imbalanced.applied(None, self._index.imbalanced)
+        return ReplicaIndex(in_isr=in_isr, leads=leads, eligible=eligible, imbalanced=imbalanced)
 
-    def _by_broker(self, index: _ByBroker, changes: _Changes[int]) -> _ByBroker:
+    def _by_broker(self, index: _ByBroker, changes: _Changes[int]) -> Steps[_ByBroker]:
         for broker_id in changes.touched():
-            partitions = changes.applied(broker_id, index.get(broker_id))
+            partitions = yield from changes.applied(broker_id, index.get(broker_id, NO_PARTITIONS))
             index = index.insert(broker_id, partitions) if partitions else index.discard(broker_id)
         return index
 
 
 class _Changes(Generic[K]):
-    """What enters and leaves the sets of a map."""
+    """What enters and leaves the sets of a map, by their owner."""
 
     __slots__ = ("_added", "_removed")
 
     def __init__(self) -> None:
-        self._added: dict[K, list[TopicIdPartition]] = {}
-        self._removed: dict[K, list[TopicIdPartition]] = {}
+        self._added: dict[K, dict[Uuid, list[int]]] = {}
+        self._removed: dict[K, dict[Uuid, list[int]]] = {}
 
     def add(self, owner: K, key: TopicIdPartition) -> None:
-        """Note that a key enters."""
-        self._added.setdefault(owner, []).append(key)
+        """Note that a partition enters."""
+        self._added.setdefault(owner, {}).setdefault(key.topic_id, []).append(key.partition_id)
 
     def remove(self, owner: K, key: TopicIdPartition) -> None:
-        """Note that a key leaves; it has to be there."""
-        self._removed.setdefault(owner, []).append(key)
+        """Note that a partition leaves; it has to be there."""
+        self._removed.setdefault(owner, {}).setdefault(key.topic_id, []).append(key.partition_id)
+
+    def move(self, before: Sequence[K], after: Sequence[K], key: TopicIdPartition) -> None:
+        """Note whom a partition leaves and whom it enters."""
+        if before == after:
+            return
+        for owner in before:
+            if owner not in after:
+                self.remove(owner, key)
+        for owner in after:
+            if owner not in before:
+                self.add(owner, key)
 
     def touched(self) -> set[K]:
         """Return whose sets change."""
         return self._added.keys() | self._removed.keys()
 
-    def applied(self, owner: K, keys: HashTrieSet[TopicIdPartition] | None) -> HashTrieSet[TopicIdPartition]:
-        """Return an owner's set after the changes. Cost: what changed."""
-        keys = HashTrieSet() if keys is None else keys
-        removed, added = self._removed.get(owner, ()), self._added.get(owner, ())
-        if len(removed) > len(keys) // 2:
-            gone = set(removed)
-            assert len(gone) == len(removed), "a partition leaves once"
-            kept = [key for key in keys if key not in gone]
-            assert len(kept) == len(keys) - len(gone), "what leaves was there"
-            keys = HashTrieSet(kept)
-        else:
-            for key in removed:
-                keys = keys.remove(key)
-        return keys.update(added) if added else keys
+    def applied(self, owner: K, partitions: PartitionSet) -> Steps[PartitionSet]:
+        """Make an owner's set after the changes. Cost: what changed."""
+        return partitions.changed(self._removed.get(owner, {}), self._added.get(owner, {}))

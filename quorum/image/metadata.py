@@ -5,7 +5,7 @@ the cost of what changed. Records of an open transaction never come here: `trans
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -17,6 +17,7 @@ from kvorum.quorum.image.producer_ids import ProducerIdsDelta, ProducerIdsImage
 from kvorum.quorum.image.topics import TopicsImage
 from kvorum.quorum.image.topics_delta import TopicsDelta
 from kvorum.quorum.records import MetadataRecord
+from kvorum.quorum.steps import Steps, finish, pieces
 
 DIGEST_SIZE = 16
 """Bytes: 128 bits tell apart the images of nodes that should be equal; nobody chooses them against us."""
@@ -128,15 +129,42 @@ class MetadataDelta:
             case _:
                 assert_never(record)
 
+    def replay_all(self, found: Iterable[tuple[int | None, MetadataRecord]]) -> Steps[None]:
+        """Take in records, each as (offset, record), in order."""
+        for piece in pieces(found):
+            for offset, record in piece:
+                self.replay(record, offset)
+            yield
+
+    def let_go(self) -> Steps[None]:
+        """Forget what was before and what changed; the delta is of no use after this.
+
+        To free the last that holds a large change takes as long as to make a good part of it; so it is done in steps.
+        """
+        changed = self.topics_delta.changed_topics
+        self.image = MetadataImage()
+        self.topics_delta = TopicsDelta(self.image.topics)
+        while changed:
+            changed.popitem()
+            yield
+
     def apply(self, offset: int, epoch: int) -> MetadataImage:
         """Return the image at `offset`, with what did not change shared with the old one. Cost: what changed."""
-        before = self.image
+        return finish(self.applied(offset, epoch))
+
+    def applied(self, offset: int, epoch: int) -> Steps[MetadataImage]:
+        """As `apply`, in steps: nothing is to be replayed before the last of them."""
+        before, topics, configs = self.image, self.image.topics, self.image.configs
+        if not self.topics_delta.is_empty:
+            topics = yield from self.topics_delta.applied()
+        if not self.configs_delta.is_empty:
+            configs = yield from self.configs_delta.applied()
         return MetadataImage(
             offset=offset,
             epoch=epoch,
             features=before.features if self.features_delta.is_empty else self.features_delta.apply(),
             cluster=before.cluster if self.cluster_delta.is_empty else self.cluster_delta.apply(),
-            topics=before.topics if self.topics_delta.is_empty else self.topics_delta.apply(),
-            configs=before.configs if self.configs_delta.is_empty else self.configs_delta.apply(),
+            topics=topics,
+            configs=configs,
             producer_ids=before.producer_ids if self.producer_ids_delta.is_empty else self.producer_ids_delta.apply(),
         )

@@ -1,6 +1,6 @@
 """What the cluster knows of one partition (org.apache.kafka.metadata.PartitionRegistration). Sans-IO."""
 
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import UNSET
@@ -12,6 +12,10 @@ UNASSIGNED_DIRECTORY: Final = ZERO_UUID
 """The broker has not said yet in which of its log directories the replica lies (KIP-858)."""
 LOST_DIRECTORY: Final = ONE_UUID
 """The replica lay in a directory that went offline."""
+
+
+SharedDirectories: TypeAlias = dict[tuple[Uuid, ...], tuple[Uuid, ...]]
+"""Equal ones are one object: there are few of them and many partitions, and the garbage collector walks each."""
 
 
 class PartitionRegistration(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -33,10 +37,11 @@ class PartitionRegistration(msgspec.Struct, frozen=True, kw_only=True, gc=False)
     last_known_elr: tuple[int, ...] = ()
 
     @classmethod
-    def from_record(cls, record: Partition) -> "PartitionRegistration":
+    def from_record(cls, record: Partition, shared: SharedDirectories) -> "PartitionRegistration":
         """Make the registration that a Partition record describes."""
         directories = record.directories or (UNASSIGNED_DIRECTORY,) * len(record.replicas)
         assert len(directories) == len(record.replicas), "a directory for each replica"
+        directories = shared.setdefault(directories, directories)
         return cls(
             replicas=record.replicas,
             isr=record.isr,
@@ -99,6 +104,11 @@ class PartitionRegistration(msgspec.Struct, frozen=True, kw_only=True, gc=False)
     def preferred_leader(self) -> int:
         """The first replica."""
         return self.replicas[0]
+
+    @property
+    def eligible(self) -> tuple[int, ...]:
+        """The ELR and the last known leader: who may lead again although it is not in the ISR (KIP-966)."""
+        return self.elr if not self.last_known_elr else tuple(dict.fromkeys((*self.elr, *self.last_known_elr)))
 
     @property
     def recovering(self) -> bool:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from rpds import HashTrieMap
 
 from kvorum.protocol.uuids import Uuid
-from kvorum.quorum.image.index import ReplicaIndex, TopicIdPartition
+from kvorum.quorum.image.index import ReplicaIndex
 from kvorum.quorum.image.partition import PartitionRegistration
+from kvorum.quorum.image.partition_set import TopicIdPartition
 from kvorum.quorum.records import MetadataRecord, Topic
 
 

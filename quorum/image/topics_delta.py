@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.image.index import ReplicaIndexBuilder
-from kvorum.quorum.image.partition import PartitionRegistration
+from kvorum.quorum.image.partition import PartitionRegistration, SharedDirectories
 from kvorum.quorum.image.topics import TopicImage, TopicsImage, collision_key
 from kvorum.quorum.records import Partition, PartitionChange, RemoveTopic, Topic
+from kvorum.quorum.steps import Steps, finish, pieces
 
 
 class TopicPartition(NamedTuple):
@@ -19,8 +22,7 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionInfo:
+class PartitionInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A partition as it is after the delta, with its topic's id."""
 
     topic_id: Uuid
@@ -50,10 +52,11 @@ class LocalReplicaChanges:
 class TopicDelta:
     """What changed in one topic since `image`; `partition_changes` holds each changed partition as it is now."""
 
-    __slots__ = ("image", "partition_changes")
+    __slots__ = ("_directories", "image", "partition_changes")
 
-    def __init__(self, image: TopicImage) -> None:
+    def __init__(self, image: TopicImage, directories: SharedDirectories) -> None:
         """Start from a topic as it was, empty if it is new."""
+        self._directories = directories
         self.image = image
         self.partition_changes: dict[int, PartitionRegistration] = {}
 
@@ -74,39 +77,44 @@ class TopicDelta:
     def replay(self, record: Partition | PartitionChange) -> None:
         """Take in a partition, or a change of one that is there."""
         if isinstance(record, Partition):
-            self.partition_changes[record.partition_id] = PartitionRegistration.from_record(record)
+            self.partition_changes[record.partition_id] = PartitionRegistration.from_record(record, self._directories)
             return
         before = self.partition(record.partition_id)
         assert before is not None, f"a change of {self.name}-{record.partition_id}, which is not there"
         self.partition_changes[record.partition_id] = before.merge(record)
 
-    def apply(self) -> TopicImage:
-        """Return the topic as it is now. Cost: what changed."""
-        partitions = self.image.partitions.update(self.partition_changes)
+    def applied(self) -> Steps[TopicImage]:
+        """Make the topic as it is now. Cost: what changed."""
+        partitions = self.image.partitions
+        for piece in pieces(self.partition_changes.items()):
+            partitions = partitions.update(piece)
+            yield
         return TopicImage(name=self.image.name, topic_id=self.image.topic_id, partitions=partitions)
 
-    def add_local_changes(self, broker_id: int, changes: LocalReplicaChanges) -> None:
+    def add_local_changes(self, broker_id: int, changes: LocalReplicaChanges) -> Steps[None]:
         """Sort what changed into what this broker has to do."""
-        for partition_id, partition in self.partition_changes.items():
-            before = self.image.partitions.get(partition_id)
-            key = TopicPartition(self.name, partition_id)
-            if broker_id not in partition.replicas:
-                if before is not None and broker_id in before.replicas:
-                    changes.deletes[key] = self.topic_id
-            elif before is None or before.partition_epoch != partition.partition_epoch:
-                info = PartitionInfo(topic_id=self.topic_id, partition=partition)
-                if partition.leader != broker_id:
-                    changes.followers[key] = info
-                    continue
-                changes.leaders[key] = info
-                if before is None or before.leader_epoch != partition.leader_epoch:
-                    changes.elected_leaders[key] = info
+        for piece in pieces(self.partition_changes.items()):
+            for partition_id, partition in piece:
+                before = self.image.partitions.get(partition_id)
+                if broker_id not in partition.replicas:
+                    if before is not None and broker_id in before.replicas:
+                        changes.deletes[TopicPartition(self.name, partition_id)] = self.topic_id
+                elif before is None or before.partition_epoch != partition.partition_epoch:
+                    key = TopicPartition(self.name, partition_id)
+                    info = PartitionInfo(topic_id=self.topic_id, partition=partition)
+                    if partition.leader != broker_id:
+                        changes.followers[key] = info
+                        continue
+                    changes.leaders[key] = info
+                    if before is None or before.leader_epoch != partition.leader_epoch:
+                        changes.elected_leaders[key] = info
+            yield
 
 
 class TopicsDelta:
     """What changed among the topics since `image`."""
 
-    __slots__ = ("changed_topics", "deleted_topics", "image")
+    __slots__ = ("_directories", "changed_topics", "deleted_topics", "image")
 
     def __init__(self, image: TopicsImage) -> None:
         """Start from the topics as they were."""
@@ -114,6 +122,7 @@ class TopicsDelta:
         self.changed_topics: dict[Uuid, TopicDelta] = {}
         self.deleted_topics: dict[Uuid, TopicImage] = {}
         """The topics of `image` that are gone, as they were."""
+        self._directories: SharedDirectories = {}
 
     @property
     def is_empty(self) -> bool:
@@ -131,14 +140,16 @@ class TopicsDelta:
         assert record.topic_id not in self.image.by_id, f"topic id {record.topic_id} is taken"
         namesake = self.image.by_name.get(record.name)
         assert namesake is None or namesake.topic_id in self.deleted_topics, f"topic name {record.name} is taken"
-        self.changed_topics[record.topic_id] = TopicDelta(TopicImage(name=record.name, topic_id=record.topic_id))
+        topic = TopicImage(name=record.name, topic_id=record.topic_id)
+        self.changed_topics[record.topic_id] = TopicDelta(topic, self._directories)
 
     def replay_partition(self, record: Partition | PartitionChange) -> None:
         """Take in a partition or a change of one."""
         delta = self.changed_topics.get(record.topic_id)
         if delta is None:
             assert record.topic_id not in self.deleted_topics, f"topic {record.topic_id} is deleted"
-            delta = self.changed_topics[record.topic_id] = TopicDelta(self.image.by_id[record.topic_id])
+            before = self.image.by_id[record.topic_id]
+            delta = self.changed_topics[record.topic_id] = TopicDelta(before, self._directories)
         delta.replay(record)
 
     def replay_remove(self, record: RemoveTopic) -> str:
@@ -152,8 +163,8 @@ class TopicsDelta:
         assert delta is not None, f"there is no topic {record.topic_id} to remove"
         return delta.name
 
-    def apply(self) -> TopicsImage:
-        """Return the topics as they are now. Cost: what changed."""
+    def applied(self) -> Steps[TopicsImage]:
+        """Make the topics as they are now. Cost: what changed."""
         by_id, by_name = self.image.by_id, self.image.by_name
         index = ReplicaIndexBuilder(self.image.index)
         partition_count = self.image.partition_count
@@ -163,32 +174,44 @@ class TopicsDelta:
             by_name = by_name.remove(topic.name)
             collisions = collisions.discard(collision_key(topic.name))
             partition_count -= len(topic.partitions)
-            for partition_id, partition in topic.partitions.items():
-                index.update(topic_id, partition_id, partition, None)
+            for piece in pieces(topic.partitions.items()):
+                for partition_id, partition in piece:
+                    index.update(topic_id, partition_id, partition, None)
+                yield
         for topic_id, delta in self.changed_topics.items():
-            topic = delta.apply()
+            topic = yield from delta.applied()
             by_id = by_id.insert(topic_id, topic)
             by_name = by_name.insert(topic.name, topic)
             if topic_id not in self.image.by_id and "_" in (key := collision_key(topic.name)):
                 collisions = collisions.insert(key, topic.name)
             partition_count += len(topic.partitions) - len(delta.image.partitions)
-            for partition_id, partition in delta.partition_changes.items():
-                index.update(topic_id, partition_id, delta.image.partitions.get(partition_id), partition)
+            before = delta.image.partitions
+            for piece in pieces(delta.partition_changes.items()):
+                for partition_id, partition in piece:
+                    index.update(topic_id, partition_id, before.get(partition_id), partition)
+                yield
+        replica_index = yield from index.build()
         return TopicsImage(
             by_id=by_id,
             by_name=by_name,
-            index=index.build(),
+            index=replica_index,
             collisions=collisions,
             partition_count=partition_count,
         )
 
     def local_changes(self, broker_id: int) -> LocalReplicaChanges:
         """Return what this broker has to do about it. Cost: what changed."""
+        return finish(self.found_local_changes(broker_id))
+
+    def found_local_changes(self, broker_id: int) -> Steps[LocalReplicaChanges]:
+        """As local_changes, in steps: tens of thousands of changes are sorted in a tenth of a second."""
         changes = LocalReplicaChanges()
         for topic_id, topic in self.deleted_topics.items():
-            for partition_id, partition in topic.partitions.items():
-                if broker_id in partition.replicas:
-                    changes.deletes[TopicPartition(topic.name, partition_id)] = topic_id
+            for piece in pieces(topic.partitions.items()):
+                for partition_id, partition in piece:
+                    if broker_id in partition.replicas:
+                        changes.deletes[TopicPartition(topic.name, partition_id)] = topic_id
+                yield
         for delta in self.changed_topics.values():
-            delta.add_local_changes(broker_id, changes)
+            yield from delta.add_local_changes(broker_id, changes)
         return changes

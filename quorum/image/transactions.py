@@ -11,7 +11,8 @@ Begin inside, End or Abort outside are faults of the log. A new active controlle
 AbortTransaction first: its predecessor will not end it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Final
 
 from kvorum.quorum.records import (
@@ -52,6 +53,16 @@ class TransactionBuffer:
         """
         return self._open_since
 
+    def open_records(self) -> Iterator[MetadataRecord]:
+        """Return what there is now of the open transaction, its marker first; nothing outside one.
+
+        To be read at any time, in any thread: what is fed meanwhile changes nothing of it.
+        """
+        if self._open_since is None:
+            return iter(())
+        held = islice(self._held, len(self._held))
+        return chain((BeginTransaction(name=self._name),), (record for _, record in held))
+
     def feed(self, offset: int, record: MetadataRecord) -> Sequence[tuple[int, MetadataRecord]]:
         """Take in the next record of the log; return what may be replayed now, as (offset, record), in order.
 
@@ -87,30 +98,29 @@ class TransactionBuffer:
 
 
 def split_into_batches(
-    records: Sequence[MetadataRecord], records_max: int, bytes_max: int, name: str = ""
-) -> list[list[MetadataRecord]]:
-    """Cut one change into batches of at most so many records and so many bytes of encoded values.
+    values: Sequence[bytes], records_max: int, bytes_max: int, name: str = ""
+) -> Iterator[list[bytes]]:
+    """Cut one change, its records encoded, into batches of at most so many records and so many bytes of values.
 
     What fits one batch stays as it is; a larger change gets BeginTransaction first and EndTransaction last, counted in.
     Nothing to write is no batch.
     """
     assert records_max >= 2 and bytes_max > 2 * MARKER_SIZE, "a batch takes a marker and a record"
-    sizes = [len(encode(record)) for record in records]
-    if len(records) <= records_max and sum(sizes) <= bytes_max:
-        return [list(records)] if records else []
-    batches: list[list[MetadataRecord]] = []
-    batch: list[MetadataRecord] = [BeginTransaction(name=name[: MARKER_SIZE // 4])]
+    if len(values) <= records_max and sum(map(len, values)) <= bytes_max:
+        if values:
+            yield list(values)
+        return
+    batch = [encode(BeginTransaction(name=name[: MARKER_SIZE // 4]))]
     size = MARKER_SIZE
-    for record, record_size in zip(records, sizes, strict=True):
-        assert record_size + MARKER_SIZE <= bytes_max, f"a {type(record).__name__} of {record_size} bytes fits no batch"
-        if len(batch) + 1 > records_max or size + record_size > bytes_max:
-            batches.append(batch)
+    for value in values:
+        assert len(value) + MARKER_SIZE <= bytes_max, f"a record of {len(value)} bytes fits no batch"
+        if len(batch) + 1 > records_max or size + len(value) > bytes_max:
+            yield batch
             batch, size = [], 0
-        batch.append(record)
-        size += record_size
+        batch.append(value)
+        size += len(value)
     if len(batch) + 1 > records_max or size + MARKER_SIZE > bytes_max:
-        batches.append(batch)
+        yield batch
         batch = []
-    batch.append(EndTransaction())
-    batches.append(batch)
-    return batches
+    batch.append(encode(EndTransaction()))
+    yield batch

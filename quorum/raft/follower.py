@@ -7,8 +7,10 @@ this log, or the leader's, lost what was committed (or that an operator gave it 
 import asyncio
 from functools import partial
 
+from kvorum.quorum.raft.applying import Applier
 from kvorum.quorum.raft.commands import voters_of
 from kvorum.quorum.raft.guard import judge_append, snapshot_is_useful
+from kvorum.quorum.raft.log import WHAT_TO_DO
 from kvorum.quorum.raft.messages import Ack, Append, SnapshotAck, SnapshotChunk
 from kvorum.quorum.raft.replica import Replica
 from kvorum.quorum.raft.snapshot import SnapshotMeta
@@ -22,11 +24,12 @@ class LogDiverged(Exception):
 class Follower:
     """See the module."""
 
-    __slots__ = ("_installing", "_replica")
+    __slots__ = ("_applier", "_installing", "_replica")
 
-    def __init__(self, replica: Replica) -> None:
+    def __init__(self, replica: Replica, applier: Applier) -> None:
         """Serve one replica."""
         self._replica = replica
+        self._applier = applier
         self._installing = False
 
     def _follow(self, peer: int, term: int, sequence: int) -> bool:
@@ -75,7 +78,8 @@ class Follower:
 
     def _must_be_above(self, index: int, committed: int, leader: int) -> None:
         if index <= committed:
-            raise LogDiverged(f"leader {leader} has another entry {index}; up to {committed} was committed here")
+            reason = f"leader {leader} has another entry {index}; up to {committed} was committed here"
+            raise LogDiverged(f"{reason}; {WHAT_TO_DO}")
 
     def on_chunk(self, peer: int, message: SnapshotChunk) -> None:
         """Take in a piece of a snapshot."""
@@ -106,11 +110,14 @@ class Follower:
     def _arrived(self, peer: int, term: int, sequence: int, work: asyncio.Future[SnapshotMeta]) -> None:
         """The snapshot is durable: make it the state, unless this node has got further meanwhile."""
         replica = self._replica
-        self._installing = False
         error = work.exception()
         if error is not None:
             replica.fail(error)
             return
+        if self._applier.busy:
+            self._applier.when_idle(partial(self._arrived, peer, term, sequence, work))
+            return
+        self._installing = False
         meta = work.result()
         replica.snapshots.adopt(meta)
         if meta.index > replica.core.commit_index() and not replica.core.is_leader():
@@ -131,10 +138,5 @@ class Follower:
         replica.core.set_committed(meta.index)
         if replica.voters.applied(meta.index, dict(meta.voters)):
             replica.keep_voters()
-        snapshot = replica.snapshots.open_latest(whole=True)
-        assert snapshot is not None and snapshot.meta.index == meta.index
-        try:
-            replica.machine.load(snapshot)
-        finally:
-            snapshot.close()
-        replica.core.set_applied(meta.index)
+        assert replica.snapshots.latest == meta
+        self._applier.load_latest()

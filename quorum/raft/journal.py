@@ -21,21 +21,12 @@ from typing import Final
 
 from pysyncobj.journal import Journal
 
-from kvorum.quorum.raft.journal_format import (
-    SEGMENT_HEADER_SIZE,
-    JournalCorrupt,
-    RecordKind,
-    encode_block,
-    encode_record,
-    encode_segment_header,
-)
+from kvorum.quorum.raft.journal_files import SEGMENT_BYTES, SPARE_NAME, fill_with_zeros, make_folder, write_head
+from kvorum.quorum.raft.journal_format import JournalCorrupt, RecordKind, encode_block, encode_record
 from kvorum.quorum.raft.journal_replay import Replayed, replay, segment_name
+from kvorum.runtime import failpoints
 from kvorum.runtime.disk import Disk, File
-from kvorum.runtime.failpoints import hit
 
-SEGMENT_BYTES: Final = 8 * 1024 * 1024
-"""Zero-filled ahead of use: fdatasync then writes data only, a twentieth of the p99 of a growing file."""
-SPARE_NAME: Final = "spare.tmp"
 _VOTE: Final = Struct("<q")
 
 Entry = tuple[bytes, int, int]
@@ -256,13 +247,13 @@ class DurableJournal(Journal):  # type: ignore[misc]  # pysyncobj is untyped
         """Make a batch durable. Raises OSError: the journal must then be given up."""
         assert self._file is not None
         block = encode_block(batch.parts, self._sequence)
-        hit("journal.write.before")
+        failpoints.hit("journal.write.before")
         self._file.pwrite(block, self._file_position)
         self._file_position += len(block)
         self._sequence += 1
-        hit("journal.sync.before")
+        failpoints.hit("journal.write.after")
         self._file.sync()
-        hit("journal.sync.after")
+        failpoints.hit("journal.sync.after")
         self.sync_count += 1
         last = self._segments[-1]
         last.last_index = max(last.last_index, batch.last_index)
@@ -299,7 +290,9 @@ class DurableJournal(Journal):  # type: ignore[misc]  # pysyncobj is untyped
         """Prepare the next segment's zeros, off the loop and beside writes."""
         path = f"{self._path}/{SPARE_NAME}"
         self._disk.remove(path)
+        failpoints.hit("journal.spare.before")
         fill_with_zeros(self._disk, path, self._segment_bytes)
+        failpoints.hit("journal.spare.after")
         self._spare_ready = True
 
     def _roll(self, batch: Batch) -> None:
@@ -307,18 +300,18 @@ class DurableJournal(Journal):  # type: ignore[misc]  # pysyncobj is untyped
         assert self._file is not None
         number = self._segments[-1].number + 1
         spare = f"{self._path}/{SPARE_NAME}"
-        hit("journal.roll.before")
+        failpoints.hit("journal.roll.before")
         if not self._spare_ready:
             self._disk.remove(spare)
             fill_with_zeros(self._disk, spare, self._segment_bytes)
         self._spare_ready = False
         path = f"{self._path}/{segment_name(number)}"
         position = write_head(self._disk, spare, number, batch.head, self._sequence)
-        hit("journal.roll.written")
+        failpoints.hit("journal.roll.written")
         self._disk.rename(spare, path)
-        hit("journal.roll.renamed")
+        failpoints.hit("journal.roll.renamed")
         self._disk.sync_dir(self._path)
-        hit("journal.roll.after")
+        failpoints.hit("journal.roll.after")
         self._file.close()
         self._file = self._disk.open(path)
         self._file_position = position
@@ -335,43 +328,11 @@ class DurableJournal(Journal):  # type: ignore[misc]  # pysyncobj is untyped
     def drop(self, numbers: list[int]) -> None:
         """Remove the segments that `droppable` named, oldest first, off the loop."""
         for number in numbers:
-            hit("journal.drop.before")
+            failpoints.hit("journal.drop.before")
             self._disk.remove(f"{self._path}/{segment_name(number)}")
-            hit("journal.drop.after")
+            failpoints.hit("journal.drop.after")
             assert self._segments[0].number == number
             del self._segments[0]
-
-
-def make_folder(disk: Disk, path: str) -> None:
-    """Create a folder, and its parent, durably."""
-    disk.mkdir(path)
-    parent = path.rpartition("/")[0]
-    for name in (parent, parent.rpartition("/")[0]):
-        disk.sync_dir(name or "/")
-
-
-def fill_with_zeros(disk: Disk, path: str, size: int) -> None:
-    """Create a file of real zeros and sync it, so that later writes change no metadata."""
-    file = disk.open(path, create=True)
-    try:
-        piece = bytes(min(size, 1024 * 1024))
-        for position in range(0, size, len(piece)):
-            file.pwrite(piece[: size - position], position)
-        file.sync()
-    finally:
-        file.close()
-
-
-def write_head(disk: Disk, path: str, number: int, head: list[bytes], sequence: int) -> int:
-    """Write a segment's header and first block; return where the next one goes."""
-    block = encode_block(head, sequence)
-    file = disk.open(path)
-    try:
-        file.pwrite(encode_segment_header(number) + block, 0)
-        file.sync()
-    finally:
-        file.close()
-    return SEGMENT_HEADER_SIZE + len(block)
 
 
 def format_journal(disk: Disk, path: str, state: bytes, *, segment_bytes: int = SEGMENT_BYTES) -> None:
@@ -391,8 +352,9 @@ def format_journal(disk: Disk, path: str, state: bytes, *, segment_bytes: int = 
         state,
     ]
     write_head(disk, spare, 1, head, 1)
-    hit("journal.format.renamed")
+    failpoints.hit("journal.format.written")
     disk.rename(spare, f"{path}/{segment_name(1)}")
+    failpoints.hit("journal.format.renamed")
     disk.sync_dir(path)
 
 

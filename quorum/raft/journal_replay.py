@@ -10,6 +10,7 @@ from struct import Struct
 from typing import Final, assert_never
 
 from kvorum.quorum.raft.journal_format import JournalCorrupt, Record, RecordKind, Scan, scan_segment
+from kvorum.runtime import failpoints
 from kvorum.runtime.disk import Disk
 
 SUFFIX: Final = ".journal"
@@ -145,7 +146,10 @@ def _cut_tail(disk: Disk, path: str, position: int) -> None:
     file = disk.open(path)
     try:
         size = file.size()
+        failpoints.hit("journal.cut.before")
         file.pwrite(bytes(size - position), position)
+        failpoints.hit("journal.cut.written")
         file.sync()
+        failpoints.hit("journal.cut.after")
     finally:
         file.close()

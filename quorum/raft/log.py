@@ -11,7 +11,9 @@ What a user of the log may rely on:
 - `append`'s future tells three outcomes apart: applied here (result), certainly not and never (NotController, Dropped),
   not known (UnknownOutcome: it may still be committed);
 - callbacks come on the event loop, in order: `on_leader_changed` before `on_active`, a batch before the future of its
-  append, `on_inactive` before any batch of a later epoch.
+  append, `on_inactive` before any batch of a later epoch;
+- a listener that needs long for a batch or a snapshot returns the work as steps: nothing else of the log is applied,
+  and no snapshot is captured, before the last of them; `on_leader_changed` and `on_inactive` may come in between.
 """
 
 import asyncio
@@ -22,6 +24,7 @@ from typing import Final, Protocol
 from typing_extensions import Buffer
 
 from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.steps import Steps
 
 COMMAND_BYTES_MAX: Final = 8 * 1024 * 1024
 """A larger change goes as begin/end-transaction records (KIP-868); one frame must never hold up heartbeats for long."""
@@ -29,6 +32,13 @@ COMMAND_RECORDS_MAX: Final = 10_000
 """The same limit in records, as Kafka's controller has it: what a broker must be able to apply in one go."""
 APPENDS_IN_FLIGHT_BYTES_MAX: Final = 64 * 1024 * 1024
 """Appended, not yet applied: beyond this `append` refuses (Dropped), the caller answers with a retriable error."""
+
+
+WHAT_TO_DO: Final = (
+    "this controller holds metadata that the quorum gave up or never had (after `kvorum quorum readmit`, or the disk "
+    "lies): move its metadata directory away, and format it again with `kvorum format -g`"
+)
+"""For an operator: how such a controller ends, and what its message says."""
 
 
 class MetadataLogError(Exception):
@@ -129,12 +139,12 @@ class SnapshotSource(Protocol):
 class MetadataLogListener(Protocol):
     """Who wants to know. Called on the event loop; an exception ends the process (state must not diverge)."""
 
-    def on_batch_applied(self, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> None:
+    def on_batch_applied(self, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> Steps[None] | None:
         """Take the next committed batch. Offset and epoch are in its bytes too; the timestamp is its largest."""
         ...
 
-    def on_snapshot_loaded(self, snapshot: SnapshotView) -> None:
-        """Throw the state away and take the snapshot's. The caller closes the view. Never on a leader."""
+    def on_snapshot_loaded(self, snapshot: SnapshotView) -> Steps[None] | None:
+        """Throw the state away and take the snapshot's. The caller closes the view. Never while active."""
         ...
 
     def on_leader_changed(self, leader_id: int | None, epoch: int) -> None:

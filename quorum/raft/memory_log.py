@@ -24,6 +24,7 @@ from kvorum.quorum.raft.log import (
     UnknownOutcome,
     Voter,
 )
+from kvorum.quorum.steps import finish
 
 CHUNK_SIZE = 64 * 1024
 
@@ -135,7 +136,11 @@ class MemoryLog:
             self.high_watermark = header.next_offset
             self._last_epoch = header.partition_leader_epoch
             for listener in self._listeners:
-                listener.on_batch_applied(header.base_offset, header.partition_leader_epoch, header.max_timestamp, data)
+                steps = listener.on_batch_applied(
+                    header.base_offset, header.partition_leader_epoch, header.max_timestamp, data
+                )
+                if steps is not None:
+                    finish(steps)
             if not future.done():
                 future.set_result(header.base_offset)
             done += 1

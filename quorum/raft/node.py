@@ -15,12 +15,11 @@ from functools import partial
 from random import Random
 from typing import Any
 
-import msgspec
-
-from kvorum.quorum.raft.commands import voters_of
+from kvorum.quorum.raft.applying import Applier
 from kvorum.quorum.raft.core import LEADER, RaftCore
 from kvorum.quorum.raft.elections import Elections
 from kvorum.quorum.raft.follower import Follower
+from kvorum.quorum.raft.greetings import Greetings
 from kvorum.quorum.raft.journal import Batch
 from kvorum.quorum.raft.leader import NO_INDEX, Leader
 from kvorum.quorum.raft.messages import (
@@ -66,7 +65,7 @@ class QuorumNode:
         rng: Random,
         on_fatal: Callable[[BaseException], None],
     ) -> None:
-        """Start as a follower, with the state of the newest snapshot."""
+        """Start as a follower."""
         self._loop = asyncio.get_running_loop()
         self._on_fatal = on_fatal
         self._settings = settings
@@ -77,9 +76,7 @@ class QuorumNode:
         self._commit_notice: asyncio.TimerHandle | None = None
         self._spare: asyncio.Future[None] | None = None
         self._queue: list[Callable[[int, int], bytes | None]] = []
-        self._hello_sent: dict[int, Hello] = {}
-        self._told_version = -1
-        self.incarnation = rng.getrandbits(62)
+        incarnation = rng.getrandbits(62)
         voters, journal = opened.voters, opened.journal
         self.node_id = voters.node_id
         self.peer_ids = tuple(peer for peer in sorted(voters.state.voter_ids) if peer != self.node_id)
@@ -105,21 +102,17 @@ class QuorumNode:
             fail=self.fail,
         )
         self.leader = Leader(self.replica, self.peer_ids)
-        self.follower = Follower(self.replica)
-        self.elections = Elections(self.replica, self.peer_ids)
         self.snapshotting = Snapshotting(self.replica)
+        self.applier = Applier(self.replica, self.leader, self.snapshotting)
+        self.follower = Follower(self.replica, self.applier)
+        self.elections = Elections(self.replica, self.peer_ids)
+        self.greetings = Greetings(self.replica, self.leader, self.elections, incarnation)
 
     def start(self) -> None:
-        """Load the snapshot into the state machine and begin to take part."""
+        """Begin to load the newest snapshot into the state machine, and to take part."""
         replica = self.replica
-        snapshot = replica.snapshots.open_latest(whole=True)
-        if snapshot is not None:
-            try:
-                replica.machine.load(snapshot)
-            finally:
-                snapshot.close()
-            replica.core.set_committed(snapshot.meta.index)
-            replica.core.set_applied(snapshot.meta.index)
+        if replica.snapshots.latest is not None:
+            self.applier.load_latest()
         if not self.peer_ids:
             # Nobody else can lead and nobody is to be asked: to wait for an election timeout would gain nothing.
             replica.core.set_election_deadline(self._loop.time() - TIMER_SLACK_S)
@@ -131,6 +124,7 @@ class QuorumNode:
         for handle in (self._tick_handle, self._timer, self._commit_notice):
             if handle is not None:
                 handle.cancel()
+        self.applier.stop()
         self.leader.end()
         queue, self._queue = self._queue, []
         for place in queue:
@@ -151,8 +145,7 @@ class QuorumNode:
             return
         self.elections.connected.add(peer)
         self.leader.peers[peer].connected = True
-        self._hello_sent.pop(peer, None)
-        self._tell(peer)
+        self.greetings.connected(peer)
         if self.leader.first_index != NO_INDEX:
             self.leader.new_session(peer)
         self.wake()
@@ -184,7 +177,7 @@ class QuorumNode:
 
     def _dispatch(self, peer: int, message: Message) -> None:
         if isinstance(message, Hello):
-            self._on_hello(peer, message)
+            self.greetings.on_hello(peer, message)
             return
         if peer not in self.replica.voters.present:
             return
@@ -230,34 +223,6 @@ class QuorumNode:
         else:
             self.leader.on_snapshot_ack(peer, message)
 
-    def _on_hello(self, peer: int, message: Hello) -> None:
-        voters = self.replica.voters
-        if message.cluster_id != voters.state.cluster_id or message.node_id != peer:
-            voters.gone(peer)
-            return
-        if message.answer and peer in self.elections.connected:
-            self._tell(peer, answer=True)
-        if voters.hello(peer, message.directory_id, message.pins, message.forced):
-            self.replica.keep_voters()
-        progress = self.leader.peers[peer]
-        if progress.incarnation != message.incarnation:
-            progress.incarnation = message.incarnation
-            if self.leader.first_index != NO_INDEX:
-                self.leader.new_session(peer)
-        elif self.leader.first_index != NO_INDEX:
-            self.leader.recount()
-
-    def _tell(self, peer: int, *, again: bool = False, answer: bool = False) -> None:
-        """Send Hello if what it says is news to the peer, or `again`, asking for one in answer, or to `answer` one."""
-        state = self.replica.voters.state
-        pins = self.replica.voters.pins()
-        hello = Hello(state.cluster_id, self.node_id, state.directory_id, self.incarnation, pins, list(state.forced))
-        if again or answer or self._hello_sent.get(peer) != hello:
-            self._hello_sent[peer] = hello
-            if again:
-                hello = msgspec.structs.replace(hello, answer=True)
-            self.replica.outbox.send_durable(peer, hello)
-
     def readmit(self, node_id: int, directory_id: bytes) -> None:
         """Pin a directory by an operator's word, where no leader can be elected (see voters.py for what it costs)."""
         self.replica.voters.force(node_id, directory_id)
@@ -296,11 +261,7 @@ class QuorumNode:
                         self.wake()
                 if core.commit_index() != committed:
                     self._notice_commit()
-            if self.elections.silent or self._told_version != self.replica.voters.version:
-                again, self.elections.silent = self.elections.silent, False
-                self._told_version = self.replica.voters.version
-                for peer in sorted(self.elections.connected):
-                    self._tell(peer, again=again)
+            self.greetings.tell_news()
             self._flush()
         except Exception as error:
             self.fail(error)
@@ -378,7 +339,8 @@ class QuorumNode:
 
     def compact(self) -> None:
         """See CoreHooks."""
-        self.snapshotting.maybe_start()
+        if not self.applier.busy:
+            self.snapshotting.maybe_start()
 
     def drain_appends(self) -> None:
         """See CoreHooks."""
@@ -398,28 +360,8 @@ class QuorumNode:
             self.leader.push()
 
     def apply_committed(self) -> None:
-        """See CoreHooks. Never what is not durable here: a restart must find again whatever was applied."""
-        replica = self.replica
-        core, journal = replica.core, replica.journal
-        applied = core.last_applied()
-        target = min(core.commit_index(), journal.durable_index)
-        end = min(target, applied + self._settings.apply_slice)
-        while applied < end:
-            applied += 1
-            entry = journal[applied - journal.first_index]
-            assert isinstance(entry, tuple) and entry[1] == applied
-            command, index, term = entry
-            voters = voters_of(command)
-            if voters is not None:
-                if replica.voters.applied(index, voters):
-                    replica.keep_voters()
-                if core.is_leader():
-                    self.leader.recount()
-            replica.machine.apply(index, term, command)
-            core.set_applied(applied)
-            self.snapshotting.applied_bytes += len(command)
-        if end < target:
-            self.wake()
+        """See CoreHooks."""
+        self.applier.run()
 
     def state_changed(self, old: int, new: int) -> None:
         """See CoreHooks."""

@@ -10,7 +10,8 @@ begins later than the newest snapshot ends, another node's or cluster's director
 from dataclasses import dataclass
 
 from kvorum.quorum.raft.commands import voters_of
-from kvorum.quorum.raft.journal import SEGMENT_BYTES, DurableJournal, format_journal, open_journal
+from kvorum.quorum.raft.journal import DurableJournal, format_journal, open_journal
+from kvorum.quorum.raft.journal_files import SEGMENT_BYTES
 from kvorum.quorum.raft.journal_format import JournalCorrupt
 from kvorum.quorum.raft.snapshot import SnapshotCorrupt, SnapshotStore
 from kvorum.quorum.raft.voters import StoredState, Voters, VoterSet, decode_state, encode_state

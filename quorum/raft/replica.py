@@ -14,6 +14,7 @@ from kvorum.quorum.raft.prevote import PreVotes
 from kvorum.quorum.raft.settings import RaftSettings
 from kvorum.quorum.raft.snapshot import Snapshot, SnapshotStore
 from kvorum.quorum.raft.voters import Voters, encode_state
+from kvorum.quorum.steps import Steps
 from kvorum.runtime.clock import Clock
 
 
@@ -34,13 +35,16 @@ class RaftLink(Protocol):
 
 
 class StateMachine(Protocol):
-    """What the log drives: called in order of index, on the loop. An exception ends the process."""
+    """What the log drives: in order of index, on the loop, one piece of work at a time. An exception ends the process.
 
-    def apply(self, index: int, term: int, command: bytes) -> None:
+    While a piece is under way the other methods may be called; they speak of the state before it.
+    """
+
+    def apply(self, index: int, term: int, command: bytes) -> Steps[None]:
         """Apply one committed command; a no-op too."""
         ...
 
-    def load(self, snapshot: Snapshot) -> None:
+    def load(self, snapshot: Snapshot) -> Steps[None]:
         """Replace the state by a snapshot's."""
         ...
 

@@ -37,6 +37,7 @@ from kvorum.quorum.raft.opening import Opened
 from kvorum.quorum.raft.replica import RaftLink
 from kvorum.quorum.raft.settings import RaftSettings
 from kvorum.quorum.raft.snapshot import Snapshot
+from kvorum.quorum.steps import Steps
 from kvorum.runtime.clock import Clock
 
 
@@ -91,7 +92,7 @@ class RaftMetadataLog:
         self.node_id = self.node.node_id
 
     def start(self) -> None:
-        """Load the snapshot (on_snapshot_loaded) and take part."""
+        """Begin to load the snapshot (on_snapshot_loaded), and take part."""
         self.node.start()
 
     def stop(self) -> None:
@@ -280,7 +281,7 @@ class RaftMetadataLog:
 
     # StateMachine.
 
-    def apply(self, index: int, term: int, command: bytes) -> None:
+    def apply(self, index: int, term: int, command: bytes) -> Steps[None]:
         """See StateMachine."""
         if not command.startswith(BATCH_PREFIX):
             if command != NO_OP and not command.startswith(VOTERS_PREFIX):
@@ -292,7 +293,7 @@ class RaftMetadataLog:
             return
         batch = command[PREFIX_SIZE:]
         for listener in self._listeners:
-            listener.on_batch_applied(header.base_offset, term, header.max_timestamp, batch)
+            yield from listener.on_batch_applied(header.base_offset, term, header.max_timestamp, batch) or ()
         self.high_watermark = header.next_offset
         self._last_epoch = term
         waiting = self._waiting(index)
@@ -317,12 +318,12 @@ class RaftMetadataLog:
                 )
             )
 
-    def load(self, snapshot: Snapshot) -> None:
+    def load(self, snapshot: Snapshot) -> Steps[None]:
         """See StateMachine."""
+        for listener in self._listeners:
+            yield from listener.on_snapshot_loaded(snapshot) or ()
         self.high_watermark = snapshot.snapshot_id.end_offset
         self._last_epoch = snapshot.snapshot_id.epoch
-        for listener in self._listeners:
-            listener.on_snapshot_loaded(snapshot)
 
     def snapshot_id(self) -> SnapshotId:
         """See StateMachine."""

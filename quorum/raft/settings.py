@@ -44,10 +44,12 @@ class RaftSettings:
     """A connection over which a peer answers nothing for so long is made anew; TCP alone might wait minutes."""
     apply_slice: int = 256
     """Entries applied before other work gets a turn."""
+    apply_slice_s: float = 0.005
+    """And the time after which it does at the latest, with the step in hand: also in the middle of one entry."""
     snapshot_bytes: int = 20 * 1024 * 1024
     """metadata.log.max.record.bytes.between.snapshots."""
     snapshot_interval_s: float = 3600.0
-    """metadata.log.max.snapshot.interval.ms; only if there is anything new."""
+    """metadata.log.max.snapshot.interval.ms; only if there is anything new; 0: never by age."""
     retained_entries: int = 1000
     """Kept behind a snapshot, so that a follower a little behind needs no snapshot."""
     segment_bytes: int = 8 * 1024 * 1024

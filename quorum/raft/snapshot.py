@@ -18,11 +18,12 @@ from typing import Final
 import msgspec
 from crc32c import crc32c
 
-from kvorum.quorum.raft.journal import make_folder
+from kvorum.quorum.raft.journal_files import make_folder
 from kvorum.quorum.raft.log import SnapshotId
 from kvorum.quorum.raft.voters import VoterSet
+from kvorum.quorum.steps import Steps, finish
+from kvorum.runtime import failpoints
 from kvorum.runtime.disk import Disk, File
-from kvorum.runtime.failpoints import hit
 
 MAGIC: Final = b"KVORUMS\0"
 VERSION: Final = 1
@@ -36,6 +37,7 @@ OUTGOING_NAME: Final = "outgoing.tmp"
 KEPT: Final = 3
 """The newest, and those before it that may still be opened by name: one written and one received may come at once."""
 PIECE: Final = 1024 * 1024
+"""Read at a time: a fraction of a millisecond."""
 
 assert HEADER.size == 64
 
@@ -55,18 +57,28 @@ class SnapshotMeta:
 
 
 class Snapshot:
-    """An open, checked snapshot file; see SnapshotView. `read_file` gives the raw bytes for a transfer."""
+    """An open snapshot file; see SnapshotView. `read_file` gives the raw bytes for a transfer."""
 
-    __slots__ = ("_content_position", "_file", "file_size", "meta", "size", "snapshot_id")
+    __slots__ = ("_content_position", "_file", "_path", "file_size", "meta", "size", "snapshot_id")
 
-    def __init__(self, file: File, meta: SnapshotMeta, content_position: int, file_size: int) -> None:
-        """Own an open file."""
+    def __init__(self, file: File, path: str, meta: SnapshotMeta, content_position: int, file_size: int) -> None:
+        """Own an open file whose header was checked."""
         self._file = file
+        self._path = path
         self.meta = meta
         self.snapshot_id = meta.snapshot_id
         self.file_size = file_size
         self._content_position = content_position
         self.size = file_size - content_position - TRAILER.size
+
+    def check(self) -> Steps[None]:
+        """Read all of it. Raises SnapshotCorrupt where length or checksum is not what the trailer says."""
+        end, computed = self.file_size - TRAILER.size, 0
+        for position in range(0, end, PIECE):
+            computed = crc32c(self._file.pread(min(PIECE, end - position), position), computed)
+            yield
+        if TRAILER.unpack(self._file.pread(TRAILER.size, end)) != (self.file_size, computed, TRAILER_MAGIC):
+            raise SnapshotCorrupt(f"{self._path}: checksum or length of the content is wrong")
 
     def read(self, position: int, size: int) -> bytes:
         """See SnapshotView."""
@@ -101,17 +113,17 @@ def encode_header(meta: SnapshotMeta) -> bytes:
     return HEADER.pack(*fields, checksum) + voters
 
 
-def open_snapshot(disk: Disk, path: str, *, whole: bool = True) -> Snapshot:
-    """Open a snapshot and check all of it, which reads the whole file, or only its header. Raises SnapshotCorrupt."""
+def open_snapshot(disk: Disk, path: str) -> Snapshot:
+    """Open a snapshot and check its header. Raises SnapshotCorrupt."""
     file = disk.open(path)
     try:
-        return _checked(file, path, whole=whole)
+        return _opened(file, path)
     except BaseException:
         file.close()
         raise
 
 
-def _checked(file: File, path: str, *, whole: bool = True) -> Snapshot:
+def _opened(file: File, path: str) -> Snapshot:
     size = file.size()
     head = file.pread(HEADER.size, 0)
     if size < HEADER.size + TRAILER.size or len(head) < HEADER.size:
@@ -121,16 +133,13 @@ def _checked(file: File, path: str, *, whole: bool = True) -> Snapshot:
         raise SnapshotCorrupt(f"{path}: the header is damaged")
     if version > VERSION:
         raise SnapshotCorrupt(f"{path}: written by a newer Kvorum (snapshot version {version}, known is {VERSION})")
-    end = size - TRAILER.size
-    computed = 0
-    for position in range(0, end if whole else 0, PIECE):
-        computed = crc32c(file.pread(min(PIECE, end - position), position), computed)
-    if whole and TRAILER.unpack(file.pread(TRAILER.size, end)) != (size, computed, TRAILER_MAGIC):
-        raise SnapshotCorrupt(f"{path}: checksum or length of the content is wrong")
-    voters = msgspec.msgpack.decode(file.pread(voters_size, HEADER.size), type=dict[int, bytes])
+    try:
+        voters = msgspec.msgpack.decode(file.pread(voters_size, HEADER.size), type=dict[int, bytes])
+    except msgspec.MsgspecError as error:
+        raise SnapshotCorrupt(f"{path}: the voters are damaged: {error}") from error
     identity = SnapshotId(end_offset=end_offset, epoch=epoch)
     meta = SnapshotMeta(index=index, term=term, snapshot_id=identity, voters=voters)
-    return Snapshot(file, meta, HEADER.size + voters_size, size)
+    return Snapshot(file, path, meta, HEADER.size + voters_size, size)
 
 
 class SnapshotStore:
@@ -156,18 +165,20 @@ class SnapshotStore:
         names = self._names()
         if names:
             snapshot = open_snapshot(self._disk, f"{self._path}/{names[-1]}")
+            try:
+                finish(snapshot.check())
+            finally:
+                snapshot.close()
             self.latest = snapshot.meta
-            snapshot.close()
 
     def _names(self) -> list[str]:
         return sorted(name for name in self._disk.listdir(self._path) if name.endswith(SUFFIX))
 
-    def open_latest(self, *, whole: bool = False) -> Snapshot | None:
-        """Open the newest one; `whole` checks all of it again: before it becomes the state."""
+    def open_latest(self) -> Snapshot | None:
+        """Open the newest one, its header checked."""
         if self.latest is None:
             return None
-        path = f"{self._path}/{snapshot_name(self.latest.index, self.latest.term)}"
-        return open_snapshot(self._disk, path, whole=whole)
+        return open_snapshot(self._disk, f"{self._path}/{snapshot_name(self.latest.index, self.latest.term)}")
 
     def write(self, meta: SnapshotMeta, chunks: Iterator[bytes]) -> None:
         """Write a snapshot durably, off the loop; `adopt` it on the loop afterwards. Raises OSError."""
@@ -175,7 +186,7 @@ class SnapshotStore:
         self._disk.remove(path)
         file = self._disk.open(path, create=True)
         try:
-            hit("snapshot.write.before")
+            failpoints.hit("snapshot.write.before")
             head = encode_header(meta)
             file.pwrite(head, 0)
             position, checksum = len(head), crc32c(head)
@@ -184,20 +195,23 @@ class SnapshotStore:
                 position += len(chunk)
                 checksum = crc32c(chunk, checksum)
             file.pwrite(TRAILER.pack(position + TRAILER.size, checksum, TRAILER_MAGIC), position)
-            hit("snapshot.sync.before")
+            failpoints.hit("snapshot.write.after")
             file.sync()
+            failpoints.hit("snapshot.sync.after")
         finally:
             file.close()
         self._publish(path, meta.index, meta.term)
 
     def _publish(self, path: str, index: int, term: int) -> None:
-        hit("snapshot.rename.before")
+        failpoints.hit("snapshot.rename.before")
         self._disk.rename(path, f"{self._path}/{snapshot_name(index, term)}")
-        hit("snapshot.rename.after")
+        failpoints.hit("snapshot.rename.after")
         self._disk.sync_dir(self._path)
-        hit("snapshot.durable")
+        failpoints.hit("snapshot.durable")
         for name in self._names()[:-KEPT]:
+            failpoints.hit("snapshot.drop.before")
             self._disk.remove(f"{self._path}/{name}")
+            failpoints.hit("snapshot.drop.after")
 
     def adopt(self, meta: SnapshotMeta) -> None:
         """Take a written snapshot as the newest."""
@@ -215,7 +229,9 @@ class SnapshotStore:
             self.incoming_id, self.incoming_position = identity, 0
         assert self._incoming is not None
         if position == self.incoming_position and data and position + len(data) <= file_size:
+            failpoints.hit("snapshot.receive.before")
             self._incoming.pwrite(data, position)
+            failpoints.hit("snapshot.receive.after")
             self.incoming_position += len(data)
         return self.incoming_position
 
@@ -231,7 +247,9 @@ class SnapshotStore:
         assert self._incoming is not None and self.incoming_id is not None
         index, term, size = self.incoming_id
         assert self.incoming_position == size
+        failpoints.hit("snapshot.arrive.before")
         self._disk.rename(f"{self._path}/{INCOMING_NAME}", self._arrived(index, term))
+        failpoints.hit("snapshot.arrive.after")
         self.abandon()
         return index, term
 
@@ -243,10 +261,14 @@ class SnapshotStore:
         path = self._arrived(index, term)
         file = self._disk.open(path)
         try:
+            failpoints.hit("snapshot.install.before")
             file.sync()
-            meta = _checked(file, path).meta
+            failpoints.hit("snapshot.install.synced")
+            snapshot = _opened(file, path)
+            finish(snapshot.check())
         finally:
             file.close()
+        meta = snapshot.meta
         if (meta.index, meta.term) != (index, term):
             raise SnapshotCorrupt(f"{path}: holds {meta.index}, {meta.term}")
         self._publish(path, index, term)

@@ -43,7 +43,7 @@ class Snapshotting:
         if self._writing or self.source is None:
             return
         due = self.applied_bytes >= settings.snapshot_bytes or (
-            self.applied_bytes > 0 and replica.now() - self._last_at >= settings.snapshot_interval_s
+            self.applied_bytes > 0 and 0 < settings.snapshot_interval_s <= replica.now() - self._last_at
         )
         if not due and not self._waiting:
             return

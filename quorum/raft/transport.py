@@ -21,6 +21,7 @@ from kvorum.network.router import PRIVATE_KEY_MIN, Upgrade, UpgradeLink
 from kvorum.protocol.errors import ProtocolError
 from kvorum.quorum.raft.messages import MalformedFrame
 from kvorum.runtime.logs import get_logger
+from kvorum.runtime.ordered_set import OrderedSet
 
 RAFT_KEY: Final = PRIVATE_KEY_MIN
 """The private api key of the request that opens a link. Never advertised."""
@@ -158,7 +159,7 @@ class RaftTransport:
         }
         self.incoming: dict[int, Incoming] = {}
         self.traffic = Traffic()
-        self._probes: set[asyncio.Task[None]] = set()
+        self._probes: OrderedSet[asyncio.Task[None]] = OrderedSet()
 
     @property
     def upgrades(self) -> dict[int, Upgrade]:

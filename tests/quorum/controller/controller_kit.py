@@ -1,6 +1,6 @@
 """A controller without a log: every decision is committed at once, and the invariants are checked after each."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from random import Random
 from typing import TypeVar
 
@@ -27,6 +27,7 @@ from kvorum.quorum.controller.result import Result
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.quorum.records import MetadataRecord, decode, encode
+from kvorum.quorum.steps import Steps, finish
 
 Q = TypeVar("Q")
 T = TypeVar("T")
@@ -92,25 +93,25 @@ class World:
         check_epochs(before, self.image)
         check_partitions(self.image)
 
-    def decide(self, decide: Callable[[Context, Q], Result[T]], request: Q) -> Result[T]:
+    def decide(self, decide: Callable[[Context, Q], Result[T] | Steps[Result[T]]], request: Q) -> Result[T]:
         """Decide and commit."""
         before = self.image
-        result = decide(self.context(), request)
+        result = whole(decide(self.context(), request))
         assert self.image is before, "deciding changes nothing"
         self.apply(result.records)
         return result
 
-    def do(self, decide: Callable[[Context, Q], Result[T]], request: Q) -> T:
+    def do(self, decide: Callable[[Context, Q], Result[T] | Steps[Result[T]]], request: Q) -> T:
         """Decide, commit, return the answer."""
         return self.decide(decide, request).response
 
-    def duty(self, duty: Callable[[Context], Result[T]]) -> T:
+    def duty(self, duty: Callable[[Context], Steps[Result[T]]]) -> T:
         """Do what the controller does of itself."""
-        result = duty(self.context())
+        result = finish(duty(self.context()))
         self.apply(result.records)
         return result.response
 
-    def refused(self, decide: Callable[[Context, Q], Result[T]], request: Q) -> ErrorCode:
+    def refused(self, decide: Callable[[Context, Q], Result[T] | Steps[Result[T]]], request: Q) -> ErrorCode:
         """Return the code a request is refused with as a whole."""
         with pytest.raises(KafkaError) as caught:
             self.decide(decide, request)
@@ -206,11 +207,17 @@ def creatable(
     )
 
 
+def whole(decision: Result[T] | Steps[Result[T]]) -> Result[T]:
+    """Return a decision that is taken at once or in steps."""
+    return finish(decision) if isinstance(decision, Generator) else decision
+
+
 def check_partitions(image: MetadataImage) -> None:
     """Check what holds of every partition, and that the index says the same as the partitions."""
     in_isr: dict[int, set[tuple[Uuid, int]]] = {}
     leads: dict[int, set[tuple[Uuid, int]]] = {}
     imbalanced: set[tuple[Uuid, int]] = set()
+    eligible: dict[int, set[tuple[Uuid, int]]] = {}
     count = 0
     for topic in image.topics.by_id.values():
         assert image.topics.by_name[topic.name] is topic
@@ -221,6 +228,8 @@ def check_partitions(image: MetadataImage) -> None:
             key = (topic.topic_id, number)
             for member in partition.isr:
                 in_isr.setdefault(member, set()).add(key)
+            for member in (*partition.elr, *partition.last_known_elr):
+                eligible.setdefault(member, set()).add(key)
             leads.setdefault(partition.leader, set()).add(key)
             if partition.leader != partition.replicas[0]:
                 imbalanced.add(key)
@@ -228,12 +237,19 @@ def check_partitions(image: MetadataImage) -> None:
     assert {broker_id: set(keys) for broker_id, keys in index.in_isr.items()} == in_isr
     assert {broker_id: set(keys) for broker_id, keys in index.leads.items()} == leads
     assert set(index.imbalanced) == imbalanced
+    assert {broker_id: set(keys) for broker_id, keys in index.eligible.items()} == eligible
+    assert {broker_id: len(keys) for broker_id, keys in index.leads.items()} == {
+        broker_id: len(keys) for broker_id, keys in leads.items()
+    }
     assert image.topics.partition_count == count and len(image.topics.by_name) == len(image.topics.by_id)
 
 
 def check_partition(image: MetadataImage, partition: PartitionRegistration) -> None:
-    """Check one: leader in ISR and able; nobody unable in the ISR, but as its last member."""
+    """Check one: leader in ISR and able; nobody unable in the ISR, but (without ELR) as its last member."""
     active = image.cluster.is_active
+    if image.features.level("eligible.leader.replicas.version"):
+        check_eligible(image, partition)
+        return
     assert partition.isr and len(set(partition.isr)) == len(partition.isr), partition
     assert set(partition.isr) <= set(partition.replicas), partition
     assert partition.leader == -1 or (partition.leader in partition.isr and active(partition.leader)), partition
@@ -241,6 +257,22 @@ def check_partition(image: MetadataImage, partition: PartitionRegistration) -> N
     assert not partition.recovering or len(partition.isr) == 1, partition
     assert partition.leader != -1 or not active(partition.isr[0]), f"{partition} could have a leader"
     assert partition.elr == partition.last_known_elr == (), "their feature's level is 0"
+
+
+def check_eligible(image: MetadataImage, partition: PartitionRegistration) -> None:
+    """Check one partition with eligible leader replicas (KIP-966)."""
+    active = image.cluster.is_active
+    isr, elr, known = partition.isr, partition.elr, partition.last_known_elr
+    assert len(set(isr)) == len(isr) and len(set(elr)) == len(elr), partition
+    assert set(isr) | set(elr) | set(known) <= set(partition.replicas), partition
+    assert not set(isr) & set(elr), partition
+    assert partition.leader == -1 or (partition.leader in isr and active(partition.leader)), partition
+    assert all(map(active, isr)) or (partition.leader == -1 and len(isr) == 1), partition
+    assert not partition.recovering or len(isr) <= 1, partition
+    assert len(known) <= 1 and (not known or (partition.leader == -1 and not isr)), partition
+    if partition.leader == -1:
+        able = isr or elr or known
+        assert not any(map(active, able)), f"{partition} could have a leader"
 
 
 def check_epochs(before: MetadataImage, after: MetadataImage) -> None:

@@ -20,6 +20,7 @@ from kvorum.quorum.controller.configs_control import (
     incremental_alter_configs,
 )
 from kvorum.quorum.image.configs import ResourceType
+from kvorum.runtime import config_defs
 
 TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER
 SET, DELETE, APPEND, SUBTRACT = Operation.SET, Operation.DELETE, Operation.APPEND, Operation.SUBTRACT
@@ -118,6 +119,9 @@ def test_the_clusters_defaults_and_a_controllers_own_configs_can_be_set(world: W
         (resource(BROKER, "1", ("log.cleaner.threads", SET, "many")), ErrorCode.INVALID_CONFIG),
         (resource(BROKER, "1", ("broker.session.timeout.ms", SET, "1")), ErrorCode.INVALID_CONFIG),
         (resource(BROKER, "", ("advertised.listeners", SET, "PLAINTEXT://a:1")), ErrorCode.INVALID_CONFIG),
+        (resource(BROKER, "1", ("ssl.key.password", SET, "hush")), ErrorCode.INVALID_CONFIG),
+        (resource(BROKER, "", ("ssl.key.password", SET, "hush")), ErrorCode.INVALID_CONFIG),
+        (resource(BROKER, "1", ("listener.name.tls.ssl.keystore.password", SET, "hush")), ErrorCode.INVALID_CONFIG),
         (resource(BROKER, "1", ("my.plugin.knob", SET, "1")), ErrorCode.NONE),
         (resource(0, "a", ("x", SET, "1")), ErrorCode.UNSUPPORTED_VERSION),
         (resource(3, "a", ("x", SET, "1")), ErrorCode.UNSUPPORTED_VERSION),
@@ -130,6 +134,27 @@ def test_each_resource_gets_kafkas_code(world: World, change: AlterConfigsResour
     offset = world.next_offset
     assert alter(world, change) == [code]
     assert (world.next_offset > offset) == (code == ErrorCode.NONE)
+
+
+SECRETS = sorted(each.name for each in config_defs.BROKER.values() if each.sensitive)
+
+
+@pytest.mark.parametrize("key", [*SECRETS, *(f"listener.name.tls.{key}" for key in SECRETS)])
+def test_no_secret_gets_into_the_metadata_by_either_request(world: World, key: str) -> None:
+    """There is nothing yet to encode it with, and whoever reads `__cluster_metadata` would read it."""
+    change = IncrementalAlterConfigsRequest(resources=[resource(BROKER, "1", (key, SET, "hush"))])
+    whole = legacy.AlterConfigsResource(
+        resource_type=BROKER, resource_name="1", configs=[legacy.AlterableConfig(name=key, value="hush")]
+    )
+    offset = world.next_offset
+    answers = [
+        *world.do(incremental_alter_configs, change).responses,
+        *world.do(alter_configs, legacy.AlterConfigsRequest(resources=[whole])).responses,
+    ]
+    assert [answer.error_code for answer in answers] == [ErrorCode.INVALID_CONFIG] * 2
+    assert all(key in (answer.error_message or "") for answer in answers)
+    assert not any("hush" in (answer.error_message or "") for answer in answers)
+    assert world.next_offset == offset
 
 
 def test_one_wrong_config_refuses_its_resource_and_no_other(world: World) -> None:

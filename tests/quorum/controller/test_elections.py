@@ -155,6 +155,27 @@ def test_the_sweep_elects_uncleanly_where_a_config_was_switched_on(world: World,
     assert world.partition("dark").leader == 4 and world.partition("dark").recovering
 
 
+def test_an_uncleanly_elected_leader_stays_when_the_config_is_switched_off_again(world: World) -> None:
+    """Not even the last of the old ISR takes over when it is back: what it has beyond is lost since the election."""
+    world.apply([Config(resource_type=2, resource_name="dark", name=KEY, value="true")])
+    world.duty(sweep_unclean)
+    elected = world.partition("dark")
+    assert elected.leader == 4 and elected.isr == (4,)
+    world.apply([Config(resource_type=2, resource_name="dark", name=KEY, value="false")])
+    world.duty(sweep_unclean)
+    world.duty(balance_leaders)
+    assert elect(world, PREFERRED, ("dark", 0)) == [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE]
+    assert elect(world, UNCLEAN, ("dark", 0)) == [ErrorCode.ELECTION_NOT_NEEDED]
+    world.beat(3)
+    world.duty(sweep_unclean)
+    world.duty(balance_leaders)
+    assert world.image.cluster.is_unfenced(3)
+    assert world.partition("dark") == elected, "it leads on, in the same epoch"
+    world.fence(4)
+    world.duty(sweep_unclean)
+    assert world.partition("dark").leader == -1, "and from now on elections are clean again"
+
+
 def test_the_topics_own_config_decides_over_the_clusters(world: World) -> None:
     world.apply([Config(resource_type=4, resource_name="", name=KEY, value="true")])
     world.apply([Config(resource_type=2, resource_name="dark", name=KEY, value="false")])

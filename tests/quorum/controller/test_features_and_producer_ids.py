@@ -61,7 +61,7 @@ def test_old_versions_are_answered_for_each_feature() -> None:
         [("metadata.version", 31, UPGRADE)],
         [("transaction.version", 2, UPGRADE)],
         [("group.version", 1, UPGRADE)],
-        [("eligible.leader.replicas.version", 1, UPGRADE)],
+        [("eligible.leader.replicas.version", 2, UPGRADE)],
         [("kraft.version", -1, UPGRADE)],
         [("kraft.version", 1, SAFE)],
         [("kraft.version", 1, 0)],
@@ -103,8 +103,8 @@ def test_a_feature_named_twice_is_refused() -> None:
 
 
 def test_what_is_not_built_is_not_supported() -> None:
-    unbuilt = ("transaction.version", "group.version", "eligible.leader.replicas.version")
-    assert [SUPPORTED[name].max_supported for name in unbuilt] == [0, 0, 0]
+    unbuilt = ("transaction.version", "group.version")
+    assert [SUPPORTED[name].max_supported for name in unbuilt] == [0, 0]
 
 
 def test_blocks_of_producer_ids_never_overlap() -> None:

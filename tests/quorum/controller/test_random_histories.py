@@ -4,7 +4,7 @@ The invariants of controller_kit are checked after every change. Brokers are tol
 batches, with the markers of transactions; every prefix that ends with a change is an image that the controller had.
 """
 
-from controller_kit import SESSION_MS, World, creatable
+from controller_kit import SESSION_MS, World, creatable, whole
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -31,13 +31,14 @@ from kvorum.quorum.controller.alter_partition import alter_partition
 from kvorum.quorum.controller.change_topics import create_partitions, delete_topics
 from kvorum.quorum.controller.configs_control import incremental_alter_configs
 from kvorum.quorum.controller.create_topics import create_topics
-from kvorum.quorum.controller.elections import balance_leaders, elect_leaders, sweep_unclean
+from kvorum.quorum.controller.elections import PREFERRED, balance_leaders, elect_leaders, sweep_unclean
 from kvorum.quorum.controller.heartbeats import BrokerHeartbeatManager
 from kvorum.quorum.controller.liveness import fence_refused_broker, fence_stale_brokers
 from kvorum.quorum.controller.producer_ids import allocate_producer_ids
 from kvorum.quorum.controller.registration import register_broker, unregister_broker
 from kvorum.quorum.image import MetadataDelta, MetadataImage, TransactionBuffer, delta_between, split_into_batches
 from kvorum.quorum.records import MetadataRecord, decode, encode
+from kvorum.quorum.steps import finish
 
 BROKERS = st.integers(1, 5)
 TOPICS = st.sampled_from(["a", "b", "c.d", "c_d"])
@@ -78,7 +79,7 @@ class Histories(RuleBasedStateMachine):
     @rule(broker_id=BROKERS)
     def decide_a_registration_that_is_dropped(self, broker_id: int) -> None:
         try:
-            register_broker(self.world.context(), self.world.registration(broker_id))
+            whole(register_broker(self.world.context(), self.world.registration(broker_id)))
         except KafkaError as error:
             assert error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
@@ -161,7 +162,10 @@ class Histories(RuleBasedStateMachine):
 
     @rule(kind=st.integers(0, 1))
     def elect(self, kind: int) -> None:
+        before = self.world.image
         self.world.do(elect_leaders, ElectLeadersRequest(election_type=kind, topic_partitions=None))
+        if kind == PREFERRED:
+            check_only_preferred_leaders_were_elected(before, self.world.image)
 
     @rule(resource=st.sampled_from([(2, "a"), (2, "b"), (4, "")]), operation=st.integers(0, 1), value=FLAGS)
     def alter_configs(self, resource: tuple[int, str], operation: int, value: bool) -> None:
@@ -176,7 +180,9 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def balance(self) -> None:
+        before = self.world.image
         self.world.duty(balance_leaders)
+        check_only_preferred_leaders_were_elected(before, self.world.image)
 
     @rule()
     def sweep(self) -> None:
@@ -201,7 +207,7 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def who_could_lead_does(self) -> None:
-        for key in self.world.image.topics.index.partitions_without_leader():
+        for key in finish(self.world.image.topics.index.partitions_without_leader()):
             _, partition = self.world.image.topics.existing(key)
             assert not any(self.world.image.cluster.is_active(member) for member in partition.isr)
 
@@ -223,14 +229,26 @@ class Histories(RuleBasedStateMachine):
         super().teardown()
 
 
+def check_only_preferred_leaders_were_elected(before: MetadataImage, after: MetadataImage) -> None:
+    """Whoever leads now and did not before is the first replica, stood in the ISR before, and found it as it was."""
+    assert set(before.topics.by_id) == set(after.topics.by_id)
+    for topic_id, topic in before.topics.by_id.items():
+        for number, old in topic.partitions.items():
+            new = after.topics.by_id[topic_id].partitions[number]
+            if new.leader != old.leader:
+                assert new.leader == new.replicas[0], f"{new}: not the preferred leader"
+                assert new.leader in old.isr, f"{new}: {new.leader} was not in the ISR {old.isr}"
+            assert (new.isr, new.leader_recovery_state) == (old.isr, old.leader_recovery_state), f"{old} became {new}"
+
+
 def replayed(image: MetadataImage, changes: list[list[MetadataRecord]]) -> MetadataImage:
     """Return the image after these changes, written in small batches and fed batch by batch."""
     buffer, offset = TransactionBuffer(), 0
     for change in changes:
         before = image
-        for batch in split_into_batches(change, BATCH_RECORDS_MAX, 64 * 1024):
+        for batch in split_into_batches([encode(record) for record in change], BATCH_RECORDS_MAX, 64 * 1024):
             assert image is before, "nothing of a change is seen before its last batch"
-            ready = buffer.feed_batch(offset, [decode(encode(record)) for record in batch])
+            ready = buffer.feed_batch(offset, map(decode, batch))
             offset += len(batch)
             if ready:
                 delta = MetadataDelta(image)

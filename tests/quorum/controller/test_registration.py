@@ -17,6 +17,7 @@ from kvorum.quorum.controller.registration import (
     unregister_broker,
 )
 from kvorum.quorum.records import RECORD_SIZE_MAX, RegisterBroker, encode
+from kvorum.quorum.steps import finish
 
 
 def test_a_broker_begins_fenced_with_the_offset_of_its_record_as_epoch() -> None:
@@ -82,7 +83,7 @@ def test_a_registration_that_never_came_to_be_leaves_the_old_incarnation_its_ses
     world = World()
     world.start(1)
     world.now_ms += SESSION_MS + 1
-    register_broker(world.context(), world.registration(1))  # decided, and then dropped
+    finish(register_broker(world.context(), world.registration(1)))  # decided, and then dropped
     assert world.refused(register_broker, world.registration(1)) == ErrorCode.DUPLICATE_BROKER_REGISTRATION
     assert world.heartbeats.stale_brokers(world.image.cluster, world.now_ms) == []
     assert world.heartbeats.stale_brokers(world.image.cluster, world.now_ms + SESSION_MS + 1) == [1]

@@ -8,7 +8,7 @@ from image_kit import apply, broker, image_of, partition, topic, uuid
 
 from kvorum.quorum.image import MetadataDelta, MetadataImage, delta_between
 from kvorum.quorum.image.configs import ConfigSource, ResourceType
-from kvorum.quorum.image.index import TopicIdPartition
+from kvorum.quorum.image.partition_set import TopicIdPartition
 from kvorum.quorum.image.topics_delta import TopicPartition
 from kvorum.quorum.records import (
     NO_LEADER,
@@ -22,6 +22,7 @@ from kvorum.quorum.records import (
     Topic,
     UnregisterBroker,
 )
+from kvorum.quorum.steps import finish
 
 A, B = uuid(1), uuid(2)
 
@@ -54,19 +55,19 @@ def test_a_partition_epoch_grows_with_every_change_a_leader_epoch_with_the_leade
 def test_the_index_knows_who_is_in_sync_and_who_leads() -> None:
     image = image_of(topic("a", 1, 2), topic("b", 2, 1, (2, 3)))
     index = image.topics.index
-    assert index.partitions_with_in_isr(3) == [(A, 0), (A, 1), (B, 0)]
-    assert index.partitions_led_by(2) == [TopicIdPartition(B, 0)]
+    assert list(finish(index.partitions_with_in_isr(3))) == [(A, 0), (A, 1), (B, 0)]
+    assert list(finish(index.partitions_led_by(2))) == [TopicIdPartition(B, 0)]
     image = apply(image, [PartitionChange(topic_id=A, partition_id=1, isr=(2,), leader=NO_LEADER)])
     index = image.topics.index
-    assert index.partitions_without_leader() == [(A, 1)]
-    assert index.imbalanced_partitions() == [(A, 1)]
-    assert index.partitions_with_in_isr(3) == [(A, 0), (B, 0)]
+    assert list(finish(index.partitions_without_leader())) == [(A, 1)]
+    assert list(finish(index.imbalanced_partitions())) == [(A, 1)]
+    assert list(finish(index.partitions_with_in_isr(3))) == [(A, 0), (B, 0)]
     assert index.has_leaderships(1) and not index.has_leaderships(3)
     assert index.leader_count(1) == 1 and index.leader_count(3) == 0
     image = apply(image, [RemoveTopic(topic_id=A)])
     index = image.topics.index
-    assert index.partitions_without_leader() == index.imbalanced_partitions() == []
-    assert index.partitions_with_in_isr(3) == [(B, 0)]
+    assert list(finish(index.partitions_without_leader())) == list(finish(index.imbalanced_partitions())) == []
+    assert list(finish(index.partitions_with_in_isr(3))) == [(B, 0)]
     assert image.topics.partition_count == 1
 
 

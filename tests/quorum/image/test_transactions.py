@@ -13,6 +13,7 @@ from kvorum.quorum.records import (
     Feature,
     MetadataRecord,
     NoOp,
+    decode,
     encode,
 )
 
@@ -49,8 +50,8 @@ def test_markers_that_do_not_pair_stop_the_node(batch: list[MetadataRecord]) -> 
 
 
 def test_a_change_that_fits_one_batch_has_no_markers() -> None:
-    assert split_into_batches([ONE, TWO], 2, 1000) == [[ONE, TWO]]
-    assert split_into_batches([], 2, 1000) == []
+    assert list(split_into_batches([encode(ONE), encode(TWO)], 2, 1000)) == [[encode(ONE), encode(TWO)]]
+    assert list(split_into_batches([], 2, 1000)) == []
 
 
 @given(
@@ -63,13 +64,13 @@ def test_batches_keep_their_limits_and_give_back_the_change(sizes: list[int], re
         Config(resource_type=2, resource_name="t", name=f"c{index}", value="x" * size)
         for index, size in enumerate(sizes)
     ]
-    batches = split_into_batches(change, records_max, bytes_max, name="n" * 500)
+    batches = list(split_into_batches([encode(record) for record in change], records_max, bytes_max, name="n" * 500))
     assert all(0 < len(batch) <= records_max for batch in batches)
-    assert all(sum(len(encode(record)) for record in batch) <= bytes_max for batch in batches)
+    assert all(sum(map(len, batch)) <= bytes_max for batch in batches)
     buffer = TransactionBuffer()
     offset, seen = 0, []
     for index, batch in enumerate(batches):
-        ready = buffer.feed_batch(offset, batch)
+        ready = buffer.feed_batch(offset, map(decode, batch))
         offset += len(batch)
         seen += [record for _, record in ready]
         assert not ready or index == len(batches) - 1, "nothing is visible before the last batch"
@@ -82,3 +83,18 @@ def test_one_transaction_after_the_other_brings_out_only_its_own() -> None:
     first = buffer.feed_batch(0, [BeginTransaction(), ONE, EndTransaction()])
     second = buffer.feed_batch(3, [BeginTransaction(), TWO, EndTransaction()])
     assert (first, second) == ([(1, ONE)], [(4, TWO)])
+
+
+def test_what_is_open_can_be_kept_whatever_comes_next() -> None:
+    """A snapshot is written while the log goes on."""
+    buffer = TransactionBuffer()
+    assert list(buffer.open_records()) == []
+    buffer.feed_batch(5, [NoOp(), BeginTransaction(name="large"), ONE])
+    kept = [buffer.open_records() for _ in range(3)]
+    assert list(kept[0]) == [BeginTransaction(name="large"), ONE]
+    buffer.feed_batch(8, [TWO])
+    assert list(kept[1]) == [BeginTransaction(name="large"), ONE]
+    assert list(buffer.open_records()) == [BeginTransaction(name="large"), ONE, TWO]
+    buffer.feed_batch(9, [EndTransaction(), BeginTransaction(), TWO])
+    assert list(kept[2]) == [BeginTransaction(name="large"), ONE]
+    assert list(buffer.open_records()) == [BeginTransaction(), TWO]

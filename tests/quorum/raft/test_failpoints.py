@@ -1,12 +1,17 @@
-"""A real process, killed with -9 before and after each persistence step: what it acknowledged is there afterwards."""
+"""A real process, killed with -9 before and after each persistence step: what it acknowledged is there afterwards.
+
+Run as a script this file forks one such process for each line it reads: importing takes longer than all they do.
+"""
 
 import asyncio
+import json
 import os
 import random
 import signal
 import subprocess
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +21,7 @@ from kvorum.quorum.raft.log import SnapshotContent, SnapshotView
 from kvorum.quorum.raft.opening import format_raft, open_raft
 from kvorum.quorum.raft.replicated import RaftMetadataLog
 from kvorum.quorum.raft.settings import RaftSettings
+from kvorum.runtime import failpoints
 from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.disk import OsDisk
 
@@ -30,8 +36,10 @@ SETTINGS = RaftSettings(
 )
 POINTS = (
     "journal.write.before",
-    "journal.sync.before",
+    "journal.write.after",
     "journal.sync.after",
+    "journal.spare.before",
+    "journal.spare.after",
     "journal.roll.before",
     "journal.roll.written",
     "journal.roll.renamed",
@@ -39,10 +47,13 @@ POINTS = (
     "journal.drop.before",
     "journal.drop.after",
     "snapshot.write.before",
-    "snapshot.sync.before",
+    "snapshot.write.after",
+    "snapshot.sync.after",
     "snapshot.rename.before",
     "snapshot.rename.after",
     "snapshot.durable",
+    "snapshot.drop.before",
+    "snapshot.drop.after",
 )
 
 
@@ -110,18 +121,36 @@ async def run(path: str, count: int) -> None:
     log.stop()
 
 
-def child(path: str, count: int, failpoint: str = "") -> tuple[list[int], int]:
-    """Run the process; return the numbers it printed and its exit code."""
-    environment = {**os.environ, "KVORUM_FAILPOINTS": failpoint}
-    done = subprocess.run(
-        [sys.executable, __file__, path, str(count)], capture_output=True, text=True, env=environment, timeout=60
-    )
-    assert not done.stderr, done.stderr
-    return [int(line) for line in done.stdout.split()], done.returncode
+class Children:
+    """The process that forks the ones that die."""
+
+    def __init__(self, script: "subprocess.Popen[str]", folder: Path) -> None:
+        self.script = script
+        self.output = folder / "output"
+
+    def run(self, path: str, count: int, failpoint: str = "") -> tuple[list[int], int]:
+        """Run one to its end; return the numbers it printed and its exit code."""
+        assert self.script.stdin is not None and self.script.stdout is not None
+        self.script.stdin.write(json.dumps([path, count, failpoint, str(self.output)]) + "\n")
+        self.script.stdin.flush()
+        code = int(self.script.stdout.readline())
+        return [int(line) for line in self.output.read_text().split()], code
+
+
+@pytest.fixture(scope="module")
+def children(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Children]:
+    """One process for all tests of this file."""
+    with subprocess.Popen(
+        [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as script:
+        yield Children(script, tmp_path_factory.mktemp("children"))
+        assert script.stdin is not None
+        script.stdin.close()
+        assert script.wait(30) == 0
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_nothing_acknowledged_is_lost_when_the_process_dies_at(point: str, tmp_path: Path) -> None:
+def test_nothing_acknowledged_is_lost_when_the_process_dies_at(point: str, tmp_path: Path, children: Children) -> None:
     path = str(tmp_path / "raft")
     format_raft(
         OsDisk(),
@@ -132,14 +161,29 @@ def test_nothing_acknowledged_is_lost_when_the_process_dies_at(point: str, tmp_p
         voter_ids=[1],
         segment_bytes=SEGMENT_BYTES,
     )
-    printed, code = child(path, 120, f"{point}=kill@2")
+    printed, code = children.run(path, 120, f"{point}=kill@2")
     assert code == -signal.SIGKILL, "the failpoint was never reached"
     acked = printed[1:]
-    printed, code = child(path, 10)
+    printed, code = children.run(path, 10)
     assert code == 0
     assert printed[0] >= (acked[-1] + 1 if acked else 0)
     assert printed[1:] == list(range(printed[0], printed[0] + 10))
 
 
+def forked(path: str, count: int, failpoint: str, output: str) -> int:
+    """Run a process of its own to its end, what it prints into a file; return its exit code."""
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), sys.stdout.fileno())
+        try:
+            failpoints.arm(failpoint)
+            asyncio.run(run(path, count))
+        except BaseException as error:
+            die(error)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
 if __name__ == "__main__":
-    asyncio.run(run(sys.argv[1], int(sys.argv[2])))
+    for line in sys.stdin:
+        print(forked(*json.loads(line)), flush=True)

@@ -7,7 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from kvorum.chaos.sim.network import NetworkOptions
-from kvorum.chaos.sim.quorum import PATH, SEGMENT_BYTES, Options, QuorumWorld, SimVoter
+from kvorum.chaos.sim.quorum import QuorumWorld
+from kvorum.chaos.sim.quorum_options import SEGMENT_BYTES, Options
+from kvorum.chaos.sim.quorum_voter import PATH, SimVoter
 from kvorum.protocol.records import Record, build_batch
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.raft.follower import LogDiverged
@@ -277,7 +279,7 @@ def test_an_operator_may_readmit_a_wiped_voter_when_no_leader_is_left(first_surv
     settle(made, lambda: second.high_watermark == 3)
     if first_survives:
         made.network.heal_all()
-        with pytest.raises(LogDiverged):
+        with pytest.raises(LogDiverged, match="kvorum format -g"):
             made.loop.run_for(3.0)
     else:
         first.start()

@@ -7,7 +7,7 @@ from runtime_kit import World, change, names, topic_record
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.quorum.active import RESTART_DELAY_S, State
-from kvorum.quorum.batches import encode_batches
+from kvorum.quorum.batches import encode_batches, encoded_batches
 from kvorum.quorum.controller.result import Result
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.records import BeginTransaction
@@ -177,8 +177,8 @@ def test_a_client_that_goes_away_takes_nothing_with_it(slow: World) -> None:
 def test_a_large_change_is_never_half_visible(slow: World, monkeypatch: pytest.MonkeyPatch) -> None:
     records = [topic_record(n) for n in range(25)]
     monkeypatch.setattr(
-        "kvorum.quorum.active.encode_batches",
-        lambda found, timestamp_ms, name="": encode_batches(found, timestamp_ms, name=name, records_max=10),
+        "kvorum.quorum.active.encoded_batches",
+        lambda found, timestamp_ms, name="": encoded_batches(found, timestamp_ms, name=name, records_max=10),
     )
 
     async def go() -> None:
@@ -226,8 +226,8 @@ def test_a_transaction_cut_off_by_a_refusal_is_aborted_and_forgotten(
     slow: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "kvorum.quorum.active.encode_batches",
-        lambda found, timestamp_ms, name="": encode_batches(found, timestamp_ms, name=name, records_max=10),
+        "kvorum.quorum.active.encoded_batches",
+        lambda found, timestamp_ms, name="": encoded_batches(found, timestamp_ms, name=name, records_max=10),
     )
 
     async def go() -> None:
@@ -256,8 +256,8 @@ def test_an_abort_that_the_log_refuses_is_tried_again_and_nothing_is_decided_bef
     slow: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "kvorum.quorum.active.encode_batches",
-        lambda found, timestamp_ms, name="": encode_batches(found, timestamp_ms, name=name, records_max=10),
+        "kvorum.quorum.active.encoded_batches",
+        lambda found, timestamp_ms, name="": encoded_batches(found, timestamp_ms, name=name, records_max=10),
     )
 
     async def go() -> None:

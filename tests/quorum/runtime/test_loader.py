@@ -7,9 +7,11 @@ import pytest
 from net_kit import Controller, Follower, closing, eventually, running, within_limit
 from runtime_kit import change, topic_record
 
+from kvorum.network.dial import ChannelError
+from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.records import Record, build_batch
 from kvorum.quorum.batches import encode_batches
-from kvorum.quorum.loader import ClusterIdMismatch, MetadataLoader
+from kvorum.quorum.loader import ClusterIdMismatch, MetadataLoader, PublisherFailed
 from kvorum.quorum.publisher import ManifestKind
 from kvorum.quorum.records import BeginTransaction, EndTransaction, UnknownRecord
 
@@ -73,6 +75,36 @@ def test_publishers_are_called_in_the_order_of_installation_one_at_a_time(tmp_pa
             loader = await followed(net.loader(11), Slow(), Quick())
             await loader.close()
             assert calls[:3] == ["slow begins", "slow ends", "quick"]
+
+    within_limit(go())
+
+
+@pytest.mark.parametrize("error", [KafkaError(ErrorCode.REQUEST_TIMED_OUT, "x"), ChannelError("x"), ValueError("x")])
+def test_a_publisher_that_fails_ends_the_node_whatever_it_raises(tmp_path: Path, error: Exception) -> None:
+    """Also what a failed fetch raises, which would be tried again: the change would be gone for this publisher."""
+
+    class Failing(Follower):
+        def on_metadata_update(self, delta, image, manifest):  # type: ignore[no-untyped-def]
+            super().on_metadata_update(delta, image, manifest)
+            if len(self.seen) == 2:
+                raise error
+
+    async def go() -> None:
+        async with running(tmp_path) as net:
+            (controller,) = net.controllers
+            controller.log.elect()
+            await write(controller, 1)
+            failing, after = Failing(), Follower()
+            loader = await followed(net.loader(11), failing, after)
+            offset = loader.offset
+            await write(controller, 2)
+            await eventually(lambda: bool(net.faults))
+            (fault,) = net.faults
+            assert fault is error or (isinstance(fault, PublisherFailed) and fault.__cause__ is error)
+            await write(controller, 3)
+            assert loader.offset == offset, "nobody is told that it was taken over"
+            assert (len(failing.seen), len(after.seen)) == (2, 1), "and nothing goes on"
+            await loader.close()
 
     within_limit(go())
 

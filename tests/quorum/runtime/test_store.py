@@ -15,7 +15,14 @@ from kvorum.quorum.raft.batches import placed
 from kvorum.quorum.raft.log import SnapshotId
 from kvorum.quorum.raft.memory_log import MemoryLog, MemorySnapshot
 from kvorum.quorum.records import BeginTransaction, EndTransaction, MetadataRecord
+from kvorum.quorum.steps import STEP_COUNT, Steps, finish
 from kvorum.runtime.clock import SystemClock
+
+
+def done(steps: Steps[None] | None) -> None:
+    """Take what a listener returned to its end."""
+    if steps is not None:
+        finish(steps)
 
 
 class Bench:
@@ -44,7 +51,9 @@ class Bench:
 
     def apply(self, batch: bytes) -> None:
         header = parse_header(batch)
-        self.store.on_batch_applied(header.base_offset, header.partition_leader_epoch, header.max_timestamp, batch)
+        done(
+            self.store.on_batch_applied(header.base_offset, header.partition_leader_epoch, header.max_timestamp, batch)
+        )
 
     def write(self, *records: MetadataRecord, epoch: int = 1) -> None:
         self.apply(self.make(*records, epoch=epoch))
@@ -107,7 +116,7 @@ def test_another_history_in_the_stored_log_stops_the_node(bench: Bench) -> None:
     bench.reopen()
     first = bench.history[0]
     bench.end_offset, bench.history = 0, []
-    with pytest.raises(MetadataMismatch):
+    with pytest.raises(MetadataMismatch, match=r"not the committed one.*`kvorum format -g`"):
         bench.apply(bench.make(topic_record(77)))
     assert first != bench.history[0]
 
@@ -117,7 +126,7 @@ def test_more_in_the_stored_log_than_was_ever_committed_stops_the_node(bench: Be
     bench.reopen()
     for batch in bench.history[:3]:
         bench.apply(batch)
-    with pytest.raises(MetadataMismatch):
+    with pytest.raises(MetadataMismatch, match=r"move its metadata directory away.*`kvorum format -g`"):
         bench.store.on_active(2)
 
 
@@ -143,7 +152,7 @@ def test_a_snapshot_and_the_log_behind_it_make_the_same_image(bench: Bench, kept
     digest = bench.store.image.digest()
     bench.stored.truncate_to(kept)
     bench.reopen()
-    bench.store.on_snapshot_loaded(snapshot)
+    done(bench.store.on_snapshot_loaded(snapshot))
     assert bench.store.end_offset == 4
     bench.apply(bench.history[4])
     assert bench.store.image.digest() == digest
@@ -158,7 +167,7 @@ def test_a_snapshot_of_another_history_replaces_the_stored_log(bench: Bench) -> 
     for number in range(5):
         other.write(topic_record(50 + number), epoch=9)
     other.reopen()
-    other.store.on_snapshot_loaded(snapshot)
+    done(other.store.on_snapshot_loaded(snapshot))
     assert (other.stored.log_start_offset, other.stored.log_end_offset) == (3, 3)
 
 
@@ -171,10 +180,10 @@ def test_a_snapshot_inside_a_large_change_keeps_it_open_and_hidden(bench: Bench)
     rest = bench.make(topic_record(12), EndTransaction())
     for store in (bench.store, Bench().store):
         if store is not bench.store:
-            store.on_snapshot_loaded(snapshot)
+            done(store.on_snapshot_loaded(snapshot))
         assert names(store.image) == ["topic-0"]
         header = parse_header(rest)
-        store.on_batch_applied(header.base_offset, 1, 5, rest)
+        done(store.on_batch_applied(header.base_offset, 1, 5, rest))
         assert names(store.image) == ["topic-0", "topic-10", "topic-11", "topic-12"]
 
 
@@ -182,7 +191,7 @@ def test_a_second_transaction_in_one_batch_is_the_one_that_is_open(bench: Bench)
     bench.write(BeginTransaction(), topic_record(1), EndTransaction(), topic_record(2), BeginTransaction())
     bench.write(topic_record(3))
     other = Bench().store
-    other.on_snapshot_loaded(snapshot_of(bench))
+    done(other.on_snapshot_loaded(snapshot_of(bench)))
     assert other.in_transaction
     assert names(other.image) == ["topic-1", "topic-2"]
 
@@ -239,7 +248,39 @@ def test_a_restarted_controller_has_the_same_image(world: World) -> None:
         for batch in world.log.batches:
             header = parse_header(batch)
             for listener in log._listeners:
-                listener.on_batch_applied(header.base_offset, 1, header.max_timestamp, batch)
+                done(listener.on_batch_applied(header.base_offset, 1, header.max_timestamp, batch))
         assert world.image.digest() == digest
 
     world.run(go())
+
+
+def test_a_large_change_is_applied_in_steps_and_seen_at_once(bench: Bench) -> None:
+    filled(bench, 1)
+    records = [topic_record(100 + number) for number in range(STEP_COUNT + 1)]
+    bench.write(BeginTransaction(name="large"), *records[:100])
+    before = bench.store.end_offset
+    last = bench.make(*records[100:], EndTransaction())
+    steps = bench.store.on_batch_applied(before, 1, 5, last)
+    assert steps is not None, "that many are not replayed in one go"
+    seen = [(len(bench.store.image.topics.by_id), bench.store.end_offset)]
+    for _ in steps:
+        seen.append((len(bench.store.image.topics.by_id), bench.store.end_offset))
+    assert seen[0] == (1, before) and seen[-1] == (1 + len(records), bench.end_offset)
+    assert set(seen) == {seen[0], seen[-1]} and len(seen) > 4
+    assert bench.store.image.offset == bench.end_offset - 1
+
+
+def test_a_small_batch_is_applied_when_it_is_told(bench: Bench) -> None:
+    batch = bench.make(*[topic_record(number) for number in range(STEP_COUNT)])
+    assert bench.store.on_batch_applied(0, 1, 5, batch) is None
+    assert len(names(bench.store.image)) == STEP_COUNT
+
+
+def test_a_controller_whose_snapshot_is_not_loaded_yet_is_not_ready(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.elect()
+    assert world.server.not_ready() is None
+    monkeypatch.setattr(MemoryLog, "log_start_offset", property(lambda log: log.high_watermark + 1))
+    assert world.server.not_ready() == "the metadata snapshot is not loaded yet"
+    monkeypatch.undo()

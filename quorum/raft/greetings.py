@@ -1,0 +1,70 @@
+"""Hello: what each connection begins with, by which voters know each other's directories, lives and pins (voters.py).
+
+It is said again whenever what it says is news to the peer, and asked for where nothing else is heard.
+"""
+
+import msgspec
+
+from kvorum.quorum.raft.elections import Elections
+from kvorum.quorum.raft.leader import NO_INDEX, Leader
+from kvorum.quorum.raft.messages import Hello
+from kvorum.quorum.raft.replica import Replica
+
+
+class Greetings:
+    """See the module."""
+
+    __slots__ = ("_elections", "_incarnation", "_leader", "_replica", "_sent", "_told_version")
+
+    def __init__(self, replica: Replica, leader: Leader, elections: Elections, incarnation: int) -> None:
+        """Speak for a node; `incarnation` is a number that no other life of it has."""
+        self._replica = replica
+        self._leader = leader
+        self._elections = elections
+        self._incarnation = incarnation
+        self._sent: dict[int, Hello] = {}
+        self._told_version = -1
+
+    def connected(self, peer: int) -> None:
+        """Begin a connection."""
+        self._sent.pop(peer, None)
+        self._tell(peer)
+
+    def tell_news(self) -> None:
+        """Tell everybody what changed in the voters' view, and ask them for theirs where an election got no answer."""
+        elections, version = self._elections, self._replica.voters.version
+        if not elections.silent and self._told_version == version:
+            return
+        again, elections.silent = elections.silent, False
+        self._told_version = version
+        for peer in sorted(elections.connected):
+            self._tell(peer, again=again)
+
+    def on_hello(self, peer: int, message: Hello) -> None:
+        """Take in a peer's."""
+        voters = self._replica.voters
+        if message.cluster_id != voters.state.cluster_id or message.node_id != peer:
+            voters.gone(peer)
+            return
+        if message.answer and peer in self._elections.connected:
+            self._tell(peer, answer=True)
+        if voters.hello(peer, message.directory_id, message.pins, message.forced):
+            self._replica.keep_voters()
+        progress = self._leader.peers[peer]
+        if progress.incarnation != message.incarnation:
+            progress.incarnation = message.incarnation
+            if self._leader.first_index != NO_INDEX:
+                self._leader.new_session(peer)
+        elif self._leader.first_index != NO_INDEX:
+            self._leader.recount()
+
+    def _tell(self, peer: int, *, again: bool = False, answer: bool = False) -> None:
+        """Send Hello if what it says is news to the peer, or `again`, asking for one in answer, or to `answer` one."""
+        voters = self._replica.voters
+        state, pins = voters.state, voters.pins()
+        hello = Hello(state.cluster_id, state.node_id, state.directory_id, self._incarnation, pins, list(state.forced))
+        if again or answer or self._sent.get(peer) != hello:
+            self._sent[peer] = hello
+            if again:
+                hello = msgspec.structs.replace(hello, answer=True)
+            self._replica.outbox.send_durable(peer, hello)

@@ -1,0 +1,43 @@
+"""Long work as a generator: each `next` does a little of it, and whoever drives it decides when others get a turn.
+
+    def counted(image) -> Steps[int]:       # yields every now and then, returns its result
+    count = finish(counted(image))          # all at once
+    count = await Slices().run(...)         # kvorum.quorum.slices: in turns with everything else on the event loop
+
+Sans-IO. What is driven elsewhere sees the world as it was when it began; whoever drives it keeps that true, or throws
+the work away. A step is to be short: a fraction of a millisecond, so that a slice ends when its time is up.
+"""
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final, TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+Steps: TypeAlias = Generator[None, None, T]
+
+STEP_COUNT: Final = 200
+"""Things of some microseconds each (records, partitions) that make a step."""
+
+
+def step(steps: Steps[T]) -> tuple[T] | None:
+    """Do the next of it; return the result, alone in a tuple, if that was the last."""
+    try:
+        next(steps)
+    except StopIteration as end:
+        return (end.value,)
+    return None
+
+
+def finish(steps: Steps[T]) -> T:
+    """Do all of it now; return its result."""
+    while (done := step(steps)) is None:
+        pass
+    return done[0]
+
+
+def pieces(items: Iterable[T], count: int = STEP_COUNT) -> Iterator[Sequence[T]]:
+    """Yield the items in lists of at most `count`."""
+    iterator = iter(items)
+    while piece := list(islice(iterator, count)):
+        yield piece
