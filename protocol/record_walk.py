@@ -10,7 +10,7 @@ records of changing length pay the full price.
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from kvorum.protocol.records import read_varint
+from kvorum.protocol.varints import read_varint
 
 RUN_RECORDS_MIN: Final = 8
 """Shorter runs are walked record by record: the columns would cost more."""

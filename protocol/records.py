@@ -25,6 +25,7 @@ from typing_extensions import Buffer
 
 from kvorum.protocol.compression import Codec, compress, decompress
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.varints import append_varint, read_varint
 
 HEADER_SIZE: Final = 61
 LOG_OVERHEAD: Final = 12
@@ -236,29 +237,6 @@ def records_bytes(
     payload = view[position + HEADER_SIZE : position + header.batch_length + LOG_OVERHEAD]
     codec = codec_of(header)
     return bytes(payload) if codec is Codec.NONE else decompress(codec, payload, decompressed_size_max)
-
-
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return (value, next position) of a zigzag varint of at most 64 bits. Raises IndexError, ValueError."""
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), position
-        shift += 7
-        if shift > 63:
-            raise ValueError("a varint is longer than ten bytes")
-
-
-def append_varint(target: bytearray, value: int) -> None:
-    """Append a value of up to 64 bits as a zigzag varint."""
-    rest = value << 1 if value >= 0 else (-value << 1) - 1
-    while rest > 0x7F:
-        target.append((rest & 0x7F) | 0x80)
-        rest >>= 7
-    target.append(rest)
 
 
 def decode_records(

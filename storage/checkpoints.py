@@ -80,6 +80,7 @@ def write_clean_shutdown(disk: Disk, folder: str, broker_epoch: int) -> None:
     failpoints.hit("clean-shutdown.write.before")
     content = json.dumps({"version": CLEAN_SHUTDOWN_VERSION, "brokerEpoch": broker_epoch}, separators=(",", ":"))
     disk.write_atomic(join(folder, CLEAN_SHUTDOWN), content.encode())
+    failpoints.hit("clean-shutdown.write.after")
 
 
 def take_clean_shutdown(disk: Disk, folder: str) -> int | None:
@@ -94,8 +95,11 @@ def take_clean_shutdown(disk: Disk, folder: str) -> int | None:
             broker_epoch = content["brokerEpoch"]
     except ValueError:
         broker_epoch = NO_BROKER_EPOCH
+    failpoints.hit("clean-shutdown.take.before")
     disk.remove(path)
+    failpoints.hit("clean-shutdown.take.removed")
     disk.sync_dir(folder)
+    failpoints.hit("clean-shutdown.take.after")
     return broker_epoch
 
 
@@ -135,11 +139,14 @@ def read_meta_properties(disk: Disk, folder: str) -> MetaProperties | None:
 
 def write_partition_metadata(disk: Disk, folder: str, topic_id: Uuid) -> None:
     """Write the topic id into a log's folder; not synced, since the metadata log knows it too. Raises OSError."""
+    failpoints.hit("partition-metadata.write.before")
     file = disk.open(join(folder, PARTITION_METADATA), create=True)
     try:
+        failpoints.hit("partition-metadata.write.created")
         file.pwrite(f"version: 0\ntopic_id: {topic_id}\n".encode(), 0)
     finally:
         file.close()
+    failpoints.hit("partition-metadata.write.after")
 
 
 def read_partition_metadata(disk: Disk, folder: str) -> Uuid | None:

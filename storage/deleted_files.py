@@ -6,6 +6,7 @@ removed at once.
 
 from dataclasses import dataclass
 
+from kvorum.runtime import failpoints
 from kvorum.runtime.disk import Disk
 from kvorum.storage.names import (
     DELETED_SUFFIX,
@@ -56,9 +57,11 @@ class DeletedFiles:
             return
         self._waiting = [waiting for waiting in self._waiting if waiting.deadline_ms > now_ms]
         for waiting in due:
+            failpoints.hit("log.purge.before")
             waiting.segment.close()
             for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
                 self._disk.remove(waiting.segment.path(suffix) + DELETED_SUFFIX)
+                failpoints.hit("log.purge.removed")
 
     def close(self) -> None:
         """Release all open files and leave the rest to the next start."""

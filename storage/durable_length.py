@@ -63,7 +63,9 @@ def write(disk: Disk, folder: str, length: DurableLength, *, sync: bool) -> None
     file = disk.open(join(folder, DURABLE_LENGTH), create=True)
     try:
         file.pwrite(encode(length), 0)
+        failpoints.hit("durable-length.write.after")
         if sync:
             file.sync()
+            failpoints.hit("durable-length.sync.after")
     finally:
         file.close()

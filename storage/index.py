@@ -15,6 +15,7 @@ from operator import ge
 from struct import Struct
 from typing import Final
 
+from kvorum.runtime import failpoints
 from kvorum.runtime.disk import Disk
 
 OFFSET_ENTRY_SIZE: Final = 8
@@ -193,13 +194,17 @@ class TimeIndex:
 
 def _save(disk: Disk, path: str, data: bytes, position: int, sync: bool) -> None:
     """Write what comes behind `position`, where the file then ends: what is before is as it was saved."""
+    failpoints.hit("index.write.before")
     file = disk.open(path, create=True)
     try:
         if data:
             file.pwrite(data, position)
+        failpoints.hit("index.write.after")
         if file.size() != position + len(data):
             file.truncate(position + len(data))
+        failpoints.hit("index.truncate.after")
         if sync:
             file.sync()
+            failpoints.hit("index.sync.after")
     finally:
         file.close()

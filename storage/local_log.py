@@ -132,7 +132,9 @@ class LocalLog:
         """Begin a new segment. What of the old one is not synced waits for the next flush."""
         failpoints.hit("log.roll.before")
         old = self.segments.active
-        new = Segment.create(self._disk, self.folder, base_offset, self.config.index_interval_bytes, now_ms)
+        # First, so that a kill in between leaves no segment behind one that still has its zeros.
+        old.trim()
+        new = self._new_segment(base_offset, now_ms)
         if old.size == 0:
             # An empty segment rolls only when the next offset is too far above its base: nothing refers to it.
             self.segments.replace_active(new)
@@ -142,9 +144,16 @@ class LocalLog:
             old.forget_indexes()
             self._unsynced_indexes.append(old)
             self.segments.add(new)
+        failpoints.hit("log.roll.created")
         self._before_roll(base_offset)
         self._has_new_names = True
         failpoints.hit("log.roll.after")
+
+    def _new_segment(self, base_offset: int, now_ms: int) -> Segment:
+        config = self.config
+        return Segment.create(
+            self._disk, self.folder, base_offset, config.index_interval_bytes, now_ms, config.init_file_size
+        )
 
     def read(self, offset: int, max_bytes: int, bound: int, min_one: bool) -> ReadInfo:
         """Return whole batches from the one that holds `offset` up to the bound or the end of its segment."""
@@ -202,10 +211,12 @@ class LocalLog:
             self._record(
                 DurableLength(min(end_offset, self._durable.recovery_point), last.base_offset, position), sync=True
             )
+        failpoints.hit("log.truncate.recorded")
         removed = self.segments.remove_above(offset)
         self._unsynced_indexes = [segment for segment in self._unsynced_indexes if segment not in removed]
         if removed:
             self._delete(removed, now_ms)
+            failpoints.hit("log.truncate.renamed")
             sync_names(self._disk, self.folder)
         last.truncate_to(offset)
         last.sync()
@@ -217,17 +228,21 @@ class LocalLog:
         self._generation += 1
         self._synced_end_offset = 0
         self._tail.clear()
+        failpoints.hit("log.restart.before")
         self._record(DurableLength(0, 0, 0), sync=True)
+        failpoints.hit("log.restart.recorded")
         # From here on a crash makes recovery read everything that is still there, the leader epochs too.
         write_epochs(self._disk, self.folder, EpochCache().to_text())
+        failpoints.hit("log.restart.epochs")
         self._delete(list(self.segments)[::-1], now_ms)
         sync_names(self._disk, self.folder)
-        self.segments.replace_all(
-            Segment.create(self._disk, self.folder, offset, self.config.index_interval_bytes, now_ms)
-        )
+        failpoints.hit("log.restart.emptied")
+        self.segments.replace_all(self._new_segment(offset, now_ms))
         self._unsynced_indexes.clear()
         sync_names(self._disk, self.folder)
+        failpoints.hit("log.restart.created")
         self._record(DurableLength(offset, offset, 0), sync=True)
+        failpoints.hit("log.restart.after")
         self.log_end_offset = offset
 
     def delete_oldest(self, count: int, now_ms: int) -> None:
@@ -318,9 +333,10 @@ class LocalLog:
         durable_length.write(self._disk, self.folder, durable, sync=sync)
         self._durable = durable
 
-    def save_indexes(self) -> None:
-        """Write the active segment's indexes as a clean shutdown leaves them; the next flush syncs them."""
+    def settle(self) -> None:
+        """Leave the active segment as a clean shutdown does: trimmed, its indexes whole; the next flush syncs it."""
         active = self.segments.active
+        active.trim()
         active.save_indexes(with_last_timestamp=True)
         self._unsynced_indexes.append(active)
 

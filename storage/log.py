@@ -8,11 +8,13 @@ One task owns a log; nothing here suspends or locks. A failed write or sync make
 files that stay readable until file.delete.delay.ms after their deletion, or `close`. Times are wall milliseconds, from
 the clock unless a caller has read it already.
 
+An append never syncs: that would hold the event loop. Where flush.messages asks for it, `is_sync_due` is true after the
+append, and the caller has `LogManager.sync` done before it answers, or tells a leader that it has the records.
+
 Cost: an append is one write; a read at the end is a look into the tail ring; elsewhere it scans one index interval.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Final
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -21,15 +23,17 @@ from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.disk import Disk
 from kvorum.storage.admission import admit
+from kvorum.storage.disk_health import DiskHealth
 from kvorum.storage.durable_length import DurableLength
 from kvorum.storage.epoch_cache import EpochEndOffset
 from kvorum.storage.local_log import LocalLog
 from kvorum.storage.log_config import LogConfig
+from kvorum.storage.log_durability import LogDurability
 from kvorum.storage.log_flush import FlushPlan
 from kvorum.storage.log_read import NOTHING, ReadInfo, TimestampOffset
 from kvorum.storage.log_types import PRODUCER_ID_EXPIRATION_MS, AppendInfo, LogParts
 from kvorum.storage.names import TopicPartition
-from kvorum.storage.producer_replay import note_batch, restore_producers
+from kvorum.storage.producer_replay import note_batch, rewind_producers
 from kvorum.storage.producer_state import Origin
 from kvorum.storage.retention import deletable_count
 from kvorum.storage.segment import CorruptSegment
@@ -63,16 +67,20 @@ class Log:
         self.epoch_cache = parts.epoch_cache
         self.producer_state = parts.producer_state
         self.producer_id_expiration_ms = producer_id_expiration_ms
-        self.failure: Exception | None = None
-        self.last_flush_ms = clock.wall_ms()
         self._clock = clock
         self._config = config
         self._high_watermark = parts.log_start_offset
         self._snapshots = parts.snapshots
-        self._on_io_error = on_io_error
+        self._health = DiskHealth(partition, on_io_error)
         self._local = LocalLog(
             disk, folder, config, parts.segments, parts.log_end_offset, parts.durable, tail_budget, self._take_snapshot
         )
+        self._durability = LogDurability(self._local, self.epoch_cache, self._snapshots, self._health, clock)
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why the log is not to be used any more, None while it may be."""
+        return self._health.failure
 
     @property
     def config(self) -> LogConfig:
@@ -172,7 +180,7 @@ class Log:
 
         Raises KafkaError as validate_produce and ProducerState.check do, or KAFKA_STORAGE_ERROR.
         """
-        self._check_usable()
+        self._health.check()
         now_ms = self._clock.wall_ms() if now_ms is None else now_ms
         admitted = admit(records, self._config, self.producer_state, now_ms, origin)
         if isinstance(admitted, AppendInfo):
@@ -184,7 +192,6 @@ class Log:
         self.epoch_cache.assign(leader_epoch, base_offset)
         self._write(view, [header], now_ms)
         note_batch(self.producer_state, header, view, 0)
-        self._maybe_flush()
         return AppendInfo(
             base_offset, header.last_offset, max_timestamp, append_time_ms, len(view), header.records_count
         )
@@ -196,7 +203,7 @@ class Log:
         Raises KafkaError CORRUPT_MESSAGE (a bad CRC), INVALID_RECORD (offsets that do not follow on),
         KAFKA_STORAGE_ERROR; nothing is written then.
         """
-        self._check_usable()
+        self._health.check()
         headers = validate_replicated(records, self._local.log_end_offset, leader_epoch)
         if not headers:
             return None
@@ -213,7 +220,6 @@ class Log:
                 note_batch(self.producer_state, header, view, place)
                 place += header.size
             position += place
-        self._maybe_flush()
         max_timestamp = max([header.max_timestamp for header in headers])
         count = sum([header.records_count for header in headers])
         return AppendInfo(headers[0].base_offset, headers[-1].last_offset, max_timestamp, NO_TIMESTAMP, position, count)
@@ -223,12 +229,7 @@ class Log:
         try:
             self._local.write(view, headers, now_ms)
         except (OSError, CorruptSegment) as error:
-            raise self._failed(error) from error
-
-    def _maybe_flush(self) -> None:
-        """Honour flush.messages: Kafka too syncs before it answers then."""
-        if self._local.log_end_offset - self._local.synced_end_offset >= self._config.flush_messages:
-            self.flush()
+            raise self._health.failed(error) from error
 
     def read(
         self, offset: int, max_bytes: int, upper_bound_offset: int | None = None, min_one_message: bool = True
@@ -238,7 +239,7 @@ class Log:
         At most `max_bytes`, but with `min_one_message` one batch at least, if there is one. Ends at the segment's end.
         Raises KafkaError OFFSET_OUT_OF_RANGE outside [log start, log end], KAFKA_STORAGE_ERROR.
         """
-        self._check_usable()
+        self._health.check()
         end_offset = self._local.log_end_offset
         if not self.log_start_offset <= offset <= end_offset:
             raise KafkaError(
@@ -251,16 +252,16 @@ class Log:
         try:
             return self._local.read(offset, max_bytes, bound, min_one_message)
         except (OSError, CorruptSegment) as error:
-            raise self._failed(error) from error
+            raise self._health.failed(error) from error
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """Return the first record of at least this timestamp (ms), None if there is none."""
-        with self._disk_access():
+        with self._health.access():
             return self._local.find_timestamp(timestamp, self.log_start_offset)
 
     def offset_of_max_timestamp(self) -> TimestampOffset | None:
         """Return the first record with the greatest timestamp of the log, None in an empty log."""
-        with self._disk_access():
+        with self._health.access():
             return self._local.find_max_timestamp()
 
     def truncate_to(self, offset: int) -> bool:
@@ -275,31 +276,25 @@ class Log:
         if offset < self._local.segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
             return True
-        with self._disk_access():
+        with self._health.access():
             end_offset = self._local.truncate_to(offset, self._clock.wall_ms())
             self.epoch_cache.truncate_from_end(end_offset)
             self.log_start_offset = min(self.log_start_offset, end_offset)
-            self._snapshots.remove_if(end_offset + 1, OFFSET_MAX)
-            self._reload_producers(end_offset)
+            now_ms, expiration_ms = self._clock.wall_ms(), self.producer_id_expiration_ms
+            rewind_producers(
+                self.producer_state, self._snapshots, self._local.segments, end_offset, now_ms, expiration_ms
+            )
         self.high_watermark = self._high_watermark
         return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop all records and begin anew at `offset`. Raises KafkaError KAFKA_STORAGE_ERROR."""
-        with self._disk_access():
+        with self._health.access():
             self._local.truncate_fully_and_start_at(offset, self._clock.wall_ms())
             self.epoch_cache.clear()
             self._snapshots.remove_if(0, OFFSET_MAX)
             self.producer_state.clear(offset)
         self.log_start_offset = self._high_watermark = offset
-
-    def _reload_producers(self, end_offset: int) -> None:
-        """Bring the producer state back to an earlier offset: the last snapshot before it, and the batches since."""
-        if not self.producer_state.producers:
-            self.producer_state.clear(end_offset)
-            return
-        now_ms, expiration_ms = self._clock.wall_ms(), self.producer_id_expiration_ms
-        restore_producers(self.producer_state, self._snapshots, self._local.segments, end_offset, now_ms, expiration_ms)
 
     def _take_snapshot(self, base_offset: int) -> None:
         """Keep the producer state as it is at a new segment's base offset; it is written with the next flush."""
@@ -309,12 +304,12 @@ class Log:
     def roll(self) -> None:
         """Begin a new segment at the log end, unless the active one is empty. Raises KafkaError KAFKA_STORAGE_ERROR."""
         if self._local.segments.active.size:
-            with self._disk_access():
+            with self._health.access():
                 self._local.roll(self._local.log_end_offset, self._clock.wall_ms())
 
     def delete_old_segments(self, now_ms: int) -> int:
         """Drop the segments that retention or the log start offset leaves behind; return how many."""
-        with self._disk_access():
+        with self._health.access():
             local, config = self._local, self._config
             count = deletable_count(
                 local.segments, config, self.log_start_offset, self._high_watermark, local.log_end_offset, now_ms
@@ -334,51 +329,45 @@ class Log:
 
     def purge_deleted(self, now_ms: int) -> None:
         """Remove the files of dropped segments whose file.delete.delay.ms is over."""
-        with self._disk_access():
+        with self._health.access():
             self._local.purge_deleted(now_ms)
 
     def remove_expired_producers(self, now_ms: int) -> None:
         """Forget producers idle for producer.id.expiration.ms."""
         self.producer_state.expire(now_ms, self.producer_id_expiration_ms)
 
+    @property
+    def is_sync_due(self) -> bool:
+        """Whether flush.messages records, or more, are not synced: no append is to be answered before they are."""
+        return self._durability.is_sync_due
+
+    @property
+    def committable_end_offset(self) -> int:
+        """How far this replica may count for the high watermark: the log end, but the synced end while a sync is due.
+
+        It may go back, by an append that makes a sync due or a new configuration; the high watermark never does.
+        """
+        return self._durability.committable_end_offset
+
     def is_flush_due(self, now_ms: int) -> bool:
-        """Tell whether there is something to sync: rolled segments, or records older than flush.ms."""
-        return self._local.has_unsynced_segments or self.is_flush_ms_over(now_ms)
+        """Tell whether there is something to sync: rolled segments, or what flush.ms or flush.messages ask for."""
+        return self._durability.is_flush_due(now_ms)
 
     def is_flush_ms_over(self, now_ms: int) -> bool:
         """Tell whether records of the active segment wait for flush.ms already."""
-        is_dirty = self._local.log_end_offset > self._local.durable.recovery_point
-        return is_dirty and now_ms - self.last_flush_ms >= self._config.flush_ms
+        return self._durability.is_flush_ms_over(now_ms)
 
     def begin_flush(self, *, include_active: bool = True) -> FlushPlan:
         """Collect what is to be synced; run the plan (in a thread if need be), then call complete_flush."""
-        with self._disk_access():
-            text = self.epoch_cache.to_text() if self.epoch_cache.is_dirty else None
-            plan = self._local.begin_flush(include_active, text, self._snapshots.unwritten())
-            self.epoch_cache.is_dirty = False
-            return plan
+        return self._durability.begin(include_active)
 
     def complete_flush(self, plan: FlushPlan) -> None:
         """Advance the recovery point to what a plan that ran has synced; void if the log was cut since."""
-        with self._disk_access():
-            if not self._local.complete_flush(plan):
-                self.epoch_cache.is_dirty = True
-            self._snapshots.on_written(plan.snapshots)
-            self.last_flush_ms = self._clock.wall_ms()
+        self._durability.complete(plan)
 
     def flush(self) -> None:
-        """Sync everything up to the log end, at once. Raises KafkaError KAFKA_STORAGE_ERROR.
-
-        While a plan is under way in a thread, the batches are synced and the recovery point stays for the plan to move.
-        """
-        if self._local.is_flushing:
-            with self._disk_access():
-                self._local.sync_batches()
-            return
-        plan = self.begin_flush()
-        with self._disk_access():
-            plan.run()
-        self.complete_flush(plan)
+        """Sync everything up to the log end, here and now. Raises KafkaError KAFKA_STORAGE_ERROR."""
+        self._durability.flush()
 
     def close(self) -> None:
         """Make everything durable so that the next open needs no recovery, and release the files.
@@ -389,9 +378,9 @@ class Log:
         try:
             if self.failure is None:
                 assert not self._local.is_flushing, "who closes a log has waited for its flush"
-                with self._disk_access():
+                with self._health.access():
                     self._take_snapshot(self._local.log_end_offset)
-                    self._local.save_indexes()
+                    self._local.settle()
                 self.flush()
         finally:
             self.release()
@@ -401,31 +390,8 @@ class Log:
 
         What was read stays readable until `release`.
         """
-        if self.failure is None:
-            self.failure = error
+        self._health.abandon(error)
 
     def release(self) -> None:
         """Close the files without a word more to the disk. Idempotent."""
         self._local.close()
-
-    def _check_usable(self) -> None:
-        """Raise KafkaError KAFKA_STORAGE_ERROR once the disk has failed under the log."""
-        if self.failure is not None:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {self.partition} is offline")
-
-    @contextmanager
-    def _disk_access(self) -> Iterator[None]:
-        """Turn what the disk raises into KAFKA_STORAGE_ERROR, and give the log up."""
-        self._check_usable()
-        try:
-            yield
-        except (OSError, CorruptSegment) as error:
-            raise self._failed(error) from error
-
-    def _failed(self, error: Exception) -> KafkaError:
-        """Give the log up, tell the listener; return what to raise."""
-        is_news = self.failure is None
-        self.failure = error
-        if is_news and self._on_io_error is not None:
-            self._on_io_error(error)
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.partition}: {error}")

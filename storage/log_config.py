@@ -74,6 +74,11 @@ class LogConfig:
         return self.message_timestamp_type == LOG_APPEND_TIME
 
     @property
+    def init_file_size(self) -> int:
+        """The length a new segment's file is given at once: segment.bytes with preallocate, else none."""
+        return self.segment_bytes if self.preallocate else 0
+
+    @property
     def target_codec(self) -> Codec | None:
         """The codec to store in; None to keep the producer's."""
         return CODECS[self.compression_type]

@@ -41,11 +41,14 @@ class FlushPlan:
             write_epochs(self.disk, self.folder, self.epochs_text)
         if self.is_current():
             write_snapshots(self.disk, self.snapshots)
+        failpoints.hit("log.flush.sync.before")
         for file in self.files:
             file.sync()
+        failpoints.hit("log.flush.sync.after")
         for path in self.index_paths:
             if self.disk.exists(path):
                 sync_file(self.disk, path)
+        failpoints.hit("log.flush.indexes.after")
         if self.has_new_names:
             sync_names(self.disk, self.folder)
         failpoints.hit("log.flush.after")
@@ -53,7 +56,9 @@ class FlushPlan:
 
 def write_epochs(disk: Disk, folder: str, text: str) -> None:
     """Replace the leader-epoch-checkpoint. Raises OSError."""
+    failpoints.hit("epochs.write.before")
     disk.write_atomic(join(folder, LEADER_EPOCH_CHECKPOINT), text.encode())
+    failpoints.hit("epochs.write.after")
 
 
 def sync_file(disk: Disk, path: str) -> None:

@@ -11,6 +11,7 @@ from kvorum.storage.segment import Segment
 from kvorum.storage.segments import Segments
 from kvorum.storage.snapshots import Snapshots
 
+OFFSET_MAX: Final = 2**63 - 1
 ABORT: Final = 0
 COMMIT: Final = 1
 _CONTROL_KEY: Final = Struct(">hh")
@@ -109,3 +110,14 @@ def restore_producers(
         except ValueError:
             snapshots.remove_if(offset, offset)
     replay(state, segments.from_offset(state.end_offset), end_offset)
+
+
+def rewind_producers(
+    state: ProducerState, snapshots: Snapshots, segments: Segments, end_offset: int, now_ms: int, expiration_ms: int
+) -> None:
+    """Bring the state of a log that was cut back to its new end. Raises as restore_producers."""
+    snapshots.remove_if(end_offset + 1, OFFSET_MAX)
+    if state.producers:
+        restore_producers(state, snapshots, segments, end_offset, now_ms, expiration_ms)
+    else:
+        state.clear(end_offset)

@@ -100,16 +100,17 @@ def _load(disk: Disk, folder: str, config: LogConfig, clock: Clock, options: Ope
     if not found:
         return _new_parts(disk, folder, config, clock, options.log_start_offset)
     durable = durable_length.read(disk, folder)
-    recovery_point = options.recovery_point
+    recovery_point = unsynced_from = options.recovery_point
     if durable is not None:
         recovery_point = min(recovery_point, durable.recovery_point)
+        unsynced_from = min(recovery_point, durable.segment_base_offset)
     snapshots = Snapshots(disk, folder)
     epochs = _read_epochs(disk, folder)
     loading = _Loading(disk, folder, config, clock, options, found, snapshots, epochs)
     if options.is_clean:
         loading.trust()
     else:
-        loading.recover(recovery_point)
+        loading.recover(recovery_point, unsynced_from)
     return loading.parts()
 
 
@@ -139,7 +140,8 @@ def _new_parts(disk: Disk, folder: str, config: LogConfig, clock: Clock, offset:
     # First, so that no folder with a segment is ever without: the checkpoint may have a deleted namesake's point.
     durable = DurableLength(offset, offset, 0)
     durable_length.write(disk, folder, durable, sync=False)
-    segment = Segment.create(disk, folder, offset, config.index_interval_bytes, clock.wall_ms())
+    segment = Segment.create(disk, folder, offset, config.index_interval_bytes, clock.wall_ms(), config.init_file_size)
+    failpoints.hit("log.create.after")
     return LogParts(Segments([segment]), offset, offset, durable, EpochCache(), ProducerState(offset), snapshots)
 
 
@@ -191,12 +193,16 @@ class _Loading:
         self._settle_epochs()
         self.durable = DurableLength(self.log_end_offset, active.base_offset, active.size)
 
-    def recover(self, recovery_point: int) -> None:
-        """Check and cut from the recovery point on; what is left is synced. Raises LogDirectoryError, OSError."""
+    def recover(self, recovery_point: int, unsynced_from: int) -> None:
+        """Check and cut from `unsynced_from` on, at most the recovery point; what is left is synced.
+
+        It is less where the segment before the recovery point was not synced to its end: its batches are durable, but
+        not the trimming of what was preallocated behind them. Raises LogDirectoryError, OSError.
+        """
         failpoints.hit("log.recover.before")
         # What producers wrote before the first segment is known from the snapshot at its start alone.
         self.snapshots.remove_if(max(recovery_point, self.segments.first.base_offset) + 1, OFFSET_MAX)
-        unchecked = list(self.segments.from_offset(recovery_point))
+        unchecked = list(self.segments.from_offset(unsynced_from))
         first_offset = unchecked[0].base_offset
         self.epochs.truncate_from_end(first_offset)
         self._restore_producers(first_offset)
@@ -204,7 +210,8 @@ class _Loading:
         is_cut = False
         for segment in unchecked:
             has_gap = segment is not unchecked[0] and segment.base_offset != self.log_end_offset
-            if is_cut or (has_gap and not self.config.is_compacted):
+            if has_gap and (is_cut or not self.config.is_compacted):
+                # Behind a cut without a gap nothing is missing: only zeros were cut, that had been preallocated.
                 is_cut = True
                 continue
             is_cut = self._recover_segment(segment)
@@ -240,10 +247,13 @@ class _Loading:
             self.log_end_offset = header.next_offset
         is_cut = valid_size < segment.file.size()
         if is_cut:
+            failpoints.hit("log.recover.cut.before")
             segment.file.truncate(valid_size)
+            failpoints.hit("log.recover.cut.after")
         segment.size = valid_size
         segment.sync()
         segment.save_indexes(with_last_timestamp=True, sync=True)
+        failpoints.hit("log.recover.segment.after")
         return is_cut
 
     def _drop_above(self, end_offset: int) -> None:
@@ -253,6 +263,7 @@ class _Loading:
             segment.close()
             for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, LOG_SUFFIX):
                 self.disk.remove(segment.path(suffix))
+                failpoints.hit("log.recover.drop.removed")
         self.segments = Segments(keep)
 
     def _restore_producers(self, end_offset: int) -> None:
@@ -311,13 +322,15 @@ class _Loading:
         self.epochs.clear()
         write_epochs(self.disk, self.folder, self.epochs.to_text())
         self.epochs.is_dirty = False
-        segments = list(self.segments)
-        created_ms, interval = segments[-1].created_ms, self.config.index_interval_bytes
+        segments, config = list(self.segments), self.config
         for segment in segments[::-1]:
             segment.close()
             for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX):
                 self.disk.remove(segment.path(suffix))
-        self.segments = Segments([Segment.create(self.disk, self.folder, offset, interval, created_ms)])
+                failpoints.hit("log.recover.anew.removed")
+        created_ms, interval = segments[-1].created_ms, config.index_interval_bytes
+        begun = Segment.create(self.disk, self.folder, offset, interval, created_ms, config.init_file_size)
+        self.segments = Segments([begun])
         self.snapshots.remove_if(0, OFFSET_MAX)
         self.producers.clear(offset)
         self.log_end_offset = offset

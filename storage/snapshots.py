@@ -58,11 +58,12 @@ class Snapshots:
 
     def remove_if(self, first: int, last: int) -> None:
         """Remove the snapshots of offsets within [first, last]."""
-        failpoints.hit("snapshot.remove.before")
+        failpoints.hit("producer-snapshot.remove.before")
         for offset in [offset for offset in self._offsets if first <= offset <= last]:
             self._offsets.remove(offset)
             self._unwritten.pop(offset, None)
             self._disk.remove(self._path(offset))
+            failpoints.hit("producer-snapshot.remove.after")
 
     def _path(self, offset: int) -> str:
         """Return the file's path."""
@@ -72,6 +73,6 @@ class Snapshots:
 def write_snapshots(disk: Disk, snapshots: list[tuple[str, bytes]]) -> None:
     """Write what `unwritten` returned. May run off the event loop."""
     for path, data in snapshots:
-        failpoints.hit("snapshot.write.before")
+        failpoints.hit("producer-snapshot.write.before")
         disk.write_atomic(path, data)
-        failpoints.hit("snapshot.write.after")
+        failpoints.hit("producer-snapshot.write.after")

@@ -13,7 +13,6 @@ from kvorum.protocol.records import (
     INT32_MAX,
     BatchHeader,
     Record,
-    append_varint,
     batches,
     build_batch,
     check_crc,
@@ -22,8 +21,8 @@ from kvorum.protocol.records import (
     parse_header,
     patch_place,
     patch_times,
-    read_varint,
 )
+from kvorum.protocol.varints import append_varint, read_varint
 
 maybe_bytes = st.none() | st.binary(max_size=200)
 records = st.lists(

@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvorum.protocol.record_walk import Walk, walk
-from kvorum.protocol.records import Record, append_varint, build_batch, decode_records, encode_records
+from kvorum.protocol.records import Record, build_batch, decode_records, encode_records
+from kvorum.protocol.varints import append_varint
 
 maybe_bytes = st.none() | st.binary(max_size=5) | st.integers(60, 200).map(bytes) | st.integers(8190, 8195).map(bytes)
 headers = st.lists(st.tuples(st.text(max_size=3), maybe_bytes), max_size=3).map(tuple)

@@ -285,14 +285,53 @@ def test_log_append_time_is_answered() -> None:
     assert log.offset_of_max_timestamp() == (NOW_MS + 77, 0, 0)
 
 
-def test_flush_messages_syncs_before_the_answer() -> None:
+def test_flush_messages_asks_for_a_sync_with_the_append_that_fills_it() -> None:
+    """The append itself touches no disk but for its write: who answers has the sync done first."""
     disk = new_disk()
-    log = open_test_log(disk, small_config(flush_messages=3))
+    log = open_test_log(disk, small_config(flush_messages=3, segment_bytes=10_000))
     for count in range(1, 8):
+        syncs = disk.counts.get("sync", 0)
         log.append_as_leader(batch(), 0)
+        assert disk.counts.get("sync", 0) == syncs
+        assert log.is_sync_due == log.is_flush_due(NOW_MS) == (count % 3 == 0)
+        if log.is_sync_due:
+            log.flush()
         assert log.recovery_point == count // 3 * 3
     disk.crash()
     assert open_test_log(disk).log_end_offset >= 6
+
+
+def test_a_follower_is_asked_to_sync_what_it_fetched() -> None:
+    log = open_test_log(new_disk(), small_config(flush_messages=2))
+    log.append_as_follower(batch(partition_leader_epoch=0))
+    assert not log.is_sync_due
+    log.append_as_follower(batch(b"a", b"b", base_offset=1, partition_leader_epoch=0))
+    assert log.is_sync_due
+
+
+def test_the_high_watermark_may_not_pass_what_a_due_sync_has_not_reached() -> None:
+    log = open_test_log(new_disk(), small_config(flush_messages=3))
+    log.append_as_leader(batch(b"a", b"b"), 0)
+    assert log.committable_end_offset == 2, "no sync is due: as far as the log"
+    log.append_as_leader(batch(), 0)
+    assert log.committable_end_offset == 0
+    log.flush()
+    assert log.committable_end_offset == 3
+    log.append_as_leader(batch(), 0)
+    log.config = small_config(flush_messages=1)
+    assert log.committable_end_offset == 3, "also where a smaller flush.messages makes it due"
+
+
+def test_a_sync_beside_a_flush_under_way_is_enough_for_the_answer() -> None:
+    log = open_test_log(new_disk(), small_config(flush_messages=1))
+    log.append_as_leader(batch(), 0)
+    plan = log.begin_flush()
+    log.append_as_leader(batch(), 0)
+    log.flush()
+    assert (log.is_sync_due, log.committable_end_offset, log.recovery_point) == (False, 2, 0)
+    plan.run()
+    log.complete_flush(plan)
+    assert (log.is_sync_due, log.committable_end_offset, log.recovery_point) == (False, 2, 1)
 
 
 def test_flush_ms_is_due_when_its_time_is_over() -> None:

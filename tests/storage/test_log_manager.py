@@ -236,6 +236,48 @@ def test_a_stray_log_is_kept_aside() -> None:
     run(work())
 
 
+@pytest.mark.parametrize(("first", "second"), [(A, B), (B, A)])
+def test_of_two_logs_of_a_name_in_two_directories_the_earlier_topics_is_set_aside(first: str, second: str) -> None:
+    """A directory was offline while the topic was deleted and made anew: both logs are there when it comes back."""
+
+    async def work() -> None:
+        world, [name] = World(), partitions(1)
+        for directory, topic_id in ((first, TOPIC_ID), (second, OTHER_ID)):
+            world.settings = Settings.of({"log.dirs": [directory], "node.id": 1})
+            manager = await world.started()
+            manager.get_or_create(name, topic_id).append_as_leader(batch(), 0)
+            await manager.shutdown()
+        world.settings = Settings.of({"log.dirs": [A, B], "node.id": 1})
+        manager = await world.started()
+        assert world.offline == []
+        await manager.settle_rivals(lambda log: log.topic_id == TOPIC_ID)
+        found = manager.get_log(name)
+        assert found is not None and found.topic_id == OTHER_ID and found.log_end_offset > 0
+        assert manager.dir_of(name) is not None and manager.dir_of(name).path == second  # type: ignore[union-attr]
+        assert world.logs_in(second) == [str(name)]
+        [stray] = world.logs_in(first)
+        assert stray.endswith("-stray")
+        assert manager.stray_logs(lambda log: log.topic_id == TOPIC_ID) == []
+        await manager.shutdown()
+
+    run(work())
+
+
+def test_two_logs_of_one_topic_in_two_directories_are_nobodys_to_choose() -> None:
+    async def work() -> None:
+        world, [name] = World(), partitions(1)
+        for directory in (A, B):
+            world.settings = Settings.of({"log.dirs": [directory], "node.id": 1})
+            manager = await world.started()
+            manager.get_or_create(name, TOPIC_ID)
+            await manager.shutdown()
+        world.settings = Settings.of({"log.dirs": [A, B], "node.id": 1})
+        await world.started()
+        assert len(world.offline) == 1
+
+    run(work())
+
+
 def test_a_log_of_another_topic_of_that_name_is_not_handed_out() -> None:
     async def work() -> None:
         manager = await World().started()

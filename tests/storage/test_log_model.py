@@ -38,8 +38,9 @@ offsets = st.integers(0, 200)
 class LogMachine(RuleBasedStateMachine):
     """The model is `written`: the bytes of each batch, in order."""
 
-    @initialize(seed=st.integers(0, 2**32))
-    def begin(self, seed: int) -> None:
+    @initialize(seed=st.integers(0, 2**32), preallocate=st.booleans())
+    def begin(self, seed: int, preallocate: bool) -> None:
+        self.config = small_config(preallocate=preallocate)
         self.disk = new_disk(seed)
         self.rng = random.Random(seed)
         self.clock = StillClock()
@@ -60,7 +61,7 @@ class LogMachine(RuleBasedStateMachine):
         options = OpenOptions(
             recovery_point=self.checkpoint, log_start_offset=self.checkpointed_start, is_clean=is_clean
         )
-        return open_test_log(self.disk, small_config(), clock=self.clock, options=options)
+        return open_test_log(self.disk, self.config, clock=self.clock, options=options)
 
     # What is written
 

@@ -1,0 +1,82 @@
+"""When a log is to be synced, and the steps of it: what flush.messages, flush.ms and a roll ask for.
+
+    is_sync_due          flush.messages: an append is not to be answered before it is synced
+    is_flush_ms_over     flush.ms: records have waited for long enough
+    has unsynced segments: a roll left them to the next flush
+
+Nothing here syncs by itself. `begin`, the plan's `run` and `complete` are a flush whose middle may leave the event loop
+(see log_flush); `flush` is all three at once. Source: Kafka's UnifiedLog.append and UnifiedLog.flush.
+"""
+
+from kvorum.runtime.clock import Clock
+from kvorum.storage.disk_health import DiskHealth
+from kvorum.storage.epoch_cache import EpochCache
+from kvorum.storage.local_log import LocalLog
+from kvorum.storage.log_flush import FlushPlan
+from kvorum.storage.snapshots import Snapshots
+
+
+class LogDurability:
+    """Of one log. Times are wall milliseconds."""
+
+    __slots__ = ("_clock", "_epoch_cache", "_health", "_last_flush_ms", "_local", "_snapshots")
+
+    def __init__(
+        self, local: LocalLog, epoch_cache: EpochCache, snapshots: Snapshots, health: DiskHealth, clock: Clock
+    ) -> None:
+        """Begin as of now: flush.ms counts from here."""
+        self._local = local
+        self._epoch_cache = epoch_cache
+        self._snapshots = snapshots
+        self._health = health
+        self._clock = clock
+        self._last_flush_ms = clock.wall_ms()
+
+    @property
+    def is_sync_due(self) -> bool:
+        """Whether flush.messages records, or more, are not synced."""
+        return self._local.log_end_offset - self._local.synced_end_offset >= self._local.config.flush_messages
+
+    @property
+    def committable_end_offset(self) -> int:
+        """The log end, but the synced end while a sync is due."""
+        return self._local.synced_end_offset if self.is_sync_due else self._local.log_end_offset
+
+    def is_flush_due(self, now_ms: int) -> bool:
+        """Tell whether there is anything to sync now."""
+        return self._local.has_unsynced_segments or self.is_flush_ms_over(now_ms) or self.is_sync_due
+
+    def is_flush_ms_over(self, now_ms: int) -> bool:
+        """Tell whether records of the active segment wait for flush.ms already."""
+        is_dirty = self._local.log_end_offset > self._local.durable.recovery_point
+        return is_dirty and now_ms - self._last_flush_ms >= self._local.config.flush_ms
+
+    def begin(self, include_active: bool) -> FlushPlan:
+        """Collect what is to be synced. Raises KafkaError KAFKA_STORAGE_ERROR."""
+        with self._health.access():
+            text = self._epoch_cache.to_text() if self._epoch_cache.is_dirty else None
+            plan = self._local.begin_flush(include_active, text, self._snapshots.unwritten())
+            self._epoch_cache.is_dirty = False
+            return plan
+
+    def complete(self, plan: FlushPlan) -> None:
+        """Advance the recovery point to what the plan has synced; void if the log was cut since."""
+        with self._health.access():
+            if not self._local.complete_flush(plan):
+                self._epoch_cache.is_dirty = True
+            self._snapshots.on_written(plan.snapshots)
+            self._last_flush_ms = self._clock.wall_ms()
+
+    def flush(self) -> None:
+        """Sync everything up to the log end, here and now. Raises KafkaError KAFKA_STORAGE_ERROR.
+
+        While a plan is under way in a thread, the batches are synced and the recovery point stays for the plan to move.
+        """
+        if self._local.is_flushing:
+            with self._health.access():
+                self._local.sync_batches()
+            return
+        plan = self.begin(include_active=True)
+        with self._health.access():
+            plan.run()
+        self.complete(plan)

@@ -1,0 +1,118 @@
+"""Taking logs away: the folder is renamed at once and removed after file.delete.delay.ms, or kept as a stray.
+
+The log itself answers KAFKA_STORAGE_ERROR from the first moment on, but what was read of it stays readable until its
+folder goes.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.runtime import blocking, failpoints
+from kvorum.runtime.clock import Clock
+from kvorum.runtime.disk import Disk
+from kvorum.runtime.logs import get_logger
+from kvorum.storage.directory_checkpoints import DirectoryCheckpoints
+from kvorum.storage.log import Log
+from kvorum.storage.log_dir import LogDir
+from kvorum.storage.log_table import LogTable
+from kvorum.storage.names import DELETE_FOLDER_SUFFIX, TopicPartition, join, marked_folder
+
+log = get_logger("storage")
+
+
+class _Deleted(NamedTuple):
+    """A folder renamed for deletion, the log that may still be read, and when it goes (ms, wall)."""
+
+    directory: LogDir
+    folder: str
+    log: Log
+    deadline_ms: int
+
+
+class LogRemoval:
+    """Of the logs of a table."""
+
+    def __init__(self, disk: Disk, clock: Clock, table: LogTable, checkpoints: DirectoryCheckpoints) -> None:
+        """Begin with nothing taken away."""
+        self._disk = disk
+        self._clock = clock
+        self._table = table
+        self._checkpoints = checkpoints
+        self._deleted: list[_Deleted] = []
+        self._renames = 0
+
+    async def rename_away(self, partitions: Iterable[TopicPartition], suffix: str) -> None:
+        """Take logs out of the table and give their folders this suffix. Goes on though the caller is cancelled."""
+        await asyncio.shield(self._rename_away(partitions, suffix))
+
+    async def _rename_away(self, partitions: Iterable[TopicPartition], suffix: str) -> None:
+        found = {partition: each for partition in partitions if (each := self._table.get(partition)) is not None}
+        for partition, each in found.items():
+            each.abandon(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition} is deleted"))
+        if not found:
+            return
+        async with self._table.disk_work:
+            if self._table.is_closed:
+                return
+            for partition, each in found.items():
+                if self._table.get(partition) is each:
+                    self._rename_folder(partition, each, suffix)
+                    await asyncio.sleep(0)
+            await self._checkpoints.forget_deleted()
+
+    def _rename_folder(self, partition: TopicPartition, found: Log, suffix: str) -> None:
+        directory = self._table.remove(partition)
+        self._renames += 1
+        now_ms = self._clock.wall_ms()
+        target = join(directory.path, marked_folder(partition, f"{now_ms:016x}{self._renames:016x}", suffix))
+        if not directory.is_online:
+            found.release()
+            return
+        try:
+            failpoints.hit("log.remove.before")
+            self._disk.rename(found.folder, target)
+            failpoints.hit("log.remove.renamed")
+            self._disk.sync_dir(directory.path)
+            failpoints.hit("log.remove.after")
+        except OSError as error:
+            self._table.take_offline(directory, error)
+        delay_ms = found.config.file_delete_delay_ms
+        folder = target if suffix == DELETE_FOLDER_SUFFIX else ""
+        self._deleted.append(_Deleted(directory, folder, found, now_ms + delay_ms))
+
+    async def purge(self, now_ms: int) -> None:
+        """Remove the files of dropped segments, and the folders of deleted logs, whose delay is over, in a thread.
+
+        Goes on though the caller is cancelled.
+        """
+        await asyncio.shield(self._purge(now_ms))
+
+    async def _purge(self, now_ms: int) -> None:
+        async with self._table.disk_work:
+            if self._table.is_closed:
+                return
+            loop = asyncio.get_running_loop()
+            for each in self._table.logs():
+                if each.failure is None and each.has_deleted_files(now_ms):
+                    try:
+                        await blocking.run(loop, each.purge_deleted, now_ms)
+                    except KafkaError as error:
+                        log.warning("removal of files stopped", partition=each.partition, error=error)
+            due = [each for each in self._deleted if each.deadline_ms <= now_ms]
+            self._deleted = [each for each in self._deleted if each.deadline_ms > now_ms]
+            for deleted in due:
+                deleted.log.release()
+                if deleted.folder and deleted.directory.is_online:
+                    try:
+                        failpoints.hit("log.remove.purge.before")
+                        await blocking.run(loop, self._disk.remove_tree, deleted.folder)
+                        failpoints.hit("log.remove.purge.after")
+                    except OSError as error:
+                        self._table.take_offline(deleted.directory, error)
+
+    def release(self) -> None:
+        """Close the files of all that was taken away: the process ends, and the next one removes them."""
+        for deleted in self._deleted:
+            deleted.log.release()

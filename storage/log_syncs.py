@@ -1,0 +1,80 @@
+"""Syncing logs off the event loop: by the clock (flush.ms, rolled segments), and before an append is answered.
+
+An answer that flush.messages holds back waits in `sync`. Who gets the disk first syncs all logs that anybody waits for,
+each in a thread of its own, so the others find their records synced when it is their turn: many waiters, one fdatasync.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection
+
+from kvorum.protocol.errors import KafkaError
+from kvorum.runtime import blocking
+from kvorum.runtime.logs import get_logger
+from kvorum.storage.log import Log
+from kvorum.storage.log_table import LogTable
+from kvorum.storage.names import TopicPartition
+
+log = get_logger("storage")
+
+
+class LogSyncs:
+    """Of the logs of a table. A sync goes on to its end though its caller is cancelled."""
+
+    def __init__(self, table: LogTable, on_flush: Callable[[float], None] | None) -> None:
+        """`on_flush` is called on the event loop with the seconds that each sync of a log took off it."""
+        self._table = table
+        self._on_flush = on_flush
+        self._wanted: dict[Log, None] = {}
+        """Logs that `sync` was asked for, in order, and whose sync has not begun. At most as many as there are logs."""
+
+    async def flush_dirty(self, now_ms: int) -> None:
+        """Sync what is due by now (wall ms): rolled segments, and whole logs by flush.ms.
+
+        Whole logs by flush.messages too, in case nobody waits for them: a smaller one was configured since the append.
+        """
+        for each in self._table.logs():
+            if each.is_flush_due(now_ms):
+                await asyncio.shield(self._flush_due(each, now_ms))
+
+    async def _flush_due(self, each: Log, now_ms: int) -> None:
+        async with self._table.disk_work:
+            await self._flush(each, include_active=each.is_flush_ms_over(now_ms) or each.is_sync_due)
+
+    async def sync(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Sync everything appended to these logs so far.
+
+        Returns the partitions of which nobody can say that: the disk has failed under the log, or it is gone.
+        """
+        found = {partition: self._table.get(partition) for partition in partitions}
+        logs = [each for each in found.values() if each is not None]
+        self._wanted.update(dict.fromkeys(logs))
+        await asyncio.shield(self._sync_wanted(logs))
+        return {partition for partition, each in found.items() if each is None or each.failure is not None}
+
+    async def _sync_wanted(self, logs: list[Log]) -> None:
+        async with self._table.disk_work:
+            # None of them there any more: another's turn has synced them, and began to after they were asked for.
+            if self._wanted.keys().isdisjoint(logs):
+                return
+            wanted, self._wanted = self._wanted, {}
+            await asyncio.gather(*[self._flush(each, include_active=True) for each in wanted])
+
+    async def _flush(self, each: Log, *, include_active: bool) -> None:
+        """Sync one log in a thread. A disk that fails takes the directory offline. Holds `disk_work`."""
+        if each.failure is not None:
+            return
+        loop = asyncio.get_running_loop()
+        try:
+            plan = each.begin_flush(include_active=include_active)
+            began = loop.time()
+            await blocking.run(loop, plan.run)
+            if self._on_flush is not None:
+                self._on_flush(loop.time() - began)
+            if each.failure is None:
+                each.complete_flush(plan)
+        except OSError as error:
+            directory = self._table.dir_of(each.partition)
+            if directory is not None and each.failure is None:
+                self._table.take_offline(directory, error)
+        except KafkaError as error:
+            log.warning("flush stopped", partition=each.partition, error=error)
