@@ -1,5 +1,7 @@
 """What the log manager does by the clock: syncs, retention, removals, checkpoints (Kafka's LogManager.startup)."""
 
+from collections.abc import Callable
+
 from kvorum.broker.replica.housekeeping import Duties
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
@@ -16,8 +18,8 @@ class LogDuties:
 
     __slots__ = ("_clock", "_duties", "_logs", "_settings")
 
-    def __init__(self, logs: LogManager, settings: Settings, clock: Clock) -> None:
-        """Do nothing before `start`."""
+    def __init__(self, logs: LogManager, settings: Callable[[], Settings], clock: Clock) -> None:
+        """Do nothing before `start`. `settings` answers those in force: intervals are taken at the start."""
         self._logs = logs
         self._settings = settings
         self._clock = clock
@@ -25,7 +27,7 @@ class LogDuties:
 
     def start(self) -> None:
         """Begin."""
-        every, interval = self._duties.every, self._settings.int
+        every, interval = self._duties.every, self._settings().int
         every(FLUSH_INTERVAL_MS, "log-flush", lambda: self._logs.flush_dirty(self._clock.wall_ms()))
         every(PURGE_INTERVAL_MS, "log-purge", lambda: self._logs.purge_deleted(self._clock.wall_ms()))
         every(interval("log.retention.check.interval.ms"), "log-retention", self._apply_retention)
@@ -43,4 +45,8 @@ class LogDuties:
         self._logs.apply_retention(self._clock.wall_ms())
 
     def _expire_producers(self) -> None:
+        """Forget idle producers, by producer.id.expiration.ms as it is now."""
+        expiration_ms = self._settings().int("producer.id.expiration.ms")
+        for each in self._logs.logs():
+            each.producer_id_expiration_ms = expiration_ms
         self._logs.expire_producers(self._clock.wall_ms())

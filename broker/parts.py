@@ -30,6 +30,7 @@ from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
 from kvorum.runtime.listeners import inter_broker_listener_name, peer_addresses
 from kvorum.runtime.metrics import Metrics
+from kvorum.runtime.sockets import buffer_bytes
 from kvorum.storage.log_manager import LogManager
 
 FETCH_SESSION_EVICTION_MS = 120_000
@@ -111,6 +112,7 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
         settings,
         topic_config=configs.log_config,
         on_offline=seams.on_offline,
+        on_flush=count_flushes(seams.metrics),
         cluster_id=cluster_id,
     )
     loader = make_loader(settings, seams, channels.nodes, cluster_id, directory_id)
@@ -139,7 +141,7 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
         controller=channels.forwarding,
         auto_topics=AutoTopicCreation(channels.forwarding, lambda: configs.settings),
         producer_ids=ProducerIdManager(broker_id, registration.broker_epoch, channels.lifecycle),
-        metadata_log=MetadataLogReader(lambda: loader.log),
+        metadata_log=MetadataLogReader(lambda: loader.readable_log),
         authorizer=seams.authorizer,
         quotas=seams.quotas,
     )
@@ -153,7 +155,7 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
         channels=channels,
         registration=registration,
         log_manager=log_manager,
-        log_duties=LogDuties(log_manager, settings, seams.clock),
+        log_duties=LogDuties(log_manager, lambda: configs.settings, seams.clock),
         replica_manager=replica_manager,
         loader=loader,
         router=Router(registry.handlers(broker)),
@@ -180,7 +182,7 @@ def make_loader(
 
 def open_channels(settings: Settings, chance: Random) -> ControllerChannels:
     """Prepare the channels to the controllers; each connects when first asked. Raises ConfigError."""
-    nodes = ControllerNodes.of(settings, peer_addresses(settings))
+    nodes = ControllerNodes.of(settings, peer_addresses(settings, "broker", "controller"))
 
     def channel(purpose: str) -> ControllerChannel:
         client_id = f"broker-{settings.int('node.id')}-{purpose}"
@@ -199,23 +201,41 @@ def open_fetch_sessions(settings: Settings, seams: Seams) -> FetchSessionCache:
     return sessions
 
 
+def count_flushes(metrics: Metrics) -> Callable[[float], None]:
+    """Return what counts the syncs of logs and the seconds each took (Kafka's LogFlushRateAndTimeMs)."""
+    flushes = metrics.counter(metric_names.LOG_FLUSHES).labels()
+    seconds = metrics.histogram(metric_names.LOG_FLUSH_SECONDS).labels()
+
+    def flushed(took_seconds: float) -> None:
+        flushes.add()
+        seconds.observe(took_seconds)
+
+    return flushed
+
+
 class PeerChannels:
     """Opens channels to other brokers, at the address each has now on the listener brokers use among themselves."""
 
-    __slots__ = ("_broker_id", "_cache", "_chance", "_listener", "_overrides")
+    __slots__ = ("_broker_id", "_cache", "_chance", "_listener", "_overrides", "_receive_buffer_bytes")
 
     def __init__(self, settings: Settings, cache: MetadataCache, chance: Random) -> None:
         """Take addresses from the cache; `kvorum.peer.addresses` puts a test's proxies in their place."""
         self._broker_id = settings.int("node.id")
         self._cache = cache
         self._listener = inter_broker_listener_name(settings)
-        self._overrides = peer_addresses(settings)
+        self._overrides = peer_addresses(settings, "broker", "broker")
+        self._receive_buffer_bytes = buffer_bytes(settings, "replica.socket.receive.buffer.bytes")
         self._chance = chance
 
     def open(self, broker_id: int) -> Channel:
         """Return a channel to a broker; it connects when first asked."""
         client_id = f"broker-{self._broker_id}-fetcher-{broker_id}"
-        return Channel(lambda: self._address(broker_id), client_id=client_id, chance=self._chance)
+        return Channel(
+            lambda: self._address(broker_id),
+            client_id=client_id,
+            chance=self._chance,
+            receive_buffer_bytes=self._receive_buffer_bytes,
+        )
 
     def _address(self, broker_id: int) -> Address | None:
         override = self._overrides.get(broker_id)

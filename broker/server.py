@@ -8,9 +8,8 @@ Run:    Produce  listener -> router -> api/produce -> replica manager -> log -> 
         Create   listener -> router -> api/create_topics -> Envelope to the controller; committed, it comes back by the
                  loader -> publisher -> replica manager, on every broker alike
         A leader dies: the loader brings the change -> publisher -> replica manager leads or follows anew
-Stop:   controlled shutdown (the controller moves leaderships away) -> listeners -> fetchers and waiting requests ->
-loader
-        -> logs, with the mark of a clean shutdown last.
+Stop:   controlled shutdown (the controller moves leaderships away) -> listeners -> registration -> loader -> log duties
+        -> fetchers -> channels -> logs, with the mark of a clean shutdown last.
 
 Source: Kafka's BrokerServer.
 """
@@ -18,7 +17,6 @@ Source: Kafka's BrokerServer.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Final
 
 from kvorum.broker.metadata.features import SUPPORTED_FEATURES
 from kvorum.broker.metadata.lifecycle import NO_BROKER_EPOCH, BrokerIdentity, BrokerLifecycleManager
@@ -26,7 +24,10 @@ from kvorum.broker.parts import Parts, Seams, build
 from kvorum.broker.services import Broker
 from kvorum.network.authorizer import AllowAll, Authorizer, NoQuotas, Quotas
 from kvorum.network.connection import NetworkMetrics
-from kvorum.network.limits import ConnectionCounts, ConnectionLimits, RequestBudget, parse_overrides
+from kvorum.network.connection_counts import ConnectionCounts, concerns_connections
+from kvorum.network.interposer import Interposer
+from kvorum.network.limits import ConnectionLimits, RequestBudget
+from kvorum.network.request_queue import RequestQueue
 from kvorum.network.server import Listener
 from kvorum.protocol.messages import broker_registration
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
@@ -45,9 +46,6 @@ from kvorum.runtime.metrics import Metrics
 from kvorum.storage.checkpoints import read_meta_properties
 
 log = get_logger("broker")
-
-CONNECTION_KEYS: Final = frozenset({"max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides"})
-"""Limits of the listeners that a running broker takes."""
 
 OnFault = Callable[[BaseException], None]
 OnPorts = Callable[[Mapping[str, int]], None]
@@ -77,6 +75,8 @@ class World:
     metadata_directory: str | None = None
     """Where the copy of the metadata log lies; metadata.log.dir if None. Nobody else may use it."""
     network_metrics: NetworkMetrics | None = None
+    interposer: Interposer | None = None
+    """What stands between listeners and handlers: fault injection, where a configuration asks for it."""
     authorizer: Authorizer = field(default_factory=AllowAll)
     quotas: Quotas = field(default_factory=NoQuotas)
 
@@ -94,9 +94,14 @@ class BrokerServer:
         self._endpoints = broker_listeners(settings)
         self._inter_broker_listener = inter_broker_listener_name(settings)
         self._limits = ConnectionLimits.of(settings)
-        self._counts = ConnectionCounts.of(settings)
+        self._counts = ConnectionCounts.of(settings, self._listener_names)
         self._budget = RequestBudget(settings.int("queued.max.request.bytes"))
+        self._queue = RequestQueue(settings.int("queued.max.requests"))
         self._started: Parts | None = None
+
+    @property
+    def _listener_names(self) -> list[str]:
+        return [endpoint.listener_name for endpoint in self._endpoints]
 
     @property
     def _parts(self) -> Parts:
@@ -212,6 +217,8 @@ class BrokerServer:
         directory_id = ZERO_UUID if found[0] is None else found[0].directory_id
         parts = build(settings, seams, cluster_id=formatted[0].cluster_id, directory_id=directory_id)
         parts.broker.configs.subscribe(self._configs_changed)
+        if world.interposer is not None:
+            parts.router.interpose(world.interposer.around)
         return parts
 
     def _lifecycle_manager(self) -> BrokerLifecycleManager:
@@ -255,20 +262,21 @@ class BrokerServer:
                 limits=self._limits,
                 counts=self._counts,
                 budget=self._budget,
+                queue=self._queue,
                 metrics=self._world.network_metrics,
                 protected=endpoint.listener_name == self._inter_broker_listener,
             )
             opened[endpoint.listener_name] = await listener.start()
             self._listeners[endpoint.listener_name] = listener
+            if self._world.interposer is not None:
+                self._world.interposer.opened(listener)
         if unchosen_ports and opened and self._world.on_ports is not None:
             self._world.on_ports(opened)
 
     def _configs_changed(self, settings: Settings, keys: frozenset[str]) -> None:
         """Take over what listeners hold of the configuration."""
-        if keys & CONNECTION_KEYS:
-            self._counts.connections_max = settings.int("max.connections")
-            self._counts.per_address_max = settings.int("max.connections.per.ip")
-            self._counts.overrides = parse_overrides(settings.str("max.connections.per.ip.overrides"))
+        if any(concerns_connections(key) for key in keys):
+            self._counts.configure(settings, self._listener_names)
 
     def _log_dir_failed(self, path: str, error: Exception) -> None:
         """Take a log directory out of service: its replicas go offline here, and the controller is told."""

@@ -26,6 +26,7 @@ from kvorum.protocol.messages.api_versions import ApiVersionsRequest, ApiVersion
 from kvorum.protocol.parts import FileSlice
 from kvorum.protocol.schema import Message
 from kvorum.runtime.logs import get_logger
+from kvorum.runtime.sockets import KERNELS_CHOICE, set_buffers
 
 RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024
 """A larger answer closes the connection; above any fetch.max.bytes in use."""
@@ -60,12 +61,21 @@ class Pending:
 class ClientConnection(asyncio.BufferedProtocol):
     """One connection to a peer: writes requests, matches answers by correlation id."""
 
-    __slots__ = ("_client_id", "_correlation_id", "_on_lost", "_parser", "_pending", "_transport", "lost", "versions")
+    __slots__ = (
+        *("_client_id", "_correlation_id", "_on_lost", "_parser", "_pending", "_receive_buffer_bytes", "_transport"),
+        *("lost", "versions"),
+    )
 
-    def __init__(self, client_id: str | None, on_lost: Callable[["ClientConnection"], None]) -> None:
+    def __init__(
+        self,
+        client_id: str | None,
+        on_lost: Callable[["ClientConnection"], None],
+        receive_buffer_bytes: int = KERNELS_CHOICE,
+    ) -> None:
         """Wait for a transport; `on_lost` is called once when the connection is gone."""
         self._client_id = client_id
         self._on_lost = on_lost
+        self._receive_buffer_bytes = receive_buffer_bytes
         self._parser = FrameParser(RESPONSE_BYTES_MAX, scratch(), PEER_RESERVED_BYTES_MAX)
         self._pending: dict[int, Pending] = {}
         self._correlation_id = 0
@@ -77,6 +87,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         self._transport = stream(transport)
+        set_buffers(transport.get_extra_info("socket"), receive_bytes=self._receive_buffer_bytes)
 
     @property
     def usable(self) -> bool:
@@ -172,6 +183,7 @@ class Channel:
         setup_timeout_ms: int = SETUP_TIMEOUT_MS,
         backoff_ms: int = BACKOFF_MS,
         backoff_max_ms: int = BACKOFF_MAX_MS,
+        receive_buffer_bytes: int = KERNELS_CHOICE,
     ) -> None:
         """Connect to host and port, or to what the callable says when asked (None: not known now).
 
@@ -183,6 +195,7 @@ class Channel:
         self._lost_callback = on_lost
         self._refused_callback = on_refused
         self._setup_timeout_ms = setup_timeout_ms
+        self._receive_buffer_bytes = receive_buffer_bytes
         self._backoff = Backoff(backoff_ms, backoff_max_ms, chance)
         self._not_before = 0.0
         self._connection: ClientConnection | None = None
@@ -270,7 +283,9 @@ class Channel:
         connection: ClientConnection | None = None
         try:
             connection = await dial(
-                lambda: ClientConnection(self._client_id, self._lost), *address, self._setup_timeout_ms
+                lambda: ClientConnection(self._client_id, self._lost, self._receive_buffer_bytes),
+                *address,
+                self._setup_timeout_ms,
             )
             async with asyncio.timeout(self._setup_timeout_ms / 1000):
                 connection.versions = await negotiate(connection)

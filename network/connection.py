@@ -3,9 +3,11 @@
 Requests are handed to their handlers in the order they came, one after another; a handler whose answer comes later does
 not hold up the next request; answers leave in request order. States, each a reason not to go on:
 
-    waiting frames    in_flight_max requests unanswered, the client behind (outbox paused), throttled (KIP-219), or a
-                      coroutine handler about to take its first step: further frames wait, the socket is not read
+    waiting frames    in_flight_max requests unanswered, the client behind (outbox paused), throttled (KIP-219), come
+                      too soon (max.connection.creation.rate), or a coroutine handler about to take its first step:
+                      further frames wait, the socket is not read
     budget            queued.max.request.bytes of the process are used up: the socket is not read
+    queue             queued.max.requests of the process wait: not read while a request is in hand here
     upgraded          frames go to a FrameSink (Raft), nothing here looks at them
     finishing         nothing is read any more; closes when what came before is answered
     closed            nothing is handled any more; what was given to the socket is still sent
@@ -24,6 +26,7 @@ from kvorum.network.frame import FrameParser
 from kvorum.network.limits import BudgetShare
 from kvorum.network.link import FrameLink, stream
 from kvorum.network.outbox import Outbox, Slot
+from kvorum.network.request_queue import QueueShare
 from kvorum.network.router import AnswerImpossible, Call, FrameSink, is_message, stack_of
 from kvorum.network.shared import Gate, Shared
 from kvorum.network.shared import NetworkMetrics as NetworkMetrics
@@ -31,6 +34,8 @@ from kvorum.protocol.errors import ProtocolError
 from kvorum.protocol.headers import decode_client_id, peek_request
 from kvorum.protocol.schema import Message
 from kvorum.runtime.logs import get_logger
+from kvorum.runtime.ordered_set import OrderedSet
+from kvorum.runtime.sockets import set_buffers
 
 TURN_REQUESTS_MAX: Final = 100
 """Requests handled before other connections have their turn."""
@@ -43,7 +48,8 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     __slots__ = (
         *("_blocked", "_closed", "_counted", "_finishing", "_gate", "_in_flight", "_muted", "_outbox", "_parser"),
-        *("_reading", "_share", "_shared", "_sink", "_tasks", "_transport", "_waiting", "active_at", "address", "peer"),
+        *("_place", "_reading", "_share", "_shared", "_sink", "_tasks", "_transport", "_waiting"),
+        *("active_at", "address", "peer"),
     )
 
     def __init__(self, shared: Shared, gate: Gate | None = None) -> None:
@@ -53,7 +59,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._parser = FrameParser(shared.limits.request_bytes_max, shared.scratch)
         self._waiting: deque[memoryview] = deque()
         self._in_flight = 0
-        self._tasks: set[asyncio.Future[Message | None]] = set()
+        self._tasks: OrderedSet[asyncio.Future[Message | None]] = OrderedSet()
         self._blocked = False
         self._muted = False
         self._reading = True
@@ -61,6 +67,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._counted = False
         self._finishing = False
         self._share = BudgetShare(shared.budget, self._update_reading)
+        self._place = QueueShare(shared.queue, self._update_reading)
         self._sink: FrameSink | None = None
         self._transport: asyncio.Transport
         self._outbox: Outbox
@@ -97,17 +104,26 @@ class ServerConnection(asyncio.BufferedProtocol):
             f"{shared.listener}-{self.address}-{shared.opened}", host, shared.listener, shared.security_protocol
         )
         self._outbox = Outbox(transport, shared.limits.outstanding_bytes_max)
-        refusal = "shutting down" if shared.closing else shared.counts.open(host, protected=shared.protected)
-        if refusal is not None:
-            log.warning("connection refused", client=self.address, listener=shared.listener, reason=refusal)
+        self.active_at = now_s = shared.loop.time()
+        admitted: str | float = "shutting down"
+        if not shared.closing:
+            admitted = shared.counts.admit(host, now_s, protected=shared.protected, listener=shared.listener)
+        if isinstance(admitted, str):
+            log.warning("connection refused", client=self.address, listener=shared.listener, reason=admitted)
             if shared.metrics is not None:
-                shared.metrics.refused(shared.listener, refusal.partition(":")[0])
+                shared.metrics.refused(shared.listener, admitted.partition(":")[0])
             self._closed = True
             transport.abort()
             return
         self._counted = True
-        self.active_at = shared.loop.time()
+        if admitted > 0:
+            self._mute(admitted)
         shared.by_activity[self] = None
+        set_buffers(
+            transport.get_extra_info("socket"),
+            send_bytes=shared.limits.send_buffer_bytes,
+            receive_bytes=shared.limits.receive_buffer_bytes,
+        )
         if shared.metrics is not None:
             shared.metrics.connections(shared.listener, 1)
 
@@ -118,6 +134,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._outbox.clear()
         self._share.close()
         self._waiting.clear()
+        self._place.close()
         for task in tuple(self._tasks):
             task.cancel()
         if self._sink is not None:
@@ -128,7 +145,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         shared.by_activity.pop(self, None)
         if not shared.by_activity and shared.emptied is not None and not shared.emptied.done():
             shared.emptied.set_result(None)
-        shared.counts.close(self.peer.client_address)
+        shared.counts.close(self.peer.client_address, shared.listener)
         if shared.metrics is not None:
             shared.metrics.connections(shared.listener, -1)
         if shared.on_connection_closed is not None:
@@ -190,6 +207,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._closed:
             return
         self._flush()
+        if waiting or self._place.count:
+            waits_for_client = self._muted or outbox.paused or self._in_flight >= limits.in_flight_max
+            self._place.hold(0 if waits_for_client else len(waiting))
         if self._finishing:
             self._end_if_done()
         else:
@@ -227,7 +247,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             else:
                 self._await(call, result)
         except ProtocolError as error:
-            self._waiting.clear()
+            self._drop_waiting()
             self._refuse(error)
         except AnswerImpossible:
             self.close()
@@ -273,8 +293,11 @@ class ServerConnection(asyncio.BufferedProtocol):
             error_code = getattr(response, "error_code", 0)
             self._shared.metrics.handled(call.route.name, call.ctx.api_version, error_code, elapsed_ms)
         if call.ctx.throttle_ms > 0:
-            self._muted = self._blocked = True
-            self._shared.loop.call_later(call.ctx.throttle_ms / 1000, self._unmute)
+            self._mute(call.ctx.throttle_ms / 1000)
+
+    def _mute(self, delay_s: float) -> None:
+        self._muted = self._blocked = True
+        self._shared.loop.call_later(delay_s, self._unmute)
 
     def _unmute(self) -> None:
         self._muted = False
@@ -300,7 +323,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         try:
             sink.on_frame(frame)
         except ProtocolError as error:
-            self._waiting.clear()
+            self._drop_waiting()
             self._refuse(error)
 
     def _flush(self) -> None:
@@ -318,7 +341,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     # Reading or not
 
     def _update_reading(self) -> None:
-        wanted = not (self._waiting or self._share.waits)
+        wanted = not (self._waiting or self._share.waits or (self._in_flight and self._place.must_wait()))
         if wanted == self._reading or self._closed or self._transport.is_closing():
             return
         self._reading = wanted
@@ -335,7 +358,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._transport.abort()
             return
         self._closed = True
-        self._waiting.clear()
+        self._drop_waiting()
         self._transport.close()
 
     def abort(self) -> None:
@@ -345,8 +368,12 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def finish(self) -> None:
         """Take no further request, those that wait neither; close once those in hand are answered."""
-        self._waiting.clear()
+        self._drop_waiting()
         self._stop_reading()
+
+    def _drop_waiting(self) -> None:
+        self._waiting.clear()
+        self._place.hold(0)
 
     def _refuse(self, error: ProtocolError) -> None:
         """Close for what the peer sent, once what came before is answered, as Kafka does; the one line about it."""

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kvorum.runtime.config import Settings
-
-UNLIMITED = (1 << 31) - 1
+from kvorum.runtime.sockets import KERNELS_CHOICE, buffer_bytes
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
@@ -26,6 +25,10 @@ class ConnectionLimits:
     """connections.max.idle.ms: without a request in hand for so long, it is closed. Negative: never."""
     backlog: int = 50
     """socket.listen.backlog.size."""
+    send_buffer_bytes: int = KERNELS_CHOICE
+    """socket.send.buffer.bytes, where it is set."""
+    receive_buffer_bytes: int = KERNELS_CHOICE
+    """socket.receive.buffer.bytes, where it is set."""
 
     @classmethod
     def of(cls, settings: Settings) -> "ConnectionLimits":
@@ -34,70 +37,9 @@ class ConnectionLimits:
             request_bytes_max=settings.int("socket.request.max.bytes"),
             idle_ms=settings.int("connections.max.idle.ms"),
             backlog=settings.int("socket.listen.backlog.size"),
+            send_buffer_bytes=buffer_bytes(settings, "socket.send.buffer.bytes"),
+            receive_buffer_bytes=buffer_bytes(settings, "socket.receive.buffer.bytes"),
         )
-
-
-def parse_overrides(text: str) -> dict[str, int]:
-    """Read max.connections.per.ip.overrides: HOST:COUNT, ... Raises ValueError."""
-    overrides: dict[str, int] = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        host, colon, count = item.rpartition(":")
-        if not colon or not host.strip() or not count.strip().isdecimal():
-            raise ValueError(f"max.connections.per.ip.overrides: {item!r} is not HOST:COUNT")
-        overrides[host.strip().removeprefix("[").removesuffix("]")] = int(count)
-    return overrides
-
-
-class ConnectionCounts:
-    """How many connections the process has, by address; shared by its listeners. The limits may be set at any time."""
-
-    __slots__ = ("_by_address", "connections_max", "overrides", "per_address_max", "total")
-
-    def __init__(
-        self,
-        connections_max: int = UNLIMITED,
-        per_address_max: int = UNLIMITED,
-        overrides: dict[str, int] | None = None,
-    ) -> None:
-        """Hold max.connections, max.connections.per.ip and its overrides."""
-        self.connections_max = connections_max
-        self.per_address_max = per_address_max
-        self.overrides = overrides or {}
-        self.total = 0
-        self._by_address: dict[str, int] = {}
-
-    @classmethod
-    def of(cls, settings: Settings) -> "ConnectionCounts":
-        """Return the limits as configured."""
-        return cls(
-            settings.int("max.connections"),
-            settings.int("max.connections.per.ip"),
-            parse_overrides(settings.str("max.connections.per.ip.overrides")),
-        )
-
-    def open(self, address: str, *, protected: bool) -> str | None:
-        """Count a connection; or return why it is refused, not counted.
-
-        `protected`: the listener brokers use among themselves is not held to max.connections, as in Kafka.
-        """
-        there = self._by_address.get(address, 0)
-        most = self.overrides.get(address, self.per_address_max)
-        if there >= most:
-            return f"max.connections.per.ip: {address} has {there} connections"
-        if self.total >= self.connections_max and not protected:
-            return f"max.connections: there are {self.total}"
-        self.total += 1
-        self._by_address[address] = there + 1
-        return None
-
-    def close(self, address: str) -> None:
-        """Forget a counted connection."""
-        there = self._by_address[address]
-        self.total -= 1
-        if there == 1:
-            del self._by_address[address]
-        else:
-            self._by_address[address] = there - 1
 
 
 class RequestBudget:

@@ -1,5 +1,7 @@
 """A listener: one address where connections are accepted, and all that came over it.
 
+It can be told to refuse: the address is then closed as if the process were gone, and opened again by `accept`.
+
 SSL slots in as `ssl` (the transport's), SASL as `gate` (what stands in front of the router until the peer has
 authenticated): neither changes a connection.
 """
@@ -10,7 +12,9 @@ from collections.abc import Callable
 from typing import Final
 
 from kvorum.network.connection import ServerConnection
-from kvorum.network.limits import ConnectionCounts, ConnectionLimits, RequestBudget
+from kvorum.network.connection_counts import ConnectionCounts
+from kvorum.network.limits import ConnectionLimits, RequestBudget
+from kvorum.network.request_queue import RequestQueue
 from kvorum.network.router import Router
 from kvorum.network.shared import Gate, NetworkMetrics, Shared
 from kvorum.runtime.listeners import SecurityProtocol, address
@@ -39,15 +43,16 @@ class Listener:
         limits: ConnectionLimits | None = None,
         counts: ConnectionCounts | None = None,
         budget: RequestBudget | None = None,
+        queue: RequestQueue | None = None,
         metrics: NetworkMetrics | None = None,
         protected: bool = False,
         on_connection_closed: Callable[[str], None] | None = None,
         gate: Callable[[], Gate] | None = None,
         ssl: tls.SSLContext | None = None,
     ) -> None:
-        """Prepare. An empty host is every address of the machine; `counts` and `budget` are the process's own.
+        """Prepare. An empty host is every address of the machine; `counts`, `budget` and `queue` are the process's.
 
-        `protected`: the listener brokers use among themselves is not held to max.connections.
+        `protected`: the listener brokers use among themselves is not held to the limits that are for all listeners.
         `on_connection_closed` is called once with the Peer.connection_id of each connection that is gone.
         """
         self.name = name
@@ -58,6 +63,7 @@ class Listener:
         self._limits = limits or ConnectionLimits()
         self._counts = counts or ConnectionCounts()
         self._budget = budget or RequestBudget()
+        self._queue = queue or RequestQueue()
         self._metrics = metrics
         self._protected = protected
         self._on_connection_closed = on_connection_closed
@@ -94,19 +100,12 @@ class Listener:
             limits=self._limits,
             counts=self._counts,
             budget=self._budget,
+            queue=self._queue,
             metrics=self._metrics,
             protected=self._protected,
             on_connection_closed=self._on_connection_closed,
         )
-        # With port 0 each family would get another port.
-        host = self._host or (ANY_IPV4 if self._port == 0 else None)
-        self._server = await loop.create_server(
-            lambda: ServerConnection(shared, self._gate() if self._gate is not None else None),
-            host,
-            self._port,
-            backlog=self._limits.backlog,
-            ssl=self._ssl,
-        )
+        self._server = await self._listen(shared)
         self._port = int(self._server.sockets[0].getsockname()[1])
         self._sweep()
         log.info(
@@ -117,15 +116,56 @@ class Listener:
         )
         return self._port
 
+    async def _listen(self, shared: Shared) -> asyncio.Server:
+        # With port 0 each family would get another port.
+        host = self._host or (ANY_IPV4 if self._port == 0 else None)
+        return await shared.loop.create_server(
+            lambda: ServerConnection(shared, self._gate() if self._gate is not None else None),
+            host,
+            self._port,
+            backlog=self._limits.backlog,
+            ssl=self._ssl,
+        )
+
+    @property
+    def is_refusing(self) -> bool:
+        """Whether the address is closed though the listener is not."""
+        return self._shared is not None and not self._shared.closing and self._server is None
+
+    def refuse(self, *, cut: bool = False) -> None:
+        """Close the address, as if the process were gone; `cut`: and every connection at once. Idempotent."""
+        server, shared, self._server = self._server, self._shared, None
+        assert shared is not None, "start comes first"
+        if server is not None:
+            server.close()
+            log.warning("refusing connections", listener=self.name, port=self._port)
+        if cut:
+            for connection in tuple(shared.by_activity):
+                connection.abort()
+
+    async def accept(self) -> None:
+        """Open the address again, on the same port. Idempotent. Raises OSError: somebody else has it now."""
+        shared = self._shared
+        assert shared is not None, "start comes first"
+        if not self.is_refusing:
+            return
+        server = await self._listen(shared)
+        if shared.closing:
+            server.close()
+            return
+        self._server = server
+        log.warning("accepting connections again", listener=self.name, port=self._port)
+
     async def close(self, grace_ms: int = CLOSE_GRACE_MS) -> None:
         """Accept no more, let requests in hand finish for so long, then close every connection. Idempotent."""
         server, shared, self._server = self._server, self._shared, None
-        if server is None or shared is None:
+        if shared is None or shared.closing:
             return
         if self._sweeper is not None:
             self._sweeper.cancel()
         shared.closing = True
-        server.close()
+        if server is not None:
+            server.close()
         for connection in tuple(shared.by_activity):
             connection.finish()
         try:
@@ -135,7 +175,8 @@ class Listener:
             for connection in tuple(shared.by_activity):
                 connection.abort()
             await self._emptied(shared)
-        await server.wait_closed()
+        if server is not None:
+            await server.wait_closed()
         log.info("closed", listener=self.name, port=self._port)
 
     async def _emptied(self, shared: Shared) -> None:

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kvorum.network.connection_counts import ConnectionCounts
 from kvorum.network.context import Peer
 from kvorum.network.frame import scratch
-from kvorum.network.limits import ConnectionCounts, ConnectionLimits, RequestBudget
+from kvorum.network.limits import ConnectionLimits, RequestBudget
+from kvorum.network.request_queue import RequestQueue
 from kvorum.network.router import Router
 from kvorum.runtime.listeners import SecurityProtocol
 
@@ -89,6 +91,7 @@ class Shared:
     limits: ConnectionLimits
     counts: ConnectionCounts
     budget: RequestBudget
+    queue: RequestQueue = field(default_factory=RequestQueue)
     metrics: NetworkMetrics | None = None
     protected: bool = False
     on_connection_closed: Callable[[str], None] | None = None

@@ -5,8 +5,14 @@ Inside an event loop, tasks and timers use the loop's own time (`loop.call_later
 replaces the loop, so both move together.
 """
 
+import mmap
+import os
 import time
 from typing import Protocol
+
+TEST_CLOCK = "KVORUM_TEST_CLOCK"
+"""Names a file of 8 bytes, how far the wall clock is off (ms, little-endian, signed): a test may change it any time."""
+OFFSET_BYTES = 8
 
 
 class Clock(Protocol):
@@ -22,13 +28,14 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clocks. `wall_offset_ms` shifts the wall clock for tests of clock jumps."""
+    """The machine's own clocks. `wall_offset_ms` shifts the wall clock, and so does the file that TEST_CLOCK names."""
 
-    __slots__ = ("wall_offset_ms",)
+    __slots__ = ("_test_offset", "wall_offset_ms")
 
     def __init__(self, wall_offset_ms: int = 0) -> None:
-        """Start with the wall clock shifted by so many milliseconds."""
+        """Start with the wall clock shifted by so many milliseconds. Raises OSError where TEST_CLOCK names no file."""
         self.wall_offset_ms = wall_offset_ms
+        self._test_offset = shared_offset(os.environ.get(TEST_CLOCK, ""))
 
     def monotonic_ms(self) -> int:
         """See Clock."""
@@ -36,4 +43,15 @@ class SystemClock:
 
     def wall_ms(self) -> int:
         """See Clock."""
-        return time.time_ns() // 1_000_000 + self.wall_offset_ms
+        wall_ms = time.time_ns() // 1_000_000 + self.wall_offset_ms
+        if self._test_offset is None:
+            return wall_ms
+        return wall_ms + int.from_bytes(self._test_offset[:OFFSET_BYTES], "little", signed=True)
+
+
+def shared_offset(path: str) -> mmap.mmap | None:
+    """Map the file that a test writes the wall clock's offset into; None without a path. Raises OSError, ValueError."""
+    if not path:
+        return None
+    with open(path, "rb") as file:
+        return mmap.mmap(file.fileno(), OFFSET_BYTES, access=mmap.ACCESS_READ)

@@ -32,6 +32,8 @@ CONTROLLER_PORT_BASE = 19_190
 NODES_MAX = 100  # one machine; also keeps the derived port ranges apart
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 SHORT_KEYS: Mapping[str, str] = {"id": "node.id", "roles": "process.roles"}
+DERIVED_WHERE = "derived from the nodes"
+"""Where a config stands that nobody wrote and that follows from how many nodes there are."""
 SECTIONS = ("cluster", "defaults", "nodes")
 CLUSTER_KEYS = ("name", "id")
 
@@ -117,7 +119,7 @@ def assemble(
     """Derive what the nodes do not say, and hold them against each other. Raises ConfigError."""
     settings = {node: Settings(with_derived(directory, node, entries)) for node, entries in nodes.items()}
     check_apart(settings)
-    derived = Source(static("").layer, "derived from the nodes")
+    derived = Source(static("").layer, DERIVED_WHERE)
     voters = ",".join(voter for each in settings.values() for voter in voters_of(each))
     brokers = sum("broker" in each.list("process.roles") for each in settings.values())
     shared = {key: str(min(wanted, max(1, brokers))) for key, wanted in REPLICATION_WANTED.items()}

@@ -7,13 +7,16 @@ the key to change; what is only unwise comes back as a warning.
 from kvorum.runtime.config import ConfigError, Settings
 from kvorum.runtime.listeners import (
     ANY_ADDRESS,
+    SecurityProtocol,
     admin_listeners,
     advertised_controller_listeners,
     advertised_listeners,
     broker_listeners,
+    chaos_listener,
     controller_listener_names,
     controller_listeners,
     inter_broker_listener_name,
+    is_loopback,
     listeners,
     metrics_listener,
     peer_addresses,
@@ -21,14 +24,15 @@ from kvorum.runtime.listeners import (
     voters,
 )
 
-LOOPBACK_HOSTS = ("localhost", "::1")
 DEDUPE_BYTES_MIN_PER_THREAD = 1 << 20
+CHAOS_TOKEN_LENGTH_MIN = 16
 
 
 def check_node(settings: Settings) -> list[str]:
     """Check all that a node needs before it starts; return warnings. Raises ConfigError at the first that cannot be."""
     check_identity(settings)
     check_quorum(settings)
+    check_protocols(settings)
     check_listeners(settings)
     if "broker" in settings.list("process.roles"):
         check_broker_listeners(settings)
@@ -79,6 +83,21 @@ def check_quorum(settings: Settings) -> None:
         raise refuse(
             settings, "controller.listener.names", f"{missing[0]} has no protocol in listener.security.protocol.map"
         )
+
+
+def check_protocols(settings: Settings) -> None:
+    """Neither TLS nor SASL is there yet: a listener that is to have one must not be served, or reached, without."""
+    key = "listener.security.protocol.map"
+    protocols = protocol_map(settings)
+    names = [endpoint.listener_name for endpoint in listeners(settings)] + controller_listener_names(settings)
+    for name in names:
+        if protocols[name] is not SecurityProtocol.PLAINTEXT:
+            raise refuse(
+                settings,
+                key if key in settings.explicit() else "listeners",
+                f"listener {name} is to be {protocols[name].name}, and this version of Kvorum serves PLAINTEXT only: "
+                "it does not start rather than serve it unencrypted to anybody (TLS and SASL come with a later one)",
+            )
 
 
 def check_listeners(settings: Settings) -> None:
@@ -146,6 +165,19 @@ def check_exposure(settings: Settings) -> None:
             )
     for role in settings.list("process.roles"):
         metrics_listener(settings, role)
+        if chaos_listener(settings, role) is not None:
+            check_chaos_token(settings)
+
+
+def check_chaos_token(settings: Settings) -> None:
+    """Who may inject faults must know a secret, in one place or the other."""
+    token = settings.optional_str("kvorum.chaos.token")
+    if (token is None) == (settings.optional_str("kvorum.chaos.token.file") is None):
+        raise refuse(
+            settings, "kvorum.chaos.listener", "needs one of kvorum.chaos.token and kvorum.chaos.token.file, not both"
+        )
+    if token is not None and len(token) < CHAOS_TOKEN_LENGTH_MIN:
+        raise refuse(settings, "kvorum.chaos.listener", f"kvorum.chaos.token needs {CHAOS_TOKEN_LENGTH_MIN} characters")
 
 
 def check_times(settings: Settings) -> None:
@@ -194,11 +226,6 @@ def check_limits(settings: Settings) -> None:
         )
 
 
-def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach the address; no host means every address."""
-    return host in LOOPBACK_HOSTS or host.startswith("127.")
-
-
 def warnings_of(settings: Settings) -> list[str]:
     """Say what is allowed but unwise."""
     found: list[str] = []
@@ -209,4 +236,6 @@ def warnings_of(settings: Settings) -> list[str]:
         found.append("admin.listeners: this node is only a controller; the admin API belongs beside a broker")
     if settings.str("kvorum.peer.addresses"):
         found.append("kvorum.peer.addresses replaces the addresses of peers: this is for tests")
+    if settings.optional_str("kvorum.chaos.listener") is not None:
+        found.append("kvorum.chaos.listener lets faults be injected into this node: this is for tests")
     return found

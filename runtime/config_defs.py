@@ -31,7 +31,7 @@ REMOVED: Mapping[str, str] = MappingProxyType(
         "replica.lag.time.ms": "renamed: replica.lag.time.max.ms",
         "log.message.format.version": "there is one record format (v2); remove the key",
         "message.format.version": "there is one record format (v2); remove the key",
-        "inter.broker.protocol.version": "the feature metadata.version took its place: kvorum features",
+        "inter.broker.protocol.version": "now the feature metadata.version, set at format time; remove the key",
         "control.plane.listener.name": "controllers have listeners of their own: controller.listener.names",
         "broker.id.generation.enable": "ids are never generated: set node.id",
         "reserved.broker.max.id": "ids are never generated: set node.id",

@@ -13,6 +13,8 @@ from typing import Protocol
 
 from typing_extensions import Buffer
 
+from kvorum.runtime import failpoints
+
 
 class File(Protocol):
     """An open file, addressed by position only: no cursor is shared."""
@@ -183,10 +185,13 @@ class OsDisk:
             view = memoryview(data).cast("B")
             while view:
                 view = view[os.write(fd, view) :]
+            failpoints.hit("file.replace.written")
             os.fsync(fd)
         finally:
             os.close(fd)
+        failpoints.hit("file.replace.synced")
         os.replace(temporary, path)
+        failpoints.hit("file.replace.renamed")
         self.sync_dir(os.path.dirname(path) or ".")
 
     def exists(self, path: str) -> bool:

@@ -1,8 +1,9 @@
 """Named places where a test may kill, fail or delay the process: before and after each persistence step.
 
-`KVORUM_FAILPOINTS="log.roll.before=kill;journal.sync.after=raise@3"` arms them at process start: the action
-(`kill` = SIGKILL to itself, `raise` = OSError(EIO)) happens on the Nth hit (first when not given). Without the variable
-`hit` is an empty function, so a place costs one call and nothing else.
+`KVORUM_FAILPOINTS="log.roll.before=kill;journal.sync.after=raise@3"` arms them at process start, `arm` at any time: the
+action (`kill` = SIGKILL to itself, `raise` = OSError(EIO)) happens on the Nth hit (first when not given), counted from
+then. Unarmed, `hit` is an empty function, so a place costs one call and nothing else. Places call it by its module
+(`failpoints.hit("...")`): `arm` puts another function into its place.
 """
 
 import errno
@@ -53,3 +54,10 @@ def armed(text: str) -> Callable[[str], None]:
 
 
 hit = armed(os.environ.get(VARIABLE, ""))
+"""Called at each place with its name. Raises OSError where that was asked for."""
+
+
+def arm(text: str) -> None:
+    """Arm these failpoints in place of all that were armed; empty: none. Raises ValueError with what is wrong."""
+    global hit
+    hit = armed(text)

@@ -14,8 +14,12 @@ from kvorum.runtime.config import ConfigError, Settings
 from kvorum.runtime.config_types import PORT_MAX
 
 LISTENER = re.compile(r"([^:/]+)://\[?([0-9a-zA-Z\-%._:]*?)\]?:(-?[0-9]{1,10})")
+PEER_ADDRESS = re.compile(
+    r"(?:(?P<own>broker|controller)>(?P<peer>broker|controller)/)?(?P<id>[0-9]{1,10})=(?P<address>.+)"
+)
 ANY_ADDRESS = ("0.0.0.0", "::")
 LOOPBACK = "127.0.0.1"
+LOOPBACK_HOSTS = ("localhost", "::1")
 CONTROLLER_METRICS_PORT_OFFSET = 100
 
 
@@ -171,6 +175,35 @@ def metrics_listener(settings: Settings, role: str) -> HttpEndpoint | None:
     return None if text is None else http_endpoint(settings, "metrics.listener", text)
 
 
+def chaos_listener(settings: Settings, role: str) -> HttpEndpoint | None:
+    """Return where faults may be injected into the `broker` or `controller` process; None: nowhere. Raises ConfigError.
+
+    Loopback only, whatever else is configured.
+    """
+    assert role in ("broker", "controller"), role
+    key, text = "kvorum.chaos.listener", settings.optional_str("kvorum.chaos.listener")
+    moved = 0
+    if role == "controller" and "broker" in settings.list("process.roles"):
+        own = settings.optional_str("kvorum.controller.chaos.listener")
+        if own is None:
+            moved = CONTROLLER_METRICS_PORT_OFFSET
+        else:
+            key, text = "kvorum.controller.chaos.listener", own
+    if text is None:
+        return None
+    found = split_address(text)
+    if found is None:
+        raise _error(settings, key, f"{text!r} is not of the form HOST:PORT")
+    if not is_loopback(found[0]):
+        raise _error(settings, key, "faults are injected from this machine only: listen on 127.0.0.1")
+    return HttpEndpoint(found[0], found[1] + moved if found[1] else 0)
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine can reach the address; no host means every address."""
+    return host in LOOPBACK_HOSTS or host.startswith("127.")
+
+
 def voters(settings: Settings) -> dict[int, tuple[str, int]]:
     """Return {node id: (host, port)} of `controller.quorum.voters`. Raises ConfigError where an id is there twice."""
     found: dict[int, tuple[str, int]] = {}
@@ -184,16 +217,25 @@ def voters(settings: Settings) -> dict[int, tuple[str, int]]:
     return found
 
 
-def peer_addresses(settings: Settings) -> dict[int, tuple[str, int]]:
-    """Return {node id: (host, port)} of `kvorum.peer.addresses`, what tests put in place of real addresses."""
-    found: dict[int, tuple[str, int]] = {}
+def peer_addresses(settings: Settings, own_role: str = "", peer_role: str = "") -> dict[int, tuple[str, int]]:
+    """Return {node id: (host, port)} of `kvorum.peer.addresses`, what tests put in place of real addresses.
+
+    In a combined node two processes read the same setting, and behind one id are two peers: `broker>controller/2=...`
+    is for a broker's way to controller 2 alone, and wins over `2=...`, which is for every way to that id.
+    """
+    for_all: dict[int, tuple[str, int]] = {}
+    for_roles: dict[int, tuple[str, int]] = {}
     for item in filter(None, (part.strip() for part in settings.str("kvorum.peer.addresses").split(","))):
-        node, _, text = item.partition("=")
-        where = split_address(text)
-        if not node.isdecimal() or where is None:
-            raise _error(settings, "kvorum.peer.addresses", f"{item!r} is not of the form ID=HOST:PORT")
-        found[int(node)] = where
-    return found
+        match = PEER_ADDRESS.fullmatch(item)
+        where = split_address(match["address"]) if match is not None else None
+        if match is None or where is None:
+            form = "ID=HOST:PORT or ROLE>ROLE/ID=HOST:PORT"
+            raise _error(settings, "kvorum.peer.addresses", f"{item!r} is not of the form {form}")
+        if match["own"] is None:
+            for_all[int(match["id"])] = where
+        elif (match["own"], match["peer"]) == (own_role, peer_role):
+            for_roles[int(match["id"])] = where
+    return for_all | for_roles
 
 
 def _advertised(settings: Settings, own: list[Endpoint], default_host: str) -> list[Endpoint]:

@@ -129,6 +129,11 @@ def get_logger(room: str) -> Logger:
     return Logger(room, _OUTPUT)
 
 
+def get_level() -> Level:
+    """Return the level from which on is written."""
+    return _OUTPUT.level
+
+
 def set_level(level: Level) -> None:
     """Write from this level on."""
     _OUTPUT.level = level

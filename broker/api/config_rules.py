@@ -1,7 +1,8 @@
 """What a broker checks of (Incremental)AlterConfigs before the controller sees them (Kafka's ConfigAdminManager).
 
 A broker's own configs are checked by that very broker, which knows its static ones; tools send them there. The
-controller checks again what it stores. Every refusal here is INVALID_REQUEST, as in Kafka.
+controller checks again what it stores. Every refusal here is INVALID_REQUEST, as in Kafka, but that of secrets, which
+is ours: they do not even travel to the controller.
 """
 
 from collections.abc import Iterable
@@ -23,9 +24,12 @@ def check_type(resource_type: int) -> None:
 
 
 def check_broker(broker: Broker, name: str, configs: Iterable[tuple[str, str | None]]) -> None:
-    """Check (key, value) pairs for this broker, or for all (empty name). Raises KafkaError INVALID_REQUEST.
+    """Check (key, value) pairs for this broker, or for all (empty name).
 
     A value that is None deletes. Keys nobody knows are taken, as in Kafka: a plugin may have them.
+
+    Raises:
+        KafkaError: INVALID_REQUEST; INVALID_CONFIG for a value of a secret.
     """
     if name != CLUSTER_DEFAULT:
         require_own_id(broker, name)
@@ -38,6 +42,9 @@ def check_broker(broker: Broker, name: str, configs: Iterable[tuple[str, str | N
         if name == CLUSTER_DEFAULT and definition.mutability is Mutability.PER_BROKER:
             problem = f"Cannot update these configs at default cluster level, they are each broker's own: {key}"
             raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
+        if value is not None and definition.sensitive:
+            problem = f"{key} is a secret, which cannot be set dynamically yet: the metadata would hold it in clear"
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{problem}. Set it in the node's own configuration")
         if value is not None:
             try:
                 definition.parse(value)

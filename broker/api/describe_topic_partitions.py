@@ -1,7 +1,7 @@
 """DescribeTopicPartitions (75): v0.
 
 Topics in the order of their names, as many partitions as fit one answer, and a cursor to go on from (KIP-966).
-Not here: eligible leader replicas (KIP-966); the lists of them are always empty.
+
 Order: check the cursor, authorise each topic, answer up to the limit (max.request.partition.size.limit at most).
 """
 

@@ -17,6 +17,7 @@ from kvorum.protocol.messages.create_topics import CreatableTopic, CreateTopicsR
 from kvorum.protocol.schema import Message
 from kvorum.runtime.config import Settings
 from kvorum.runtime.logs import get_logger
+from kvorum.runtime.ordered_set import OrderedSet
 
 log = get_logger("broker")
 
@@ -59,7 +60,7 @@ class AutoTopicCreation:
         self._controller = controller
         self._settings = settings
         self._in_flight: set[str] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: OrderedSet[asyncio.Task[None]] = OrderedSet()
 
     def create(self, ctx: RequestContext, names: Iterable[str]) -> dict[str, ErrorCode]:
         """Ask for these topics; return what to tell the client of each now: UNKNOWN_TOPIC_OR_PARTITION, or invalid."""

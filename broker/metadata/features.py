@@ -7,9 +7,9 @@ with what they switch on. The controller has the same list (quorum.controller.fe
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from kvorum.quorum.image.features import KRAFT_VERSION, METADATA_VERSION
+from kvorum.quorum.image.features import ELIGIBLE_LEADER_REPLICAS_VERSION, KRAFT_VERSION, METADATA_VERSION
 
 SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = MappingProxyType(
-    {KRAFT_VERSION: (0, 1), METADATA_VERSION: (30, 30)}
+    {ELIGIBLE_LEADER_REPLICAS_VERSION: (0, 1), KRAFT_VERSION: (0, 1), METADATA_VERSION: (30, 30)}
 )
 """{name: (lowest, highest level)}, by name. One that is not in use yet (level 0 only) is not told, as in Kafka."""

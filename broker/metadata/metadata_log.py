@@ -1,7 +1,8 @@
 """`__cluster_metadata` as clients read it: this broker's own copy of the metadata log, one partition, led by itself.
 
 The loader follows the log from the active controller and keeps the copy; whatever has reached the newest published
-image can be read here. Nothing is ever appended through it, so `high watermark` and `log end` are one.
+image can be read here. Nothing is ever appended through it, so `high watermark` and `log end` are one. While the
+loader takes a part of it away in a thread, for some milliseconds after a snapshot, all are asked to come again.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from typing import Final, Protocol
 from kvorum.broker.replica.types import LogRead
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.parts import Part
+from kvorum.runtime.ordered_set import OrderedSet
 from kvorum.storage.epoch_cache import UNDEFINED_EPOCH, EpochEndOffset
 from kvorum.storage.log_read import TimestampOffset
 
@@ -69,34 +71,41 @@ class MetadataLogCopy(Protocol):
 class MetadataLogReader:
     """Reads the copy, and wakes who waits for more of it."""
 
-    __slots__ = ("_copy", "_waiting")
+    __slots__ = ("_copy", "_leader_epoch", "_waiting")
 
     def __init__(self, copy: Callable[[], MetadataLogCopy | None]) -> None:
-        """`copy` answers the copy, None while it is not open."""
+        """`copy` answers the copy, None while it is not open or must not be read."""
         self._copy = copy
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._leader_epoch = UNDEFINED_EPOCH
+        self._waiting: OrderedSet[asyncio.Future[None]] = OrderedSet()
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch this broker leads its copy in: that of the newest batch."""
+        """The epoch this broker leads its copy in: that of the newest batch; the last one known while none is read."""
         copy = self._copy()
-        epoch = None if copy is None else copy.latest_epoch
-        return UNDEFINED_EPOCH if epoch is None else epoch
+        if copy is not None:
+            epoch = copy.latest_epoch
+            self._leader_epoch = UNDEFINED_EPOCH if epoch is None else epoch
+        return self._leader_epoch
 
     def log(self, current_leader_epoch: int) -> MetadataLogCopy:
-        """Return the copy. Raises KafkaError if it is not open, or the asker's epoch is another than ours.
+        """Return the copy, to be read before anything is awaited.
 
         An asker behind ours is let in: epochs of the metadata log change under every reader, and nothing is cut.
+
+        Raises:
+            KafkaError: OFFSET_NOT_AVAILABLE (it cannot be read just now; LEADER_NOT_AVAILABLE would say the same, but
+                Java's consumer takes it for a fault in a Fetch), UNKNOWN_LEADER_EPOCH (the asker's is above ours).
         """
         copy = self._copy()
         if copy is None:
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "the metadata log is not open yet")
+            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, "the metadata log cannot be read just now")
         if current_leader_epoch > self.leader_epoch:
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the newest known epoch is {self.leader_epoch}")
         return copy
 
     def read(self, offset: int, max_bytes: int, current_leader_epoch: int, min_one_message: bool) -> LogRead:
-        """Return what there is from `offset` on. Raises KafkaError OFFSET_OUT_OF_RANGE and as `log`."""
+        """Return what there is from `offset` on. Raises KafkaError OFFSET_OUT_OF_RANGE, and as `log` and Log.read."""
         copy = self.log(current_leader_epoch)
         start, end = copy.log_start_offset, copy.high_watermark
         if not start <= offset <= end:
@@ -115,6 +124,7 @@ class MetadataLogReader:
 
     def wake(self) -> None:
         """Let everybody look who waits: more has been published."""
+        self._leader_epoch = self.leader_epoch  # known from now on, also while the copy cannot be read
         for future in tuple(self._waiting):
             if not future.done():
                 future.set_result(None)

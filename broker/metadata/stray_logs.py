@@ -31,6 +31,7 @@ class StrayLogs:
         if self._done:
             return
         self._done = True
+        await self._logs.settle_rivals(lambda each: self._is_stray(each, image))
         strays = self._logs.stray_logs(lambda each: self._is_stray(each, image))
         for partition in strays:
             log.warning("stray log set aside", partition=partition)

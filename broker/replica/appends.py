@@ -3,7 +3,9 @@
 Source: ReplicaManager.appendRecords, appendToLocalLog, deleteRecords.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from kvorum.broker.replica.delayed_delete_records import (
     INVALID_LOW_WATERMARK,
@@ -14,9 +16,11 @@ from kvorum.broker.replica.delayed_delete_records import (
 from kvorum.broker.replica.delayed_produce import DelayedProduce, ProduceDone, ProduceResults
 from kvorum.broker.replica.figures import Figures
 from kvorum.broker.replica.hosted import HostedPartitions, Outbox
+from kvorum.broker.replica.log_view import SyncLogs
 from kvorum.broker.replica.partition import ACKS_ALL
 from kvorum.broker.replica.partition_reads import delete_records_on_leader
 from kvorum.broker.replica.purgatory import Parked
+from kvorum.broker.replica.tasks import spawn
 from kvorum.broker.replica.types import UNKNOWN_OFFSET
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.delete_records import DeleteRecordsPartitionResult
@@ -24,7 +28,8 @@ from kvorum.protocol.messages.produce import BatchIndexAndErrorMessage, Partitio
 from kvorum.storage.names import TopicPartition
 from kvorum.storage.validator import RecordValidationError
 
-VALID_ACKS = (-1, 0, 1)
+NO_ACKS = 0
+VALID_ACKS = (ACKS_ALL, NO_ACKS, 1)
 WITHOUT_LOG_START = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -39,60 +44,104 @@ WITHOUT_LOG_START = frozenset(
 """Refusals that Kafka answers without the partition's log start offset."""
 
 
-class Appends:
-    """What producers and DeleteRecords change."""
+@dataclass(slots=True)
+class _Appended:
+    """One Produce, and what has become of it so far."""
 
-    def __init__(
-        self,
-        hosted: HostedPartitions,
-        outbox: Outbox,
-        now_ms: Callable[[], int],
-        figures: Figures,
-    ) -> None:
-        """Serve the hosted partitions; `now_ms` is monotonic."""
-        self._hosted = hosted
-        self._outbox = outbox
-        self._now_ms = now_ms
-        self._figures = figures
+    timeout_ms: int
+    required_acks: int
+    on_done: ProduceDone
+    results: ProduceResults = field(default_factory=dict)
+    required_offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    """One past the last record, of each partition that took its records."""
+    unsynced: list[TopicPartition] = field(default_factory=list)
+    """Those of which flush.messages wants a sync first."""
+
+
+@dataclass(slots=True)
+class Appends:
+    """What producers and DeleteRecords change. `_now_ms` is monotonic."""
+
+    _hosted: HostedPartitions
+    _outbox: Outbox
+    _now_ms: Callable[[], int]
+    _figures: Figures
+    _sync: SyncLogs
+    _on_parked: Callable[[], None]
+    """Called when a produce waits for its replicas: there is a new deadline."""
+    _syncing: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def close(self) -> None:
+        """Wait for the answers that wait for a sync."""
+        if self._syncing:
+            await asyncio.wait(tuple(self._syncing))
 
     def append_records(
         self, timeout_ms: int, required_acks: int, entries: Mapping[TopicPartition, memoryview], on_done: ProduceDone
-    ) -> Parked | None:
+    ) -> None:
         """Append to each partition and call `on_done` with a row for each: now, or when acks=all is fulfilled.
 
-        With acks 0 or 1, or when all failed, `on_done` is called before this returns, and before anybody is woken.
+        With acks 0 or 1, or when all failed, `on_done` is called before this returns, and before anybody is woken. But
+        where flush.messages wants a sync, which takes place off the loop, what follows the append waits for it, as in
+        Kafka: the high watermark, the answer of acks 1, the time of acks all. Nobody waits for acks 0.
         """
         if required_acks not in VALID_ACKS:
             on_done({key: refusal(key, ErrorCode.INVALID_REQUIRED_ACKS) for key in entries})
-            return None
-        results: ProduceResults = {}
-        required_offsets: dict[TopicPartition, int] = {}
+            return
         now_ms = self._now_ms()
+        appended = _Appended(timeout_ms, required_acks, on_done)
         for key, records in entries.items():
-            results[key] = self._append(key, records, required_acks, now_ms, required_offsets)
-        parked = None
-        if required_acks == ACKS_ALL and required_offsets:
-            waiting = DelayedProduce(self._hosted, results, dict(required_offsets), on_done)
-            parked = self._outbox.produces.park(waiting, tuple(required_offsets), now_ms + timeout_ms)
-        else:
-            on_done(results)
-        for key in required_offsets:
+            appended.results[key] = self._append(key, records, now_ms, appended)
+        is_held = bool(appended.unsynced) and required_acks != NO_ACKS
+        if not is_held:
+            self._answer(appended, now_ms)
+        if appended.unsynced:
+            task = spawn("produce-sync", self._go_on_synced(appended, is_held))
+            self._syncing.add(task)
+            task.add_done_callback(self._syncing.discard)
+        self._wake(appended)
+
+    def _answer(self, appended: _Appended, now_ms: int) -> None:
+        """Answer, or park what waits for its records to be committed."""
+        required_offsets = appended.required_offsets
+        if appended.required_acks != ACKS_ALL or not required_offsets:
+            appended.on_done(appended.results)
+            return
+        waiting = DelayedProduce(self._hosted, appended.results, dict(required_offsets), appended.on_done)
+        if self._outbox.produces.park(waiting, tuple(required_offsets), now_ms + appended.timeout_ms) is not None:
+            self._on_parked()
+
+    def _wake(self, appended: _Appended) -> None:
+        """Wake who waits for the log ends, and whoever a moved high watermark concerns."""
+        for key in appended.required_offsets:
             partition = self._hosted.by_name.get(key)
             if partition is not None:
                 self._outbox.appended(partition)
-        return parked
+
+    async def _go_on_synced(self, appended: _Appended, is_held: bool) -> None:
+        """Have the records synced, then do what follows an append."""
+        for key in await self._sync(appended.unsynced):
+            appended.results[key] = self._refused(key, self._why_lost(key))
+            del appended.required_offsets[key]
+        now_ms = self._now_ms()
+        for key in appended.required_offsets:
+            partition = self._hosted.by_name.get(key)
+            if partition is not None and partition.is_leader:
+                partition.maybe_increment_leader_high_watermark(now_ms)
+        if is_held:
+            self._answer(appended, now_ms)
+        self._wake(appended)
 
     def _append(
         self,
         key: TopicPartition,
         records: memoryview,
-        required_acks: int,
         now_ms: int,
-        required_offsets: dict[TopicPartition, int],
+        appended: _Appended,
     ) -> PartitionProduceResponse:
         try:
             partition = self._hosted.current_or_raise(key)
-            info = partition.append_records_to_leader(records, required_acks, now_ms)
+            info = partition.append_records_to_leader(records, appended.required_acks, now_ms)
         except RecordValidationError as error:
             row = self._refused(key, error)
             row.error_message = error.message
@@ -103,10 +152,12 @@ class Appends:
             return row
         except KafkaError as error:
             return self._refused(key, error)
-        required_offsets[key] = info.last_offset + 1
+        appended.required_offsets[key] = info.last_offset + 1
         self._figures.appended(key[0], len(records), info.records_count)
         local = partition.log
         assert local is not None, "it was appended to"
+        if local.is_sync_due:
+            appended.unsynced.append(key)
         return PartitionProduceResponse(
             index=key[1],
             base_offset=info.first_offset,
@@ -122,6 +173,14 @@ class Appends:
             if partition is not None and partition.log is not None and partition.is_leader:
                 row.log_start_offset = partition.log.log_start_offset
         return row
+
+    def _why_lost(self, key: TopicPartition) -> KafkaError:
+        """Return why nobody can say that the records are synced: the topic is gone, or the disk failed."""
+        try:
+            self._hosted.current_or_raise(key)
+        except KafkaError as error:
+            return error
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{key} could not be synced")
 
     def delete_records(
         self, timeout_ms: int, offsets: Mapping[TopicPartition, int], on_done: DeleteRecordsDone

@@ -192,6 +192,8 @@ class DeltaApplier:
         if found is not None and found.topic_id not in (info.topic_id, ZERO_UUID):
             await self._log_manager.delete(key)
             found = None
+        if found is not None and found.failure is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "its log directory is offline")
         if found is None and not all(each.is_online for each in self._log_manager.dirs):
             registration = info.partition
             is_new = registration.partition_epoch == 0 or self._broker_id in registration.adding_replicas

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from kvorum.broker.replica.fetch_session_client import Asked, FetchSessionClient, SessionLimits
 from kvorum.broker.replica.figures import Figures
 from kvorum.broker.replica.follower import Follower, FollowerPhase, Outcome
+from kvorum.broker.replica.log_view import SyncLogs
 from kvorum.broker.replica.tasks import spawn
 from kvorum.broker.replica.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from kvorum.network.channel import Channel
@@ -50,8 +51,12 @@ class ReplicaFetcher:
         now_ms: Callable[[], int],
         on_advanced: Callable[[Follower], None],
         figures: Figures,
+        sync: SyncLogs,
     ) -> None:
-        """`open_channel` makes a channel to a broker; `on_advanced` is called after each row that went well."""
+        """`open_channel` makes a channel to a broker; `on_advanced` is called after each row that went well.
+
+        `sync` is LogManager's.
+        """
         self._broker_id = broker_id
         self.leader_id = leader_id
         self._broker_epoch = broker_epoch
@@ -59,6 +64,9 @@ class ReplicaFetcher:
         self._now_ms = now_ms
         self._on_advanced = on_advanced
         self._figures = figures
+        self._sync = sync
+        self._unsynced: dict[TopicPartition, None] = {}
+        """Appended to, and flush.messages wants a sync before the leader hears of it."""
         self._fetch_bytes_max = settings.int("replica.fetch.max.bytes")
         self._backoff_ms = settings.int("replica.fetch.backoff.ms")
         wait_ms = settings.int("replica.fetch.wait.max.ms")
@@ -87,6 +95,8 @@ class ReplicaFetcher:
     def add(self, followers: dict[TopicPartition, Follower]) -> None:
         """Fetch these too, from now on."""
         self.followers.update(followers)
+        for key, follower in followers.items():
+            self._note_unsynced(key, follower)
         self._wake.set()
         if self._poll is not None and self._renewal is None:
             loop = asyncio.get_running_loop()
@@ -110,6 +120,10 @@ class ReplicaFetcher:
     async def _run(self) -> None:
         while True:
             self._wake.clear()
+            while self._unsynced:
+                # The next fetch tells the leader that the records are here. A disk that fails takes its replicas along.
+                unsynced, self._unsynced = self._unsynced, {}
+                await self._sync(unsynced)
             now_ms = self._now_ms()
             resetting = [each for each in self.followers.values() if each.is_ready(FollowerPhase.RESETTING, now_ms)]
             if resetting:
@@ -208,6 +222,7 @@ class ReplicaFetcher:
             return
         match outcome:
             case Outcome.APPENDED:
+                self._note_unsynced(key, follower)
                 records = row.records
                 self._figures.replication_bytes_in.add(len(records) if isinstance(records, memoryview) else 0)
                 # To the end of the line: the next full request begins with the others.
@@ -225,6 +240,10 @@ class ReplicaFetcher:
                 log.debug("fetch is tried again", partition=key, leader=self.leader_id, error=error_name)
             case Outcome.IGNORED:
                 return
+
+    def _note_unsynced(self, key: TopicPartition, follower: Follower) -> None:
+        if follower.log is not None and follower.log.is_sync_due:
+            self._unsynced[key] = None
 
     def _delay(self, keys: dict[TopicPartition, Asked], error: ErrorCode) -> None:
         now_ms = self._now_ms()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from kvorum.broker.replica.fetcher import ReplicaFetcher
 from kvorum.broker.replica.figures import Figures
 from kvorum.broker.replica.follower import Follower
+from kvorum.broker.replica.log_view import SyncLogs
 from kvorum.broker.replica.partition import Partition
 from kvorum.broker.replica.tasks import spawn
 from kvorum.broker.replica.types import NO_LEADER
@@ -28,6 +29,7 @@ class FetcherManager:
         clock: Clock,
         on_advanced: Callable[[Follower], None],
         figures: Figures,
+        sync: SyncLogs,
     ) -> None:
         """See ReplicaFetcher for the arguments."""
         self._broker_id = broker_id
@@ -37,6 +39,7 @@ class FetcherManager:
         self._clock = clock
         self._on_advanced = on_advanced
         self._figures = figures
+        self._sync = sync
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._leader_of: dict[TopicPartition, int] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -89,6 +92,7 @@ class FetcherManager:
                 now_ms=self._clock.monotonic_ms,
                 on_advanced=self._on_advanced,
                 figures=self._figures,
+                sync=self._sync,
             )
             fetcher.start()
         return fetcher

@@ -6,6 +6,7 @@ readFromLog.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from kvorum.broker.replica.delayed_fetch import DelayedFetch
@@ -33,21 +34,14 @@ _NO_LEADER = LeaderIdAndEpoch()
 _NO_SNAPSHOT = SnapshotId()
 
 
+@dataclass(slots=True)
 class Fetches:
-    """What consumers and followers read."""
+    """What consumers and followers read. `_now_ms` is monotonic."""
 
-    def __init__(
-        self,
-        hosted: HostedPartitions,
-        outbox: Outbox,
-        now_ms: Callable[[], int],
-        figures: Figures,
-    ) -> None:
-        """Serve the hosted partitions; `now_ms` is monotonic."""
-        self._hosted = hosted
-        self._outbox = outbox
-        self._now_ms = now_ms
-        self._figures = figures
+    _hosted: HostedPartitions
+    _outbox: Outbox
+    _now_ms: Callable[[], int]
+    _figures: Figures
 
     def fetch_records(self, params: FetchParams, targets: Sequence[FetchTarget], on_done: FetchDone) -> Parked | None:
         """Read each target and call `on_done` with a row for each, in their order: now, or when enough is there.

@@ -3,12 +3,18 @@
 A model log of a hundred lines fits them too, which is how the machines above are tested.
 """
 
+from collections.abc import Awaitable, Callable, Collection
 from typing import Protocol
 
 from kvorum.protocol.parts import Part
 from kvorum.storage.epoch_cache import EpochCache, EpochEndOffset
 from kvorum.storage.log_read import TimestampOffset
+from kvorum.storage.names import TopicPartition
 from kvorum.storage.producer_state import ProducerState
+
+SyncLogs = Callable[[Collection[TopicPartition]], Awaitable[set[TopicPartition]]]
+"""Syncs all that was appended to these logs, off the loop; returns those of which it cannot be said
+(storage.log_manager.LogManager.sync)."""
 
 
 class LogSettings(Protocol):
@@ -100,6 +106,16 @@ class ReplicaLog(Protocol):
     @property
     def log_end_offset(self) -> int:
         """One past the last offset there is."""
+        ...
+
+    @property
+    def is_sync_due(self) -> bool:
+        """Whether nothing appended is to be answered before a sync (flush.messages)."""
+        ...
+
+    @property
+    def committable_end_offset(self) -> int:
+        """How far this replica may count for the high watermark; the log end unless a sync is due."""
         ...
 
     @property

@@ -3,7 +3,7 @@
     apply_delta         create logs, lead, follow, delete, as the metadata log says (after the metadata cache knows)
     append_records      Produce              delete_records   DeleteRecords
     fetch_records       Fetch                offsets          ListOffsets, OffsetForLeaderEpoch
-    start, shutdown     the clock's duties: ISR shrinks, checkpoints, retention, time-outs
+    start, shutdown     the clock's duties: ISR shrinks, high watermark checkpoints (those of logs: broker.log_duties)
 
 All on one event loop; nothing suspends between a check and the change that relies on it.
 Source: Kafka's ReplicaManager.
@@ -92,8 +92,9 @@ class ReplicaManager:
             clock=clock,
             on_advanced=self._follower_advanced,
             figures=figures,
+            sync=log_manager.sync,
         )
-        self._appends = Appends(self.hosted, self._outbox, now_ms, figures)
+        self._appends = Appends(self.hosted, self._outbox, now_ms, figures, log_manager.sync, self._deadlines.arm)
         self._fetches = Fetches(self.hosted, self._outbox, now_ms, figures)
         self.offsets = Offsets(self.hosted)
         self._delta = DeltaApplier(
@@ -121,6 +122,7 @@ class ReplicaManager:
     async def shutdown(self) -> None:
         """Stop fetching, proposing and the duties. The logs and their last checkpoints are the log manager's."""
         await self._fetchers.close()
+        await self._appends.close()
         await self._isr_manager.close()
         await self._housekeeping.close()
         self._deadlines.close()
@@ -151,12 +153,9 @@ class ReplicaManager:
 
     def append_records(
         self, timeout_ms: int, required_acks: int, entries: Mapping[TopicPartition, memoryview], on_done: ProduceDone
-    ) -> Parked | None:
+    ) -> None:
         """Append a producer's records; see Appends.append_records."""
-        parked = self._appends.append_records(timeout_ms, required_acks, entries, on_done)
-        if parked is not None:
-            self._deadlines.arm()
-        return parked
+        self._appends.append_records(timeout_ms, required_acks, entries, on_done)
 
     def fetch_records(self, params: FetchParams, targets: Sequence[FetchTarget], on_done: FetchDone) -> Parked | None:
         """Read for a consumer or a follower; see Fetches.fetch_records."""

@@ -355,6 +355,7 @@ class Partition:
             )
         else:
             new = log.log_end_offset
+        new = min(new, log.committable_end_offset)
         if new > log.high_watermark:
             assert new <= log.log_end_offset, "nothing above the log end is committed"
             log.high_watermark = new

@@ -1,14 +1,17 @@
 """A whole broker in this process: start, journeys over real sockets, end. The controller is real but for Raft."""
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kvorum.broker.parts import PeerChannels
 from kvorum.broker.server import BrokerServer, NotFormatted, World
 from kvorum.network.channel import Channel
+from kvorum.network.connection_counts import UNLIMITED
 from kvorum.network.server import Listener
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -269,6 +272,54 @@ def test_configs_take_effect_without_a_restart(tmp_path: Path) -> None:
         await until(too_large)
 
     run(tmp_path, story)
+
+
+def test_limits_of_the_listeners_take_effect_without_a_restart(tmp_path: Path) -> None:
+    """The broker's own and those of one listener, set for all brokers; taking them away brings the file's back."""
+
+    async def story(cluster: Cluster) -> None:
+        broker = await cluster.start_broker(1, **{"max.connection.creation.rate": 1000})
+        limits = {"max.connection.creation.rate": "7", "listener.name.plaintext.max.connections": "5"}
+
+        async def alter(operation: int) -> None:
+            changes = [AlterableConfig(name=k, config_operation=operation, value=v) for k, v in limits.items()]
+            resource = AlterConfigsResource(resource_type=4, resource_name="", configs=changes)
+            altered = await cluster.ask(1, IncrementalAlterConfigsRequest(resources=[resource]))
+            assert altered.responses[0].error_code == 0
+
+        async def in_force(rate: int, connections: int) -> bool:
+            counts = broker._counts
+            return (counts.rate.per_second, counts.by_listener) == (rate, {"PLAINTEXT": connections})
+
+        assert await in_force(1000, UNLIMITED)
+        await alter(0)
+        await until(lambda: in_force(7, 5))
+        await alter(1)
+        await until(lambda: in_force(1000, UNLIMITED))
+
+    run(tmp_path, story)
+
+
+def test_a_brokers_queue_and_its_followers_sockets_are_as_configured(tmp_path: Path) -> None:
+    async def story(cluster: Cluster) -> None:
+        asked = {"queued.max.requests": 9, "replica.socket.receive.buffer.bytes": 30_000}
+        broker = await cluster.start_broker(1, **asked)
+        assert broker._queue.requests_max == 9
+        channels = PeerChannels(broker.broker.settings, broker.broker.metadata, new_random(1))
+        await cluster.start_broker(2)
+        await until(lambda: knows(broker, 2))
+        channel = channels.open(2)
+        transport = (await channel.connect())._transport
+        assert transport is not None
+        size = transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        assert size == 60_000  # the kernel doubles what it is told
+        await channel.close()
+
+    run(tmp_path, story)
+
+
+async def knows(broker: BrokerServer, other: int) -> bool:
+    return broker.broker.metadata.node(other, "PLAINTEXT") is not None
 
 
 def test_a_topic_deleted_while_a_broker_was_down_leaves_its_place_to_a_new_one(tmp_path: Path) -> None:

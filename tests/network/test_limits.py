@@ -5,8 +5,9 @@ import asyncio
 import pytest
 from network_kit import channel_to, listener_of, metadata_handler, read_frame, request_frame, run, until
 
+from kvorum.network.connection_counts import ConnectionCounts, parse_overrides
 from kvorum.network.frame import SCRATCH_BYTES
-from kvorum.network.limits import ConnectionCounts, ConnectionLimits, RequestBudget, parse_overrides
+from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.router import Handler
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

@@ -4,8 +4,8 @@ import asyncio
 
 from network_kit import channel_to, listener_of, metadata_handler, run, until
 
+from kvorum.network.connection_counts import ConnectionCounts
 from kvorum.network.context import RequestContext
-from kvorum.network.limits import ConnectionCounts
 from kvorum.network.metrics import RegistryMetrics
 from kvorum.network.router import Handler
 from kvorum.protocol.api import ApiKey

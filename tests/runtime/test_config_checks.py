@@ -22,6 +22,8 @@ def test_a_sound_node_passes_without_a_warning(base: dict[str, object]) -> None:
     assert check_node(Settings.of(base)) == []
 
 
+PROTOCOLS = "listener.security.protocol.map"
+MAPPED = {PROTOCOLS: "C:PLAINTEXT,CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"}
 REFUSED = [
     (COMBINED, {"process.roles": None}, "process.roles"),
     (COMBINED, {"node.id": None}, "node.id"),
@@ -59,6 +61,27 @@ REFUSED = [
     ),
     (COMBINED, {"security.inter.broker.protocol": "SSL"}, "inter.broker.listener.name"),
     (COMBINED, {"listener.security.protocol.map": "PLAINTEXT:TLS"}, "listener.security.protocol.map"),
+    *(
+        (COMBINED, {"listener.security.protocol.map": f"PLAINTEXT:{one},CONTROLLER:{two}"}, PROTOCOLS)
+        for one, two in (
+            ("SSL", "PLAINTEXT"),
+            ("SASL_PLAINTEXT", "PLAINTEXT"),
+            ("SASL_SSL", "PLAINTEXT"),
+            ("PLAINTEXT", "SSL"),
+            ("PLAINTEXT", "SASL_PLAINTEXT"),
+        )
+    ),
+    (
+        COMBINED,
+        {"listeners": "SSL://127.0.0.1:1,C://127.0.0.1:2", "controller.listener.names": "C"} | MAPPED,
+        PROTOCOLS,
+    ),
+    (
+        BROKER,
+        {"listeners": "SASL_PLAINTEXT://127.0.0.1:1", "inter.broker.listener.name": "SASL_PLAINTEXT"} | MAPPED,
+        PROTOCOLS,
+    ),
+    (BROKER, {"listeners": "PLAINTEXT://127.0.0.1:1", "controller.listener.names": "SASL_SSL"}, "listeners"),
     (CONTROLLER, {"listeners": "CONTROLLER://:19191"}, "listeners"),
     (CONTROLLER, {"listeners": "CONTROLLER://10.0.0.1:19191"}, "listeners"),
     (COMBINED, {"admin.listeners": "http://0.0.0.0:18080"}, "admin.listeners"),
@@ -92,6 +115,12 @@ def test_what_cannot_be_is_refused_by_the_key_to_change(
     assert error.value.reason
 
 
+def test_a_listener_that_is_to_be_secure_is_not_served_unsecured_and_the_reason_is_said() -> None:
+    with pytest.raises(ConfigError, match="listener PLAINTEXT is to be SASL_SSL") as error:
+        check_node(Settings.of(COMBINED | {PROTOCOLS: "PLAINTEXT:SASL_SSL,CONTROLLER:PLAINTEXT"}))
+    assert "serves PLAINTEXT only" in error.value.reason
+
+
 ACCEPTED: list[tuple[dict[str, object], dict[str, object]]] = [
     (COMBINED, {"listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"}),
     (COMBINED, {"listeners": "PLAINTEXT://:9092,CONTROLLER://localhost:9093"}),
@@ -111,6 +140,7 @@ ACCEPTED: list[tuple[dict[str, object], dict[str, object]]] = [
         },
     ),
     (COMBINED, {"controller.quorum.voters": None, "controller.quorum.bootstrap.servers": "127.0.0.1:19191"}),
+    (COMBINED, {PROTOCOLS: "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SSL:SSL"}),
     (COMBINED, {"broker.id": 1}),
     (COMBINED, {"queued.max.request.bytes": -1}),
     (COMBINED, {"max.connections.per.ip": 0, "max.connections.per.ip.overrides": "127.0.0.1:5"}),

@@ -31,7 +31,8 @@ def test_what_is_served_is_what_is_registered(version: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "supported"), [(3, ["metadata.version"]), (4, ["kraft.version", "metadata.version"])]
+    ("version", "supported"),
+    [(3, ["metadata.version"]), (4, ["eligible.leader.replicas.version", "kraft.version", "metadata.version"])],
 )
 def test_features_are_told_with_their_epoch(version: int, supported: list[str]) -> None:
     answer = ask(a_broker(), ApiVersionsRequest(**SOFTWARE), version)

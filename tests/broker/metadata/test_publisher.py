@@ -106,6 +106,11 @@ class Logs:
     def __init__(self, *logs: tuple[str, Uuid]) -> None:
         self.logs = [SimpleNamespace(partition=TopicPartition(name, 0), topic_id=topic_id) for name, topic_id in logs]
         self.set_aside: list[str] = []
+        self.settled = 0
+
+    async def settle_rivals(self, is_stray: Any) -> None:
+        assert not self.set_aside, "before anything is set aside"
+        self.settled += 1
 
     def stray_logs(self, is_stray: Any) -> list[TopicPartition]:
         return [each.partition for each in self.logs if is_stray(each)]
@@ -130,4 +135,4 @@ def test_logs_the_first_image_does_not_give_this_broker_are_set_aside_once() -> 
     assert sorted(logs.set_aside) == ["deleted", "moved", "remade"]
     delta, image = changed(image, records.RemoveTopic(topic_id=ids[0]))
     asyncio.run(strays.on_metadata_update(delta, image, MANIFEST))
-    assert len(logs.set_aside) == 3
+    assert len(logs.set_aside) == 3 and logs.settled == 1

@@ -52,6 +52,14 @@ class ModelLog:
         self._high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
 
     @property
+    def is_sync_due(self) -> bool:
+        return False
+
+    @property
+    def committable_end_offset(self) -> int:
+        return self.log_end_offset
+
+    @property
     def last_stable_offset(self) -> int:
         return self._high_watermark
 

@@ -1,0 +1,158 @@
+"""How many connections the process takes, and how fast: by address, by listener, and all together (Kafka's
+ConnectionQuotas, KIP-402, KIP-612).
+
+One too many is refused with a log line. One too soon is accepted and served when its turn comes: to its client it looks
+like a slow network, as a connection that Kafka has not accepted yet.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from kvorum.runtime.config import Settings
+from kvorum.runtime.config_defs import LISTENER_PREFIX
+
+UNLIMITED: Final = (1 << 31) - 1
+BURST_S: Final = 1.0
+"""What a quiet time saves up: connections of so long may come at once."""
+DELAY_S_MAX: Final = 30.0
+"""A connection whose turn would come later is refused: its client has given up by then, and those who wait are few."""
+
+CONNECTIONS: Final = "max.connections"
+CREATION_RATE: Final = "max.connection.creation.rate"
+PER_ADDRESS: Final = "max.connections.per.ip"
+OVERRIDES: Final = "max.connections.per.ip.overrides"
+KEYS: Final = (CONNECTIONS, CREATION_RATE, PER_ADDRESS, OVERRIDES)
+
+
+def concerns_connections(key: str) -> bool:
+    """Tell whether a config, for one listener or for all, is one of those limits."""
+    return key in KEYS or (key.startswith(LISTENER_PREFIX) and key.endswith((f".{CONNECTIONS}", f".{CREATION_RATE}")))
+
+
+def parse_overrides(text: str) -> dict[str, int]:
+    """Read max.connections.per.ip.overrides: HOST:COUNT, ... Raises ValueError."""
+    overrides: dict[str, int] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        host, colon, count = item.rpartition(":")
+        if not colon or not host.strip() or not count.strip().isdecimal():
+            raise ValueError(f"max.connections.per.ip.overrides: {item!r} is not HOST:COUNT")
+        overrides[host.strip().removeprefix("[").removesuffix("]")] = int(count)
+    return overrides
+
+
+class CreationRate:
+    """max.connection.creation.rate: so many connections a second, evenly after a burst of BURST_S. Sans-IO."""
+
+    __slots__ = ("_next_s", "per_second")
+
+    def __init__(self, per_second: int = UNLIMITED) -> None:
+        """Start with a whole burst saved up. The rate may be set at any time; 0 takes nobody."""
+        self.per_second = per_second
+        self._next_s = float("-inf")
+
+    def delay_s(self, now_s: float) -> float:
+        """Return how long a connection that comes now has to wait; it is not counted yet."""
+        if self.per_second >= UNLIMITED:
+            return 0.0
+        if self.per_second <= 0:
+            return float("inf")
+        return max(0.0, max(self._next_s, now_s - BURST_S) + 1 / self.per_second - now_s)
+
+    def count(self, now_s: float) -> None:
+        """Count a connection that was taken; others come behind it."""
+        if 0 < self.per_second < UNLIMITED:
+            self._next_s = max(self._next_s, now_s - BURST_S) + 1 / self.per_second
+
+
+class ConnectionCounts:
+    """The connections there are and the limits on them; shared by the listeners of a process.
+
+    `by_listener` and `rate_by_listener` hold what `listener.name.NAME.` sets for one listener; the protected one (which
+    brokers use among themselves) is held to its own limits only, as in Kafka.
+    """
+
+    __slots__ = (
+        *("_by_address", "_there", "by_listener", "connections_max", "overrides", "per_address_max", "rate"),
+        *("rate_by_listener", "total"),
+    )
+
+    def __init__(
+        self,
+        connections_max: int = UNLIMITED,
+        per_address_max: int = UNLIMITED,
+        overrides: Mapping[str, int] | None = None,
+        creation_rate_max: int = UNLIMITED,
+    ) -> None:
+        """Hold max.connections, max.connections.per.ip with its overrides, and max.connection.creation.rate."""
+        self.connections_max = connections_max
+        self.per_address_max = per_address_max
+        self.overrides = dict(overrides or {})
+        self.rate = CreationRate(creation_rate_max)
+        self.by_listener: dict[str, int] = {}
+        self.rate_by_listener: dict[str, CreationRate] = {}
+        self.total = 0
+        self._by_address: dict[str, int] = {}
+        self._there: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, settings: Settings, listeners: Iterable[str] = ()) -> "ConnectionCounts":
+        """Return the limits as configured, those of these listeners too."""
+        counts = cls()
+        counts.configure(settings, listeners)
+        return counts
+
+    def configure(self, settings: Settings, listeners: Iterable[str] = ()) -> None:
+        """Take other limits over; connections that are there stay, also above them."""
+        self.connections_max = settings.int(CONNECTIONS)
+        self.per_address_max = settings.int(PER_ADDRESS)
+        self.overrides = parse_overrides(settings.str(OVERRIDES))
+        self.rate.per_second = settings.int(CREATION_RATE)
+        for listener in listeners:
+            self.by_listener[listener] = listener_limit(settings, listener, CONNECTIONS)
+            rate = self.rate_by_listener.setdefault(listener, CreationRate())
+            rate.per_second = listener_limit(settings, listener, CREATION_RATE)
+
+    def open(self, address: str, *, protected: bool, listener: str = "") -> str | None:
+        """Count a connection, however soon it comes; or return why it is refused, not counted."""
+        there = self._by_address.get(address, 0)
+        if there >= self.overrides.get(address, self.per_address_max):
+            return f"{PER_ADDRESS}: {address} has {there} connections"
+        on_listener = self._there.get(listener, 0)
+        if on_listener >= self.by_listener.get(listener, UNLIMITED):
+            return f"{CONNECTIONS}: {listener} has {on_listener}"
+        if self.total >= self.connections_max and not protected:
+            return f"{CONNECTIONS}: there are {self.total}"
+        self.total += 1
+        self._by_address[address] = there + 1
+        self._there[listener] = on_listener + 1
+        return None
+
+    def admit(self, address: str, now_s: float, *, protected: bool, listener: str = "") -> str | float:
+        """Count a connection and return in how many seconds it is to be served; or why it is refused, not counted."""
+        refusal = self.open(address, protected=protected, listener=listener)
+        if refusal is not None:
+            return refusal
+        rates = [self.rate_by_listener[listener]] if listener in self.rate_by_listener else []
+        if not protected:
+            rates.append(self.rate)
+        delay_s = max((rate.delay_s(now_s) for rate in rates), default=0.0)
+        if delay_s > DELAY_S_MAX:
+            self.close(address, listener)
+            return f"{CREATION_RATE}: its turn would be more than {DELAY_S_MAX:.0f} s away"
+        for rate in rates:
+            rate.count(now_s)
+        return delay_s
+
+    def close(self, address: str, listener: str = "") -> None:
+        """Forget a counted connection."""
+        self.total -= 1
+        for counts, key in ((self._by_address, address), (self._there, listener)):
+            counts[key] -= 1
+            if not counts[key]:
+                del counts[key]
+
+
+def listener_limit(settings: Settings, listener: str, key: str) -> int:
+    """Return what `listener.name.NAME.KEY` says, UNLIMITED where nobody wrote it."""
+    own = f"{LISTENER_PREFIX}{listener.lower()}.{key}"
+    return settings.int(own) if own in settings.explicit() else UNLIMITED

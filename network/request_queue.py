@@ -1,0 +1,82 @@
+"""queued.max.requests: how many requests the process has read and not begun, and what happens when they are too many.
+
+What counts is what waits for this broker: requests behind a hundred others of their connection's turn, or behind a
+handler's first step. What waits for its own client (throttled, taking no answers, with enough in hand) does not, nor
+does it in Kafka, where it stays in the socket: a client that stops reading must not hold up the others.
+
+    count >= max    a connection with a request in hand is not read: no pipelining. Each can still have one request, as
+                    any connection of Kafka's. What one read brings (network.frame.SCRATCH_BYTES) may go beyond.
+    count < max     they are read again, first come first served
+
+A request that is handled as it comes, which is nearly every one, costs nothing here. Source: Kafka's RequestChannel.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+REQUESTS_MAX: Final = 500
+"""Kafka's default."""
+
+
+class RequestQueue:
+    """What the connections of all listeners of a process have waiting."""
+
+    __slots__ = ("_waiting", "count", "requests_max")
+
+    def __init__(self, requests_max: int = REQUESTS_MAX) -> None:
+        """Start empty."""
+        self.requests_max = requests_max
+        self.count = 0
+        self._waiting: OrderedDict[QueueShare, None] = OrderedDict()
+
+    @property
+    def full(self) -> bool:
+        """Tell whether no more should be read."""
+        return self.count >= self.requests_max
+
+    def change(self, more: int) -> None:
+        """Count so many more, or less; let go on who waits when there is room again."""
+        self.count += more
+        assert self.count >= 0, "more taken out than was put in"
+        while self._waiting and not self.full:
+            share, _ = self._waiting.popitem(last=False)
+            share.resume()
+
+    def wait(self, share: "QueueShare") -> None:
+        """Call `share.resume` once there is room."""
+        self._waiting[share] = None
+
+    def forget(self, share: "QueueShare") -> None:
+        """Stop waiting. Idempotent."""
+        self._waiting.pop(share, None)
+
+
+class QueueShare:
+    """One connection's part of it."""
+
+    __slots__ = ("_queue", "count", "resume")
+
+    def __init__(self, queue: RequestQueue, resume: Callable[[], None]) -> None:
+        """Start with nothing; `resume` is called when a connection that was told to wait may go on."""
+        self._queue = queue
+        self.count = 0
+        self.resume = resume
+
+    def hold(self, count: int) -> None:
+        """Have so many requests waiting now."""
+        if count != self.count:
+            more, self.count = count - self.count, count
+            self._queue.change(more)
+
+    def must_wait(self) -> bool:
+        """Tell whether a connection with a request in hand is to be left unread; it is resumed later."""
+        if not self._queue.full:
+            return False
+        self._queue.wait(self)
+        return True
+
+    def close(self) -> None:
+        """Take everything out. Idempotent."""
+        self._queue.forget(self)
+        self.hold(0)

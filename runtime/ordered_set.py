@@ -1,0 +1,36 @@
+"""A set that is gone over in the order in which its members came.
+
+The order of a set of futures or tasks is that of their addresses: who is woken first would differ from run to run, and
+a simulation of the same seed with it.
+"""
+
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class OrderedSet(Generic[T]):
+    """As much of a set as those who wait need."""
+
+    __slots__ = ("_members",)
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._members: dict[T, None] = {}
+
+    def add(self, member: T) -> None:
+        """Put it at the end, unless it is in."""
+        self._members[member] = None
+
+    def discard(self, member: T) -> None:
+        """Take it out, if it is in."""
+        self._members.pop(member, None)
+
+    def __iter__(self) -> Iterator[T]:
+        """Go over the members, the oldest first."""
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._members)

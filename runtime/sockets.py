@@ -1,0 +1,39 @@
+"""Buffer sizes of a socket, for who asked for them. Who did not has the kernel's, which grow with the connection.
+
+A size that is set stops the kernel from adapting the buffer (tcp(7)), and above net.core.rmem_max or wmem_max it is cut
+to them without a word. That is why Kafka's default of 100 KiB is heeded only where somebody wrote it down.
+"""
+
+import socket
+from typing import Final, Protocol
+
+from kvorum.runtime.config import ConfigSource, Settings
+
+KERNELS_CHOICE: Final = -1
+"""Leave the buffer to the kernel."""
+
+
+class HasOptions(Protocol):
+    """A socket, or what an event loop shows of one."""
+
+    def setsockopt(self, level: int, optname: int, value: int) -> None:
+        """See socket.socket."""
+        ...
+
+
+def buffer_bytes(settings: Settings, key: str) -> int:
+    """Return a configured buffer size (bytes), KERNELS_CHOICE where nobody wrote one or it is below 1."""
+    size = settings.int(key)
+    written = settings.source(key).layer is not ConfigSource.DEFAULT_CONFIG
+    return size if written and size > 0 else KERNELS_CHOICE
+
+
+def set_buffers(
+    sock: HasOptions | None, *, send_bytes: int = KERNELS_CHOICE, receive_bytes: int = KERNELS_CHOICE
+) -> None:
+    """Set SO_SNDBUF and SO_RCVBUF where they are not KERNELS_CHOICE. No socket (a simulated transport) is fine."""
+    if sock is None:
+        return
+    for option, size in ((socket.SO_SNDBUF, send_bytes), (socket.SO_RCVBUF, receive_bytes)):
+        if size != KERNELS_CHOICE:
+            sock.setsockopt(socket.SOL_SOCKET, option, size)
