@@ -6,6 +6,7 @@ from pydantic import BaseModel
 
 from kvorum.admin.client import METADATA_TOPIC, ResourceType
 from kvorum.admin.models import (
+    INT32_MAX,
     Broker,
     Cluster,
     ConfigAlter,
@@ -16,7 +17,7 @@ from kvorum.admin.models import (
     Quorum,
     Voter,
 )
-from kvorum.admin.operations import Call, NoBody, Operation
+from kvorum.admin.operations import Call, NoBody, Operation, number_of
 from kvorum.admin.topic_configs import changes_of, entries
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_quorum import ReplicaState
@@ -105,11 +106,8 @@ async def get_broker(call: Call[NoBody]) -> Broker:
 
 
 def broker_id(call: Call[NoBody] | Call[ConfigAlter]) -> int:
-    """Read the broker's id in the path. Raises KafkaError(INVALID_REQUEST)."""
-    text = call.path["broker"]
-    if not text.isdecimal():
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{text!r} is no broker id")
-    return int(text)
+    """Read the broker's id in the path. Raises BadInput."""
+    return number_of("broker", call.path["broker"], 0, INT32_MAX)
 
 
 async def get_broker_configs(call: Call[NoBody]) -> list[BaseModel]:
@@ -193,6 +191,7 @@ OPERATIONS = [
         body=Election,
         answer=ElectionResult,
         many=True,
+        fields={ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "partitions", ErrorCode.INVALID_TOPIC_EXCEPTION: "partitions"},
     ),
     Operation(
         method="GET", path="/v1/quorum", summary=f"The quorum behind {METADATA_TOPIC}", handle=get_quorum, answer=Quorum

@@ -8,6 +8,10 @@ TopicName = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[a-zA-
 Configs = dict[str, str]
 PARTITIONS_MAX = 100_000
 REPLICAS_MAX = 32_767
+INT32_MAX = 2**31 - 1
+"""Ids of brokers and partitions are int32 in every request of Kafka's."""
+BrokerId = Annotated[int, Field(ge=0, le=INT32_MAX)]
+PartitionId = Annotated[int, Field(ge=0, le=INT32_MAX)]
 
 
 class Strict(BaseModel):
@@ -21,7 +25,9 @@ class Problem(BaseModel):
 
     error: str = Field(examples=["INVALID_PARTITIONS"])
     message: str
-    field: str | None = Field(None, description="Where in the body, as a dotted path")
+    field: str | None = Field(
+        None, description="Where in the body, as a dotted path; or the parameter in path or query"
+    )
 
 
 class Broker(BaseModel):
@@ -107,7 +113,7 @@ class TopicCreate(TopicSpec):
     """A topic to create."""
 
     name: TopicName
-    assignments: dict[int, list[int]] | None = Field(
+    assignments: dict[PartitionId, list[BrokerId]] | None = Field(
         None, description="Broker ids of each partition, preferred leader first; instead of the two numbers"
     )
 
@@ -168,7 +174,7 @@ class Election(Strict):
     """Which leaders to elect: all partitions where none are named."""
 
     unclean: bool = Field(False, description="Elect any living replica. Loses what only others have.")
-    partitions: dict[str, list[int]] | None = None
+    partitions: dict[str, list[PartitionId]] | None = None
 
 
 class ElectionResult(BaseModel):

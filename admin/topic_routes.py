@@ -28,6 +28,8 @@ from kvorum.protocol.messages.create_topics import (
     CreatableTopicConfig,
 )
 from kvorum.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+from kvorum.runtime import config_defs
+from kvorum.runtime.config_types import InvalidValue, Value
 
 PAGE_DEFAULT = 100
 PAGE_MAX = 10_000
@@ -37,7 +39,11 @@ UNSET = -1
 
 async def list_topics(call: Call[NoBody]) -> TopicPage:
     """List topics by name, a page at a time."""
-    limit, pattern, after = page_of(call), call.query.get("filter", "*"), call.query.get("after", "")
+    limit, pattern, after = (
+        call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX),
+        call.query.get("filter", "*"),
+        call.query.get("after", ""),
+    )
     found = [topic for topic in (await call.cluster.metadata()).topics if topic.name and topic.name > after]
     found = [topic for topic in found if fnmatch.fnmatchcase(topic.name or "", pattern)]
     if not call.flag("internal"):
@@ -45,14 +51,6 @@ async def list_topics(call: Call[NoBody]) -> TopicPage:
     found.sort(key=lambda topic: topic.name or "")
     page = [summary(topic) for topic in found[:limit]]
     return TopicPage(topics=page, next=page[-1].name if len(found) > limit else None)
-
-
-def page_of(call: Call[NoBody]) -> int:
-    """Read `limit`. Raises KafkaError(INVALID_REQUEST)."""
-    text = call.query.get("limit", str(PAGE_DEFAULT))
-    if not text.isdecimal() or not 1 <= int(text) <= PAGE_MAX:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"limit={text} is not a number from 1 to {PAGE_MAX}")
-    return int(text)
 
 
 def summary(topic: MetadataResponseTopic) -> TopicSummary:
@@ -165,6 +163,9 @@ async def apply_topic(call: Call[TopicSpec]) -> TopicApplied:
         for change in changes
     ]
     if spec.partitions is not None and spec.partitions != now.partitions:
+        if wanted and not only:
+            # All of it is checked before any of it is done: partitions that were added cannot be taken back.
+            await call.cluster.alter_configs(ResourceType.TOPIC, name, wanted, validate_only=True)
         await call.cluster.create_partitions(name, spec.partitions, validate_only=only)
         changes.insert(0, Change(what="partitions", before=now.partitions, after=spec.partitions))
     if wanted:
@@ -173,12 +174,21 @@ async def apply_topic(call: Call[TopicSpec]) -> TopicApplied:
 
 
 def config_differences(before: dict[str, str], after: dict[str, str]) -> list[Change]:
-    """Return what has to change, by name."""
+    """Return what has to change, by name; two spellings of one value are no difference."""
     return [
         Change(what=f"configs.{name}", before=before.get(name), after=after.get(name))
         for name in sorted(before.keys() | after.keys())
-        if before.get(name) != after.get(name)
+        if meaning(name, before.get(name)) != meaning(name, after.get(name))
     ]
+
+
+def meaning(name: str, text: str | None) -> Value:
+    """Return a config's value as the cluster reads it; the text, where it is none or nobody knows the config."""
+    definition = config_defs.TOPIC.get(name)
+    try:
+        return text if text is None or definition is None else definition.parse(text)
+    except InvalidValue:
+        return text
 
 
 async def delete_topic(call: Call[NoBody]) -> None:
@@ -205,7 +215,7 @@ async def alter_topic_configs(call: Call[ConfigAlter]) -> None:
 
 
 async def delete_topic_config(call: Call[NoBody]) -> None:
-    """Set one config back to its default."""
+    """Set one config back to its default; as in Kafka, one that is not set, or unknown, is no error."""
     change = ConfigChange(name=call.path["config"], operation=ConfigOperation.DELETE)
     await call.cluster.alter_configs(ResourceType.TOPIC, call.path["topic"], [change])
 
@@ -216,6 +226,15 @@ LISTING = {
     "after": "start behind this name",
     "limit": f"1 to {PAGE_MAX}, {PAGE_DEFAULT} if left out",
     "internal": "true: internal topics too",
+}
+SPEC_FIELDS = {
+    ErrorCode.INVALID_PARTITIONS: "partitions",
+    ErrorCode.INVALID_REPLICATION_FACTOR: "replication_factor",
+}
+NAME_FIELDS = {
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "name",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "name",
+    ErrorCode.INVALID_REPLICA_ASSIGNMENT: "assignments",
 }
 TOPIC = "/v1/topics/{topic}"
 CONFIGS = f"{TOPIC}/configs"
@@ -232,6 +251,7 @@ OPERATIONS = [
         answer=TopicCreated,
         status=201,
         query=VALIDATE,
+        fields={**SPEC_FIELDS, **NAME_FIELDS},
     ),
     Operation(method="GET", path=TOPIC, summary="Describe a topic", handle=get_topic, answer=Topic),
     Operation(
@@ -242,6 +262,7 @@ OPERATIONS = [
         body=TopicSpec,
         answer=TopicApplied,
         query=VALIDATE,
+        fields={**SPEC_FIELDS, ErrorCode.INVALID_TOPIC_EXCEPTION: "topic"},
     ),
     Operation(method="DELETE", path=TOPIC, summary="Delete a topic", handle=delete_topic, status=204),
     Operation(
@@ -260,6 +281,7 @@ OPERATIONS = [
         body=PartitionCount,
         status=204,
         query=VALIDATE,
+        fields={ErrorCode.INVALID_PARTITIONS: "count"},
     ),
     Operation(
         method="GET",

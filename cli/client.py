@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -12,6 +12,7 @@ from kvorum.cli.output import Exit, fail
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
 
+C = TypeVar("C")
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
 DEFAULT = "127.0.0.1:9092"
@@ -55,3 +56,13 @@ def with_cluster(bootstrap: str, work: Callable[["ClusterClient"], Awaitable[T]]
     except KafkaError as error:
         missing = error.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
         fail(str(error), Exit.NOT_FOUND if missing else Exit.FAILED)
+
+
+def client_of(make: Callable[[dict[str, Any]], C], options: dict[str, Any]) -> C:
+    """Make an unmodified client; a property it does not take (-X) ends the command with the reason."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return make(options)
+    except KafkaException as error:
+        raise click.UsageError(str(error.args[0].str())) from error

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvorum.cli.client import bootstrap_option, with_cluster
+from kvorum.cli.client import bootstrap_option, client_of, with_cluster
 from kvorum.cli.output import Exit, echo_json_line, fail, pairs
 
 if TYPE_CHECKING:
-    from confluent_kafka import Message
+    from confluent_kafka import KafkaError, Message
 
     from kvorum.admin.client import ClusterClient
 
@@ -21,8 +21,8 @@ POLL_SECONDS = 1.0
 @click.command()
 @click.argument("topic")
 @click.option("--from-beginning", is_flag=True, help="Start at the earliest record, not behind the latest.")
-@click.option("--offset", type=int, help="Start here, in each partition read.")
-@click.option("-p", "--partition", "partitions", type=int, multiple=True, help="Only these. May be repeated.")
+@click.option("--offset", type=click.IntRange(0), help="Start here, in each partition read.")
+@click.option("-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only these.")
 @click.option("-n", "--max-messages", type=click.IntRange(1), help="End after so many.")
 @click.option("-e", "--exit-at-end", is_flag=True, help="End at the end of all partitions.")
 @click.option("--timeout-ms", type=click.IntRange(0), help="End after so long without a record.")
@@ -51,7 +51,6 @@ def consume(
     async def find(cluster: "ClusterClient") -> list[int]:
         return sorted(p.partition_index for p in (await cluster.topic(topic)).partitions)
 
-    wanted = list(partitions) or with_cluster(bootstrap, find)
     start = offset if offset is not None else OFFSET_BEGINNING if from_beginning else OFFSET_END
     options: dict[str, Any] = {
         "bootstrap.servers": bootstrap,
@@ -60,30 +59,47 @@ def consume(
         "enable.partition.eof": exit_at_end,
         **pairs(properties, "--property"),
     }
-    consumer = Consumer(options)
-    open_partitions, count, last = set(wanted), 0, time.monotonic()
+    consumer = client_of(Consumer, options)
+    wait = POLL_SECONDS if timeout_ms is None else min(POLL_SECONDS, timeout_ms / 1000)
     try:
+        there = with_cluster(bootstrap, find)
+        absent = [partition for partition in partitions if partition not in there]
+        if absent:
+            fail(f"{topic} has no partition {absent[0]}: there are {len(there)}, from 0", Exit.NOT_FOUND)
+        wanted = sorted(set(partitions)) or there
+        open_partitions, count, last = set(wanted), 0, time.monotonic()
         consumer.assign([TopicPartition(topic, partition, start) for partition in wanted])
         while open_partitions and count != max_messages:
-            message = consumer.poll(POLL_SECONDS)
-            if message is None:
+            message = consumer.poll(wait)
+            error = None if message is None else message.error()
+            if message is None or (error is not None and error.code() == KafkaError._TRANSPORT):
+                # Nothing, or one broker less, which is no end: the client goes on with the others.
                 if timeout_ms is not None and (time.monotonic() - last) * 1000 >= timeout_ms:
                     break
                 continue
-            error = message.error()
             if error is not None and error.code() == KafkaError._PARTITION_EOF:
                 open_partitions.discard(message.partition() or 0)
             elif error is not None:
-                fail(str(error), Exit.UNREACHABLE)
+                fail(str(error), exit_of(error))
             else:
                 count, last = count + 1, time.monotonic()
                 show_record(message, output)
     except KafkaException as error:
-        fail(str(error), Exit.UNREACHABLE)
+        fail(str(error), exit_of(error.args[0]))
     except KeyboardInterrupt:
         pass  # how one ends a consumer that was not told where to stop
     finally:
         consumer.close()
+
+
+def exit_of(error: "KafkaError") -> Exit:
+    """Return the exit code that says what kind of error ended the command."""
+    from confluent_kafka import KafkaError
+
+    if error.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT):
+        return Exit.UNREACHABLE
+    unknown = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+    return Exit.NOT_FOUND if error.code() in unknown else Exit.FAILED
 
 
 def show_record(message: "Message", output: str) -> None:

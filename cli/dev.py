@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.output import Exit, fail, pairs
+from kvorum.cli.output import pairs
 
 if TYPE_CHECKING:
     from kvorum.cluster.local import LocalCluster
+    from kvorum.runtime.cluster_file import ClusterSpec
 
 DEFAULT_PORT = 9092
 DEFAULT_FOLDER_VARIABLE = "KVORUM_DIR"
@@ -15,43 +16,48 @@ DEFAULT_FOLDER_VARIABLE = "KVORUM_DIR"
 
 @click.command()
 @click.option("-n", "--nodes", default=1, show_default=True, help="How many brokers.")
-@click.option("-p", "--port", default=DEFAULT_PORT, show_default=True, help="First broker's port; 0: free ones.")
+@click.option(
+    "-p",
+    "--port",
+    default=DEFAULT_PORT,
+    type=click.IntRange(0, 65_535),
+    show_default=True,
+    help="First broker's port; 0: free ones.",
+)
 @click.option("-d", "--dir", "folder", help="Where to keep the data; without it, a temporary folder.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any broker config. May be repeated.")
-@click.option("--admin-port", default=0, help="Port of the admin HTTP API; 0: a free one.")
+@click.option(
+    "--admin-port", default=0, type=click.IntRange(0, 65_535), help="Port of the admin HTTP API; 0: a free one."
+)
 def dev(nodes: int, port: int, folder: str | None, settings: tuple[str, ...], admin_port: int) -> None:
     """Start a throw-away cluster on this machine: nodes node-1 to node-N on ports P to P+N-1.
 
-    From three nodes on each is broker and controller; below, only the first is also the controller.
+    Every node is a broker. The controllers are among them: one of 1 or 2 nodes, three of 3 or 4, five of more. The
+    other nodes are brokers only.
 
     \b
     kvorum dev
     kvorum dev --nodes 3 --port 0 --set min.insync.replicas=2
     kvorum dev --nodes 3 --dir ./data           kept; start it again with the same command
     """
-    import os
     import tempfile
 
+    from kvorum.cli.folders import made_cluster
     from kvorum.cluster.foreground import run_until_told
-    from kvorum.cluster.formatting import new_cluster_id
-    from kvorum.cluster.local import LocalCluster
-    from kvorum.cluster.plan import plan_of
     from kvorum.runtime.cluster_file import dev_cluster
-    from kvorum.runtime.config import ConfigError
 
     pairs(settings, "--set")
     admin = (f"admin.listeners=http://127.0.0.1:{admin_port}",) if admin_port else ()
-    with tempfile.TemporaryDirectory(prefix="kvorum-dev-", ignore_cleanup_errors=True) as temporary:
-        place = os.path.abspath(folder or temporary)
-        try:
-            spec = dev_cluster(nodes, port, place, (*settings, *admin))
-            for warning in spec.warnings:
-                click.echo(f"warning: {warning}", err=True)
-            cluster = LocalCluster.create(place, plan_of(spec, new_cluster_id()))
-        except ConfigError as error:
-            fail(str(error), Exit.USAGE)
 
-        def report(outcome: dict[str, str]) -> None:
+    def read(place: str) -> "ClusterSpec":
+        return dev_cluster(nodes, port, place, (*settings, *admin))
+
+    with (
+        tempfile.TemporaryDirectory(prefix="kvorum-dev-", ignore_cleanup_errors=True) as temporary,
+        made_cluster(folder or temporary, read) as cluster,
+    ):
+
+        def report(outcome: dict[str, str], told: object) -> None:
             """Say how to reach the cluster, or what failed."""
             report_start(cluster, outcome)
 
@@ -64,13 +70,14 @@ def report_start(
     """Print what became of the start."""
     bad = {name: what for name, what in outcome.items() if what != "ready"}
     for name, what in bad.items():
-        paths = cluster.node(name)
-        click.echo(f"kvorum: {name} is not up ({what}); its logs: {paths.log('node')}, {paths.log('broker')}", err=True)
-        tail(paths.log("node"))
-        tail(paths.log("broker"))
+        logs = [cluster.node(name).log(process) for process in ("node", *cluster.plan.node(name).roles)]
+        click.echo(f"kvorum: {name} is not up ({what}); its logs: {', '.join(logs)}", err=True)
+        for path in logs:
+            tail(path)
     if bad:
         return
-    click.echo(f"{len(outcome)} broker(s) are up and unfenced.")
+    brokers = sum("broker" in node.roles for node in cluster.plan.nodes)
+    click.echo(f"{brokers} broker(s) are up and unfenced.")
     click.echo(f"  bootstrap.servers  {cluster.plan.bootstrap}")
     for url in cluster.plan.admin_urls():
         click.echo(f"  admin HTTP API     {url}/docs")

@@ -4,11 +4,18 @@
 def load_any(path: str) -> tuple[tuple[str, ...], str]:
     """Check a file; return its warnings and a word on what it is. Raises ConfigError."""
     from kvorum.runtime.cluster_file import load_cluster
+    from kvorum.runtime.config import DEFAULT, ConfigError
     from kvorum.runtime.config_files import load_node, read_text
 
     if path.endswith((".yaml", ".yml")) and any(line.startswith("nodes:") for line in read_text(path).splitlines()):
         spec = load_cluster(path, "kvorum-data")
         return spec.warnings, f"a cluster of {len(spec.nodes)} node(s), in order"
-    loaded = load_node(path)
+    try:
+        loaded = load_node(path)
+    except ConfigError as error:
+        if error.where != DEFAULT.where:
+            raise
+        # What nobody wrote stands nowhere: the file is where it is missing.
+        raise ConfigError(error.key, error.text, path, error.reason) from None
     settings = loaded.settings
     return loaded.warnings, f"node {settings.int('node.id')} ({','.join(settings.list('process.roles'))}), in order"

@@ -5,12 +5,17 @@ import sys
 
 import click
 
+from kvorum.cli.folders import require_linux
 from kvorum.cli.output import Exit, fail
+
+FOLDER_HELP = (
+    "Folder for pid files and chosen ports; without it, .kvorum in metadata.log.dir, else in the first log.dirs."
+)
 
 
 @click.command()
 @click.argument("config", type=click.Path(exists=True, dir_okay=False))
-@click.option("--dir", "folder", help="Folder for pid files; without it, the folder above the first of log.dirs.")
+@click.option("--dir", "folder", help=FOLDER_HELP)
 @click.option("--override", multiple=True, metavar="KEY=VALUE", help="Takes the place of a config. May be repeated.")
 def node(config: str, folder: str | None, override: tuple[str, ...]) -> None:
     """Run one node (its roles, and an admin process where admin.listeners is set) until SIGTERM.
@@ -23,6 +28,7 @@ def node(config: str, folder: str | None, override: tuple[str, ...]) -> None:
     """
     from kvorum.cluster.child import main
 
+    require_linux()
     arguments = ["node", "--config", config, "--dir", folder or folder_of(config, override), "--log-to-stderr"]
     for item in override:
         arguments += ["--override", item]
@@ -30,15 +36,15 @@ def node(config: str, folder: str | None, override: tuple[str, ...]) -> None:
 
 
 def folder_of(config: str, override: tuple[str, ...]) -> str:
-    """Return the folder above the first of log.dirs."""
+    """Return the node's own folder in its metadata log directory."""
+    from kvorum.cluster.formatting import node_folder
     from kvorum.runtime.config import ConfigError
     from kvorum.runtime.config_files import load_node
 
     try:
-        settings = load_node(config, overrides=override).settings
+        return os.path.abspath(node_folder(load_node(config, overrides=override).settings))
     except ConfigError as error:
         fail(str(error), Exit.USAGE)
-    return os.path.dirname(os.path.abspath(settings.list("log.dirs")[0]))
 
 
 @click.command("format")
@@ -51,7 +57,7 @@ def folder_of(config: str, override: tuple[str, ...]) -> str:
     is_flag=True,
     help="Leave directories alone that are this node's already; format only those that were lost.",
 )
-@click.option("--dir", "folder", help="Folder of the node; without it, the folder above the first of log.dirs.")
+@click.option("--dir", "folder", help=FOLDER_HELP)
 @click.option("--override", multiple=True, metavar="KEY=VALUE", help="Takes the place of a config. May be repeated.")
 def format_(
     config: str | None,
@@ -71,8 +77,9 @@ def format_(
     kvorum format node.properties --cluster-id "$(kvorum format --random-id)"
     kvorum format node.properties --cluster-id ID --ignore-formatted      only what was lost
     """
-    from kvorum.cluster.formatting import FormatError, format_node, new_cluster_id, resolve_ports, write_ports
+    from kvorum.cluster.formatting import FormatError, format_node, new_cluster_id
     from kvorum.cluster.paths import NodePaths
+    from kvorum.cluster.ports import resolve_ports, write_ports
     from kvorum.runtime.config import ConfigError
     from kvorum.runtime.config_files import load_node
     from kvorum.runtime.disk import OsDisk
@@ -101,3 +108,5 @@ def format_(
         )
     if not formatted:
         click.echo("every directory is formatted already; nothing was done")
+    for key, value in ports.items():
+        click.echo(f"{key}={value}")

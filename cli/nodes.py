@@ -1,9 +1,8 @@
 """`kvorum nodes`: single nodes of a cluster on this machine."""
 
-import os
-
 import click
 
+from kvorum.cli.folders import folder_option
 from kvorum.cli.output import Exit, fail
 
 
@@ -17,21 +16,9 @@ def nodes() -> None:
     """
 
 
-def folder_option(command: "click.decorators.FC") -> "click.decorators.FC":
-    """Add --dir."""
-    return click.option(
-        "-d",
-        "--dir",
-        "folder",
-        default=lambda: os.environ.get("KVORUM_DIR", "kvorum-data"),
-        show_default="$KVORUM_DIR, else ./kvorum-data",
-        help="The cluster's folder.",
-    )(command)
-
-
 def act(name: str, folder: str, verb: str) -> None:
     """Do one thing to one node."""
-    from kvorum.cluster.foreground import ask_foreground
+    from kvorum.cluster.foreground import RunsAlready, ask_foreground, hold
     from kvorum.cluster.local import ClusterError, LocalCluster
 
     try:
@@ -39,7 +26,9 @@ def act(name: str, folder: str, verb: str) -> None:
         cluster.node(name)
         if verb == "start":
             outcome = ask_foreground(cluster, [name])
-            outcome = cluster.start(name) if outcome is None else outcome
+            if outcome is None:
+                with hold(folder):
+                    outcome = cluster.start(name)
             if "error" in outcome:
                 fail(outcome["error"])
             if not outcome:
@@ -53,6 +42,8 @@ def act(name: str, folder: str, verb: str) -> None:
                 click.echo(f"{name} did not end by itself and was killed", err=True)
         else:
             reached = len(getattr(cluster, verb)(name))
+    except RunsAlready as error:
+        fail(str(error))
     except ClusterError as error:
         fail(str(error), Exit.NOT_FOUND)
     if not reached:

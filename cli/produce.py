@@ -1,12 +1,15 @@
 """`kvorum produce`: lines to records."""
 
 import sys
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from kvorum.cli.client import bootstrap_option
-from kvorum.cli.output import Exit, fail
+from kvorum.cli.client import bootstrap_option, client_of
+from kvorum.cli.output import fail, pairs
+
+if TYPE_CHECKING:
+    from confluent_kafka import Producer
 
 FLUSH_SECONDS = 60.0
 ANY_PARTITION = -1
@@ -16,7 +19,12 @@ ANY_PARTITION = -1
 @click.argument("topic")
 @click.option("-f", "--file", type=click.File("rb"), default="-", help="Read lines from here; - is standard input.")
 @click.option("-k", "--key-separator", help="What stands between key and value in a line; without it, no key.")
-@click.option("-p", "--partition", type=int, help="Without it, keys decide (murmur2_random, as Java's clients).")
+@click.option(
+    "-p",
+    "--partition",
+    type=click.IntRange(0, 2**31 - 1),
+    help="Without it, keys decide (murmur2_random, as Java's clients).",
+)
 @click.option("-H", "--header", "headers", multiple=True, metavar="KEY=VALUE", help="On every record.")
 @click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
@@ -38,10 +46,10 @@ def produce(
     \b
     printf 'a:1\\nb:2\\n' | kvorum produce orders -k :
     """
-    from confluent_kafka import KafkaException, Producer
+    from confluent_kafka import Producer
 
-    from kvorum.cli.output import pairs
-
+    if key_separator == "":
+        raise click.BadParameter("must not be empty; without it, no line has a key", param_hint="--key-separator")
     options: dict[str, Any] = {
         "bootstrap.servers": bootstrap,
         "partitioner": "murmur2_random",
@@ -53,32 +61,53 @@ def produce(
     extra: list[tuple[str, str | bytes | None]] = [
         (key, value.encode()) for key, value in pairs(headers, "--header").items()
     ]
-    failures: list[str] = []
-    sent = 0
-
-    def delivered(error: object, message: object) -> None:
-        if error is not None:
-            failures.append(str(error))
-
-    try:
-        producer = Producer(options)
-        where = ANY_PARTITION if partition is None else partition
-        for line in file:
-            key, value = split(line.rstrip(b"\r\n"), key_separator)
-            while True:
-                try:
-                    producer.produce(topic, value, key, where, delivered, headers=extra or None)
-                    break
-                except BufferError:
-                    producer.poll(1.0)
-            producer.poll(0)
-            sent += 1
-        left = producer.flush(FLUSH_SECONDS)
-    except KafkaException as error:
-        fail(str(error), Exit.UNREACHABLE)
+    sending = Sending(client_of(Producer, options), topic, ANY_PARTITION if partition is None else partition, extra)
+    for line in file:
+        sending.send(*split(line.rstrip(b"\r\n"), key_separator))
+    left = sending.producer.flush(FLUSH_SECONDS)
+    failures = sending.failures
     if failures or left:
-        fail(f"{len(failures) + left} of {sent} records were not acknowledged: {(failures or ['timed out'])[0]}")
-    click.echo(f"{sent} records", file=sys.stderr)
+        fail(
+            f"{len(failures) + left} of {sending.sent} records were not acknowledged: {(failures or ['timed out'])[0]}"
+        )
+    click.echo(f"{sending.sent} records", file=sys.stderr)
+
+
+class Sending:
+    """Sends records and remembers why some were not acknowledged: one that cannot be sent stops no other."""
+
+    def __init__(
+        self, producer: "Producer", topic: str, partition: int, headers: list[tuple[str, str | bytes | None]]
+    ) -> None:
+        """Send to this topic, with these headers."""
+        self.producer = producer
+        self.failures: list[str] = []
+        self.sent = 0
+        self._topic = topic
+        self._partition = partition
+        self._headers = headers
+
+    def send(self, key: bytes | None, value: bytes) -> None:
+        """Hand one record to the client, waiting for room."""
+        from confluent_kafka import KafkaException
+
+        self.sent += 1
+        while True:
+            try:
+                self.producer.produce(
+                    self._topic, value, key, self._partition, self._delivered, headers=self._headers or None
+                )
+                break
+            except BufferError:
+                self.producer.poll(1.0)
+            except KafkaException as error:  # of this record: it is larger than the client sends
+                self._delivered(error.args[0], None)
+                break
+        self.producer.poll(0)
+
+    def _delivered(self, error: object, message: object) -> None:
+        if error is not None:
+            self.failures.append(str(error))
 
 
 def split(line: bytes, separator: str | None) -> tuple[bytes | None, bytes]:

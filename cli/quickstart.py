@@ -5,13 +5,15 @@ import os
 import tempfile
 import threading
 import time
+import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from kvorum.cli.output import Exit, fail
+from kvorum.cli.stream import POLL_SECONDS, Record, Stream
 
 if TYPE_CHECKING:
     from kvorum.cluster.local import LocalCluster
@@ -38,23 +40,30 @@ def quickstart(source: str | None, config: str, folder: str | None) -> None:
     kvorum quickstart
     kvorum quickstart --from access.log
     """
-    from kvorum.cli.up import cluster_of
+    from kvorum.cli.folders import made_cluster
+    from kvorum.cli.up import reader_of
     from kvorum.cluster.foreground import run_until_told
-    from kvorum.runtime.config import ConfigError
 
     if not os.path.exists(config):
         fail(f"{config} is not here: run this in the checkout, or give --config", Exit.USAGE)
-    with tempfile.TemporaryDirectory(prefix="kvorum-run-", ignore_cleanup_errors=True) as temporary:
-        try:
-            cluster = cluster_of(config, folder or temporary, False, ())
-        except ConfigError as error:
-            fail(str(error), Exit.USAGE)
-        stopping = threading.Event()
-        stream = threading.Thread(target=lambda: None)
+    stopping = threading.Event()
+    streams: list[Stream] = []
 
-        def started(outcome: dict[str, str]) -> None:
+    def end_stream() -> None:
+        """Let the producer finish what it has before the brokers go."""
+        stopping.set()
+        for stream in streams:
+            stream.stop()
+
+    with (
+        tempfile.TemporaryDirectory(prefix="kvorum-run-", ignore_cleanup_errors=True) as temporary,
+        made_cluster(folder or temporary, reader_of(config, ())) as cluster,
+    ):
+
+        def started(outcome: dict[str, str], told: Sequence[int]) -> None:
             """Create the topic, prove the way there and back, leave the stream running."""
-            nonlocal stream
+            from confluent_kafka import Producer
+
             from kvorum.cli.dev import report_start
 
             report_start(cluster, outcome, closing=False)
@@ -63,19 +72,14 @@ def quickstart(source: str | None, config: str, folder: str | None) -> None:
             topic = LINES_TOPIC if source else TOPIC
             create_topic(cluster, topic)
             records = lines_of(source) if source else metrics_forever(stopping)
-            stream = threading.Thread(target=send, args=(cluster.plan.bootstrap, topic, records), daemon=True)
+            stream = Stream(cluster.plan.bootstrap, topic, records, Producer)
             stream.start()
-            read_back(cluster.plan.bootstrap, topic)
-            what_next(cluster, topic)
+            streams.append(stream)
+            read_back(cluster.plan.bootstrap, topic, stream, told)
+            if not told:
+                what_next(cluster, topic)
 
-        def end_stream() -> None:
-            """Let the producer finish what it has before the brokers go."""
-            stopping.set()
-            if stream.is_alive():
-                stream.join(DEADLINE_SECONDS)
-
-        code = run_until_told(cluster, started, before_stop=end_stream)
-        raise SystemExit(code)
+        raise SystemExit(run_until_told(cluster, started, before_stop=end_stream))
 
 
 def create_topic(cluster: "LocalCluster", topic: str) -> None:
@@ -83,19 +87,22 @@ def create_topic(cluster: "LocalCluster", topic: str) -> None:
     url = f"{cluster.plan.admin_urls()[0]}/v1/topics/{topic}"
     body = json.dumps({"partitions": PARTITIONS, "replication_factor": 3, "configs": {"min.insync.replicas": "2"}})
     request = urllib.request.Request(url, body.encode(), {"Content-Type": "application/json"}, method="PUT")
-    with urllib.request.urlopen(request, timeout=DEADLINE_SECONDS) as answer:
-        result = json.load(answer)
+    try:
+        with urllib.request.urlopen(request, timeout=DEADLINE_SECONDS) as answer:
+            result = json.load(answer)
+    except urllib.error.HTTPError as error:
+        raise click.ClickException(f"PUT {url}: {error.read().decode(errors='replace')}") from error
     click.echo(f"PUT {url}\n    {json.dumps(result)[:160]}")
 
 
-def lines_of(path: str) -> Iterator[tuple[bytes | None, bytes]]:
+def lines_of(path: str) -> Iterator[Record]:
     """Yield each line of a file, without a key."""
     with open(path, "rb") as file:
         for line in file:
             yield None, line.rstrip(b"\r\n")
 
 
-def metrics_forever(stopping: threading.Event) -> Iterator[tuple[bytes | None, bytes]]:
+def metrics_forever(stopping: threading.Event) -> Iterator[Record]:
     """Yield this machine's metrics, a record each, again and again."""
     while not stopping.is_set():
         at = int(time.time() * 1000)
@@ -126,20 +133,8 @@ def machine_metrics() -> dict[str, float]:
     return found
 
 
-def send(bootstrap: str, topic: str, records: Iterator[tuple[bytes | None, bytes]]) -> None:
-    """Send records with an unmodified client: idempotent, acks=all, keys placed as Java's clients place them."""
-    from confluent_kafka import Producer
-
-    options: dict[str, Any] = {"bootstrap.servers": bootstrap, "enable.idempotence": True}
-    producer = Producer(options | {"partitioner": "murmur2_random", "linger.ms": 5})
-    for key, value in records:
-        producer.produce(topic, value, key)
-        producer.poll(0)
-    producer.flush(DEADLINE_SECONDS)
-
-
-def read_back(bootstrap: str, topic: str) -> None:
-    """Read the first records with an unmodified client and show them."""
+def read_back(bootstrap: str, topic: str, stream: Stream, told: Sequence[int]) -> None:
+    """Read the first records with an unmodified client and show them: fewer, if the stream, or all, ends before."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "quickstart", "enable.auto.commit": False})
@@ -147,10 +142,12 @@ def read_back(bootstrap: str, topic: str) -> None:
         consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
         deadline = time.monotonic() + DEADLINE_SECONDS
         shown = 0
-        while shown < READ_BACK and time.monotonic() < deadline:
-            message = consumer.poll(max(0.0, deadline - time.monotonic()))
-            if message is None:
+        while shown < READ_BACK and not told and time.monotonic() < deadline:
+            if not stream.is_alive() and shown >= stream.acknowledged:
                 break
+            message = consumer.poll(POLL_SECONDS)
+            if message is None:
+                continue
             if message.error():
                 raise click.ClickException(f"reading back: {message.error()}")
             value = (message.value() or b"").decode(errors="replace")
@@ -158,7 +155,11 @@ def read_back(bootstrap: str, topic: str) -> None:
             shown += 1
     finally:
         consumer.close()
-    if not shown:
+    if told:
+        return
+    if not stream.is_alive() and not stream.acknowledged:
+        click.echo("kvorum: nothing came to be sent: there are no lines, or none could be delivered", err=True)
+    elif not shown:
         raise click.ClickException(f"no record came back from {topic} in {DEADLINE_SECONDS:.0f} s")
 
 

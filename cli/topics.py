@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvorum.cli.client import bootstrap_option, with_cluster
-from kvorum.cli.output import output_option, pairs, show
+from kvorum.cli.output import Exit, fail, output_option, pairs, show
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
+    from kvorum.protocol.messages.metadata import MetadataResponseTopic
 
 UNSET = -1
 
@@ -49,30 +50,63 @@ def create(
     kvorum topics create orders --partitions 6 --replication-factor 3 --config min.insync.replicas=2
     kvorum topics create orders payments --if-not-exists
     """
-    from kvorum.protocol.errors import ErrorCode, KafkaError
+    from kvorum.protocol.errors import ErrorCode
     from kvorum.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
     values = [CreatableTopicConfig(name=key, value=value) for key, value in pairs(configs, "--config").items()]
     factor, count = replication_factor or UNSET, partitions or UNSET
     wanted = [CreatableTopic(name=n, num_partitions=count, replication_factor=factor, configs=values) for n in names]
+    refused: list[str] = []
 
     async def work(cluster: "ClusterClient") -> list[dict[str, Any]]:
         rows = []
         for result in (await cluster.create_topics(wanted, validate_only=validate_only)).topics:
-            there = result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
-            if result.error_code and not (there and if_not_exists):
-                raise KafkaError(ErrorCode(result.error_code), result.error_message or result.name)
-            rows.append(
-                {
-                    "topic": result.name,
-                    "topic_id": str(result.topic_id),
-                    "partitions": result.num_partitions,
-                    "replication_factor": result.replication_factor,
-                }
-            )
+            if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists:
+                rows.append(existing_row(await cluster.topic(result.name)))
+            elif result.error_code:
+                refused.append(refusal(result.name, result.error_code, result.error_message))
+            else:
+                rows.append(
+                    {
+                        "topic": result.name,
+                        "topic_id": None if validate_only else str(result.topic_id),
+                        "partitions": result.num_partitions,
+                        "replication_factor": result.replication_factor,
+                        "created": not validate_only,
+                    }
+                )
         return rows
 
-    show(with_cluster(bootstrap, work), output)
+    rows = with_cluster(bootstrap, work)
+    if rows or output != "table":
+        show(rows, output, ("topic", "topic_id", "partitions", "replication_factor", "created"))
+    fail_if_any(refused)
+
+
+def existing_row(topic: "MetadataResponseTopic") -> dict[str, Any]:
+    """Return what `create` shows of a topic that was there already."""
+    return {
+        "topic": topic.name,
+        "topic_id": str(topic.topic_id),
+        "partitions": len(topic.partitions),
+        "replication_factor": max((len(each.replica_nodes) for each in topic.partitions), default=0),
+        "created": False,
+    }
+
+
+def refusal(name: str, code: int, message: str | None) -> str:
+    """Return one topic's error as a line."""
+    from kvorum.protocol.errors import ErrorCode
+
+    return f"{name}: {ErrorCode(code).name}: {message or 'refused'}"
+
+
+def fail_if_any(refused: list[str], code: Exit = Exit.FAILED) -> None:
+    """Say which topics were refused, one a line, and end with an error; go on if none was."""
+    for line in refused[:-1]:
+        click.echo(f"kvorum: {line}", err=True)
+    if refused:
+        fail(refused[-1], code)
 
 
 @topics.command("list")
@@ -160,19 +194,26 @@ def alter(
     kvorum topics alter orders --config retention.ms=3600000 --delete-config cleanup.policy
     """
     from kvorum.admin.client import ConfigChange, ConfigOperation, ResourceType
+    from kvorum.admin.topic_configs import topic_overrides
 
     changes = [ConfigChange(name=key, value=value) for key, value in pairs(configs, "--config").items()]
     changes += [ConfigChange(name=key, operation=ConfigOperation.DELETE) for key in deleted]
     if partitions is None and not changes:
         raise click.UsageError("nothing to change: give --partitions, --config or --delete-config")
 
-    async def work(cluster: "ClusterClient") -> None:
+    async def work(cluster: "ClusterClient") -> list[str]:
+        there = topic_overrides(await cluster.describe_configs(ResourceType.TOPIC, name)) if deleted else {}
         if partitions is not None:
+            if changes:  # all of it is checked before any of it is done
+                await cluster.alter_configs(ResourceType.TOPIC, name, changes, validate_only=True)
             await cluster.create_partitions(name, partitions)
         if changes:
             await cluster.alter_configs(ResourceType.TOPIC, name, changes)
+        return [key for key in deleted if key not in there]
 
-    with_cluster(bootstrap, work)
+    for key in with_cluster(bootstrap, work):
+        # As kafka-configs since 4.3: no error, what was wanted is so. A misspelt name should not pass unseen, though.
+        click.echo(f"warning: {key} was not set on {name}", err=True)
 
 
 @topics.command()
@@ -187,12 +228,18 @@ def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str) -> None:
     """
     from kvorum.protocol.errors import ErrorCode, KafkaError
 
+    refused: list[str] = []
+    unknown: list[str] = []
+
     async def work(cluster: "ClusterClient") -> None:
         for name in names:
             try:
                 await cluster.delete_topic(name)
             except KafkaError as error:
-                if not (if_exists and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-                    raise
+                missing = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if not (if_exists and missing):
+                    refused.append(refusal(name, error.code, error.message))
+                    unknown.extend([name] if missing else [])
 
     with_cluster(bootstrap, work)
+    fail_if_any(refused, Exit.NOT_FOUND if len(unknown) == len(refused) else Exit.FAILED)

@@ -4,11 +4,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.nodes import folder_option
+from kvorum.cli.folders import folder_option
 from kvorum.cli.output import Exit, fail, output_option, show
 
 if TYPE_CHECKING:
-    from kvorum.cluster.local import LocalCluster
+    from collections.abc import Callable
+
+    from kvorum.runtime.cluster_file import ClusterSpec
 
 
 @click.command()
@@ -26,43 +28,40 @@ def up(file: str, folder: str, detach: bool, settings: tuple[str, ...]) -> None:
     kvorum up configs/three-nodes.yaml --dir ./data --detach; kvorum status --dir ./data; kvorum down --dir ./data
     """
     from kvorum.cli.dev import report_start
+    from kvorum.cli.folders import made_cluster
     from kvorum.cluster.foreground import run_until_told
-    from kvorum.runtime.config import ConfigError
 
-    try:
-        cluster = cluster_of(file, folder, detach, settings)
-    except ConfigError as error:
-        fail(str(error), Exit.USAGE)
-    if not detach:
-        raise SystemExit(run_until_told(cluster, lambda outcome: report_start(cluster, outcome)))
-    outcome = cluster.start()
+    with made_cluster(folder, reader_of(file, settings), detach) as cluster:
+        if not detach:
+            raise SystemExit(run_until_told(cluster, lambda outcome, told: report_start(cluster, outcome)))
+        names = [node.name for node in cluster.plan.nodes if "node" not in cluster.processes(node.name)]
+        if not names:
+            fail(f"the cluster in {folder} runs already; `kvorum down --dir {folder}` stops it")
+        outcome = cluster.start(*names)
     report_start(cluster, outcome, foreground=False)
     raise SystemExit(Exit.DONE if all(each == "ready" for each in outcome.values()) else Exit.FAILED)
 
 
-def cluster_of(file: str, folder: str, detach: bool, settings: tuple[str, ...]) -> "LocalCluster":
-    """Return the file's cluster in its folder, made when it is not there yet. Raises ConfigError."""
-    import os
+def reader_of(file: str, settings: tuple[str, ...]) -> "Callable[[str], ClusterSpec]":
+    """Return what reads a cluster file for a folder."""
 
-    from kvorum.cluster.formatting import new_cluster_id
-    from kvorum.cluster.local import LocalCluster
-    from kvorum.cluster.plan import plan_of
-    from kvorum.runtime.cluster_file import load_cluster
+    def read(place: str) -> "ClusterSpec":
+        from kvorum.runtime.cluster_file import load_cluster
 
-    spec = load_cluster(file, os.path.abspath(folder), settings)
-    for warning in spec.warnings:
-        click.echo(f"warning: {warning}", err=True)
-    return LocalCluster.create(folder, plan_of(spec, spec.cluster_id or new_cluster_id()), detached=detach)
+        return load_cluster(file, place, settings)
+
+    return read
 
 
 @click.command()
 @folder_option
 def down(folder: str) -> None:
-    """Stop all nodes of the cluster in a folder: a controlled shutdown of each.
+    """Stop all nodes of the cluster in a folder: a controlled shutdown of each. Ends a `dev` or `up` that runs them.
 
     \b
     kvorum down --dir ./data
     """
+    from kvorum.cluster.foreground import end_foreground
     from kvorum.cluster.local import ClusterError, LocalCluster
 
     try:
@@ -71,6 +70,10 @@ def down(folder: str) -> None:
         fail(str(error), Exit.NOT_FOUND)
     for name in cluster.stop():
         click.echo(f"{name} did not end by itself and was killed", err=True)
+    try:
+        end_foreground(cluster)
+    except ClusterError as error:
+        fail(str(error))
 
 
 @click.command()

@@ -10,11 +10,14 @@ from kvorum.cluster import readiness
 from kvorum.cluster.exits import Exit
 from kvorum.cluster.hosting import Ending, Refusal, host
 from kvorum.cluster.paths import NodePaths
+from kvorum.cluster.process_metrics import LoopWatch, build_info
 from kvorum.network.addresses import Address
 from kvorum.runtime.chance import new_random
+from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.listeners import admin_listeners, advertised_listeners, voters
 from kvorum.runtime.logs import get_logger
+from kvorum.runtime.metrics import Metrics
 
 log = get_logger("admin")
 
@@ -33,9 +36,12 @@ def run_admin(settings: Settings, paths: NodePaths) -> int:
     """Run the admin process until it is told to end; returns the exit code."""
 
     async def serve(ending: Ending, stack: ExitStack) -> Exit:
-        cluster = ClusterClient(bootstrap_of(settings), chance=new_random())
-        runner = web.AppRunner(AdminApp(cluster).build(), access_log=None, handle_signals=False)
+        cluster, metrics = ClusterClient(bootstrap_of(settings), chance=new_random()), Metrics()
+        build_info(metrics, "admin", settings.int("node.id"))
+        watch = LoopWatch(metrics, SystemClock())
+        runner = web.AppRunner(AdminApp(cluster, metrics).build(), access_log=None, handle_signals=False)
         await runner.setup()
+        watch.start()
         try:
             for endpoint in admin_listeners(settings):
                 if not is_local(endpoint.host):
@@ -47,6 +53,7 @@ def run_admin(settings: Settings, paths: NodePaths) -> int:
             readiness.announce()
             return await ending.wait()
         finally:
+            watch.close()
             await runner.cleanup()
             await cluster.close()
 

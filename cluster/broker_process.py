@@ -9,6 +9,7 @@ from kvorum.cluster import readiness
 from kvorum.cluster.broker_metrics import follow_broker
 from kvorum.cluster.exits import Exit
 from kvorum.cluster.hosting import Ending, Refusal, host
+from kvorum.cluster.interposed import interposed
 from kvorum.cluster.observability import observed
 from kvorum.cluster.paths import NodePaths
 from kvorum.network.metrics import RegistryMetrics
@@ -37,18 +38,20 @@ def run_broker(settings: Settings, paths: NodePaths) -> int:
                 ending.fatal(f"{type(error).__name__}: {error}")
 
         metrics = Metrics()
-        world = World(
-            disk=OsDisk(),
-            clock=SystemClock(),
-            chance=chance.new_random(),
-            metrics=metrics,
-            network_metrics=RegistryMetrics(metrics),
-            on_fault=fault,
-        )
-        server = BrokerServer(settings, world)
-        follow_broker(metrics, server, world.clock)
-        async with observed("broker", settings, metrics, server.not_ready):
-            return await _run(server, ending)
+        async with interposed(settings, "broker") as interposer:
+            world = World(
+                disk=OsDisk(),
+                clock=SystemClock(),
+                chance=chance.new_random(),
+                metrics=metrics,
+                network_metrics=RegistryMetrics(metrics),
+                interposer=interposer,
+                on_fault=fault,
+            )
+            server = BrokerServer(settings, world)
+            follow_broker(metrics, server, world.clock)
+            async with observed("broker", settings, metrics, server.not_ready):
+                return await _run(server, ending)
 
     return host("broker", paths, serve)
 

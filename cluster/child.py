@@ -10,8 +10,10 @@ import sys
 
 from kvorum.cluster.exits import Exit
 from kvorum.cluster.paths import PROCESSES, NodePaths
+from kvorum.cluster.ports import check_voters_ports, read_ports, still_open
 from kvorum.runtime.config import ConfigError, Settings
 from kvorum.runtime.config_files import load_node
+from kvorum.runtime.disk import OsDisk
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.process import die_with_parent, raise_open_files_limit
 
@@ -23,11 +25,11 @@ ADMIN_NICENESS = 5
 
 def settings_of(config: str, paths: NodePaths, overrides: list[str]) -> Settings:
     """Return the node's settings: its file, environment, overrides, and the ports that `format` chose."""
-    chosen = []
-    if os.path.exists(paths.ports):
-        with open(paths.ports, encoding="utf-8") as file:
-            chosen = [line.strip() for line in file if line.strip() and not line.startswith("#")]
+    chosen = read_ports(paths)
+    if chosen:
+        chosen = still_open(chosen, load_node(config, overrides=overrides, check=False).settings)
     loaded = load_node(config, overrides=[*chosen, *overrides])
+    check_voters_ports(loaded.settings)
     for warning in loaded.warnings:
         log.warning(warning)
     return loaded.settings
@@ -45,7 +47,11 @@ def run_supervisor(settings: Settings, paths: NodePaths, config: str, overrides:
         Child(role, child_command(role, paths, config, overrides), paths.log(role) if to_files else None)
         for role in roles
     ]
-    return Supervisor(paths, children).run()
+    with OsDisk().lock(paths.lock) as held:
+        if not held:
+            log.error("this node runs already", node=paths.name, lock=paths.lock)
+            return Exit.BUSY
+        return Supervisor(paths, children).run()
 
 
 def run(role: str, settings: Settings, paths: NodePaths) -> int:
@@ -80,12 +86,15 @@ def main(arguments: list[str] | None = None) -> int:
         die_with_parent(int(parent))
     raise_open_files_limit()
     paths = NodePaths(os.path.abspath(options.dir))
-    os.makedirs(paths.folder, exist_ok=True)
     try:
+        os.makedirs(paths.folder, exist_ok=True)
         settings = settings_of(options.config, paths, options.override)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return Exit.CONFIG
+    except OSError as error:
+        print(f"{paths.folder}: {error.strerror}", file=sys.stderr)
+        return Exit.DATA_REFUSED
     if options.role == "node":
         return run_supervisor(settings, paths, options.config, options.override, not options.log_to_stderr)
     return run(options.role, settings, paths)

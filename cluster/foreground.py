@@ -1,7 +1,8 @@
 """Running a cluster from one process: `dev` and `up` without --detach.
 
-All nodes are this process's children and die with it. Orders (`kvorum nodes start ...`) come over a Unix socket in the
-cluster's folder, one JSON line each way, so that a node started later is a child of this process too.
+All nodes are this process's children and die with it. Orders (`kvorum nodes start ...`, the end of `kvorum down`) come
+over a Unix socket in the cluster's folder, one JSON line each way, so that a node started later is a child of this
+process too. Whoever starts or runs a cluster holds the lock of its folder (`hold`): there is no second one.
 """
 
 import json
@@ -9,40 +10,80 @@ import os
 import selectors
 import signal
 import socket
-from collections.abc import Callable
-from contextlib import suppress
+import struct
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from types import FrameType
 
-from kvorum.cluster.local import ClusterError, LocalCluster
+from kvorum.cluster import readiness
+from kvorum.cluster.local import STOP_SECONDS, ClusterError, LocalCluster, wait_for_exit
+from kvorum.cluster.paths import ClusterPaths
+from kvorum.runtime.disk import OsDisk
+from kvorum.runtime.logs import get_logger
+from kvorum.runtime.process import identify
 
 ORDER_BYTES_MAX = 4096
+ORDER_SECONDS = 5.0
+"""A client that sends no whole order in this time, or does not take the answer, is left alone."""
 START_SECONDS = 60.0
+SIGNALLED = 128
+"""A start that a signal ended has this exit code plus the signal's number, as in a shell."""
+
+ORPHAN_SECONDS = 2.0
+"""Nodes die with the process that runs them, so soon after it that nobody notices; but not in the same instant."""
+PEER = struct.Struct("3i")
+"""SO_PEERCRED: pid, uid, gid of who listens."""
+
+log = get_logger("cluster")
+
+
+class RunsAlready(ClusterError):
+    """Another process starts or runs the cluster in this folder."""
+
+
+@contextmanager
+def hold(folder: str) -> Iterator[None]:
+    """Be the only one who starts or runs the cluster in a folder, which is made. Raises RunsAlready, OSError."""
+    paths = ClusterPaths(os.path.abspath(folder))
+    disk = OsDisk()
+    disk.mkdir(paths.folder)
+    with disk.lock(paths.lock) as held:
+        if not held:
+            raise RunsAlready(f"a cluster runs already in {folder}, or is just being started there")
+        yield
+
+
+def check_down(cluster: LocalCluster) -> None:
+    """Refuse to take over nodes that run: they are not this process's children. Raises RunsAlready."""
+    deadline = time.monotonic() + ORPHAN_SECONDS
+    running = []
+    for node in cluster.plan.nodes:
+        processes = cluster.processes(node.name).values()
+        if not all(wait_for_exit(process, max(0.0, deadline - time.monotonic())) for process in processes):
+            running.append(node.name)
+    if running:
+        folder = cluster.paths.folder
+        raise RunsAlready(f"{', '.join(running)} of {folder} run already; `kvorum down --dir {folder}` stops them")
 
 
 def run_until_told(
     cluster: LocalCluster,
-    on_ready: Callable[[dict[str, str]], None],
+    on_ready: Callable[[dict[str, str], Sequence[int]], None],
     before_stop: Callable[[], object] = lambda: None,
 ) -> int:
-    """Start all nodes, call `on_ready` with what became of each, run until SIGINT or SIGTERM, stop all in order."""
-    wakeup, wakeup_writer = os.pipe()
-    os.set_blocking(wakeup_writer, False)
-    signal.set_wakeup_fd(wakeup_writer, warn_on_full_buffer=False)
-    told: list[int] = []
+    """Start all nodes, call `on_ready` with what became of each, run until SIGINT or SIGTERM, stop all in order.
 
-    def note(number: int, frame: FrameType | None) -> None:
-        told.append(number)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, note)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
-        with suppress(FileNotFoundError):
-            os.unlink(cluster.paths.control)
-        server.bind(cluster.paths.control)
-        server.listen(8)
+    `on_ready` is also given the signals that came: where it takes long, it has to look for the first one itself.
+    The caller holds the folder (`hold`). Returns the exit code. Raises RunsAlready when one of the nodes runs.
+    """
+    check_down(cluster)
+    with _signals() as (wakeup, told), _control_socket(cluster.paths) as server:
         try:
-            outcome = cluster.start(timeout_seconds=START_SECONDS)
-            on_ready(outcome)
+            outcome = _start(cluster, [node.name for node in cluster.plan.nodes], wakeup)
+            if told:
+                return SIGNALLED + told[0]
+            on_ready(outcome, told)
             if all(each == "ready" for each in outcome.values()):
                 _serve(cluster, server, wakeup, told)
                 return 0
@@ -50,8 +91,58 @@ def run_until_told(
         finally:
             before_stop()
             cluster.stop()
+
+
+@contextmanager
+def _signals() -> Iterator[tuple[int, list[int]]]:
+    """Note SIGINT and SIGTERM: (a pipe that can be read once one came, those that came)."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    told: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        told.append(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    try:
+        yield reading, told
+    finally:
+        signal.set_wakeup_fd(-1)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(reading)
+        os.close(writing)
+
+
+@contextmanager
+def _near(paths: ClusterPaths) -> Iterator[str]:
+    """Return a short path of the control socket: an address may have 107 bytes, the path of a folder thousands."""
+    folder = os.open(paths.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{os.path.basename(paths.control)}"
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def _control_socket(paths: ClusterPaths) -> Iterator[socket.socket]:
+    """Listen for orders meanwhile. The folder is held, so a socket that lies there is of one who was killed."""
+    with _near(paths) as path, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        server.bind(path)
+        server.listen(8)
+        try:
+            yield server
+        finally:
             with suppress(FileNotFoundError):
-                os.unlink(cluster.paths.control)
+                os.unlink(path)
+
+
+def _start(cluster: LocalCluster, names: list[str], wakeup: int) -> dict[str, str]:
+    """Start nodes and wait for them, no longer than until a signal comes."""
+    return readiness.wait_all(cluster.start_without_waiting(*names), START_SECONDS, wakeup)
 
 
 def _serve(cluster: LocalCluster, server: socket.socket, wakeup: int, told: list[int]) -> None:
@@ -60,36 +151,70 @@ def _serve(cluster: LocalCluster, server: socket.socket, wakeup: int, told: list
         selector.register(server, selectors.EVENT_READ)
         selector.register(wakeup, selectors.EVENT_READ)
         while not told:
-            for key, _ in selector.select():
-                if key.fileobj is server:
-                    client, _ = server.accept()
-                    with client:
-                        client.settimeout(5.0)
-                        client.sendall(json.dumps(_obey(cluster, client.recv(ORDER_BYTES_MAX))).encode() + b"\n")
-                else:
-                    os.read(wakeup, 4096)
+            ready = [key.fileobj for key, _ in selector.select()]
+            if wakeup in ready:
+                continue
+            try:
+                if not _serve_client(cluster, server, wakeup):
+                    return
+            except OSError as error:  # a client that went away, or was too slow: the cluster is none of its business
+                log.warning("an order could not be answered", reason=repr(error))
 
 
-def _obey(cluster: LocalCluster, line: bytes) -> dict[str, str]:
-    """Carry out one order; the answer is {node: outcome} or {"error": why}."""
+def _serve_client(cluster: LocalCluster, server: socket.socket, wakeup: int) -> bool:
+    """Carry out one client's order; tell whether to go on. Raises OSError."""
+    client, _ = server.accept()
+    with client:
+        client.settimeout(ORDER_SECONDS)
+        with client.makefile("rb") as orders:
+            order = orders.readline(ORDER_BYTES_MAX)
+        answer, go_on = _obey(cluster, order, wakeup)
+        try:
+            client.sendall(json.dumps(answer).encode() + b"\n")
+        except OSError:
+            if go_on:
+                raise
+        return go_on
+
+
+def _obey(cluster: LocalCluster, line: bytes, wakeup: int) -> tuple[dict[str, str], bool]:
+    """Carry out one order; the answer is {node: outcome} or {"error": why}, and whether to go on."""
     try:
         order = json.loads(line)
-        return cluster.start(*order["start"], timeout_seconds=START_SECONDS)
+        if order == {"end": True}:
+            return {}, False
+        return _start(cluster, order["start"], wakeup), True
     except (ValueError, KeyError, TypeError) as error:
-        return {"error": f"no order: {error}"}
-    except ClusterError as error:
-        return {"error": str(error)}
+        return {"error": f"no order: {error}"}, True
+    except (ClusterError, OSError) as error:
+        return {"error": str(error)}, True
 
 
 def ask_foreground(cluster: LocalCluster, names: list[str]) -> dict[str, str] | None:
-    """Have the process that runs the cluster start nodes; None if none runs it in the foreground."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+    """Have the process that runs the cluster start nodes; None if there is none. Raises ClusterError."""
+    return _ask(cluster, {"start": names})
+
+
+def end_foreground(cluster: LocalCluster) -> None:
+    """Have the process that runs the cluster, if there is one, end, and wait until it has. Raises ClusterError."""
+    _ask(cluster, {"end": True}, wait_for_end=True)
+
+
+def _ask(cluster: LocalCluster, order: dict[str, object], wait_for_end: bool = False) -> dict[str, str] | None:
+    with _near(cluster.paths) as path, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         try:
-            client.connect(cluster.paths.control)
+            client.connect(path)
         except (FileNotFoundError, ConnectionRefusedError):
             return None
-        client.settimeout(START_SECONDS + 5)
-        client.sendall(json.dumps({"start": names}).encode())
-        with client.makefile("rb") as answers:
-            answer: dict[str, str] = json.loads(answers.readline())
-            return answer
+        client.settimeout(START_SECONDS + ORDER_SECONDS)
+        try:
+            pid = PEER.unpack(client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size))[0]
+            runner = identify(pid)
+            client.sendall(json.dumps(order).encode() + b"\n")
+            with client.makefile("rb") as answers:
+                answer: dict[str, str] = json.loads(answers.readline())
+        except (OSError, ValueError) as error:
+            raise ClusterError(f"the process that runs the cluster gave no answer: {error}") from error
+    if wait_for_end and runner is not None and not wait_for_exit(runner, STOP_SECONDS):
+        raise ClusterError(f"the process that runs the cluster (pid {runner.pid}) does not end")
+    return answer

@@ -1,7 +1,7 @@
 """`kvorum format`: give a node's directories their identity, once.
 
-meta.properties (cluster id, node id, a directory id each) goes into every log directory and the metadata directory;
-ports given as 0 are chosen and recorded. A directory that has an identity is refused: formatting again would let a
+meta.properties (cluster id, node id, a directory id each) goes into every log directory and the metadata directory.
+A directory that has an identity is refused: formatting again would let a
 node that lost its data pass for the one that had it.
 
 A node that lost a directory is formatted again once what is left of it is removed: the directories that are still whole
@@ -10,19 +10,17 @@ controllers tell that it no longer holds what it once acknowledged: it neither v
 (quorum/raft/voters.py), by itself where a majority lives, else by `kvorum quorum readmit`.
 """
 
-import socket
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from kvorum.cluster.paths import NodePaths
+from kvorum.cluster.paths import OWN_FOLDER
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.batches import METADATA_FOLDER
 from kvorum.quorum.raft.opening import format_raft
 from kvorum.runtime.chance import random_uuid_bytes
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
-from kvorum.runtime.listeners import Endpoint, listeners, voters
+from kvorum.runtime.listeners import voters
 from kvorum.storage.checkpoints import MetaProperties, read_meta_properties, write_meta_properties
 
 CONTROLLER_FOLDERS = ("raft", METADATA_FOLDER)
@@ -54,6 +52,14 @@ def log_directories(settings: Settings) -> list[str]:
     if "broker" in roles:
         found += [settings.str("metadata.log.dir"), *settings.list("log.dirs")]
     return list(dict.fromkeys(found))
+
+
+def node_folder(settings: Settings) -> str:
+    """Return where a node keeps its pid files and chosen ports: in metadata.log.dir, by default the first of log.dirs.
+
+    No other node has that directory, and without it this one does not start anyway.
+    """
+    return f"{settings.str('metadata.log.dir').rstrip('/')}/{OWN_FOLDER}"
 
 
 def new_cluster_id() -> str:
@@ -118,10 +124,23 @@ def _has_identity(disk: Disk, settings: Settings, folder: str, cluster_id: str) 
     return True
 
 
+def _make_folder(disk: Disk, folder: str) -> None:
+    """Create a folder and its parents so that their names outlive a power cut."""
+    missing = []
+    path = folder.rstrip("/")
+    while path and not disk.exists(path):
+        missing.append(path)
+        path = path.rpartition("/")[0]
+    disk.mkdir(folder)
+    for each in reversed(missing):
+        parent, slash, _ = each.rpartition("/")
+        disk.sync_dir(parent or slash or ".")
+
+
 def _format_directory(
     disk: Disk, settings: Settings, folder: str, identity: MetaProperties, voter_directories: Mapping[int, Uuid] | None
 ) -> None:
-    disk.mkdir(folder)
+    _make_folder(disk, folder)
     if "controller" in settings.list("process.roles") and folder == controller_directory(settings):
         remains = [name for name in CONTROLLER_FOLDERS if disk.exists(f"{folder}/{name}")]
         if remains:
@@ -139,38 +158,3 @@ def _format_directory(
         )
     # Last: a directory has its identity only when all that belongs to it is there.
     write_meta_properties(disk, folder, identity)
-
-
-def free_ports(hosts: Iterable[str]) -> list[int]:
-    """Return a free port for each host: all are held until all are chosen, so none is named twice."""
-    with ExitStack() as stack:
-        ports = []
-        for host in hosts:
-            holder = stack.enter_context(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET))
-            holder.bind((host or "127.0.0.1", 0))
-            ports.append(holder.getsockname()[1])
-        return ports
-
-
-def resolve_ports(settings: Settings) -> dict[str, str]:
-    """Return the overrides that replace every port 0 of `listeners` by a free one; empty if there is none."""
-    endpoints = listeners(settings)
-    open_ones = [endpoint for endpoint in endpoints if endpoint.port == 0]
-    if not open_ones:
-        return {}
-    chosen = dict(zip((each.listener_name for each in open_ones), free_ports(e.host for e in open_ones), strict=True))
-    resolved = [replace(e, port=chosen.get(e.listener_name, e.port)) for e in endpoints]
-    return {"listeners": ",".join(endpoint_text(endpoint) for endpoint in resolved)}
-
-
-def endpoint_text(endpoint: Endpoint) -> str:
-    """Return NAME://HOST:PORT."""
-    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
-    return f"{endpoint.listener_name}://{host}:{endpoint.port}"
-
-
-def write_ports(disk: Disk, paths: NodePaths, overrides: dict[str, str]) -> None:
-    """Record the chosen ports in the node's folder."""
-    disk.mkdir(paths.folder)
-    text = "# Ports chosen by `kvorum format` where the configuration says 0.\n"
-    disk.write_atomic(paths.ports, (text + "".join(f"{k}={v}\n" for k, v in overrides.items())).encode())

@@ -1,6 +1,7 @@
 """The nodes of a cluster on this machine: start, stop, kill, pause, resume, and who of them runs.
 
 Every step works on pid files, so it does not matter who started a node: a foreground `up`, a detached one, or a test.
+A node begins without one, for a tenth of a second: who started it knows it all the same, others see nothing there yet.
 """
 
 import os
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kvorum.cluster import readiness
@@ -39,6 +41,9 @@ class LocalCluster:
     plan: ClusterPlan
     detached: bool = False
     environment: dict[str, str] = field(default_factory=dict)
+    wrap: Callable[[str, list[str]], list[str]] | None = None
+    """Given a node's name and command line, returns the one to run in its place, which must become the command (exec):
+    for tests that start nodes in namespaces or with an environment of their own."""
     _started: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     @classmethod
@@ -85,20 +90,31 @@ class LocalCluster:
         return {each.folder: each.directory_id for each in formatted}
 
     def processes(self, name: str) -> dict[str, ProcessId]:
-        """Return the living processes of a node: {"node" | "broker" | "controller" | "admin": process}."""
+        """Return the living processes of a node: {"node" | "broker" | "controller" | "admin": process}.
+
+        One that was started here is there from its first instant to its last, with a pid file or without.
+        """
+        return self._started_here(name) | self._with_pid_file(name)
+
+    def _with_pid_file(self, name: str) -> dict[str, ProcessId]:
         paths = self.node(name)
         found = {process: living(paths.pid(process)) for process in PROCESSES}
         return {process: pid for process, pid in found.items() if pid is not None}
 
+    def _started_here(self, name: str) -> dict[str, ProcessId]:
+        started = self._started.get(name)
+        found = None if started is None or started.poll() is not None else identify(started.pid)
+        return {} if found is None else {"node": found}
+
     def start(self, *names: str, timeout_seconds: float = 60.0) -> dict[str, str]:
         """Start nodes (all, when none is named) that do not run, and wait: {name: "ready" | "died" | "late"}."""
         wanted = names or tuple(node.name for node in self.plan.nodes)
-        pipes = [(name, self._spawn(name)) for name in wanted if "node" not in self.processes(name)]
+        pipes = [(name, self._spawn(name)) for name in wanted if "node" not in self._with_pid_file(name)]
         return readiness.wait_all(pipes, timeout_seconds)
 
     def start_without_waiting(self, *names: str) -> list[tuple[str, int]]:
         """Start nodes; return (name, pipe) for readiness.wait_all."""
-        return [(name, self._spawn(name)) for name in names if "node" not in self.processes(name)]
+        return [(name, self._spawn(name)) for name in names if "node" not in self._with_pid_file(name)]
 
     def _spawn(self, name: str) -> int:
         """Start a node's supervisor; return the pipe on which it says that it is ready."""
@@ -122,6 +138,8 @@ class LocalCluster:
             "--dir",
             paths.folder,
         ]
+        if self.wrap is not None:
+            command = self.wrap(name, command)
         environment = {**os.environ, **self.environment, readiness.VARIABLE: str(writing)}
         environment.pop("KVORUM_PARENT_PID", None)
         if not self.detached:
@@ -143,8 +161,20 @@ class LocalCluster:
         return reading
 
     def kill(self, name: str, *roles: str) -> list[ProcessId]:
-        """kill -9 all processes of a node, the supervisor first (it would restart them), or only the roles named."""
-        return self._signal(name, signal.SIGKILL, roles, wait=True)
+        """kill -9 all processes of a node, the supervisor first (it would restart them), or only the roles named.
+
+        They are gone when this returns. A child so young that it has no pid file holds nothing yet, and dies of the
+        supervisor's death by itself.
+        """
+        reached = self._signal(name, signal.SIGKILL, roles)
+        wait_for_all(reached)
+        if not roles:
+            # A child that wrote its pid file since then dies with the supervisor, but is to be waited for.
+            late = self._signal(name, signal.SIGKILL, roles)
+            wait_for_all(late)
+            reached += late
+        self._reap(name)
+        return reached
 
     def pause(self, name: str, *roles: str) -> list[ProcessId]:
         """SIGSTOP the node's processes."""
@@ -154,14 +184,9 @@ class LocalCluster:
         """SIGCONT the node's processes."""
         return self._signal(name, signal.SIGCONT, roles)
 
-    def _signal(self, name: str, number: signal.Signals, roles: tuple[str, ...], wait: bool = False) -> list[ProcessId]:
+    def _signal(self, name: str, number: signal.Signals, roles: tuple[str, ...]) -> list[ProcessId]:
         processes = self.processes(name)
-        reached = [pid for role, pid in processes.items() if (not roles or role in roles) and send(pid, number)]
-        if wait:
-            for pid in reached:
-                wait_for_exit(pid, STOP_SECONDS)
-            self._reap(name)
-        return reached
+        return [pid for role, pid in processes.items() if (not roles or role in roles) and send(pid, number)]
 
     def stop(self, *names: str, timeout_seconds: float = STOP_SECONDS) -> list[str]:
         """SIGTERM nodes (all, when none is named): a controlled shutdown. Returns the names that had to be killed."""
@@ -189,6 +214,12 @@ class LocalCluster:
         if found is None:
             raise ClusterError(f"{name} has no running {role}")
         return found.pid
+
+
+def wait_for_all(processes: list[ProcessId]) -> None:
+    """Wait until these are gone, STOP_SECONDS each at the most."""
+    for process in processes:
+        wait_for_exit(process, STOP_SECONDS)
 
 
 def wait_for_exit(process: ProcessId, timeout_seconds: float) -> bool:

@@ -1,8 +1,14 @@
-"""Where a node keeps its things: DIR/NODE/ holds its configuration, pid files, logs of its processes, and data."""
+"""Where a node keeps its things: DIR/NODE/ holds its configuration, pid files, logs of its processes, and data.
+
+That is the layout of `dev` and `up`. A node that `kvorum node` runs by itself has its data where its configuration
+says, and the rest in a hidden folder there (formatting.node_folder).
+"""
 
 import os
 from dataclasses import dataclass
 
+OWN_FOLDER = ".kvorum"
+"""In a log directory: no partition's folder can have this name."""
 ROLES = ("broker", "controller")
 PROCESSES = ("node", *ROLES, "admin")
 
@@ -15,8 +21,9 @@ class NodePaths:
 
     @property
     def name(self) -> str:
-        """The node's name: that of its folder."""
-        return os.path.basename(self.folder)
+        """The node's name: that of its folder, or of the directory that its hidden folder is in."""
+        folder, name = os.path.split(self.folder)
+        return os.path.basename(folder) if name == OWN_FOLDER else name
 
     @property
     def config(self) -> str:
@@ -27,6 +34,11 @@ class NodePaths:
     def ports(self) -> str:
         """What `format` chose for ports given as 0: overrides of the configuration, kept over restarts."""
         return os.path.join(self.folder, "ports.properties")
+
+    @property
+    def lock(self) -> str:
+        """Held by the node process: a second one on the same folder is refused."""
+        return os.path.join(self.folder, ".lock")
 
     @property
     def data(self) -> str:

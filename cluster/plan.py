@@ -1,22 +1,17 @@
 """What a cluster on this machine is made of: nodes with their names and their whole configurations, ports resolved."""
 
-import itertools
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kvorum.cluster.formatting import free_ports
 from kvorum.cluster.paths import ClusterPaths
+from kvorum.cluster.ports import OPEN_PORT, fill_ports, free_ports, open_hosts
 from kvorum.runtime.cluster_file import ClusterSpec, voters_of
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
-from kvorum.runtime.listeners import metrics_listener
+from kvorum.runtime.listeners import chaos_listener, metrics_listener
 
 LOOPBACK = "127.0.0.1"
-PORT_KEYS = ("listeners", "metrics.listener", "kvorum.controller.metrics.listener", "admin.listeners")
-OPEN_PORT = re.compile(r"([^,:\s]+):0(?=,|\s|$)")
-"""HOST:0 in a list of addresses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +81,13 @@ def plan_of(spec: ClusterSpec, cluster_id: str) -> ClusterPlan:
         endpoint = metrics_listener(node.settings, "controller")
         if node.settings.list("process.roles") != ["controller"] and endpoint is not None and endpoint.port == 0:
             own["kvorum.controller.metrics.listener"] = f"http://{endpoint.host}:0"
-    slots = [
-        (name, key) for name, own in nodes.items() for key in PORT_KEYS for _ in OPEN_PORT.findall(own.get(key, ""))
-    ]
-    ports = dict(enumerate(free_ports([LOOPBACK] * len(slots))))
-    counter = itertools.count()
-    for name, key in dict.fromkeys(slots):
-        nodes[name][key] = OPEN_PORT.sub(lambda match: f"{match[1]}:{ports[next(counter)]}", nodes[name][key])
+        if {"broker", "controller"} <= {*node.settings.list("process.roles")}:
+            chaos = chaos_listener(node.settings, "controller")
+            if chaos is not None and chaos.port == 0:
+                own["kvorum.controller.chaos.listener"] = f"{chaos.host}:0"
+    ports = iter(free_ports([LOOPBACK] * sum(len(open_hosts(own)) for own in nodes.values())))
+    for own in nodes.values():
+        own |= fill_ports(own, ports)
     plans = [NodePlan(name, own) for name, own in nodes.items()]
     voters = ",".join(voter for plan in plans for voter in voters_of(Settings.of(dict(plan.properties))))
     return ClusterPlan(

@@ -27,22 +27,32 @@ def announce() -> None:
         os.close(fd)
 
 
-def wait_all(pipes: Iterable[tuple[str, int]], timeout_seconds: float) -> dict[str, str]:
-    """Wait until every (name, reading end) has spoken; close the pipes; return {name: "ready" | "died" | "late"}."""
+def wait_all(pipes: Iterable[tuple[str, int]], timeout_seconds: float, interrupt: int | None = None) -> dict[str, str]:
+    """Wait until every (name, reading end) has spoken; close the pipes; return {name: "ready" | "died" | "late"}.
+
+    No longer, either, than until `interrupt` can be read (which is left to the caller).
+    """
     told: dict[str, str] = {}
     deadline = time.monotonic() + timeout_seconds
     with selectors.DefaultSelector() as selector:
         for name, fd in pipes:
             selector.register(fd, selectors.EVENT_READ, name)
             told[name] = "late"
-        while selector.get_map():
+        waiting = len(told)
+        if interrupt is not None:
+            selector.register(interrupt, selectors.EVENT_READ)
+        while waiting:
             events = selector.select(max(0.0, deadline - time.monotonic()))
             if not events and time.monotonic() >= deadline:
                 break
+            if any(key.fd == interrupt for key, _ in events):
+                break
             for key, _ in events:
+                waiting -= 1
                 told[key.data] = "ready" if os.read(key.fd, len(READY)) == READY else "died"
                 selector.unregister(key.fd)
                 os.close(key.fd)
         for key in list(selector.get_map().values()):
-            os.close(key.fd)
+            if key.fd != interrupt:
+                os.close(key.fd)
     return told

@@ -64,6 +64,7 @@ class Child:
                 stderr=output,
                 pass_fds=(writing,),
                 env=environment,
+                process_group=0,  # Ctrl-C reaches only the node process, which then stops its roles in order
             )
         finally:
             os.close(writing)

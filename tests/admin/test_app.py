@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import struct
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
@@ -21,6 +22,9 @@ from kvorum.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from kvorum.protocol.uuids import Uuid
+from kvorum.runtime.config_defs import validate_topic_configs
+from kvorum.runtime.config_types import InvalidValue
+from kvorum.runtime.metrics import Metrics
 
 
 class MemoryCluster:
@@ -30,8 +34,11 @@ class MemoryCluster:
         self.topics: dict[str, MetadataResponseTopic] = {}
         self.configs: dict[str, dict[str, str]] = {}
         self.reachable = True
+        self.fault: Exception | None = None
 
     def _check(self) -> None:
+        if self.fault is not None:
+            raise self.fault
         if not self.reachable:
             raise Unreachable("127.0.0.1:1 refused")
 
@@ -55,6 +62,9 @@ class MemoryCluster:
     async def create_topic(self, topic: CreatableTopic, *, validate_only: bool = False) -> CreateTopicsResponse:
         if topic.name in self.topics:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
+        check({config.name: config.value or "" for config in topic.configs})
+        if topic.replication_factor > 3:
+            raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "only 3 broker(s) are registered.")
         count, replicas = max(topic.num_partitions, 1), max(topic.replication_factor, 1)
         if not validate_only:
             self.set_topic(topic.name, count, replicas)
@@ -92,8 +102,12 @@ class MemoryCluster:
     async def alter_configs(
         self, kind: ResourceType, name: str, changes: list[ConfigChange], *, validate_only: bool = False
     ) -> None:
-        if any(change.name == "no.such" for change in changes):
-            raise KafkaError(ErrorCode.INVALID_CONFIG, "Unknown topic config name: no.such")
+        left = dict(self.configs.get(name, {}))
+        for change in changes:
+            left.pop(change.name, None)
+            if change.operation is not ConfigOperation.DELETE:
+                left[change.name] = change.value or ""
+        check(left)
         for change in () if validate_only else changes:
             if change.operation is ConfigOperation.DELETE:
                 self.configs.setdefault(name, {}).pop(change.name, None)
@@ -104,12 +118,20 @@ class MemoryCluster:
         return {p.partition_index: 0 if timestamp == -2 else 7 for p in topic.partitions}
 
 
+def check(configs: dict[str, str]) -> None:
+    """Refuse configs as the controller does; short names are let through, for tests that need no real ones."""
+    try:
+        validate_topic_configs({name: value for name, value in configs.items() if len(name) > 1})
+    except InvalidValue as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+
 Client = TestClient[Any, Any]
 
 
 @asynccontextmanager
 async def serve(cluster: MemoryCluster) -> AsyncIterator[Client]:
-    app = AdminApp(cluster).build()  # type: ignore[arg-type]  # stands in for the cluster behind the same methods
+    app = AdminApp(cluster, Metrics()).build()  # type: ignore[arg-type]  # stands in for the cluster behind the same methods
     async with TestClient(TestServer(app)) as client:
         yield client
 
@@ -172,6 +194,40 @@ def test_put_brings_a_topic_to_the_described_state_and_again_changes_nothing() -
     with_api(test)
 
 
+def test_put_takes_two_spellings_of_a_value_for_one() -> None:
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        configs = {"cleanup.policy": "compact, delete", "min.insync.replicas": " 1 ", "segment.ms": "+100"}
+        spec: dict[str, Any] = {"partitions": 2, "configs": configs}
+        assert (await call(client, "PUT", "/v1/topics/t", spec))[1]["created"]
+        # As brokers describe them.
+        cluster.configs["t"] = {"cleanup.policy": "compact,delete", "min.insync.replicas": "1", "segment.ms": "100"}
+        assert (await call(client, "PUT", "/v1/topics/t", spec))[1]["changes"] == []
+        spec["configs"] = configs | {"segment.ms": "+101"}
+        changes = (await call(client, "PUT", "/v1/topics/t", spec))[1]["changes"]
+        assert [change["what"] for change in changes] == ["configs.segment.ms"]
+
+    with_api(test)
+
+
+def test_put_changes_nothing_at_all_when_a_config_is_refused() -> None:
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        cluster.set_topic("t", 1, 1)
+        status, problem = await call(client, "PUT", "/v1/topics/t", {"partitions": 4, "configs": {"nosuch": "1"}})
+        assert (status, problem["error"], problem["field"]) == (422, "INVALID_CONFIG", "configs.nosuch")
+        assert len(cluster.topics["t"].partitions) == 1
+
+    with_api(test)
+
+
+def test_a_config_that_is_not_set_can_be_deleted_as_in_kafka() -> None:
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        cluster.set_topic("t", 1, 1)
+        for name in ("retention.ms", "nosuch"):
+            assert (await call(client, "DELETE", f"/v1/topics/t/configs/{name}"))[0] == 204
+
+    with_api(test)
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "error", "field"),
     [
@@ -180,11 +236,70 @@ def test_put_brings_a_topic_to_the_described_state_and_again_changes_nothing() -
         ("POST", "/v1/topics", {"name": "a", "partitons": 1}, 400, "INVALID_REQUEST", "partitons"),
         ("POST", "/v1/topics", {"name": "a", "configs": {"x": 1}}, 400, "INVALID_REQUEST", "configs.x"),
         ("PATCH", "/v1/topics/t/configs", {}, 422, "INVALID_REQUEST", None),
-        ("PATCH", "/v1/topics/t/configs", {"set": {"no.such": "1"}}, 422, "INVALID_CONFIG", None),
-        ("GET", "/v1/topics?limit=0", None, 422, "INVALID_REQUEST", None),
+        ("PATCH", "/v1/topics/t/configs", {"set": {"no.such": "1"}}, 422, "INVALID_CONFIG", "set.no.such"),
+        ("POST", "/v1/topics", {"name": "a", "configs": {"no.such": "1"}}, 422, "INVALID_CONFIG", "configs.no.such"),
+        (
+            "PUT",
+            "/v1/topics/t",
+            {"configs": {"retention.ms": "1", "retention.m": "1"}},
+            422,
+            "INVALID_CONFIG",
+            "configs.retention.m",
+        ),
+        ("POST", "/v1/topics/t/partitions", {"count": 1}, 422, "INVALID_PARTITIONS", "count"),
+        ("PUT", "/v1/topics/t", {"partitions": 1, "configs": {}}, 422, "INVALID_PARTITIONS", "partitions"),
+        ("PUT", "/v1/topics/t", {"replication_factor": 2}, 422, "INVALID_REPLICATION_FACTOR", "replication_factor"),
+        (
+            "POST",
+            "/v1/topics",
+            {"name": "a", "replication_factor": 4},
+            422,
+            "INVALID_REPLICATION_FACTOR",
+            "replication_factor",
+        ),
+        ("POST", "/v1/topics", {"name": "t"}, 409, "TOPIC_ALREADY_EXISTS", "name"),
+        (
+            "POST",
+            "/v1/topics",
+            {"name": "a", "assignments": {"0": [99999999999]}},
+            400,
+            "INVALID_REQUEST",
+            "assignments.0.0",
+        ),
+        (
+            "POST",
+            "/v1/topics",
+            {"name": "a", "assignments": {"99999999999": [1]}},
+            400,
+            "INVALID_REQUEST",
+            "assignments.99999999999.[key]",
+        ),
+        (
+            "POST",
+            "/v1/leaders/elect",
+            {"partitions": {"p": [99999999999]}},
+            400,
+            "INVALID_REQUEST",
+            "partitions.p.0",
+        ),
+        ("GET", "/v1/topics?limit=0", None, 400, "INVALID_REQUEST", "limit"),
+        ("GET", "/v1/topics?limit=" + "9" * 5_000, None, 400, "INVALID_REQUEST", "limit"),
+        ("GET", "/v1/topics?limit=²", None, 400, "INVALID_REQUEST", "limit"),
+        ("GET", "/v1/topics?limt=5", None, 400, "INVALID_REQUEST", "limt"),
+        ("GET", "/v1/topics?internal=perhaps", None, 400, "INVALID_REQUEST", "internal"),
+        ("POST", "/v1/topics?validate-only=true", {"name": "a"}, 400, "INVALID_REQUEST", "validate-only"),
+        (
+            "POST",
+            "/v1/topics?validate_only=true&validate_only=false",
+            {"name": "a"},
+            400,
+            "INVALID_REQUEST",
+            "validate_only",
+        ),
         ("GET", "/v1/topics/none", None, 404, "UNKNOWN_TOPIC_OR_PARTITION", None),
         ("GET", "/v1/brokers/9", None, 404, "BROKER_ID_NOT_REGISTERED", None),
-        ("GET", "/v1/brokers/x", None, 422, "INVALID_REQUEST", None),
+        ("GET", "/v1/brokers/x", None, 400, "INVALID_REQUEST", "broker"),
+        ("GET", "/v1/brokers/99999999999", None, 400, "INVALID_REQUEST", "broker"),
         ("GET", "/v1/nothing", None, 404, "NOT_FOUND", None),
         ("PUT", "/v1/topics", {}, 405, "METHOD_NOT_ALLOWED", None),
     ],
@@ -193,17 +308,18 @@ def test_what_is_wrong_is_named_with_its_field(
     method: str, path: str, body: Any, status: int, error: str, field: str | None
 ) -> None:
     async def test(client: Client, cluster: MemoryCluster) -> None:
-        cluster.set_topic("t", 1, 1)
+        cluster.set_topic("t", 2, 1)
         found, problem = await call(client, method, path, body)
-        assert (found, problem["error"], problem["field"]) == (status, error, field)
+        assert (found, problem["error"], problem["field"]) == (status, error, field), problem
         assert problem["message"]
+        assert list(cluster.topics) == ["t"] and len(cluster.topics["t"].partitions) == 2
 
     with_api(test)
 
 
 def test_a_body_that_is_no_json_is_a_problem_too() -> None:
     async def test(client: Client, cluster: MemoryCluster) -> None:
-        async with client.post("/v1/topics", data=b"{") as answer:
+        async with client.post("/v1/topics", data=b"{", headers={"Content-Type": "application/json"}) as answer:
             assert answer.status == 400
             assert (await answer.json())["error"] == "INVALID_REQUEST"
 
@@ -273,6 +389,53 @@ def test_a_foreign_host_header_is_refused() -> None:
     async def test(client: Client, cluster: MemoryCluster) -> None:
         status, problem = await call(client, "GET", "/v1/cluster", headers={"Host": "evil.example:80"})
         assert (status, problem["error"]) == (403, "FORBIDDEN_HOST")
+
+    with_api(test)
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "https://evil.example", "null", "http://127.0.0.1:1"])
+def test_a_page_from_elsewhere_can_do_nothing(origin: str) -> None:
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        status, problem = await call(client, "POST", "/v1/topics", {"name": "a"}, headers={"Origin": origin})
+        assert (status, problem["error"], cluster.topics) == (403, "FORBIDDEN_ORIGIN", {})
+        own = f"http://127.0.0.1:{client.port}"
+        assert (await call(client, "POST", "/v1/topics", {"name": "a"}, headers={"Origin": own}))[0] == 201
+
+    with_api(test)
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+def test_a_body_that_does_not_say_that_it_is_json_is_refused(kind: str) -> None:
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        headers = {"Content-Type": kind}
+        async with client.post("/v1/topics", data=b'{"name":"a"}', headers=headers) as answer:
+            problem = await answer.json()
+        assert (answer.status, problem["error"], cluster.topics) == (415, "UNSUPPORTED_MEDIA_TYPE", {})
+        assert "application/json" in problem["message"]
+
+    with_api(test)
+
+
+def test_what_was_not_foreseen_is_a_problem_in_the_same_shape_and_in_the_log(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        cluster.fault = struct.error("'i' format requires a number")
+        status, problem = await call(client, "GET", "/v1/cluster")
+        assert (status, problem["error"], problem["field"]) == (500, "UNKNOWN_SERVER_ERROR", None)
+        cluster.fault = None
+        assert (await call(client, "GET", "/v1/cluster"))[0] == 200
+
+    with_api(test)
+    assert "'i' format requires a number" in capfd.readouterr().err
+
+
+def test_the_process_has_metrics_too() -> None:
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        async with client.get("/metrics") as answer:
+            text = await answer.text()
+        assert answer.status == 200 and answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        assert "\nprocess_resident_memory_bytes " in text and "\nkvorum_metrics_overflowed " in text
 
     with_api(test)
 

@@ -38,7 +38,7 @@ def node(folder: Path, *lines: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "configs").iterdir()), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(filter(Path.is_file, (ROOT / "configs").iterdir())), ids=lambda path: path.name)
 def test_every_ready_configuration_is_in_order(path: Path) -> None:
     code, printed = kvorum("config", "validate", str(path))
     assert (code, "in order" in printed) == (Exit.DONE, True), printed
@@ -115,7 +115,8 @@ def test_a_node_is_formatted_once_and_its_ports_are_kept(tmp_path: Path) -> None
     identity = read_meta_properties(OsDisk(), f"{tmp_path}/data")
     assert identity is not None and (identity.cluster_id, identity.node_id) == (CLUSTER_ID, 7)
     assert str(identity.directory_id) in printed
-    ports = (tmp_path / "ports.properties").read_text()
+    recorded = tmp_path / "data" / ".kvorum" / "ports.properties"
+    ports = recorded.read_text()
     assert re.search(r"^listeners=PLAINTEXT://127\.0\.0\.1:[1-9]\d*$", ports, re.M)
 
     code, printed = kvorum("format", str(path), "--cluster-id", CLUSTER_ID)
@@ -125,7 +126,73 @@ def test_a_node_is_formatted_once_and_its_ports_are_kept(tmp_path: Path) -> None
     code, printed = kvorum("format", str(path), "--cluster-id", "another", "--ignore-formatted")
     assert (code, CLUSTER_ID in printed) == (Exit.FAILED, True)
     assert read_meta_properties(OsDisk(), f"{tmp_path}/data") == identity
-    assert (tmp_path / "ports.properties").read_text() == ports
+    assert recorded.read_text() == ports
+
+
+COMBINED = """\
+process.roles=broker,controller
+node.id={id}
+controller.listener.names=CONTROLLER
+controller.quorum.voters={voters}
+listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0
+log.dirs={folder}/data-{id}
+"""
+
+
+def test_a_controllers_own_voter_entry_gets_the_chosen_port(tmp_path: Path) -> None:
+    path = tmp_path / "node.properties"
+    path.write_text(COMBINED.format(id=1, voters="1@127.0.0.1:0", folder=tmp_path))
+    code, printed = kvorum("format", str(path), "--cluster-id", CLUSTER_ID)
+    assert code == Exit.DONE, printed
+    chosen = dict(line.split("=", 1) for line in printed.splitlines() if "=" in line)
+    port = re.fullmatch(r".*CONTROLLER://127\.0\.0\.1:([1-9]\d*)", chosen["listeners"])
+    assert port and chosen["controller.quorum.voters"] == f"1@127.0.0.1:{port[1]}"
+
+
+def test_port_0_of_another_voter_is_refused_and_nothing_is_formatted(tmp_path: Path) -> None:
+    path = tmp_path / "node.properties"
+    path.write_text(COMBINED.format(id=1, voters="1@127.0.0.1:0,2@127.0.0.1:0", folder=tmp_path))
+    code, printed = kvorum("format", str(path), "--cluster-id", CLUSTER_ID)
+    assert (code, "port 0 of node 2" in printed) == (Exit.USAGE, True), printed
+    assert [each.name for each in tmp_path.iterdir()] == ["node.properties"]
+
+
+def test_nodes_side_by_side_share_neither_ports_nor_pid_files(tmp_path: Path) -> None:
+    for number in (1, 2):
+        path = tmp_path / f"{number}.properties"
+        path.write_text(COMBINED.format(id=number, voters=f"{number}@127.0.0.1:0", folder=tmp_path))
+        assert kvorum("format", str(path), "--cluster-id", CLUSTER_ID)[0] == Exit.DONE
+    files = sorted(str(each.relative_to(tmp_path)) for each in tmp_path.rglob("ports.properties"))
+    assert files == ["data-1/.kvorum/ports.properties", "data-2/.kvorum/ports.properties"]
+    first, second = ((tmp_path / file).read_text() for file in files)
+    assert first != second
+    assert not list(tmp_path.glob("*.pid")) and not (tmp_path / "ports.properties").exists()
+
+
+@pytest.mark.parametrize("name", ["empty.properties", "empty.yaml"])
+def test_a_file_with_nothing_in_it_is_refused_by_its_name(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.touch()
+    code, printed = kvorum("config", "validate", str(path))
+    assert (code, printed.startswith(f"kvorum: {path}: process.roles")) == (Exit.FAILED, True), printed
+
+
+def test_a_listener_with_tls_is_refused_by_its_line(tmp_path: Path) -> None:
+    path = node(tmp_path, "listeners=SSL://127.0.0.1:9092", "inter.broker.listener.name=SSL")
+    with path.open("a") as file:
+        file.write("listener.security.protocol.map=SSL:SSL,CONTROLLER:PLAINTEXT\n")
+    for words in (["config", "validate", str(path)], ["format", str(path), "--cluster-id", CLUSTER_ID]):
+        code, printed = kvorum(*words)
+        assert code != Exit.DONE and f"{path}:8: listener.security.protocol.map=" in printed, printed
+        assert "serves PLAINTEXT only" in printed
+
+
+def test_every_hint_at_a_command_of_ours_is_at_one_that_exists() -> None:
+    from kvorum.cli.main import COMMANDS
+    from kvorum.runtime.config_defs import REMOVED
+
+    hinted = [match for text in REMOVED.values() for match in re.findall(r"\bkvorum (\w+)", text)]
+    assert set(hinted) <= set(COMMANDS)
 
 
 def test_a_random_id_is_fit_to_be_a_cluster_id() -> None:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -37,6 +38,17 @@ def run(*arguments: str) -> tuple[int, str]:
     result = CliRunner().invoke(main, arguments, prog_name="kvorum", terminal_width=110)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.output
+
+
+@pytest.fixture(autouse=True)
+def starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of the commands here gets as far as to start a node."""
+
+    def refuse(*arguments: object, **named: object) -> None:
+        raise AssertionError("a node was about to be started")
+
+    monkeypatch.setattr("kvorum.cluster.foreground.run_until_told", refuse)
+    monkeypatch.setattr("kvorum.cluster.local.LocalCluster.start", refuse)
 
 
 def test_help_imports_nothing_heavy_and_takes_well_under_a_second() -> None:
@@ -105,6 +117,17 @@ def test_the_version_is_the_packages() -> None:
         (["topics", "list", "-o", "xml"], "'xml' is not one of 'table', 'json', 'yaml'"),
         (["topics", "list", "-b", "nonsense"], "'nonsense' is not HOST:PORT"),
         (["consume"], "Missing argument 'TOPIC'"),
+        (["consume", "t", "--offset", "-7"], "-7 is not in the range x>=0"),
+        (["consume", "t", "-p", "-1", "-e"], "-1 is not in the range x>=0"),
+        (["consume", "t", "-X", "nosuch=1"], 'No such configuration property: "nosuch"'),
+        (["produce", "t", "-X", "nosuch=1"], 'No such configuration property: "nosuch"'),
+        (["produce", "t", "-k", ""], "must not be empty"),
+        (["produce", "t", "-p", "-1"], "-1 is not in the range 0<=x"),
+        (["dev", "--port", "70000"], "70000 is not in the range"),
+        (
+            ["dev", "--set", "listener.security.protocol.map=PLAINTEXT:SSL,CONTROLLER:PLAINTEXT"],
+            "serves PLAINTEXT only",
+        ),
         (["produce", "t", "--acks", "2"], "'2' is not one of '0', '1', 'all'"),
         (["dev", "--set", "nonsense"], "'nonsense' is not KEY=VALUE"),
         (["dev", "--nodes", "0"], "must be between 1 and 100"),
@@ -128,6 +151,42 @@ def test_an_unreachable_cluster_and_an_unknown_one_have_exit_codes_of_their_own(
     for words in (["status"], ["down"], ["nodes", "kill", "node-1"]):
         code, printed = run(*words, "--dir", str(tmp_path))
         assert (code, "there is no cluster in" in printed) == (Exit.NOT_FOUND, True), printed
+
+
+def test_a_folder_that_cannot_be_one_is_said_in_a_line(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    cluster = tmp_path / "one.yaml"
+    cluster.write_text("nodes: [{id: 1}]\n")
+    for folder in ("/proc/nope", str(file), str(file / "below")):
+        for words in (["dev"], ["up", str(cluster)], ["up", str(cluster), "--detach"]):
+            code, printed = run(*words, "--dir", folder)
+            assert (code, printed.count("\n"), "kvorum: " in printed) == (Exit.FAILED, 1, True), printed
+            assert folder in printed or str(file) in printed
+
+
+def test_a_folder_with_the_remains_of_a_cluster_is_said_in_a_line(tmp_path: Path) -> None:
+    identity = "version=1\ncluster.id=q2dDxX0qSi6ZGo5pjBP2lw\nnode.id=1\ndirectory.id=q2dDxX0qSi6ZGo5pjBP2lg\n"
+    for name in ("data", "data-controller"):
+        folder = tmp_path / "node-1" / name
+        folder.mkdir(parents=True)
+        (folder / "meta.properties").write_text(identity)
+    code, printed = run("dev", "--port", "0", "--dir", str(tmp_path))
+    assert (code, printed.count("\n"), "is formatted already" in printed) == (Exit.FAILED, 1, True), printed
+
+
+def test_a_cluster_that_runs_already_is_left_alone(tmp_path: Path) -> None:
+    """Seen from a second process: the first one holds the folder."""
+    from kvorum.cluster.foreground import hold
+
+    cluster = tmp_path / "one.yaml"
+    cluster.write_text("nodes: [{id: 1}]\n")
+    folder = tmp_path / "folder"
+    with hold(str(folder)):
+        for words in (["dev"], ["up", str(cluster)], ["up", str(cluster), "--detach"]):
+            code, printed = run(*words, "--dir", str(folder))
+            assert (code, "runs already" in printed) == (Exit.FAILED, True), printed
+    assert [path.name for path in folder.iterdir()] == [".lock"]
 
 
 @pytest.mark.parametrize(("typed", "offered"), [("top", "topics"), ("topics cr", "create"), ("quorum re", "readmit")])

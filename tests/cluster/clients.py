@@ -68,13 +68,12 @@ class Sender:
         config = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 2}
         self._producer = Producer(config | {"message.timeout.ms": 120_000} | options)
 
-    def send(self, count: int, partitions: int = 1) -> None:
-        """Queue so many records, in turn to each partition."""
-        for _ in range(count):
-            value = b"%08d" % self._count
-            self._producer.produce(
-                self.topic, value, value, partition=self._count % partitions, on_delivery=self._delivered
-            )
+    def send(self, count: int, partitions: int = 1, first: int | None = None) -> None:
+        """Queue so many records, in turn to each partition; they are numbered on, or anew from `first`."""
+        start = self._count if first is None else first
+        for number in range(start, start + count):
+            value = b"%08d" % number
+            self._producer.produce(self.topic, value, value, partition=number % partitions, on_delivery=self._delivered)
             self._count += 1
             self._producer.poll(0)
 
@@ -89,9 +88,20 @@ class Sender:
         left = self._producer.flush(seconds)
         assert left == 0, f"{left} records were neither acknowledged nor refused in {seconds} s"
 
-    def poll(self, seconds: float) -> None:
-        """Serve delivery reports."""
-        self._producer.poll(seconds)
+    def flush_acked(self, count: int) -> None:
+        """Wait for every answer: all is acknowledged, and it is so many records since the beginning."""
+        self.flush()
+        assert not self.sent.failed, self.sent.failed[:3]
+        assert len(self.sent.acked) == self._count == count
+
+
+def send_one(bootstrap: str, topic: str, timeout_ms: int = 15_000, **options: object) -> str | None:
+    """Send one record with acks=all; return None, or the error's name."""
+    errors: list[str | None] = []
+    producer = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": timeout_ms, "acks": "all", **options})
+    producer.produce(topic, b"x", on_delivery=lambda error, _: errors.append(error.name() if error else None))
+    producer.flush(timeout_ms / 1000 + 10)
+    return errors[0]
 
 
 def read_all(bootstrap: str, topic: str, partitions: int, **options: Any) -> dict[int, list[Any]]:

@@ -1,23 +1,21 @@
 """What the quorum tests do: a writer of metadata that remembers what it was told, and looks at what is there."""
 
-import asyncio
 import random
 import shutil
 import threading
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
-from kvorum.admin.client import ClusterClient, Unreachable, parse_bootstrap
 from kvorum.cluster.local import LocalCluster
-from kvorum.protocol.errors import KafkaError
-from kvorum.protocol.messages.describe_quorum import ResponsePartitionData
 from kvorum.protocol.uuids import Uuid
+from kvorum.runtime.disk import OsDisk
 from kvorum.storage.checkpoints import read_meta_properties
 from tests.cluster.clients import eventually, read_all
+from tests.cluster.nodes import addresses, id_of, quorum_of
+from tests.cluster.topics import Plan, complaints_of, topics_at
 
 THREE_CONTROLLERS = """
 cluster: {name: quorum}
@@ -46,7 +44,7 @@ def admin_of(bootstrap: str) -> AdminClient:
 class Written:
     """One topic as the writer knows it."""
 
-    partitions: int
+    plan: Plan
     values: set[str] = field(default_factory=set)
     """What its config may be: the value that was acknowledged last, and one that may have been written behind it."""
     open: bool = False
@@ -88,7 +86,7 @@ class MetadataWriter:
                 if settled and self._rng.random() < 0.6:
                     self._change(admin, self._rng.choice(settled), str(3_600_000 + number))
                 else:
-                    self._create(admin, f"topic-{number}", self._rng.randint(1, 4), self._rng.randint(1, 2))
+                    self._create(admin, f"topic-{number}", Plan(self._rng.randint(1, 4), self._rng.randint(1, 2)))
                 self.acknowledged += 1
             except KafkaException as error:
                 self.refused.append(str(error))
@@ -96,10 +94,9 @@ class MetadataWriter:
                 admin = admin_of(self._bootstrap)
             number += 1
 
-    def _create(self, admin: AdminClient, name: str, partitions: int, replicas: int) -> None:
-        topic = NewTopic(name, partitions, replicas)
-        admin.create_topics([topic], request_timeout=REQUEST_SECONDS)[name].result(30)
-        self.topics[name] = Written(partitions)
+    def _create(self, admin: AdminClient, name: str, plan: Plan) -> None:
+        admin.create_topics([NewTopic(name, *plan)], request_timeout=REQUEST_SECONDS)[name].result(30)
+        self.topics[name] = Written(plan)
 
     def _change(self, admin: AdminClient, name: str, value: str) -> None:
         entry = ConfigEntry(CONFIG, value, incremental_operation=AlterConfigOpType.SET)
@@ -109,15 +106,6 @@ class MetadataWriter:
         topic.values.add(value)
         admin.incremental_alter_configs([resource], request_timeout=REQUEST_SECONDS)[resource].result(30)
         topic.values, topic.open = {value}, False
-
-
-def addresses(cluster: LocalCluster) -> dict[str, str]:
-    """Return {broker: HOST:PORT}."""
-    return {
-        node.name: node.properties["listeners"].split(",")[0].partition("://")[2]
-        for node in cluster.plan.nodes
-        if "broker" in node.roles
-    }
 
 
 def configs_of(admin: AdminClient, names: list[str]) -> dict[str, str]:
@@ -136,14 +124,14 @@ def assert_written_everywhere(cluster: LocalCluster, written: dict[str, Written]
     for broker, address in addresses(cluster).items():
         admin = admin_of(address)
 
-        def complaint(admin: AdminClient = admin) -> str | None:
-            topics = admin.list_topics(timeout=30).topics
+        def complaint(address: str = address, admin: AdminClient = admin) -> str | None:
+            topics = topics_at(address)
             missing = [name for name in written if name not in topics]
             if missing:
                 return f"lost topics {missing[:5]} of {len(written)}"
-            half = [n for n, topic in written.items() if len(topics[n].partitions) != topic.partitions]
+            half = [each for n, topic in written.items() for each in complaints_of(topics[n], topic.plan)]
             if half:
-                return f"half made {half[:5]}"
+                return f"half made: {half[:5]}"
             values = configs_of(admin, [name for name in written if written[name].values])
             for name, topic in written.items():
                 unset_too = topic.open and len(topic.values) == 1
@@ -171,54 +159,6 @@ def assert_same_metadata_through_every_broker(cluster: LocalCluster) -> int:
     return end
 
 
-def stored_metadata(cluster: LocalCluster, name: str) -> bytes:
-    """Return the bytes of a stopped node's metadata log."""
-    folder = Path(cluster.node(name).data) / "__cluster_metadata-0"
-    segments = sorted(folder.glob("*.log"))
-    assert segments and segments[0].name == f"{0:020d}.log", f"{name}: the log begins at {segments[:1]}"
-    return b"".join(segment.read_bytes() for segment in segments)
-
-
-def assert_stored_logs_are_equal(cluster: LocalCluster) -> None:
-    """Every node's stored log, of controllers and brokers, is byte for byte the beginning of the longest."""
-    logs = {name: stored_metadata(cluster, name) for name in (*CONTROLLERS, *BROKERS)}
-    longest = max(logs.values(), key=len)
-    assert longest
-    for name, data in logs.items():
-        assert longest.startswith(data), f"{name} has another log"
-
-
-def quorum_of(cluster: LocalCluster) -> ResponsePartitionData | None:
-    """Return what DescribeQuorum answers, None while no controller leads."""
-
-    async def ask() -> ResponsePartitionData:
-        client = ClusterClient(parse_bootstrap(cluster.plan.bootstrap), client_id="test", chance=random.Random(1))
-        try:
-            return (await client.describe_quorum()).topics[0].partitions[0]
-        finally:
-            await client.close()
-
-    try:
-        return asyncio.run(ask())
-    except (KafkaError, Unreachable):
-        return None
-
-
-def name_of(cluster: LocalCluster, node_id: int) -> str:
-    """Return the node with this id."""
-    return next(node.name for node in cluster.plan.nodes if node.properties["node.id"] == str(node_id))
-
-
-def id_of(cluster: LocalCluster, name: str) -> int:
-    """Return a node's id."""
-    return int(cluster.plan.node(name).properties["node.id"])
-
-
-def active_controller(cluster: LocalCluster) -> str:
-    """Return the name of the controller that leads, once there is one."""
-    return name_of(cluster, eventually(lambda: quorum_of(cluster), "an active controller").leader_id)
-
-
 def wait_for_voters(cluster: LocalCluster, directories: dict[str, Uuid]) -> None:
     """Wait until exactly these controllers vote, under these directory ids, and all have the whole log."""
     wanted = {id_of(cluster, name): directory for name, directory in directories.items()}
@@ -236,8 +176,6 @@ def wait_for_voters(cluster: LocalCluster, directories: dict[str, Uuid]) -> None
 
 def directory_of(cluster: LocalCluster, name: str) -> Uuid:
     """Return the directory id in a controller's meta.properties."""
-    from kvorum.runtime.disk import OsDisk
-
     found = read_meta_properties(OsDisk(), cluster.node(name).data)
     assert found is not None
     return found.directory_id
@@ -262,5 +200,4 @@ def create(cluster: LocalCluster, name: str) -> None:
 
 def topics_of(cluster: LocalCluster, broker: str) -> set[str]:
     """Return the topics one broker knows."""
-    admin = admin_of(addresses(cluster)[broker])
-    return set(admin.list_topics(timeout=30).topics)
+    return set(topics_at(addresses(cluster)[broker]))

@@ -21,18 +21,17 @@ from kvorum.quorum.raft.journal_format import (
 )
 from tests.cluster.clients import eventually
 from tests.cluster.conftest import Start, logs_of
+from tests.cluster.metadata_images import assert_copies_are_equal
+from tests.cluster.nodes import active_controller, id_of, kill_all, restart
 from tests.cluster.quorum_kit import (
     BROKERS,
     CONTROLLERS,
     THREE_CONTROLLERS,
     MetadataWriter,
-    active_controller,
     assert_same_metadata_through_every_broker,
-    assert_stored_logs_are_equal,
     assert_written_everywhere,
     create,
     directory_of,
-    id_of,
     topics_of,
     wait_for_voters,
     wipe,
@@ -43,38 +42,32 @@ ROUNDS = int(os.environ.get("KVORUM_ROUNDS", "3"))
 """Kills in a row; `make acceptance` does twenty."""
 SEED = int(os.environ.get("KVORUM_SEED", "6"))
 
-StartQuorum = Callable[[], LocalCluster]
+StartQuorum = Callable[..., LocalCluster]
 
 
 @pytest.fixture
 def start_quorum(start_cluster: Start, tmp_path: Path) -> StartQuorum:
-    """Return a function that starts three controllers and two brokers, each a node of its own."""
+    """Return a function that starts three controllers and two brokers, each a node of its own, with these settings."""
 
-    def start() -> LocalCluster:
+    def start(*settings: str) -> LocalCluster:
         file = tmp_path / "quorum.yaml"
         file.write_text(THREE_CONTROLLERS)
-        return start_cluster(str(file))
+        return start_cluster(str(file), *settings)
 
     return start
 
 
-def restart(cluster: LocalCluster, *names: str) -> None:
-    """Start nodes and wait until they are ready."""
-    outcome = cluster.start(*names)
-    assert set(outcome.values()) == {"ready"}, logs_of(cluster, outcome)
-
-
-def test_controllers_killed_at_random_under_writes_lose_no_acknowledged_metadata(start_quorum: StartQuorum) -> None:
+def kill_at_random_under_writes(cluster: LocalCluster) -> int:
     """One, two or all three at once, the active one at least every other time; writes go on as soon as they can.
 
-    What is killed comes back by the supervisor's hand, or with its whole node.
+    What is killed comes back by the supervisor's hand, or with its whole node. The second round kills all three, others
+    as chance says. Returns how many writes were acknowledged.
     """
-    cluster = start_quorum()
     rng = random.Random(SEED)
     with MetadataWriter(cluster.plan.bootstrap, SEED) as writer:
         for number in range(ROUNDS):
             writer.wait_for(rng.randint(1, 6))
-            count = rng.choices((1, 2, 3), (6, 3, 1))[0]
+            count = 3 if number == 1 else rng.choices((1, 2, 3), (6, 3, 1))[0]
             victims = rng.sample(CONTROLLERS, count)
             if number % 2 == 0:
                 active = active_controller(cluster)
@@ -83,19 +76,36 @@ def test_controllers_killed_at_random_under_writes_lose_no_acknowledged_metadata
                 kill_the_process_alone(cluster, victims[0])
                 writer.wait_for(2)
                 continue
-            for name in victims:
-                cluster.kill(name)
+            kill_all(cluster, *victims)
             if count == 1:
                 writer.wait_for(2)
             restart(cluster, *victims)
         writer.wait_for(5)
     assert len(writer.topics) >= ROUNDS
     assert_written_everywhere(cluster, writer.topics)
-    assert assert_same_metadata_through_every_broker(cluster) > writer.acknowledged
     wait_for_voters(cluster, {name: directory_of(cluster, name) for name in CONTROLLERS})
+    return writer.acknowledged
+
+
+def test_controllers_killed_at_random_under_writes_lose_no_acknowledged_metadata(start_quorum: StartQuorum) -> None:
+    cluster = start_quorum()
+    acknowledged = kill_at_random_under_writes(cluster)
+    assert assert_same_metadata_through_every_broker(cluster) > acknowledged
     for names in (BROKERS, CONTROLLERS):
         assert cluster.stop(*names) == []
-    assert_stored_logs_are_equal(cluster)
+    for copy in assert_copies_are_equal(cluster, *CONTROLLERS, *BROKERS):
+        assert min(copy.log) == 0 and not copy.snapshots, f"{copy.name} was to have the log alone"
+
+
+def test_nor_do_they_while_snapshots_are_written_all_the_time(start_quorum: StartQuorum) -> None:
+    """Everybody starts again from a snapshot, and the log before it goes."""
+    cluster = start_quorum("metadata.log.max.record.bytes.between.snapshots=2000", "auto.leader.rebalance.enable=false")
+    kill_at_random_under_writes(cluster)
+    kill_all(cluster)
+    for copy in assert_copies_are_equal(cluster, *CONTROLLERS, *BROKERS):
+        assert copy.snapshots and min(copy.log) > 0, f"{copy.name} still has the whole log"
+    restart(cluster, *CONTROLLERS, *BROKERS)
+    create(cluster, "after-all")
 
 
 def kill_the_process_alone(cluster: LocalCluster, name: str) -> None:
@@ -272,7 +282,7 @@ def test_an_operator_may_readmit_the_wiped_controller_and_gives_up_what_the_lost
     wait_for_voters(cluster, directories)
     for names in (BROKERS, CONTROLLERS):
         assert cluster.stop(*names) == []
-    assert_stored_logs_are_equal(cluster)
+    assert_copies_are_equal(cluster, *CONTROLLERS, *BROKERS)
 
 
 def kvorum(*arguments: str) -> "subprocess.CompletedProcess[str]":

@@ -1,7 +1,6 @@
 """A wiped broker, dynamic configs on a living cluster, and a rolling restart."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
@@ -17,16 +16,13 @@ from tests.cluster.clients import (
     isr_of,
     leader_of,
     read_all,
+    send_one,
 )
 from tests.cluster.conftest import Start
-from tests.cluster.test_failures import name_of, restart, send_one
+from tests.cluster.load import Load
+from tests.cluster.nodes import addresses, name_of, restart, wait_for_equal_logs
 
 pytestmark = pytest.mark.cluster
-
-
-def log_bytes(folder: str, partition: str) -> bytes:
-    """Return the records of a partition as they lie on a node's disk."""
-    return b"".join(path.read_bytes() for path in sorted(Path(folder, partition).glob("*.log")))
 
 
 def test_a_wiped_broker_gets_metadata_from_the_controllers_and_records_from_its_peers(start_cluster: Start) -> None:
@@ -35,7 +31,7 @@ def test_a_wiped_broker_gets_metadata_from_the_controllers_and_records_from_its_
     create_topic(bootstrap, "kept", 1, 3, min_insync_replicas="2")
     sender = Sender(bootstrap, "kept")
     sender.send(500)
-    sender.flush()
+    sender.flush_acked(500)
     wiped = name_of(cluster, next(each for each in (1, 2, 3) if each != leader_of(bootstrap, "kept", 0)))
     paths = cluster.node(wiped)
     cluster.kill(wiped)
@@ -43,17 +39,15 @@ def test_a_wiped_broker_gets_metadata_from_the_controllers_and_records_from_its_
     settings = load_node(paths.config, environment={}).settings
     format_node(OsDisk(), settings, cluster.plan.cluster_id, ignore_formatted=True)
     sender.send(500)
-    sender.flush()
+    sender.flush_acked(1000)
     restart(cluster, wiped)
     eventually(lambda: isr_of(bootstrap, "kept", 0) == [1, 2, 3], "a full ISR")
     sender.send(10)
-    sender.flush()
-    assert_all_there_once_in_order(read_all(bootstrap, "kept", 1), sender.sent.acked)
-    others = [cluster.node(node.name).data for node in cluster.plan.nodes if node.name != wiped]
-    eventually(
-        lambda: log_bytes(paths.data, "kept-0") == log_bytes(others[0], "kept-0") == log_bytes(others[1], "kept-0"),
-        "logs that are equal byte for byte",
-    )
+    sender.flush_acked(1010)
+    found = read_all(bootstrap, "kept", 1)
+    assert len(found[0]) == 1010
+    assert_all_there_once_in_order(found, sender.sent.acked)
+    wait_for_equal_logs(cluster, "kept-0", *addresses(cluster))
 
 
 def alter_topic(bootstrap: str, topic: str, name: str, value: str) -> None:
@@ -85,14 +79,12 @@ def test_a_rolling_restart_loses_nothing_and_refuses_nothing_for_good(start_clus
     cluster = start_cluster()
     bootstrap = cluster.plan.bootstrap
     create_topic(bootstrap, "rolling", 3, 3, min_insync_replicas="2")
-    sender = Sender(bootstrap, "rolling")
-    for node in cluster.plan.nodes:
-        sender.send(300, partitions=3)
-        assert cluster.stop(node.name) == [], "it had to be killed"
-        sender.send(300, partitions=3)
-        restart(cluster, node.name)
-        for partition in range(3):
-            eventually(lambda p=partition: isr_of(bootstrap, "rolling", p) == [1, 2, 3], "a full ISR")  # type: ignore[misc]
-    sender.flush()
-    assert not sender.sent.failed, sender.sent.failed[:3]
-    assert_all_there_once_in_order(read_all(bootstrap, "rolling", 3), sender.sent.acked)
+    with Load(bootstrap, "rolling", partitions=3) as load:
+        for node in cluster.plan.nodes:
+            load.wait_for_more()
+            assert cluster.stop(node.name) == [], "it had to be killed"
+            load.wait_for_more()
+            restart(cluster, node.name)
+            for partition in range(3):
+                eventually(lambda p=partition: isr_of(bootstrap, "rolling", p) == [1, 2, 3], "a full ISR")  # type: ignore[misc]
+    load.assert_all_acked_once_in_order()

@@ -22,7 +22,7 @@ class FakeLog:
         self.partition = TopicPartition(topic, index)
         self.log_start_offset = start
         self.high_watermark = high_watermark
-        self.log_end_offset = end
+        self.log_end_offset = self.committable_end_offset = end
         self.config = SimpleNamespace(min_insync_replicas=min_isr)
         self.size = 1000 + index
         self.segment_count = 3

@@ -92,7 +92,7 @@ async def get(url: str) -> tuple[int, str, str]:
 
 
 def free_port() -> int:
-    from kvorum.cluster.formatting import free_ports
+    from kvorum.cluster.ports import free_ports
 
     return free_ports(["127.0.0.1"])[0]
 

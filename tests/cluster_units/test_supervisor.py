@@ -77,6 +77,16 @@ def test_a_node_is_ready_when_all_roles_are_and_stops_the_broker_first(tmp_path:
     assert not (tmp_path / "node.pid").exists()
 
 
+def test_ctrl_c_in_a_terminal_reaches_the_supervisor_alone_which_stops_the_broker_first(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    children = node.children()
+    assert len(children) == 2
+    assert len({os.getpgid(child.pid) for child in children} | {os.getpgid(node.process.pid)}) == 3
+    node.process.send_signal(signal.SIGINT)
+    assert node.process.wait(60) == Exit.DONE
+    assert [event for event in node.events() if "stopped" in event] == ["broker stopped", "controller stopped"]
+
+
 def test_kill_9_of_the_supervisor_takes_the_children_along(tmp_path: Path) -> None:
     node = Node(tmp_path)
     children = node.children()

@@ -1,0 +1,36 @@
+"""Where in a request stands what the cluster refused: Kafka's answers name a code and a text, never a place.
+
+The operation says which field a code is about. A refused config is found by its name, which Kafka's text has in it.
+"""
+
+import re
+
+from pydantic import BaseModel
+
+from kvorum.admin.operations import Operation
+from kvorum.protocol.errors import ErrorCode, KafkaError
+
+CONFIG_FIELDS = ("configs", "set", "delete", "append", "subtract")
+"""Of all bodies: what holds names of configs."""
+
+
+def field_of(error: KafkaError, operation: Operation, body: BaseModel) -> str | None:
+    """Return the dotted path of what was refused, None where the operation cannot know."""
+    if error.code is ErrorCode.INVALID_CONFIG:
+        return config_field(error.message or "", body)
+    return operation.fields.get(error.code)
+
+
+def config_field(message: str, body: BaseModel) -> str | None:
+    """Return where the config stands that the message names; the field that holds configs, if it names none of them."""
+    holders: set[str] = set()
+    named: list[tuple[int, str]] = []
+    for field in CONFIG_FIELDS:
+        for name in getattr(body, field, ()):
+            holders.add(field)
+            found = re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", message)
+            if found is not None:
+                named.append((found.start(), field if field == "delete" else f"{field}.{name}"))
+    if named:
+        return min(named)[1]  # what comes later is what may have been meant
+    return holders.pop() if len(holders) == 1 else None

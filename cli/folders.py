@@ -1,0 +1,78 @@
+"""What `dev`, `up`, `nodes` and `quickstart` share: a folder with a cluster in it, and what can be wrong there."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from kvorum.cli.output import Exit, fail
+
+if TYPE_CHECKING:
+    from kvorum.cluster.local import LocalCluster
+    from kvorum.runtime.cluster_file import ClusterSpec
+
+
+def folder_option(command: "click.decorators.FC") -> "click.decorators.FC":
+    """Add --dir."""
+    return click.option(
+        "-d",
+        "--dir",
+        "folder",
+        default=lambda: os.environ.get("KVORUM_DIR", "kvorum-data"),
+        show_default="$KVORUM_DIR, else ./kvorum-data",
+        help="The cluster's folder.",
+    )(command)
+
+
+def require_linux() -> None:
+    """End the command where nodes cannot run: they need prctl, pidfd and /proc."""
+    if sys.platform != "linux":
+        fail(f"nodes run on Linux only (this is {sys.platform}); clients can be anywhere", Exit.USAGE)
+
+
+@contextmanager
+def made_cluster(folder: str, read: Callable[[str], "ClusterSpec"], detached: bool = False) -> Iterator["LocalCluster"]:
+    """Hold the folder and give the cluster in it, made as `read` (given the folder) says if there is none yet.
+
+    What is wrong with it ends the command in one line; a cluster that differs from what is asked for is warned of.
+    """
+    from kvorum.cluster.foreground import hold
+    from kvorum.cluster.formatting import FormatError
+    from kvorum.cluster.local import ClusterError
+    from kvorum.runtime.config import ConfigError
+    from kvorum.storage.checkpoints import CheckpointError
+
+    require_linux()
+    place = os.path.abspath(folder)
+    try:
+        spec = read(place)
+        with hold(place):
+            yield make(place, spec, detached)
+    except ConfigError as error:
+        fail(str(error), Exit.USAGE)
+    except (ClusterError, CheckpointError) as error:
+        fail(str(error))
+    except FormatError as error:
+        fail(f"{error}; no cluster was made whole in {folder}: give another --dir, or remove it")
+    except OSError as error:
+        fail(f"{error.filename or folder}: {error.strerror or error}")
+
+
+def make(place: str, spec: "ClusterSpec", detached: bool) -> "LocalCluster":
+    """Return the cluster in a folder, made if need be, and say what the operator should hear."""
+    from kvorum.cluster.differences import differences
+    from kvorum.cluster.formatting import new_cluster_id
+    from kvorum.cluster.local import LocalCluster
+    from kvorum.cluster.plan import plan_of
+
+    for warning in spec.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    plan = plan_of(spec, spec.cluster_id or new_cluster_id())
+    cluster = LocalCluster.create(place, plan, detached=detached)
+    if cluster.plan is not plan:
+        for difference in differences(cluster.plan, spec):
+            click.echo(f"warning: the cluster in {place} is started as it was made; {difference}", err=True)
+    return cluster

@@ -1,0 +1,44 @@
+"""A group of commands that knows them by name and one line each, and imports one when it runs."""
+
+import difflib
+import importlib
+from collections.abc import Mapping
+
+import click
+
+
+class LazyGroup(click.Group):
+    """See the head of the module. `table`: "module:attribute" (below kvorum) and a line of help, by command name."""
+
+    def __init__(self, *, table: Mapping[str, tuple[str, str]], **settings: object) -> None:
+        """Take the table; the rest is click.Group's."""
+        super().__init__(**settings)  # type: ignore[arg-type]
+        self._table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names, in the order of the table."""
+        return list(self._table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command."""
+        if cmd_name not in self._table:
+            return None
+        module, _, name = self._table[cmd_name][0].partition(":")
+        command = getattr(importlib.import_module(f"kvorum.{module}"), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in self._table.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say which one may have been meant."""
+        if args and args[0] not in self._table and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], self._table, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)

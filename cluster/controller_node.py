@@ -1,0 +1,141 @@
+"""A controller, composed: Raft's journal and transport, the metadata log, the server, and the CONTROLLER listeners.
+
+    node = ControllerNode(settings, opened, ControllerWorld(...), cluster_id=...)
+    await node.start()          # serves; `not_ready` says what is missing until a leader is known
+    await node.close()          # resigns first if it leads
+
+Who hosts it (a process of its own, or the simulator) brings the seams and decides what a fatal error means.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from kvorum.cluster.controller_metrics import follow_quorum
+from kvorum.cluster.formatting import controller_directory
+from kvorum.network.addresses import AddressBook
+from kvorum.network.connection import NetworkMetrics
+from kvorum.network.connection_counts import ConnectionCounts
+from kvorum.network.interposer import Interposer
+from kvorum.network.limits import ConnectionLimits, RequestBudget
+from kvorum.network.request_queue import RequestQueue
+from kvorum.network.server import Listener
+from kvorum.quorum.raft.opening import Opened
+from kvorum.quorum.raft.replicated import RaftMetadataLog
+from kvorum.quorum.raft.settings import raft_settings
+from kvorum.quorum.raft.transport import RaftTransport
+from kvorum.quorum.server import ControllerServer
+from kvorum.runtime.clock import Clock
+from kvorum.runtime.config import Settings
+from kvorum.runtime.disk import Disk
+from kvorum.runtime.listeners import controller_listeners, peer_addresses, voters
+from kvorum.runtime.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerWorld:
+    """What a controller is handed by whoever runs it."""
+
+    disk: Disk
+    clock: Clock
+    chance: Callable[[], Random]
+    """Makes a source of chance; each part gets its own."""
+    metrics: Metrics
+    on_fatal: Callable[[BaseException], None]
+    """Called when going on could answer wrongly: the process has to end."""
+    network_metrics: NetworkMetrics | None = None
+    interposer: Interposer | None = None
+    """What stands between listeners and handlers: fault injection, where a configuration asks for it."""
+
+
+class ControllerNode:
+    """See above. `start` once, `close` once, in one event loop."""
+
+    def __init__(self, settings: Settings, opened: Opened, world: ControllerWorld, *, cluster_id: str) -> None:
+        """Put the parts together; nothing runs yet. `opened` is the Raft directory, open and checked."""
+        node_id, known = settings.int("node.id"), voters(settings)
+        self._settings = settings
+        self._world = world
+        self._listeners: list[Listener] = []
+        self.transport = RaftTransport(
+            node_id=node_id,
+            cluster_id=cluster_id,
+            addresses=AddressBook(known, peer_addresses(settings, "controller", "controller")),
+            peers=[voter for voter in known if voter != node_id],
+            chance=world.chance(),
+        )
+        self.metadata_log = RaftMetadataLog(
+            opened,
+            link=self.transport,
+            settings=raft_settings(settings),
+            clock=world.clock,
+            rng=world.chance(),
+            on_fatal=world.on_fatal,
+        )
+        self.transport.attach(self.metadata_log.node)
+        self.server = ControllerServer(
+            settings,
+            world.disk,
+            world.clock,
+            world.chance(),
+            self.metadata_log,
+            cluster_id=cluster_id,
+            on_fault=world.on_fatal,
+            directory=controller_directory(settings),
+            voter_addresses=lambda: known,
+            upgrades=self.transport.upgrades,
+            metrics=world.metrics,
+        )
+
+    async def start(self) -> None:
+        """Start everything in order. Raises LogDirectoryError, OSError; then `close` releases what was opened."""
+        settings, world = self._settings, self._world
+        if world.interposer is not None:
+            self.server.router.interpose(world.interposer.around)
+        await self.server.start()
+        follow_quorum(world.metrics, self.metadata_log, self.transport, world.clock)
+        self.metadata_log.start()
+        endpoints = controller_listeners(settings)
+        limits, counts, budget, queue = (
+            ConnectionLimits.of(settings),
+            ConnectionCounts.of(settings, [endpoint.listener_name for endpoint in endpoints]),
+            RequestBudget(settings.int("queued.max.request.bytes")),
+            RequestQueue(settings.int("queued.max.requests")),
+        )
+        for endpoint in endpoints:
+            listener = Listener(
+                endpoint.listener_name,
+                endpoint.host,
+                endpoint.port,
+                self.server.router,
+                security_protocol=endpoint.security_protocol,
+                limits=limits,
+                counts=counts,
+                budget=budget,
+                queue=queue,
+                metrics=world.network_metrics,
+                protected=True,
+                on_connection_closed=self.server.on_connection_closed,
+            )
+            await listener.start()
+            self._listeners.append(listener)
+            if world.interposer is not None:
+                world.interposer.opened(listener)
+        self.transport.start()
+
+    def not_ready(self) -> str | None:
+        """Return why this controller cannot serve yet, None if it can."""
+        return self.server.not_ready()
+
+    async def resign(self) -> None:
+        """Hand leadership over, if it is ours: the others need not wait for an election timeout."""
+        if self.metadata_log.is_active():
+            await self.metadata_log.resign()
+
+    async def close(self) -> None:
+        """Stop everything in the opposite order, from any point of the start."""
+        for listener in self._listeners:
+            await listener.close()
+        await self.transport.close()
+        self.metadata_log.stop()
+        await self.server.close()

@@ -1,0 +1,58 @@
+"""What of a cluster that was made before is not as it is asked for now: it is started as it was made."""
+
+from collections.abc import Collection, Mapping
+
+from kvorum.cluster.plan import ClusterPlan
+from kvorum.cluster.ports import OPEN_PORT
+from kvorum.runtime.cluster_file import DERIVED_WHERE, ClusterSpec
+from kvorum.runtime.config import shown
+
+FILLED_IN = ("kvorum.controller.metrics.listener", "kvorum.controller.chaos.listener", "controller.quorum.voters")
+"""When the cluster is made: they differ only where something else does."""
+
+
+def differences(made: ClusterPlan, asked: ClusterSpec) -> list[str]:
+    """Return what of `asked` the cluster does not have, a line each: nodes, then configs with both values."""
+    found = []
+    if asked.cluster_id not in (None, made.cluster_id):
+        found.append(f"cluster.id: is {made.cluster_id}, not {asked.cluster_id}")
+    there = {node.name: node.properties for node in made.nodes}
+    names = [node.name for node in asked.nodes]
+    if names != list(there):
+        found.append(f"nodes: there are {', '.join(there)}, not {', '.join(names)}")
+    changes: dict[str, list[str]] = {}
+    for node in asked.nodes:
+        if node.name in there:
+            entries = node.settings.explicit()
+            derived = {key for key, entry in entries.items() if entry.source.where == DERIVED_WHERE}
+            wanted = {key: entry.text for key, entry in entries.items()}
+            for change in changed_configs(there[node.name], wanted, derived):
+                changes.setdefault(change, []).append(node.name)
+    for change, nodes in changes.items():
+        found.append(f"{'every node' if len(nodes) == len(names) else ', '.join(nodes)}: {change}")
+    return found
+
+
+def changed_configs(there: Mapping[str, str], wanted: Mapping[str, str], derived: Collection[str]) -> list[str]:
+    """Return the configs that differ, as `KEY: is THIS, not THAT`; a port asked for as 0 may be any.
+
+    Those derived from the nodes differ only because the nodes do, which is told.
+    """
+    found = []
+    for key in sorted(there.keys() | wanted.keys()):
+        before, after = there.get(key), wanted.get(key)
+        if key in FILLED_IN or key in derived:
+            continue
+        if before != after and not (before and after and same_but_ports(before, after)):
+            old, new = (None if text is None else shown(key, text) for text in (before, after))
+            found.append(f"{key}: is {old or 'not set'}, not {new or 'the default'}")
+    return found
+
+
+def same_but_ports(there: str, wanted: str) -> bool:
+    """Tell whether two lists of addresses differ only in ports that `wanted` gives as 0."""
+    pairs = list(zip(there.split(","), wanted.split(","), strict=False))
+    return there.count(",") == wanted.count(",") and all(
+        one == other or (OPEN_PORT.search(other) and one.rpartition(":")[0] == other.rpartition(":")[0])
+        for one, other in pairs
+    )

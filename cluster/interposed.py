@@ -1,0 +1,26 @@
+"""Whether anything stands between a process's listeners and its handlers: only where its configuration opens the way.
+
+Production pays for none of it: without `kvorum.chaos.listener` not even the modules are imported.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from kvorum.network.interposer import Interposer
+from kvorum.runtime.config import Settings
+from kvorum.runtime.listeners import chaos_listener
+
+
+@asynccontextmanager
+async def interposed(settings: Settings, role: str) -> AsyncIterator[Interposer | None]:
+    """Yield what is to be interposed in the `broker` or `controller` process, None by default.
+
+    Raises Refusal (its token), OSError (its port).
+    """
+    if chaos_listener(settings, role) is None:
+        yield None
+        return
+    from kvorum.cluster.chaos_control import controlled
+
+    async with controlled(settings, role) as injection:
+        yield injection

@@ -1,0 +1,119 @@
+"""Ports given as 0: a free one is chosen when a node is formatted, recorded in its folder, and kept over restarts.
+
+What is recorded are overrides of the node's configuration. One counts only as long as the configuration still says 0
+there: whoever writes a port, or other listeners, into the configuration later means it.
+"""
+
+import re
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+
+from kvorum.cluster.paths import NodePaths
+from kvorum.runtime.config import ConfigError, Settings
+from kvorum.runtime.disk import Disk
+from kvorum.runtime.listeners import controller_listeners, voters
+
+PORT_KEYS = (
+    *("listeners", "metrics.listener", "kvorum.controller.metrics.listener", "admin.listeners"),
+    *("kvorum.chaos.listener", "kvorum.controller.chaos.listener"),
+)
+"""Where a node listens. advertised.listeners and controller.quorum.voters follow from the first."""
+ADVERTISED, VOTERS = "advertised.listeners", "controller.quorum.voters"
+OPEN_PORT = re.compile(r"(\[[^\]\s]*\]|[^,:\s\[\]/@]*):0(?=,|/|\s|$)")
+"""HOST:0 in a list of addresses."""
+
+
+def free_ports(hosts: Iterable[str]) -> list[int]:
+    """Return a free port for each host: all are held until all are chosen, so none is named twice."""
+    with ExitStack() as stack:
+        ports = []
+        for host in hosts:
+            holder = stack.enter_context(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET))
+            holder.bind((host or "127.0.0.1", 0))
+            ports.append(holder.getsockname()[1])
+        return ports
+
+
+def open_hosts(texts: Mapping[str, str]) -> list[str]:
+    """Return the host of every port that is to be chosen, in the order in which `fill_ports` takes them."""
+    return [match[1].strip("[]") for key in PORT_KEYS for match in OPEN_PORT.finditer(texts.get(key, ""))]
+
+
+def fill_ports(texts: Mapping[str, str], ports: Iterator[int]) -> dict[str, str]:
+    """Return what of a node's configuration changes when each port given as 0 becomes the next of `ports`."""
+    changed: dict[str, str] = {}
+    for key in PORT_KEYS:
+        if OPEN_PORT.search(texts.get(key, "")):
+            changed[key] = OPEN_PORT.sub(lambda match: f"{match[1]}:{next(ports)}", texts[key])
+    chosen = {item.partition("://")[0].strip(): item for item in changed.get("listeners", "").split(",")}
+    if OPEN_PORT.search(texts.get(ADVERTISED, "")):
+        items = [_advertised(item.strip(), chosen) for item in texts[ADVERTISED].split(",")]
+        changed[ADVERTISED] = ",".join(items)
+    return changed
+
+
+def _advertised(item: str, listeners: Mapping[str, str]) -> str:
+    """Give an advertised listener without a port that of the listener it stands for."""
+    own = listeners.get(item.partition("://")[0], "")
+    return OPEN_PORT.sub(lambda match: f"{match[1]}:{own.rpartition(':')[2]}" if own else match[0], item)
+
+
+def resolve_ports(settings: Settings) -> dict[str, str]:
+    """Return the overrides that replace every port 0 of this node by a free one; empty if there is none.
+
+    This node's own entry in controller.quorum.voters follows its listener. Raises ConfigError where another
+    controller's port is 0 (only that node could know it), or a listener's host is none of this machine.
+    """
+    texts = {key: entry.text for key, entry in settings.explicit().items()}
+    hosts = open_hosts(texts)
+    try:
+        changed = fill_ports(texts, iter(free_ports(hosts)))
+    except OSError as error:
+        reason = f"no free port can be chosen on {', '.join(sorted(set(hosts)))}: {error.strerror}"
+        raise ConfigError("listeners", settings.raw("listeners"), settings.source("listeners").where, reason) from error
+    own, resolved = settings.int("node.id"), settings.with_overrides(changed)
+    open_voters = [voter for voter, (_, port) in voters(settings).items() if port == 0]
+    if own in open_voters and (found := controller_listeners(resolved)):
+        items = [item.strip() for item in texts[VOTERS].split(",")]
+        changed[VOTERS] = ",".join(
+            f"{item.rpartition(':')[0]}:{found[0].port}" if item.partition("@")[0] == str(own) else item
+            for item in items
+        )
+    check_voters_ports(settings.with_overrides(changed))
+    return changed
+
+
+def check_voters_ports(settings: Settings) -> None:
+    """Refuse a controller whose port nobody can know. Raises ConfigError."""
+    for voter, (_, port) in voters(settings).items():
+        if port == 0:
+            own = voter == settings.int("node.id")
+            reason = (
+                "this node's port is not chosen yet: `kvorum format` does it"
+                if own
+                else f"port 0 of node {voter} is chosen there and cannot be known here: give every other voter its port"
+            )
+            raise ConfigError(VOTERS, settings.raw(VOTERS), settings.source(VOTERS).where, reason)
+
+
+def write_ports(disk: Disk, paths: NodePaths, overrides: Mapping[str, str]) -> None:
+    """Record the chosen ports in the node's folder."""
+    disk.mkdir(paths.folder)
+    text = "# Ports chosen by `kvorum format` where the configuration says 0.\n"
+    disk.write_atomic(paths.ports, (text + "".join(f"{k}={v}\n" for k, v in overrides.items())).encode())
+
+
+def read_ports(paths: NodePaths) -> list[str]:
+    """Return the recorded overrides, as KEY=VALUE; none if there is no record. Raises OSError."""
+    try:
+        with open(paths.ports, encoding="utf-8") as file:
+            return [line.strip() for line in file if line.strip() and not line.startswith("#")]
+    except FileNotFoundError:
+        return []
+
+
+def still_open(recorded: list[str], settings: Settings) -> list[str]:
+    """Return those of the recorded overrides whose port the configuration still gives as 0."""
+    texts = {key: entry.text for key, entry in settings.explicit().items()}
+    return [line for line in recorded if OPEN_PORT.search(texts.get(line.partition("=")[0], ""))]

@@ -1,0 +1,91 @@
+"""Nodes that have just been started: known to who started them before they have a pid file."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kvorum.cluster import readiness
+from kvorum.cluster.local import ClusterError, LocalCluster
+from kvorum.cluster.plan import plan_of
+from kvorum.runtime.cluster_file import dev_cluster
+from kvorum.runtime.process import identify
+from tests.cluster.clients import eventually
+
+NODE = "node-1"
+WITHOUT_PID_FILE = [sys.executable, "-c", "import signal; signal.pause()"]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    folder = str(tmp_path / "c")
+    made = LocalCluster.create(folder, plan_of(dev_cluster(1, 0, folder), "id"))
+    yield made
+    made.kill(NODE)
+
+
+def young(cluster: LocalCluster) -> int:
+    """Start a node that never comes to write its pid file; return the pipe on which it would say it is ready."""
+    cluster.wrap = lambda name, command: WITHOUT_PID_FILE
+    ((_, pipe),) = cluster.start_without_waiting(NODE)
+    cluster.wrap = None
+    assert not os.path.exists(cluster.node(NODE).pid("node"))
+    return pipe
+
+
+def test_a_node_without_a_pid_file_yet_is_killed_and_can_be_started_again(cluster: LocalCluster) -> None:
+    pipe = young(cluster)
+    (found,) = cluster.processes(NODE).values()
+    assert cluster.pid_of(NODE, "node") == found.pid
+    assert cluster.kill(NODE) == [found]
+    assert identify(found.pid) != found
+    assert readiness.wait_all([(NODE, pipe)], 10) == {NODE: "died"}
+    assert cluster.processes(NODE) == {}
+    os.close(young(cluster))
+
+
+def test_a_node_without_a_pid_file_yet_is_stopped_paused_and_not_started_twice(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvorum.cluster.local.LAST_STEPS_SECONDS", 0.05)
+    pipe = young(cluster)
+    (found,) = cluster.processes(NODE).values()
+    with pytest.raises(ClusterError, match="being started already"):
+        cluster.start_without_waiting(NODE)
+    assert cluster.pause(NODE) == cluster.resume(NODE) == [found]
+    assert cluster.stop(NODE) == []
+    assert identify(found.pid) != found
+    os.close(pipe)
+
+
+def test_who_did_not_start_it_sees_no_process_yet(cluster: LocalCluster) -> None:
+    os.close(young(cluster))
+    assert LocalCluster.open(cluster.paths.folder).processes(NODE) == {}
+
+
+def test_a_kill_while_the_supervisor_starts_its_children_leaves_nobody(cluster: LocalCluster) -> None:
+    """The moment when the supervisor has its pid file and the children have none."""
+    ((_, pipe),) = cluster.start_without_waiting(NODE)
+    eventually(lambda: os.path.exists(cluster.node(NODE).pid("node")), "a supervisor")
+    assert cluster.kill(NODE)
+    assert cluster.processes(NODE) == {}
+    eventually(lambda: not processes_of(cluster.node(NODE).folder), "all to be gone")
+    os.close(pipe)
+    assert cluster.start(NODE) == {NODE: "ready"}
+    assert set(cluster.processes(NODE)) >= {"node", "broker", "controller"}
+    assert cluster.stop() == []
+
+
+def processes_of(folder: str) -> list[int]:
+    """Return the pids of all processes whose command line names the folder."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            command = Path("/proc", pid, "cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if folder.encode() in command and int(pid) != os.getpid():
+            found.append(int(pid))
+    return found
