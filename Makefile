@@ -4,12 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: run test check unit sim cluster acceptance soak bench clean
+.PHONY: run test check unit sim cluster chaos acceptance soak bench clean
 
 run: $(VENV)/.installed
 	@$(BIN)/python -m kvorum.cli.main quickstart $(if $(FROM),--from "$(FROM)")
 
+# Linux only: nodes need prctl, pidfd and /proc.
 $(VENV)/.installed: pyproject.toml Makefile
+	@test "$$(uname -s)" = Linux || { echo "Kvorum's nodes run on Linux only; this is $$(uname -s)" >&2; exit 1; }
 	@command -v $(PYTHON) >/dev/null || { echo "Kvorum needs python3 >= 3.11; it is not on the PATH" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Kvorum needs python3 >= 3.11; this one is {sys.version.split()[0]}")'
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "Kvorum needs the venv module (Debian: apt-get install python3-venv)" >&2; exit 1; }
@@ -39,6 +41,10 @@ sim: $(VENV)/.tests
 
 cluster: $(VENV)/.tests
 	$(BIN)/python -m pytest -q -m cluster
+
+# Every shipped scenario, a table at the end; histories, reports and node logs stay in build/chaos.
+chaos: $(VENV)/.tests
+	$(BIN)/python -m kvorum.cli.main chaos run --all --out build/chaos --junit build/chaos/junit.xml
 
 # The full figures: every count of the acceptance list, thousands of seeds.
 acceptance: $(VENV)/.tests

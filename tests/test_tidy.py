@@ -43,6 +43,7 @@ SANS_IO = (
     "broker/replica/follower.py",
     "broker/replica/purgatory.py",
     "broker/fetch_session.py",
+    "chaos/checker/",
 )
 IO_MODULES = {"aiohttp", "asyncio", "concurrent", "datetime", "multiprocessing", "os", "pathlib", "pysyncobj", "random"}
 IO_MODULES |= {"secrets", "select", "shutil", "socket", "ssl", "subprocess", "tempfile", "threading", "time", "uuid"}

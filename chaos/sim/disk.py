@@ -4,9 +4,9 @@ What survives `crash()`: of each file the bytes as of its last `sync`, and of th
 the first few (the last of them torn at a sector), or any of them; of each folder the names as of its last `sync_dir`,
 and by chance the first few of the changes since. That is what runtime.disk promises, and no more.
 
-It can also fail: `fail(operation, errno)` for the next call, `capacity` for ENOSPC, and `power(steps)`: so many more
-mutating operations happen, then PowerLost is raised, which stops whoever was writing in the middle of a persistence
-step.
+`kill()` ends the process that wrote, and loses nothing. The disk can also fail: `fail(operation, errno)` for the next
+call, `capacity` for ENOSPC, and `power(steps)`: so many more mutating operations happen, then PowerLost is raised,
+which stops whoever was writing in the middle of a persistence step.
 """
 
 import contextlib
@@ -14,41 +14,15 @@ import errno
 import os
 import random
 from collections.abc import Iterator
-from typing import Final
+from typing import NamedTuple
 
 from typing_extensions import Buffer
 
-SECTOR: Final = 512
+from kvorum.chaos.sim.inode import Inode, put, resize
 
 
 class PowerLost(BaseException):
     """The machine stopped in the middle of an operation; no handler of the dead process sees this."""
-
-
-class Inode:
-    """A file's content: what is seen, what is durable, and the writes between the two."""
-
-    __slots__ = ("durable", "live", "pending")
-
-    def __init__(self) -> None:
-        """Start empty."""
-        self.live = bytearray()
-        self.durable = bytearray()
-        self.pending: list[tuple[int, bytes | None]] = []
-        """(position, data), or (size, None) for a truncation."""
-
-
-def _put(target: bytearray, position: int, data: bytes) -> None:
-    if len(target) < position:
-        target.extend(bytes(position - len(target)))
-    target[position : position + len(data)] = data
-
-
-def _resize(target: bytearray, size: int) -> None:
-    if size < len(target):
-        del target[size:]
-    else:
-        target.extend(bytes(size - len(target)))
 
 
 class SimFile:
@@ -78,7 +52,7 @@ class SimFile:
         self._disk.before("pwrite", self.path)
         copy = bytes(data)
         self._disk.charge(max(0, position + len(copy) - len(self._inode.live)))
-        _put(self._inode.live, position, copy)
+        put(self._inode.live, position, copy)
         self._inode.pending.append((position, copy))
         self._disk.bytes_written += len(copy)
 
@@ -86,13 +60,13 @@ class SimFile:
         """See File."""
         self._check()
         self._disk.before("sync", self.path)
-        self._disk.make_durable(self._inode)
+        self._inode.make_durable()
 
     def truncate(self, size: int) -> None:
         """See File."""
         self._check()
         self._disk.before("truncate", self.path)
-        _resize(self._inode.live, size)
+        resize(self._inode.live, size)
         self._inode.pending.append((size, None))
 
     def size(self) -> int:
@@ -108,8 +82,19 @@ class SimFile:
         """See File."""
 
 
-NameChange = list[tuple[str, Inode | None]]
-"""Names set or (None) removed in one step."""
+class FolderMove(NamedTuple):
+    """A folder gets another name, with all that is in it."""
+
+    source: str
+    target: str
+
+    def moved(self, path: str) -> str:
+        """Return a path's new name, if it lies in the folder."""
+        return self.target + path[len(self.source) :] if path.startswith(self.source + "/") else path
+
+
+NameChange = list[tuple[str, Inode | None]] | FolderMove
+"""Names set or (None) removed in one step, or a folder renamed."""
 
 
 class SimDisk:
@@ -165,15 +150,6 @@ class SimDisk:
             if used + size > self.capacity:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def make_durable(self, inode: Inode) -> None:
-        """Apply the pending writes to the durable content."""
-        for position, data in inode.pending:
-            if data is None:
-                _resize(inode.durable, position)
-            else:
-                _put(inode.durable, position, data)
-        inode.pending.clear()
-
     def crash(self) -> None:
         """Lose power: see the module for what is left. Open files are dead, locks are free."""
         self.life += 1
@@ -183,7 +159,7 @@ class SimDisk:
         for folder in sorted(self._changes):
             changes = self._changes[folder]
             for change in changes[: self._rng.randint(0, len(changes))]:
-                self._apply(self._durable_files, change)
+                self._apply_durably(change)
         self._changes.clear()
         for folder in sorted(self._new_folders):
             if self._rng.random() < 0.5 and folder.rpartition("/")[0] in self._durable_folders:
@@ -194,7 +170,12 @@ class SimDisk:
         self._files = {p: i for p, i in self._durable_files.items() if p.rpartition("/")[0] in self._folders}
         self._durable_files = dict(self._files)
         for inode in self._files.values():
-            self._lose(inode)
+            inode.lose(self._rng)
+
+    def kill(self) -> None:
+        """End the process that used it: its open files are dead and its locks free, what it wrote is all there."""
+        self.life += 1
+        self._locks.clear()
 
     def _reachable(self, folder: str) -> bool:
         while folder not in ("", "/", "."):
@@ -203,38 +184,21 @@ class SimDisk:
             folder = folder.rpartition("/")[0]
         return True
 
-    def _lose(self, inode: Inode) -> None:
-        pending, rng = inode.pending, self._rng
-        kept: list[tuple[int, bytes | None]] = []
-        fate = rng.random() if pending else 0.0
-        if fate > 0.6:
-            kept = pending[: rng.randint(0, len(pending))]
-        elif fate > 0.4:
-            kept = [write for write in pending if rng.random() < 0.5]
-        if kept and rng.random() < 0.7:
-            position, data = kept.pop()
-            if data is not None:
-                kept.extend(self._torn(position, data))
-        inode.pending = kept
-        self.make_durable(inode)
-        inode.live = bytearray(inode.durable)
+    def peek(self, path: str, position: int = 0) -> bytes | None:
+        """Return a file's bytes from a position on, for who watches from outside; None where there is none."""
+        inode = self._files.get(path)
+        return None if inode is None else bytes(memoryview(inode.live)[position:])
 
-    def _torn(self, position: int, data: bytes) -> list[tuple[int, bytes | None]]:
-        """Return the sectors of a write that made it: a prefix, or any."""
-        pieces: list[tuple[int, bytes | None]] = []
-        start = 0
-        while start < len(data):
-            end = min(len(data), start + SECTOR - (position + start) % SECTOR)
-            pieces.append((position + start, data[start:end]))
-            start = end
-        if self._rng.random() < 0.5:
-            return pieces[: self._rng.randint(0, len(pieces))]
-        return [piece for piece in pieces if self._rng.random() < 0.5]
+    def wipe(self) -> None:
+        """Put an empty disk in its place."""
+        self.crash()
+        for folder in sorted(self._folders - {"", "/", "."}):
+            self.remove_tree(folder)
 
     def flip_bit(self, path: str, position: int, bit: int = 0) -> None:
         """Damage a byte, durably."""
         inode = self._files[path]
-        self.make_durable(inode)
+        inode.make_durable()
         inode.live[position] ^= 1 << bit
         inode.durable = bytearray(inode.live)
 
@@ -242,15 +206,26 @@ class SimDisk:
 
     @staticmethod
     def _apply(files: dict[str, Inode], change: NameChange) -> None:
+        if isinstance(change, FolderMove):
+            for path in [path for path in files if path.startswith(change.source + "/")]:
+                files[change.moved(path)] = files.pop(path)
+            return
         for path, inode in change:
             if inode is None:
                 files.pop(path, None)
             else:
                 files[path] = inode
 
+    def _apply_durably(self, change: NameChange) -> None:
+        self._apply(self._durable_files, change)
+        if isinstance(change, FolderMove) and change.source in self._durable_folders:
+            self._durable_folders.discard(change.source)
+            self._durable_folders.add(change.target)
+
     def _change(self, change: NameChange) -> None:
         self._apply(self._files, change)
-        self._changes.setdefault(change[-1][0].rpartition("/")[0], []).append(change)
+        name = change.target if isinstance(change, FolderMove) else change[-1][0]
+        self._changes.setdefault(name.rpartition("/")[0], []).append(change)
 
     def open(self, path: str, *, create: bool = False) -> SimFile:
         """See Disk."""
@@ -307,23 +282,36 @@ class SimDisk:
         """See Disk."""
         while path not in self._folders:
             self.before("mkdir", path)
+            pending = self._changes.get(path.rpartition("/")[0], [])
+            if any(isinstance(change, FolderMove) and change.source == path for change in pending):
+                # The old folder of this name and the new one never mix: the journal keeps their order.
+                self.sync_dir(path.rpartition("/")[0])
             self._folders.add(path)
             self._new_folders.add(path)
             path = path.rpartition("/")[0]
 
     def rename(self, source: str, target: str) -> None:
-        """See Disk. Of folders only the files move; none of ours renames a folder with folders in it."""
+        """See Disk. None of ours renames a folder with folders in it, or into another folder."""
         self.before("rename", source)
         if source in self._files:
             self._change([(source, None), (target, self._files[source])])
             return
         if source not in self._folders:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
+        move = FolderMove(source, target)
+        self._change(move)
+        inside = self._changes.pop(source, [])
+        if inside:
+            self._changes[target] = [
+                [(move.moved(path), inode) for path, inode in change]
+                for change in inside
+                if not isinstance(change, FolderMove)
+            ]
         self._folders.add(target)
-        self._new_folders.add(target)
-        for path in [path for path in self._files if path.startswith(source + "/")]:
-            self._change([(path, None), (target + path[len(source) :], self._files[path])])
         self._folders.discard(source)
+        if source in self._new_folders:
+            self._new_folders.discard(source)
+            self._new_folders.add(target)
 
     def remove(self, path: str) -> None:
         """See Disk."""
@@ -344,11 +332,12 @@ class SimDisk:
 
     def sync_dir(self, path: str) -> None:
         """See Disk."""
+        path = path.rstrip("/")
         self.before("sync_dir", path)
         if path not in self._folders:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         for change in self._changes.pop(path, []):
-            self._apply(self._durable_files, change)
+            self._apply_durably(change)
         for folder in [f for f in self._new_folders if f.rpartition("/")[0] == path]:
             self._new_folders.discard(folder)
             self._durable_folders.add(folder)

@@ -273,6 +273,10 @@ class SimLoop(asyncio.BaseEventLoop):
             handle._run()
             if host is not None and self.after_event is not None:
                 self.after_event(host)
+        except SystemExit:
+            # A process that ended itself in the middle of something, as os._exit would.
+            if host is None or host.alive:
+                raise
         finally:
             self.host = None
         return True

@@ -3,7 +3,9 @@
 import errno
 import random
 
-from kvorum.chaos.sim.quorum import Options, QuorumWorld, SimVoter
+from kvorum.chaos.sim.quorum import QuorumWorld
+from kvorum.chaos.sim.quorum_options import Options
+from kvorum.chaos.sim.quorum_voter import SimVoter
 
 
 class Faults:

@@ -4,7 +4,9 @@ Production's asyncio code runs over it unmodified: it sees transports, `connecti
 buffered protocol), `pause_writing`, `connection_lost`. Bytes of one direction arrive in order after a seeded delay, cut
 into seeded pieces. What can go wrong is what TCP lets go wrong:
 
-    cut(a, b)     bytes from machine a to b wait; connecting waits; healing delivers late (or `reset` was called before)
+    cut(a, b)     bytes from machine a to b wait; connecting waits; healing delivers late (unless `reset` came first)
+    slow(a, b, s) bytes from a to b take so many seconds longer
+    power_off(m)  a machine is gone without a word: nothing passes to or from it until `power_on` breaks it
     reset(a, b)   every connection between the two breaks; what is under way is lost
     kill(host)    a process dies: its listeners refuse, its connections break at the other end
 
@@ -15,16 +17,12 @@ import asyncio
 import errno
 import os
 import random
-from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Any, Final, cast
+from collections.abc import Callable
+from typing import Final
 
+from kvorum.chaos.sim.ends import SimServer, SimTransport
 from kvorum.chaos.sim.loop import Host, SimLoop
 
-WINDOW_BYTES: Final = 256 * 1024
-"""Bytes on the way or unread; more waits in the sender's buffer, as with a socket's buffers."""
-HIGH_WATER_BYTES: Final = 64 * 1024
-"""asyncio's default before pause_writing."""
 LOCAL_NAMES: Final = ("127.0.0.1", "localhost", "0.0.0.0", "", "::1")
 PORT_FIRST: Final = 40_000
 
@@ -32,218 +30,6 @@ PORT_FIRST: Final = 40_000
 def machine_of(host: Host | None) -> str:
     """Return the machine a process runs on."""
     return host.name.partition("/")[0] if host is not None else "test"
-
-
-class _Socket:
-    """As much of a socket as servers are asked for."""
-
-    def __init__(self, name: tuple[str, int]) -> None:
-        self._name = name
-
-    def getsockname(self) -> tuple[str, int]:
-        return self._name
-
-
-class SimServer:
-    """What create_server returns."""
-
-    def __init__(self, network: "StreamNetwork", address: tuple[str, int], host: Host | None) -> None:
-        """Listen as (machine, port)."""
-        self._network = network
-        self.address = address
-        self.host = host
-        self.factory: Callable[[], asyncio.BaseProtocol]
-        self.sockets = [_Socket(address)]
-
-    def close(self) -> None:
-        """Accept no more. Idempotent."""
-        self._network.unlisten(self)
-
-    def is_serving(self) -> bool:
-        """Tell whether connections are accepted."""
-        return self._network.listening(self.address) is self
-
-    async def wait_closed(self) -> None:
-        """Return at once: connections have their own ends."""
-
-
-class SimTransport(asyncio.Transport):
-    """One end of a connection."""
-
-    def __init__(self, network: "StreamNetwork", host: Host | None, name: tuple[str, int]) -> None:
-        """`peer` and `protocol` are set when both ends are there."""
-        super().__init__({})
-        self._network = network
-        self.host = host
-        self.name = name
-        self.peer: SimTransport
-        self.protocol: asyncio.BaseProtocol
-        self.lost = False
-        self._closing = False
-        self._eof_sent = False
-        self._unsent: deque[bytes] = deque()
-        self._unsent_bytes = 0
-        self.on_way_bytes = 0
-        self._arrived: deque[bytes | None] = deque()
-        self._reading = True
-        self._high = HIGH_WATER_BYTES
-        self._low = HIGH_WATER_BYTES // 4
-        self._paused_writing = False
-        self.last_at = 0.0
-
-    # asyncio.Transport.
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """See asyncio: peername and sockname."""
-        return {"peername": self.peer.name, "sockname": self.name}.get(name, default)
-
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """See asyncio."""
-        self.protocol = protocol
-
-    def get_protocol(self) -> asyncio.BaseProtocol:
-        """See asyncio."""
-        return self.protocol
-
-    def is_closing(self) -> bool:
-        """See asyncio."""
-        return self._closing or self.lost
-
-    def close(self) -> None:
-        """Close after what was written."""
-        if not self.is_closing():
-            self._closing = True
-            if not self._unsent:
-                self._finish()
-
-    def abort(self) -> None:
-        """Close at once; the peer is reset."""
-        if not self.lost:
-            self._closing = True
-            self._unsent.clear()
-            self._unsent_bytes = 0
-            self._network.break_connection(self, None)
-
-    def _finish(self) -> None:
-        """Send the end of the stream, and be done."""
-        self._network.carry(self, None)
-        self.lose(None)
-
-    def pause_reading(self) -> None:
-        """See asyncio."""
-        self._reading = False
-
-    def resume_reading(self) -> None:
-        """See asyncio."""
-        if not self._reading:
-            self._reading = True
-            self._network.loop.call_soon(self.deliver)
-
-    def is_reading(self) -> bool:
-        """See asyncio."""
-        return self._reading and not self.is_closing()
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """See asyncio."""
-        self._high = HIGH_WATER_BYTES if high is None else high
-        self._low = self._high // 4 if low is None else low
-
-    def get_write_buffer_size(self) -> int:
-        """Return the bytes that the network has not taken."""
-        return self._unsent_bytes
-
-    def get_write_buffer_limits(self) -> tuple[int, int]:
-        """See asyncio."""
-        return self._low, self._high
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send bytes; they are copied."""
-        assert not self._eof_sent
-        if self.is_closing() or not data:
-            return
-        self._unsent.append(bytes(data))
-        self._unsent_bytes += len(self._unsent[-1])
-        self.pump()
-        if self._unsent_bytes > self._high and not self._paused_writing:
-            self._paused_writing = True
-            self.protocol.pause_writing()
-
-    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
-        """Send all."""
-        self.write(b"".join(list_of_data))
-
-    def can_write_eof(self) -> bool:
-        """See asyncio."""
-        return True
-
-    def write_eof(self) -> None:
-        """Half-close: what is left of the buffer goes first."""
-        self._eof_sent = True
-        if not self._unsent:
-            self._network.carry(self, None)
-
-    # The network's side.
-
-    def pump(self) -> None:
-        """Hand over as much as the window takes."""
-        waited = bool(self._unsent)
-        while self._unsent and self.on_way_bytes < WINDOW_BYTES:
-            data = self._unsent.popleft()
-            room = WINDOW_BYTES - self.on_way_bytes
-            if len(data) > room:
-                self._unsent.appendleft(data[room:])
-                data = data[:room]
-            self._unsent_bytes -= len(data)
-            self.on_way_bytes += len(data)
-            self._network.carry(self, data)
-        if self._paused_writing and self._unsent_bytes <= self._low and not self.lost:
-            self._paused_writing = False
-            self.protocol.resume_writing()
-        if waited and not self._unsent and not self.lost:
-            if self._closing:
-                self._finish()
-            elif self._eof_sent:
-                self._network.carry(self, None)
-
-    def arrive(self, data: bytes | None) -> None:
-        """Take bytes (None: the end) off the network."""
-        if not self.lost:
-            self._arrived.append(data)
-            self.deliver()
-
-    def deliver(self) -> None:
-        """Give the protocol what has arrived, unless it has paused."""
-        while self._arrived and self._reading and not self.lost:
-            data = self._arrived.popleft()
-            if data is None:
-                keep_open = cast(asyncio.Protocol, self.protocol).eof_received()
-                if not keep_open:
-                    self.close()
-                return
-            self._give(data)
-            self._network.taken(self.peer, len(data))
-
-    def _give(self, data: bytes) -> None:
-        protocol = self.protocol
-        if not isinstance(protocol, asyncio.BufferedProtocol):
-            cast(asyncio.Protocol, protocol).data_received(data)
-            return
-        while data and not self.lost:
-            buffer = memoryview(cast(memoryview, protocol.get_buffer(len(data)))).cast("B")
-            count = min(len(buffer), len(data))
-            buffer[:count] = data[:count]
-            data = data[count:]
-            del buffer  # the protocol may resize what it lent
-            protocol.buffer_updated(count)
-
-    def lose(self, error: Exception | None) -> None:
-        """End this side: connection_lost comes soon."""
-        if self.lost:
-            return
-        self.lost = True
-        self._network.forget(self)
-        loop = self._network.loop
-        loop.call_at_host(self.host, loop.time(), self.protocol.connection_lost, error)
 
 
 class StreamNetwork:
@@ -259,15 +45,23 @@ class StreamNetwork:
         self._servers: dict[tuple[str, int], SimServer] = {}
         self._transports: dict[SimTransport, None] = {}
         self._cut: set[tuple[str, str]] = set()
+        self._slow: dict[tuple[str, str], float] = {}
+        self._dark: set[str] = set()
         self._held: dict[tuple[str, str], list[Callable[[], None]]] = {}
         self._port = PORT_FIRST
         self.pieces_bytes_max = 64 * 1024
         loop.streams = self
 
-    def delay(self) -> float:
-        """Draw a delay in seconds."""
+    def delay(self, way: tuple[str, str] | None = None) -> float:
+        """Draw a delay in seconds, for a way from one machine to another."""
         low, high = self._delays
-        return low + (high - low) * self._rng.random()
+        drawn = low + (high - low) * self._rng.random()
+        if self._slow and way in self._slow:
+            return drawn + self._slow[way] * (0.5 + self._rng.random())
+        return drawn
+
+    def _is_blocked(self, way: tuple[str, str]) -> bool:
+        return way in self._cut or (bool(self._dark) and (way[0] in self._dark or way[1] in self._dark))
 
     # Names.
 
@@ -329,7 +123,7 @@ class StreamNetwork:
     async def _passage(self, way: tuple[str, str]) -> None:
         """Wait for one delay on a way, longer while it is cut."""
         passed: asyncio.Future[None] = self.loop.create_future()
-        self._pass(way, lambda: self.loop.call_later(self.delay(), self._resolve, passed))
+        self._pass(way, lambda: self.loop.call_later(self.delay(way), self._resolve, passed))
         await passed
 
     @staticmethod
@@ -339,7 +133,7 @@ class StreamNetwork:
 
     def _pass(self, way: tuple[str, str], action: Callable[[], object]) -> None:
         """Do it now, or when the way is healed, as the process that asked."""
-        if way not in self._cut:
+        if not self._is_blocked(way):
             action()
             return
         host = self.loop.host
@@ -365,26 +159,22 @@ class StreamNetwork:
 
     def _schedule(self, source: SimTransport, action: Callable[[], None]) -> None:
         target = source.peer
+        way = (source.name[0], target.name[0])
 
         def go() -> None:
-            source.last_at = max(self.loop.time() + self.delay(), source.last_at + 1e-7)
+            source.last_at = max(self.loop.time() + self.delay(way), source.last_at + 1e-7)
             self.loop.call_at_host(target.host, source.last_at, action)
 
-        way = (source.name[0], target.name[0])
-        if way in self._cut:
+        if self._is_blocked(way):
             self._held.setdefault(way, []).append(go)
         else:
             go()
 
     def taken(self, source: SimTransport, size: int) -> None:
-        """The reader took bytes: the window opens again, one delay later."""
-
-        def opened() -> None:
-            source.on_way_bytes -= size
-            if not source.lost:
-                source.pump()
-
-        self.loop.call_at_host(source.host, self.loop.time() + self.delay(), opened)
+        """The reader took bytes: the window opens again, and who waits for it goes on one delay later."""
+        source.on_way_bytes -= size
+        if source.waits:
+            self.loop.call_at_host(source.host, self.loop.time() + self.delay(), source.pump)
 
     def forget(self, transport: SimTransport) -> None:
         """A side has ended."""
@@ -406,13 +196,41 @@ class StreamNetwork:
     def heal(self, source: str, target: str) -> None:
         """Let pass what was held back, in order, and everything after."""
         self._cut.discard((source, target))
-        for go in self._held.pop((source, target), []):
-            go()
+        self._release((source, target))
+
+    def _release(self, way: tuple[str, str]) -> None:
+        if not self._is_blocked(way):
+            for go in self._held.pop(way, []):
+                go()
 
     def heal_all(self) -> None:
-        """Heal every cut."""
+        """Heal every cut and every slow way."""
+        self._slow.clear()
         for way in sorted(self._cut):
             self.heal(*way)
+
+    def slow(self, source: str, target: str, seconds: float) -> None:
+        """Let what goes from one machine to another take about so many seconds longer; 0 for no longer."""
+        if seconds:
+            self._slow[source, target] = seconds
+        else:
+            self._slow.pop((source, target), None)
+
+    def power_off(self, machine: str) -> None:
+        """Make a machine fall silent: no reset, no refusal. Its processes are the caller's to end."""
+        self._dark.add(machine)
+
+    def power_on(self, machine: str) -> None:
+        """Let it answer again: what reaches it for its dead processes' connections is answered with a reset."""
+        self._dark.discard(machine)
+        reset = ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+        for transport in list(self._transports):
+            if transport.name[0] == machine and transport.host is not None and not transport.host.alive:
+                self.forget(transport)
+                transport.peer.lose(reset)
+        for way in sorted(self._held):
+            if machine in way:
+                self._release(way)
 
     def reset(self, one: str, other: str) -> None:
         """Break every connection between two machines; what is under way is lost."""
@@ -426,6 +244,8 @@ class StreamNetwork:
     def kill(self, host: Host) -> None:
         """A process has died: its connections break at the other end, as its kernel says so."""
         host.alive = False
+        if machine_of(host) in self._dark:
+            return
         for transport in [transport for transport in self._transports if transport.host is host]:
             self.break_connection(transport, None)
         for server in [server for server in self._servers.values() if server.host is host]:

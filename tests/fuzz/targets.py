@@ -13,8 +13,9 @@ from typing import Any
 import crc32c
 
 from kvorum.network.connection import ServerConnection
+from kvorum.network.connection_counts import ConnectionCounts
 from kvorum.network.frame import scratch
-from kvorum.network.limits import ConnectionCounts, ConnectionLimits, RequestBudget
+from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.router import Handler, Router
 from kvorum.network.shared import Shared
 from kvorum.protocol.api import ApiKey

@@ -123,3 +123,54 @@ def test_both_disks_behave_alike(kind: str, tmp_path: object) -> None:
     one.remove_tree(f"{root}/x")
     assert not one.exists(f"{root}/x/y/g") and not one.exists(f"{root}/x")
     file.close()
+
+
+def test_a_killed_process_loses_its_files_and_locks_and_nothing_it_wrote() -> None:
+    one = disk()
+    file = one.open("/d/f", create=True)
+    file.pwrite(b"abc", 0)
+    holder = one.lock("/d/.lock")
+    assert holder.__enter__()
+    one.kill()
+    with pytest.raises(AssertionError, match="survived"):
+        file.pwrite(b"d", 3)
+    with one.lock("/d/.lock") as free:
+        assert free
+    assert one.read("/d/f") == b"abc" and one.peek("/d/f", 1) == b"bc" and one.peek("/d/none") is None
+
+
+def test_a_wiped_disk_is_empty_for_good() -> None:
+    one = disk()
+    put(one, "/d/f", b"x", sync=True)
+    one.wipe()
+    assert not one.exists("/d") and one.peek("/d/f") is None
+    one.crash()
+    assert not one.exists("/d/f")
+
+
+@pytest.mark.parametrize("synced", [False, True])
+def test_a_renamed_folder_is_back_or_gone_with_all_that_was_in_it(synced: bool) -> None:
+    """And what is in a new folder of the old name never mixes with what was in the old one."""
+    outcomes = set()
+    for seed in range(60):
+        one = disk(seed)
+        one.mkdir("/d/log")
+        put(one, "/d/log/0", b"old", sync=True)
+        put(one, "/d/log/1", b"old", sync=True)
+        one.sync_dir("/d")
+        one.rename("/d/log", "/d/log-delete")
+        assert one.read("/d/log-delete/0") == b"old" and not one.exists("/d/log")
+        if synced:
+            one.sync_dir("/d")
+        elif seed % 2:
+            one.mkdir("/d/log")
+            put(one, "/d/log/0", b"new", sync=True)
+        one.crash()
+        state = tuple(one.listdir(f"/d/{each}") if one.exists(f"/d/{each}") else [] for each in ("log", "log-delete"))
+        if not synced and seed % 2:
+            assert state[1] == ["0", "1"] and state[0] in ([], ["0"])
+            assert not state[0] or one.read("/d/log/0") == b"new"
+        else:
+            assert state in (([], ["0", "1"]), (["0", "1"], []))
+            outcomes.add(not state[0])
+    assert outcomes == ({True} if synced else {True, False})

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from kvorum.chaos.sim.ends import WINDOW_BYTES
 from kvorum.chaos.sim.loop import START_S, Host, SimLoop, Stuck
-from kvorum.chaos.sim.streams import WINDOW_BYTES, StreamNetwork
+from kvorum.chaos.sim.streams import StreamNetwork
 from kvorum.network.addresses import AddressBook
 from kvorum.network.router import Router
 from kvorum.network.server import Listener
@@ -219,3 +220,84 @@ def test_raft_frames_ride_the_listener_over_simulated_streams() -> None:
     assert ("disconnected", 3) in owners[1].events
     assert ("disconnected", 2) not in owners[1].events
     assert not loop.errors
+
+
+class Told(asyncio.Protocol):
+    """Notes how its connection ended."""
+
+    def __init__(self, ends: list[str]) -> None:
+        self.ends = ends
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ends.append(type(exc).__name__)
+
+
+def test_a_machine_without_power_is_silent_and_breaks_its_connections_when_it_is_back() -> None:
+    loop, network = made()
+    server = Host("server/broker")
+    ends: list[str] = []
+
+    async def listen() -> None:
+        await loop.create_server(asyncio.Protocol, None, 9092)
+
+    async def connect() -> None:
+        try:
+            async with asyncio.timeout(5):
+                await loop.create_connection(lambda: Told(ends), "server", 9092)
+        except (TimeoutError, ConnectionRefusedError) as error:
+            ends.append(type(error).__name__)
+
+    on(loop, server, listen)
+    on(loop, Host("client"), connect)
+    loop.run_for(1.0)
+    network.power_off("server")
+    network.kill(server)
+    on(loop, Host("other"), connect)
+    loop.run_for(10.0)
+    assert ends == ["TimeoutError"]
+    network.power_on("server")
+    loop.run_for(1.0)
+    on(loop, Host("another"), connect)
+    loop.run_for(1.0)
+    assert ends == ["TimeoutError", "ConnectionResetError", "ConnectionRefusedError"]
+
+
+def test_a_slow_link_takes_longer_one_way_only() -> None:
+    loop, network = made()
+    on(loop, Host("server"), serve)
+    took: list[float] = []
+
+    async def client() -> None:
+        before = loop.time()
+        await talk(10)
+        took.append(loop.time() - before)
+
+    on(loop, Host("client"), client)
+    loop.run_for(1.0)
+    network.slow("server", "client", 1.0)
+    on(loop, Host("client"), client)
+    loop.run_for(20.0)
+    network.heal_all()
+    on(loop, Host("client"), client)
+    loop.run_for(1.0)
+    assert took[0] < 0.1 and 0.5 < took[1] < 6.0 and took[2] < 0.1
+
+
+def test_a_process_that_ends_itself_does_not_end_the_loop() -> None:
+    loop, _ = made()
+    seen: list[str] = []
+    victim, other = Host("victim"), Host("other")
+
+    async def end() -> None:
+        victim.alive = False
+        seen.append("ended")
+        raise SystemExit
+
+    async def go_on() -> None:
+        await asyncio.sleep(1)
+        seen.append("went on")
+
+    on(loop, victim, end)
+    on(loop, other, go_on)
+    loop.run_for(2.0)
+    assert seen == ["ended", "went on"]

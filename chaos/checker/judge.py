@@ -1,0 +1,334 @@
+"""Applies every rule to a derived history, and decides for each finding whether it was legal.
+
+Legal is what follows from a loss that was legal (kvorum.chaos.checker.loss), what a producer without idempotence does
+by its retries, and what Kafka does not promise. All else is a violation. Findings of one rule, partition and excuse
+are told as one, with the story of the first.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+from kvorum.chaos.checker import cycles, logs, lost, realtime, replicas, sessions, transactions
+from kvorum.chaos.checker.derive import Derivation
+from kvorum.chaos.checker.logs import Finding, Log
+from kvorum.chaos.checker.loss import Loss
+from kvorum.chaos.checker.sends import INFO, NEVER, OK, READ_FINAL
+from kvorum.chaos.checker.sessions import PollFinding, SendFinding
+from kvorum.chaos.checker.story import Sentence, Storyteller
+from kvorum.chaos.checker.timeline import Timeline
+from kvorum.chaos.checker.verdict import VALUES_SHOWN_MAX, Violation
+from kvorum.chaos.history import Replica
+
+NO_IDEMPOTENCE = "the producer is not idempotent: its retries may do that"
+
+
+class Group:
+    """Findings that are told as one."""
+
+    def __init__(self, first: Violation) -> None:
+        """Begin with the first of them."""
+        self.first = first
+        self.values = list(first.values)
+        self.count = 1
+
+    def add(self, value: int | None) -> None:
+        """Take one more."""
+        self.count += 1
+        if value is not None and len(self.values) < VALUES_SHOWN_MAX:
+            self.values.append(value)
+
+    def told(self) -> Violation:
+        """Return them as one violation."""
+        first = self.first
+        reason = first.reason if self.count == 1 else f"{first.reason} (and {self.count - 1} more like it)"
+        return Violation(
+            anomaly=first.anomaly,
+            partition=first.partition,
+            values=self.values,
+            count=self.count,
+            story=first.story,
+            reason=reason,
+            t=first.t,
+        )
+
+
+class Judge:
+    """Judges once: `judge`, then read `violations`, `explained` and the counts."""
+
+    def __init__(
+        self,
+        derivation: Derivation,
+        timeline: Timeline,
+        final_logs: dict[str, dict[int, Replica]],
+        images: replicas.Images,
+        *,
+        strict: bool = False,
+    ) -> None:
+        """Take everything the history held."""
+        self._derivation = derivation
+        self._timeline = timeline
+        self._final_logs = final_logs
+        self._images = images
+        self._loss = Loss(derivation, timeline, final_logs, strict=strict)
+        self._teller = Storyteller(derivation, timeline, self._loss, final_logs)
+        self._groups: dict[tuple[str, str | None, str | None], Group] = {}
+        self._committed = logs.must_have_committed(derivation)
+        self._logs: list[Log] = [logs.build(derivation, p, self._committed) for p in derivation.partitions]
+        self._lost = bytearray(len(derivation.sends))
+        self.allowed: Counter[str] = Counter()
+        self.lost_by_partition: Counter[str] = Counter()
+        self.lost_legally = 0
+        self.duplicated = 0
+        self.reordered = 0
+        self.replicas_compared = 0
+
+    @property
+    def violations(self) -> list[Violation]:
+        """What is illegal, in time order."""
+        told = [group.told() for (_, _, excuse), group in self._groups.items() if excuse is None]
+        return sorted(told, key=lambda violation: violation.t)
+
+    @property
+    def explained(self) -> list[Violation]:
+        """What was legal, in time order."""
+        told = [group.told() for (_, _, excuse), group in self._groups.items() if excuse is not None]
+        return sorted(told, key=lambda violation: violation.t)
+
+    def judge(self, *, ww: bool) -> None:
+        """Apply all rules."""
+        self._elections()
+        for partition, log in zip(self._derivation.partitions, self._logs, strict=True):
+            for finding in lost.lost_values(self._derivation, partition, self._committed):
+                self._lost_value(finding)
+            for finding in logs.contradictions(self._derivation, partition, log):
+                self._contradiction(finding)
+            for finding in logs.aborted_reads(self._derivation, partition):
+                self._add(finding, None)
+            for finding in logs.unknown_values(self._derivation, partition):
+                self._add(finding, None, [(finding.t, finding.reason)])
+            for step in sessions.poll_steps(partition, log, self.allowed):
+                self._poll_step(step)
+        self._own_reads()
+        for order in sessions.send_order(self._derivation, self.allowed):
+            self._send_order(order)
+        for finding in realtime.append_order(self._derivation, self._logs):
+            self.reordered += 1
+            excuses = [self._loss.excuse(row, self._until(finding.rows)) for row in reversed(finding.rows)]
+            self._add(finding, next((excuse for excuse in excuses if excuse), None))
+        for finding in transactions.torn(self._derivation, self._derivation.final_reads):
+            excuses = [self._loss.excuse(row) for row in finding.rows]
+            self._add(finding, excuses[0] if all(excuses) else None)
+        self._cycles(ww)
+        self._replicas()
+
+    def _put(
+        self,
+        anomaly: str,
+        partition: str | None,
+        value: int | None,
+        t: float,
+        reason: str,
+        excuse: str | None,
+        story: Callable[[], list[str]],
+    ) -> None:
+        """Add to the group of its like; only the first of a group is told."""
+        key = (anomaly, partition, excuse)
+        group = self._groups.get(key)
+        if group is not None:
+            group.add(value)
+            return
+        why = reason if excuse is None else f"{reason}; legal, since {excuse}"
+        values = [] if value is None else [value]
+        told = Violation(
+            anomaly=anomaly,
+            partition=partition,
+            values=values,
+            count=1,
+            story=story(),
+            reason=why,
+            t=0.0 if t == NEVER else t,
+        )
+        self._groups[key] = Group(told)
+
+    def _add(self, finding: Finding, excuse: str | None, last: list[Sentence] | None = None) -> None:
+        """Put a finding in a log, told by the stories of its sends."""
+        name = self._derivation.partitions[finding.partition].name
+        t = self._until(finding.rows) if finding.rows else finding.t
+        if t == NEVER:
+            t = self._derivation.sends.invoked[finding.rows[0]]
+
+        story = partial(self._teller.tell, finding.rows, name, last or [])
+        self._put(finding.anomaly, name, finding.value, t, finding.reason, excuse, story)
+
+    def _until(self, rows: tuple[int, ...]) -> float:
+        """Return when the last of these values was certain."""
+        return max((self._derivation.sends.evident(row) for row in rows), default=NEVER)
+
+    def _elections(self) -> None:
+        """Unclean elections that no config allowed and nobody asked for."""
+        for name, elections in self._timeline.elections.items():
+            for election in elections:
+                if election.marked and (election.allowed or election.last_known):
+                    continue
+                config = "although unclean.leader.election.enable is not true and nobody asked for it"
+                mark = "uncleanly" if election.marked else "from outside the ISR, not marked as unclean"
+                reason = f"node {election.leader} was elected leader of {name} {mark}, {config}"
+                t = election.t
+                last: list[Sentence] = [(t, f"node {election.leader} becomes leader, epoch {election.leader_epoch}")]
+                self._put(
+                    "unclean-election",
+                    name,
+                    None,
+                    t,
+                    reason,
+                    None,
+                    partial(self._teller.tell, (), name, last),
+                )
+
+    def _lost_value(self, finding: Finding) -> None:
+        row = finding.rows[0]
+        excuse = self._loss.excuse(row)
+        self._lost[row] = 1
+        if self._derivation.sends.kind[row] == OK:
+            name = self._derivation.partitions[finding.partition].name
+            self.lost_by_partition[name] += 1
+            self.lost_legally += excuse is not None
+        self._add(finding, excuse)
+
+    def _contradiction(self, finding: Finding) -> None:
+        sends = self._derivation.sends
+        if finding.anomaly == "duplicate":
+            self.duplicated += 1
+            row = finding.rows[0]
+            promises = self._derivation.promises(sends.process[row])
+            self._add(finding, self._loss.excuse(row) if promises.idempotent else NO_IDEMPOTENCE)
+            return
+        self._add(finding, self._replaced(finding))
+
+    def _replaced(self, finding: Finding) -> str | None:
+        """Return why the values of one offset may have followed each other there: all but the last were legally lost.
+
+        Two records of one leader epoch at one offset are never legal.
+        """
+        sends = self._derivation.sends
+        rows = list(dict.fromkeys(finding.rows))
+        if len(rows) < 2:
+            return None
+        here = [row for row in rows if sends.read_offset[row] == finding.offset and sends.epoch[row] >= 0]
+        if len({sends.epoch[row] for row in here}) < len(here):
+            return None
+        until = self._until(tuple(rows))
+        rows.sort(key=lambda row: (bool(sends.seen[row] & READ_FINAL), sends.evident(row)))
+        excuses = [self._loss.excuse(row, until) for row in rows[:-1]]
+        final = sum(bool(sends.seen[row] & READ_FINAL) and sends.position(row) == finding.offset for row in rows)
+        return excuses[0] if all(excuses) and final <= 1 else None
+
+    def _poll_step(self, finding: PollFinding) -> None:
+        step = finding.step
+        name = self._derivation.partitions[finding.partition].name
+        log = self._logs[finding.partition]
+        rows = tuple(row for offset in finding.offsets[:1] or [step.target] for row in log.at(offset) if row >= 0)[:1]
+        value = self._derivation.sends.value[rows[0]] if rows else None
+        excuse = self._loss.turn_between(name, step.since, step.t) or self._all_gone(finding, step.t)
+        last: list[Sentence] = [
+            (step.since, f"process {step.process} polls {name} and gets up to offset {step.source}"),
+            (step.t, f"process {step.process} goes on with offset {step.target} (op {step.op})"),
+        ]
+        self._put(
+            finding.anomaly,
+            name,
+            value,
+            step.t,
+            finding.reason,
+            excuse,
+            partial(self._teller.tell, rows, name, last),
+        )
+
+    def _all_gone(self, finding: PollFinding, until: float) -> str | None:
+        """Return why all the records that a reader went past were legally lost by then, None if one was not."""
+        log = self._logs[finding.partition]
+        excuses: list[str] = []
+        for offset in finding.offsets:
+            for row in log.at(offset):
+                excuse = self._loss.excuse(row, until) if row >= 0 else None
+                if excuse is None:
+                    return None
+                excuses.append(excuse)
+        return excuses[0] if excuses else None
+
+    def _own_reads(self) -> None:
+        sends = self._derivation.sends
+        for own in self._derivation.own_reads:
+            if self._derivation.promises(sends.process[own.row]).isolation != "read_committed":
+                self.allowed["precommitted-read"] += 1
+                continue
+            value = sends.value[own.row]
+            reason = f"the transaction of op {own.op} polled value {value}, which it had itself sent and not committed"
+            finding = Finding("precommitted-read", sends.partition[own.row], (own.row,), own.offset, value, reason)
+            self._add(finding, None)
+
+    def _send_order(self, order: SendFinding) -> None:
+        self.reordered += 1
+        sends = self._derivation.sends
+        rows = (order.earlier, order.later)
+        until = self._until(rows)
+        excuse = self._loss.excuse(order.earlier, until) or self._loss.excuse(order.later)
+        if excuse is None and not self._derivation.promises(sends.process[order.later]).idempotent:
+            overlapped = sends.completed[order.earlier] > sends.invoked[order.later]
+            if overlapped or sends.kind[order.earlier] == INFO:
+                excuse = NO_IDEMPOTENCE
+        finding = Finding(
+            order.anomaly, order.partition, rows, sends.position(order.later), sends.value[order.later], order.reason
+        )
+        self._add(finding, excuse)
+
+    def _cycles(self, ww: bool) -> None:
+        """Cycles of reads are illegal; those that need the order of writes are what Kafka does not isolate."""
+        for cycle in cycles.find(self._derivation, self._logs):
+            self._cycle(cycle, None)
+        if ww:
+            for cycle in cycles.find(self._derivation, self._logs, ww=True):
+                if any(link.kind == "ww" for link in cycle.links):
+                    self._cycle(cycle, "Kafka does not isolate writes: transactions may interleave")
+
+    def _cycle(self, cycle: cycles.Cycle, excuse: str | None) -> None:
+        sends = self._derivation.sends
+        rows = tuple(link.row for link in cycle.links if link.row >= 0)
+        name = self._derivation.partitions[sends.partition[rows[0]]].name if rows else None
+        steps: list[str] = []
+        for link in cycle.links:
+            match link.kind:
+                case "wr":
+                    what = f"polled value {sends.value[link.row]} of op {link.source}"
+                case "ww":
+                    what = f"wrote value {sends.value[link.row]} behind op {link.source}"
+                case _:
+                    what = f"began after op {link.source} was answered"
+            steps.append(f"op {link.target} {what}")
+        reason = f"{len(cycle.links)} operations each came before the next, in a circle: {'; '.join(steps)}"
+        t = max((sends.invoked[row] for row in rows), default=0.0)
+        value = sends.value[rows[0]] if rows else None
+        self._put(cycle.anomaly, name, value, t, reason, excuse, partial(self._teller.tell, rows, name, []))
+
+    def _replicas(self) -> None:
+        end = max((state.t for states in self._timeline.states.values() for state in states[-1:]), default=0.0)
+        findings = list(self._images.findings)
+        for name, final in self._final_logs.items():
+            self.replicas_compared += len(final)
+            findings += replicas.compare(name, final)
+            findings += replicas.missing(self._derivation, name, final, self._lost)
+        for found in findings:
+            rows = found.rows[:1]
+            excuses = [self._loss.excuse(row) for row in found.rows]
+            excuse = excuses[0] if excuses and all(excuses) else None
+            value = self._derivation.sends.value[rows[0]] if rows else None
+            self._put(
+                found.anomaly,
+                found.partition,
+                value,
+                end,
+                found.reason,
+                excuse,
+                partial(self._teller.tell, rows, found.partition, [(end, found.reason)]),
+            )

@@ -1,0 +1,181 @@
+"""Each partition's log as all clients together saw it, and what contradicts itself in it.
+
+inconsistent-offsets: an offset with two values. acked-twice: two sends were told the same offset. duplicate: a value at
+two offsets. aborted-read (G1a): a poll returned what certainly was not written. unknown-value: or what nobody sent.
+A log has holes (control records, aborted records that nobody may see): distance is counted in visible records.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from itertools import groupby
+from typing import NamedTuple
+
+from kvorum.chaos.checker.derive import Derivation
+from kvorum.chaos.checker.partitions import Partition
+from kvorum.chaos.checker.sends import FAIL, INFO, NOWHERE, OK, READ_COMMITTED, READ_OK
+
+
+class Log:
+    """A partition's version order, in typed arrays.
+
+    `offsets` and `rows` go together: every place where a value is known to stand, by offset, row -1 for a value that
+    nobody sent. `visible` are the offsets that every reader must see, without double ones.
+    """
+
+    __slots__ = ("offsets", "rows", "visible")
+
+    def __init__(self, entries: list[tuple[int, int]], hidden: set[int]) -> None:
+        """Take the places, sorted, and the offsets that not everybody must see."""
+        self.offsets = array("q", (offset for offset, _ in entries))
+        self.rows = array("q", (row for _, row in entries))
+        self.visible = array("q", (offset for offset, _ in groupby(self.offsets) if offset not in hidden))
+
+    def between(self, source: int, target: int) -> int:
+        """Return how many visible records lie between two offsets, both excluded."""
+        return max(0, bisect_left(self.visible, target) - bisect_right(self.visible, source))
+
+    def slice(self, source: int, target: int, limit: int = 1000) -> list[int]:
+        """Return the offsets of the first visible records between two offsets, both excluded."""
+        first = bisect_right(self.visible, source)
+        return list(self.visible[first : min(bisect_left(self.visible, target), first + limit)])
+
+    def at(self, offset: int) -> list[int]:
+        """Return the rows known at an offset."""
+        return list(self.rows[bisect_left(self.offsets, offset) : bisect_right(self.offsets, offset)])
+
+    def shared(self) -> Iterator[int]:
+        """Yield the offsets at which more than one thing is known, in order."""
+        before, told = NOWHERE - 1, NOWHERE - 1
+        for offset in self.offsets:
+            if offset == before and offset != told:
+                told = offset
+                yield offset
+            before = offset
+
+
+class Finding(NamedTuple):
+    """Something found in a log, before it is known whether it was legal: which rows, where, and what is wrong."""
+
+    anomaly: str
+    partition: int
+    rows: tuple[int, ...]
+    offset: int
+    value: int
+    reason: str
+    t: float = 0.0
+    """When, where no send tells."""
+
+
+def must_have_committed(derivation: Derivation) -> bytearray:
+    """Return a flag a row: its operation is ok, or unknown but one of its values was polled (Jepsen's rule).
+
+    For a transaction only a poll at read_committed counts, and one such poll speaks for all its values.
+    """
+    sends = derivation.sends
+    flags = bytearray(len(sends))
+    for row, kind in enumerate(sends.kind):
+        if kind == OK or (kind == INFO and not sends.transactional[row] and sends.seen[row] & READ_OK):
+            flags[row] = 1
+    for transaction in derivation.transactions:
+        if transaction.outcome == INFO and any(sends.seen[row] & READ_COMMITTED for row in transaction.rows):
+            for row in transaction.rows:
+                flags[row] = 1
+    return flags
+
+
+def build(derivation: Derivation, partition: Partition, committed: bytearray) -> Log:
+    """Return the version order: from every poll, and from the told offsets of sends that must have committed."""
+    sends = derivation.sends
+    entries: list[tuple[int, int]] = []
+    hidden: set[int] = set()
+    for row in partition.writers.values():
+        acked, read = sends.acked_offset[row], sends.read_offset[row]
+        if acked != NOWHERE and committed[row]:
+            entries.append((acked, row))
+        if read != NOWHERE and (read != acked or not committed[row]):
+            entries.append((read, row))
+            if sends.transactional[row] and not committed[row] and not sends.seen[row] & READ_COMMITTED:
+                hidden.add(read)  # seen at read_uncommitted only: nobody else has to
+    for row, offset in partition.elsewhere:
+        if offset not in (sends.read_offset[row], sends.acked_offset[row] if committed[row] else NOWHERE):
+            entries.append((offset, row))
+    entries.extend((read.offset, -1) for read in partition.unknown_reads)
+    entries.sort()
+    return Log(entries, hidden)
+
+
+def contradictions(derivation: Derivation, partition: Partition, log: Log) -> Iterator[Finding]:
+    """Yield inconsistent offsets, offsets told twice, duplicates."""
+    sends = derivation.sends
+    for offset in log.shared():
+        rows = log.at(offset)
+        known = tuple(row for row in rows if row >= 0)
+        unknown = {read.value for read in partition.unknown_reads if read.offset == offset} if -1 in rows else set()
+        values = sorted({sends.value[row] for row in known} | unknown)
+        if len(values) < 2:
+            continue
+        yield Finding(
+            "inconsistent-offsets",
+            partition.index,
+            known,
+            offset,
+            values[0],
+            f"offset {offset} holds {len(values)} values: {', '.join(map(str, values))}",
+        )
+        acked = tuple(row for row in known if sends.kind[row] == OK and sends.acked_offset[row] == offset)
+        if len(acked) > 1:
+            told = ", ".join(str(sends.value[row]) for row in acked)
+            reason = f"{len(acked)} sends were told offset {offset}: those of {told}"
+            yield Finding("acked-twice", partition.index, acked, offset, sends.value[acked[0]], reason)
+    yield from _duplicates(derivation, partition, log)
+
+
+def _duplicates(derivation: Derivation, partition: Partition, log: Log) -> Iterator[Finding]:
+    """Yield values that stand at more than one offset."""
+    sends = derivation.sends
+    suspects = {row for row, _ in partition.elsewhere}
+    suspects.update(
+        row
+        for row in partition.writers.values()
+        if sends.acked_offset[row] != NOWHERE
+        and sends.read_offset[row] != NOWHERE
+        and sends.acked_offset[row] != sends.read_offset[row]
+    )
+    places: dict[int, list[int]] = {row: [] for row in suspects}
+    if suspects:
+        for offset, row in zip(log.offsets, log.rows, strict=True):
+            if row in places:
+                places[row].append(offset)
+    for row, offsets in sorted(places.items()):
+        if len(offsets) > 1:
+            value = sends.value[row]
+            where = ", ".join(map(str, offsets))
+            reason = f"value {value} stands at {len(offsets)} offsets: {where}"
+            yield Finding("duplicate", partition.index, (row,), offsets[-1], value, reason)
+
+
+def aborted_reads(derivation: Derivation, partition: Partition) -> Iterator[Finding]:
+    """Yield values of operations that certainly failed, yet an ok poll returned them (G1a)."""
+    sends = derivation.sends
+    for row in partition.writers.values():
+        if sends.kind[row] != FAIL:
+            continue
+        needed = READ_COMMITTED if sends.transactional[row] else READ_OK
+        if sends.seen[row] & needed:
+            value, what = sends.value[row], "transaction" if sends.transactional[row] else "send"
+            reason = f"the {what} of value {value} certainly failed, yet op {sends.first_reader[row]} polled it"
+            yield Finding("aborted-read", partition.index, (row,), sends.read_offset[row], value, reason)
+
+
+def unknown_values(derivation: Derivation, partition: Partition) -> Iterator[Finding]:
+    """Yield values that were polled and that no operation ever sent to this partition."""
+    told: set[int] = set()
+    for read in partition.unknown_reads:
+        if read.value not in told:
+            told.add(read.value)
+            reason = (
+                f"op {read.op} of process {read.process} polled value {read.value} at offset {read.offset} "
+                f"at {read.t:.3f} s; nobody sent it"
+            )
+            yield Finding("unknown-value", partition.index, (), read.offset, read.value, reason, read.t)

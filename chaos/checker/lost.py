@@ -1,0 +1,60 @@
+"""Which values are gone.
+
+lost-write (Jepsen): a value that must have committed is missing although the reads went past its place. Where the final
+reads began at the beginning they are the measure: also what somebody once polled must still be there. Elsewhere the
+bound is the highest first place of a polled value, compared with the last place of the missing one, so that offsets in
+conflict never make a loss of their own. unseen: acknowledged and beyond all that was read by the end, or without a
+known place: a lost tail, a stale or a stuck consumer. It takes a final phase to say so.
+"""
+
+from collections.abc import Iterator
+
+from kvorum.chaos.checker.derive import Derivation
+from kvorum.chaos.checker.logs import Finding
+from kvorum.chaos.checker.partitions import Partition
+from kvorum.chaos.checker.sends import NOWHERE, OK, READ_FINAL, READ_OK
+
+
+def lost_values(derivation: Derivation, partition: Partition, committed: bytearray) -> Iterator[Finding]:
+    """Yield values that must have committed and are not there; each finding has one row."""
+    sends = derivation.sends
+    final = partition.final_from_start
+    needed = READ_FINAL if final else READ_OK
+    elsewhere: dict[int, list[int]] = {}
+    for row, offset in partition.elsewhere:
+        elsewhere.setdefault(row, []).append(offset)
+    bound = partition.final_max if final else _first_place_max(derivation, partition, elsewhere)
+    for row in partition.writers.values():
+        if not committed[row] or sends.seen[row] & needed:
+            continue
+        value = sends.value[row]
+        places = [*elsewhere.get(row, ()), sends.acked_offset[row], sends.read_offset[row]]
+        last = max(places)
+        if last != NOWHERE and last <= bound:
+            before = f", where op {sends.first_reader[row]} once polled it" if sends.read_offset[row] != NOWHERE else ""
+            what = "the final reads" if final else "the reads"
+            reason = f"value {value} at offset {last}{before} is missing: {what} went to offset {bound} without it"
+            yield Finding("lost-write", partition.index, (row,), last, value, reason)
+        elif derivation.final_reads and sends.kind[row] == OK:
+            where = f"offset {last}" if last != NOWHERE else "an offset nobody knows"
+            reach = f"reached offset {bound}" if bound != NOWHERE else "got nothing of this partition"
+            reason = f"value {value} was acknowledged at {where} and never seen at the end: the final reads {reach}"
+            yield Finding("unseen", partition.index, (row,), last, value, reason)
+
+
+def _first_place_max(derivation: Derivation, partition: Partition, elsewhere: dict[int, list[int]]) -> int:
+    """Return the highest of the lowest offsets of the values that were polled."""
+    sends = derivation.sends
+    highest = NOWHERE
+    for row in partition.writers.values():
+        if not sends.seen[row] & READ_OK:
+            continue
+        first = sends.read_offset[row]
+        acked = sends.acked_offset[row]
+        if acked != NOWHERE and acked < first:
+            first = acked
+        if row in elsewhere:
+            first = min(first, *elsewhere[row])
+        if first > highest:
+            highest = first
+    return highest

@@ -1,0 +1,35 @@
+"""Appends in real time: a send that began after another was acknowledged must lie behind it.
+
+Whoever sends and then tells a friend, who sends too, must find the two in that order in the log (linearizable append).
+At the begin of each send the derivation notes the highest offset that anybody had been told or had polled by then;
+wherever the send ends up, acknowledged or of unknown outcome, it must be beyond.
+"""
+
+from collections.abc import Iterator
+
+from kvorum.chaos.checker.derive import Derivation
+from kvorum.chaos.checker.logs import Finding, Log
+from kvorum.chaos.checker.sends import FAIL, NOWHERE
+
+
+def append_order(derivation: Derivation, logs: list[Log]) -> Iterator[Finding]:
+    """Yield sends that lie at or before an offset that was taken before they began.
+
+    The finding's rows are the send, then the record that stood at that offset, if it is known.
+    """
+    sends = derivation.sends
+    for row in range(len(sends)):
+        floor = sends.floor[row]
+        if floor == NOWHERE or sends.kind[row] == FAIL:
+            continue
+        position = sends.position(row)
+        if position == NOWHERE or position > floor:
+            continue
+        index = sends.partition[row]
+        earlier = [r for r in logs[index].at(floor) if r >= 0 and r != row and sends.evident(r) <= sends.invoked[row]]
+        earlier.sort(key=sends.evident)
+        reason = (
+            f"value {sends.value[row]} lies at offset {position}, but offset {floor} had been acknowledged or polled "
+            f"before it was sent at {sends.invoked[row]:.3f} s"
+        )
+        yield Finding("realtime-order", index, (row, *earlier[:1]), position, sends.value[row], reason)

@@ -1,0 +1,132 @@
+"""The table of everything that was sent: a row a value, in columns, in the order of invocation.
+
+Columns are typed arrays, about 110 bytes a row in all, since a run of a million operations should fit into a laptop.
+"""
+
+from array import array
+from typing import Final
+
+NOWHERE: Final = -1
+"""An offset that is not known."""
+
+NEVER: Final = float("inf")
+"""The time of what did not happen."""
+
+PENDING: Final = 0
+OK: Final = 1
+FAIL: Final = 2
+INFO: Final = 3
+"""How a send's operation completed. PENDING is gone at the end of the history: it becomes INFO."""
+
+READ_OK: Final = 1
+READ_COMMITTED: Final = 2
+READ_FINAL: Final = 4
+"""Who saw a value: an ok poll; one at read_committed; one of the final reads."""
+
+SEQUENCE_MAX: Final = (1 << 62) - 1
+"""The line number of a completion that never came: after every line."""
+
+
+class Sends:
+    """The columns. Only `add` makes rows; the derivation fills them in."""
+
+    __slots__ = (
+        "acked_offset",
+        "completed",
+        "completed_sequence",
+        "epoch",
+        "first_read",
+        "first_reader",
+        "floor",
+        "invoked",
+        "invoked_sequence",
+        "kind",
+        "last_read",
+        "op",
+        "partition",
+        "process",
+        "read_offset",
+        "seen",
+        "transactional",
+        "value",
+    )
+
+    def __init__(self) -> None:
+        """Begin without rows."""
+        self.partition = array("i")
+        self.value = array("q")
+        self.process = array("q")
+        self.op = array("q")
+        self.kind = bytearray()
+        self.transactional = bytearray()
+        self.invoked = array("d")
+        self.completed = array("d")
+        """NEVER where no completion came."""
+        self.invoked_sequence = array("q")
+        """Line number of the invocation; -1 where the history has none: then it may have begun at any time."""
+        self.completed_sequence = array("q")
+        """Line number of an ok completion; SEQUENCE_MAX otherwise: an unknown outcome may come at any time."""
+        self.acked_offset = array("q")
+        self.floor = array("q")
+        """The highest offset that was acknowledged or polled by anybody when this send began (NOWHERE: none)."""
+        self.read_offset = array("q")
+        """Where it was first polled; further places are in the partition's `elsewhere`."""
+        self.epoch = array("q")
+        """The leader epoch it was first polled with, -1 where the client did not tell."""
+        self.seen = bytearray()
+        self.first_read = array("d")
+        """When it was first polled by any operation."""
+        self.first_reader = array("q")
+        """The operation that did, -1 for none."""
+        self.last_read = array("d")
+        """When the last poll that returned it began; -1.0 for none."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.value)
+
+    def add(
+        self,
+        *,
+        partition: int,
+        value: int,
+        process: int,
+        op: int,
+        transactional: bool,
+        t: float,
+        sequence: int,
+        floor: int,
+    ) -> int:
+        """Append a pending row and return its number."""
+        self.partition.append(partition)
+        self.value.append(value)
+        self.process.append(process)
+        self.op.append(op)
+        self.kind.append(PENDING)
+        self.transactional.append(transactional)
+        self.invoked.append(t)
+        self.completed.append(NEVER)
+        self.invoked_sequence.append(sequence)
+        self.completed_sequence.append(SEQUENCE_MAX)
+        self.acked_offset.append(NOWHERE)
+        self.floor.append(floor)
+        self.read_offset.append(NOWHERE)
+        self.epoch.append(-1)
+        self.seen.append(0)
+        self.first_read.append(NEVER)
+        self.first_reader.append(-1)
+        self.last_read.append(-1.0)
+        return len(self.value) - 1
+
+    def position(self, row: int) -> int:
+        """Return the offset at which the value certainly stood: acknowledged or polled there; else NOWHERE."""
+        return self.acked_offset[row] if self.told(row) else self.read_offset[row]
+
+    def told(self, row: int) -> bool:
+        """Say whether the send succeeded and was told an offset."""
+        return self.kind[row] == OK and self.acked_offset[row] != NOWHERE
+
+    def evident(self, row: int) -> float:
+        """Return when it was first certain that the value is in the log: acknowledged or polled; NEVER for neither."""
+        acked = self.completed[row] if self.kind[row] == OK else NEVER
+        return min(acked, self.first_read[row])

@@ -1,0 +1,102 @@
+"""What one process saw and did in order: skips and steps back of polls, steps back of sends, polls of one's own.
+
+poll-skip: between two polls (int-: two records of one operation) of a process lies a record it never got.
+nonmonotonic-poll: it got an offset again, or an earlier one. nonmonotonic-send: what it sent later lies earlier.
+precommitted-read: a transaction polled what it had itself sent and not yet committed.
+
+Allowed, and only counted: skips between sends (others write in between), and whatever a subscriber sees across a
+rebalance. A step of a poll is compared in visible records, so control records are no skips.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kvorum.chaos.checker.derive import Derivation
+from kvorum.chaos.checker.logs import Log
+from kvorum.chaos.checker.partitions import Partition, Step
+from kvorum.chaos.checker.sends import FAIL, NOWHERE
+
+
+class PollFinding(NamedTuple):
+    """A reader's step that is not the next record."""
+
+    anomaly: str
+    partition: int
+    step: Step
+    offsets: list[int]
+    """The visible offsets it went past, for a skip."""
+    reason: str
+
+
+class SendFinding(NamedTuple):
+    """Two sends of a process that lie in the log in the other order."""
+
+    anomaly: str
+    partition: int
+    earlier: int
+    later: int
+    reason: str
+
+
+def poll_steps(partition: Partition, log: Log, allowed: Counter[str]) -> Iterator[PollFinding]:
+    """Yield skips and steps back of this partition's readers."""
+    for step in partition.steps:
+        prefix = "int-" if step.internal else ""
+        if step.target <= step.source:
+            anomaly, missed = f"{prefix}nonmonotonic-poll", 0
+            reason = (
+                f"process {step.process} polled offset {step.source} and then offset {step.target} (op {step.op}): "
+                "it must go forward"
+            )
+        else:
+            missed = log.between(step.source, step.target)
+            if missed == 0:
+                continue
+            anomaly = f"{prefix}poll-skip"
+            reason = (
+                f"process {step.process} polled offset {step.source} and then offset {step.target} (op {step.op}): "
+                f"it never got the {missed} record{'s' * (missed > 1)} in between"
+            )
+        if step.subscribed and not step.internal:
+            allowed[anomaly] += 1
+            continue
+        yield PollFinding(anomaly, partition.index, step, log.slice(step.source, step.target) if missed else [], reason)
+
+
+def send_order(derivation: Derivation, allowed: Counter[str]) -> Iterator[SendFinding]:
+    """Yield sends that lie before an earlier send of the same process to the same partition.
+
+    The order of sends is that of their invocations, which is the order in which they were handed to the client; for
+    operations without invocation it is that of completions. Sends that certainly failed or whose place nobody knows
+    are passed over.
+    """
+    sends = derivation.sends
+    places: dict[int, dict[int, int]] = {}  # by process, by partition: the row of its last send
+    resets = iter(derivation.resets)
+    reset = next(resets, None)
+    for row in range(len(sends)):
+        sequence = sends.invoked_sequence[row]
+        while reset is not None and 0 <= reset.sequence < sequence:
+            kept = places.get(reset.process, {})
+            places[reset.process] = {index: at for index, at in kept.items() if index in reset.kept}
+            reset = next(resets, None)
+        position = sends.position(row)
+        if position == NOWHERE or sends.kind[row] == FAIL:
+            continue
+        process, index = sends.process[row], sends.partition[row]
+        last = places.setdefault(process, {})
+        before = last.get(index)
+        last[index] = row
+        if before is None:
+            continue
+        prefix = "int-" if sends.op[before] == sends.op[row] else ""
+        distance = position - sends.position(before)
+        if distance > 1:
+            allowed[f"{prefix}send-skip"] += 1
+        elif distance < 1:
+            reason = (
+                f"process {process} sent value {sends.value[before]} and then value {sends.value[row]}, which lie at "
+                f"offsets {sends.position(before)} and {position}"
+            )
+            yield SendFinding(f"{prefix}nonmonotonic-send", index, before, row, reason)

@@ -1,0 +1,144 @@
+"""Tells what happened to a record, in sentences and in the order of time."""
+
+from itertools import pairwise
+from typing import Final
+
+from kvorum.chaos.checker.derive import Derivation
+from kvorum.chaos.checker.loss import Loss
+from kvorum.chaos.checker.sends import FAIL, NEVER, NOWHERE, OK
+from kvorum.chaos.checker.timeline import FaultSpan, PartitionState, Timeline
+from kvorum.chaos.history import Replica
+
+SENTENCES_MAX: Final = 40
+"""Faults and changes of a partition that one story tells; a story that goes through a whole soak run helps nobody."""
+
+BEFORE: Final = 2.0
+"""Seconds before the record was sent from which faults and changes are told."""
+
+Sentence = tuple[float, str]
+
+
+class Storyteller:
+    """Knows where to look things up; every method returns sentences with their time."""
+
+    def __init__(
+        self, derivation: Derivation, timeline: Timeline, loss: Loss, replicas: dict[str, dict[int, Replica]]
+    ) -> None:
+        """Take what was derived and what was followed."""
+        self._derivation = derivation
+        self._timeline = timeline
+        self._loss = loss
+        self._replicas = replicas
+
+    def tell(
+        self, rows: tuple[int, ...], partition: str | None, last: list[Sentence], until: float = NEVER
+    ) -> list[str]:
+        """Return the story of these sends, what happened to their partition until then, and how it ended."""
+        sentences = [sentence for row in rows for sentence in self.record(row)]
+        times = [t for t, _ in sentences + last]
+        if partition is not None and times:
+            begin = min(times) - BEFORE
+            sentences += self.around(partition, begin, max(times) if until == NEVER and not rows else until)
+        sentences += last
+        sentences.sort(key=lambda sentence: sentence[0])
+        told = [f"{t:.3f} s: {text}" for t, text in sentences]
+        if partition is not None:
+            told += self.ending(partition)
+        return told
+
+    def record(self, row: int) -> list[Sentence]:
+        """Return what became of one send: sent, answered, first polled, and the ISR when it became certain."""
+        sends = self._derivation.sends
+        promises = self._derivation.promises(sends.process[row])
+        name = self._derivation.partitions[sends.partition[row]].name
+        client = f"{promises.client}, " if promises.client else ""
+        idempotent = ", idempotent" if promises.idempotent else ""
+        what = "sends in a transaction" if sends.transactional[row] else "sends"
+        sentences = [
+            (
+                sends.invoked[row],
+                f"process {sends.process[row]} ({client}acks={promises.acks}{idempotent}) {what} value "
+                f"{sends.value[row]} to {name} (op {sends.op[row]})",
+            )
+        ]
+        value, told = sends.value[row], self._derivation.errors.get(row, "no error told")
+        offset = sends.acked_offset[row]
+        if sends.kind[row] == OK:
+            at = f"at offset {offset}" if offset != NOWHERE else "without an offset"
+            sentences.append((sends.completed[row], f"value {value} is acknowledged {at}; {self._isr(row)}"))
+        elif sends.kind[row] == FAIL:
+            sentences.append((sends.completed[row], f"value {value} is refused for certain: {told}"))
+        elif sends.completed[row] != NEVER:
+            sentences.append((sends.completed[row], f"the outcome of value {value} is unknown: {told}"))
+        if sends.first_read[row] != NEVER:
+            isr = "" if sends.kind[row] == OK else f"; {self._isr(row)}"
+            sentences.append(
+                (
+                    sends.first_read[row],
+                    f"op {sends.first_reader[row]} polls value {value} at offset {sends.read_offset[row]}{isr}",
+                )
+            )
+        return sentences
+
+    def around(self, partition: str, begin: float, end: float) -> list[Sentence]:
+        """Return faults and changes of a partition in a span of time, SENTENCES_MAX at most."""
+        sentences: list[Sentence] = []
+        for fault in self._timeline.faults:
+            sentences += [s for s in _fault(fault) if begin <= s[0] <= end]
+        states = self._timeline.states.get(partition, [])
+        unclean = {election.offset for election in self._timeline.elections.get(partition, ())}
+        for before, after in pairwise(states):
+            text = _change(before, after, after.offset in unclean)
+            if begin <= after.t <= end and text:
+                sentences.append((after.t, f"{partition}: {text}"))
+        removed = self._timeline.removed.get(partition)
+        if removed is not None and begin <= removed <= end:
+            sentences.append((removed, f"the topic of {partition} is deleted"))
+        sentences.sort(key=lambda sentence: sentence[0])
+        left = len(sentences) - SENTENCES_MAX
+        if left > 0:
+            sentences = sentences[:SENTENCES_MAX]
+            sentences.append((sentences[-1][0], f"({left} more faults and changes of {partition} follow)"))
+        return sentences
+
+    def ending(self, partition: str) -> list[str]:
+        """Return what the final logs and the final reads say of a partition."""
+        told: list[str] = []
+        for node, log in sorted(self._replicas.get(partition, {}).items()):
+            told.append(f"at the end: node {node} holds offsets {log.start} to {log.end - 1} of {partition}")
+        index = self._derivation.partition_index.get(partition)
+        if index is not None and self._derivation.partitions[index].final_max != NOWHERE:
+            told.append(f"at the end: the final reads reach offset {self._derivation.partitions[index].final_max}")
+        return told
+
+    def _isr(self, row: int) -> str:
+        states = self._loss.isr_at(row)
+        if not states:
+            return "the history does not tell the ISR"
+        isrs = " or ".join(dict.fromkeys(str(list(state.isr)) for state in states))
+        state = states[0]
+        return f"the ISR was {isrs}, the leader {state.leader} in leader epoch {state.leader_epoch}"
+
+
+def _fault(fault: FaultSpan) -> list[Sentence]:
+    what = fault.story or f"{fault.fault} {', '.join(fault.targets)}"
+    lossy = f" (nodes {sorted(fault.brokers)} lose data)" if fault.lossy and fault.brokers else ""
+    sentences = [(fault.begin, f"fault {fault.id} begins: {what}{lossy}")]
+    if fault.end != NEVER:
+        sentences.append((fault.end, f"fault {fault.id} ends ({fault.fault} {', '.join(fault.targets)})"))
+    return sentences
+
+
+def _change(before: PartitionState, after: PartitionState, unclean: bool) -> str:
+    """Say what changed between two states of a partition, "" if nothing a reader cares for."""
+    parts: list[str] = []
+    if after.leader != before.leader or after.leader_epoch != before.leader_epoch:
+        leader = f"node {after.leader} leads" if after.leader >= 0 else "it has no leader"
+        parts.append(f"{leader} in leader epoch {after.leader_epoch}")
+    if unclean:
+        parts.append("that was an unclean election")
+    if after.isr != before.isr:
+        parts.append(f"the ISR becomes {list(after.isr)}")
+    if after.elr != before.elr:
+        parts.append(f"the ELR becomes {list(after.elr)}")
+    return ", ".join(parts)

@@ -1,0 +1,48 @@
+"""Transactions: all of one or nothing of it.
+
+torn-transaction: of a transaction's values some are visible at read_committed and others are not, although the reads
+went past where they must stand. For a committed one all must be visible; for one of unknown outcome all or none; an
+aborted one that is visible is an aborted read.
+"""
+
+from collections.abc import Iterator
+
+from kvorum.chaos.checker.derive import Derivation
+from kvorum.chaos.checker.logs import Finding
+from kvorum.chaos.checker.sends import FAIL, NOWHERE, READ_COMMITTED, READ_FINAL
+
+
+def torn(derivation: Derivation, final_reads: bool) -> Iterator[Finding]:
+    """Yield transactions that are visible in part. The finding's rows are the values that are missing.
+
+    A missing value counts where the partition's final reads lack it, or, without final reads, where a known offset
+    lies below what was polled.
+    """
+    sends = derivation.sends
+    for transaction in derivation.transactions:
+        if transaction.outcome == FAIL:
+            continue
+        visible = [row for row in transaction.rows if sends.seen[row] & READ_COMMITTED]
+        if not visible or len(visible) == len(transaction.rows):
+            continue
+        missing = tuple(
+            row
+            for row in transaction.rows
+            if not sends.seen[row] & READ_COMMITTED and _must_show(derivation, row, final_reads)
+        )
+        if missing:
+            shown = ", ".join(str(sends.value[row]) for row in visible)
+            hidden = ", ".join(str(sends.value[row]) for row in missing)
+            reason = f"of the transaction of op {transaction.op} the values {shown} are visible and {hidden} are not"
+            index = sends.partition[missing[0]]
+            yield Finding("torn-transaction", index, missing, NOWHERE, sends.value[missing[0]], reason)
+
+
+def _must_show(derivation: Derivation, row: int, final_reads: bool) -> bool:
+    """Say whether the reads would have shown this value if it were there."""
+    sends = derivation.sends
+    partition = derivation.partitions[sends.partition[row]]
+    offset = sends.acked_offset[row]
+    if partition.final_from_start or (final_reads and partition.final_max != NOWHERE):
+        return not sends.seen[row] & READ_FINAL
+    return offset != NOWHERE and offset < partition.read_max

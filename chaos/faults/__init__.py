@@ -1,0 +1,1 @@
+"""Faults on real processes: links, processes, disks, clocks, and the injectors behind them."""

@@ -1,0 +1,138 @@
+"""What a machine does to the files of a node that is not running: unsynced bytes are lost, bits flip.
+
+A process that is killed loses nothing that it wrote: the kernel has it. `lose_unsynced` does what a power cut may do to
+each partition's log at worst, by the length that the broker recorded as synced (storage/durable_length.py). A
+controller's journal is answered for only when it is synced, and says nothing of what is not; it is left alone.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from kvorum.quorum.raft.journal_replay import SUFFIX as JOURNAL_SUFFIX
+from kvorum.runtime.disk import OsDisk
+from kvorum.storage import durable_length
+from kvorum.storage.durable_length import DurableLength
+from kvorum.storage.names import LOG_SUFFIX, SNAPSHOT_SUFFIX, is_marked_folder, offset_of, segment_file
+
+JOURNAL: Final = "journal"
+"""Stands for a controller's Raft journal where a partition could be named."""
+
+
+class NothingToDamage(Exception):
+    """There is no file, or no byte in it, to be damaged."""
+
+
+@dataclass(frozen=True, slots=True)
+class LostTail:
+    """What one log lost."""
+
+    folder: str
+    synced: DurableLength
+    lost_bytes: int
+    """Of records."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlippedBit:
+    """One bit that is not what it was."""
+
+    path: str
+    position: int
+    """The byte."""
+    bit: int
+
+
+def lose_unsynced(directories: Sequence[str]) -> list[LostTail]:
+    """Cut every log in these log directories to what was synced; return those that lost records. Raises OSError.
+
+    A log without a record of what is synced (another broker's) is left whole.
+    """
+    found = []
+    for directory in directories:
+        for name in sorted(os.listdir(directory)):
+            folder = os.path.join(directory, name)
+            if os.path.isdir(folder) and not is_marked_folder(name):
+                lost = lose_unsynced_of(folder)
+                if lost is not None and lost.lost_bytes:
+                    found.append(lost)
+    return found
+
+
+def lose_unsynced_of(folder: str) -> LostTail | None:
+    """Cut one log; None where nothing is recorded of it. Raises OSError."""
+    synced = durable_length.read(OsDisk(), folder)
+    if synced is None:
+        return None
+    lost = 0
+    for name in sorted(os.listdir(folder)):
+        path, offset = os.path.join(folder, name), offset_of(name)
+        if offset is None:
+            continue
+        if name.endswith(SNAPSHOT_SUFFIX):
+            # A producer snapshot says what stands before its offset: behind the cut there is nothing it could tell.
+            if offset > synced.recovery_point:
+                os.remove(path)
+        elif offset > synced.segment_base_offset:
+            lost += os.path.getsize(path) if name.endswith(LOG_SUFFIX) else 0
+            os.remove(path)
+        elif offset == synced.segment_base_offset and name.endswith(LOG_SUFFIX):
+            beyond = os.path.getsize(path) - synced.size
+            if beyond > 0:
+                os.truncate(path, synced.size)
+                lost += beyond
+    return LostTail(folder, synced, lost)
+
+
+def segment_of(directories: Sequence[str], partition: str, rng: Random) -> str:
+    """Return the path of a segment of a partition ("orders-0") that holds bytes, by chance where there are several.
+
+    Raises NothingToDamage.
+    """
+    folders = [path for path in (os.path.join(each, partition) for each in directories) if os.path.isdir(path)]
+    bases = [
+        (folder, offset)
+        for folder in folders
+        for name in sorted(os.listdir(folder))
+        if name.endswith(LOG_SUFFIX) and (offset := offset_of(name)) is not None
+    ]
+    paths = [path for folder, base in bases if os.path.getsize(path := segment_file(folder, base, LOG_SUFFIX))]
+    if not paths:
+        raise NothingToDamage(f"no segment of {partition} in {', '.join(directories)} holds a byte")
+    return rng.choice(paths)
+
+
+def journal_of(folder: str) -> str:
+    """Return the path of a Raft journal's newest segment. Raises NothingToDamage."""
+    names = sorted(name for name in os.listdir(folder) if name.endswith(JOURNAL_SUFFIX))
+    if not names:
+        raise NothingToDamage(f"no journal in {folder}")
+    return os.path.join(folder, names[-1])
+
+
+def used_size(path: str) -> int:
+    """Return where the zeros at a file's end begin: a journal's segment is filled with them ahead of use."""
+    with open(path, "rb") as file:
+        return len(file.read().rstrip(b"\0"))
+
+
+def flip_bits(path: str, count: int, rng: Random, position: int | None = None) -> list[FlippedBit]:
+    """Flip so many bits, each anywhere in the part of the file that is used (or in the byte at `position`).
+
+    Raises NothingToDamage, OSError.
+    """
+    size = used_size(path)
+    if not size:
+        raise NothingToDamage(f"{path} holds nothing")
+    found = []
+    with open(path, "r+b", buffering=0) as file:
+        for _ in range(count):
+            at = rng.randrange(size) if position is None else position
+            bit = rng.randrange(8)
+            byte = os.pread(file.fileno(), 1, at)
+            os.pwrite(file.fileno(), bytes([byte[0] ^ (1 << bit)]), at)
+            found.append(FlippedBit(path, at, bit))
+        os.fsync(file.fileno())
+    return found

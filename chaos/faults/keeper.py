@@ -1,0 +1,91 @@
+"""Namespaces of the run's own, kept by a process that ends with it: nothing is left in the system, whatever happens.
+
+A keeper is `unshare ... sh -c SETUP`, then waits for the end of its standard input: a pipe of this process, closed by
+`close` or by this process's death. Others come in by `nsenter`, which becomes the command it is given.
+"""
+
+import select
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+READY: Final = b"ready\n"
+SETUP_SECONDS: Final = 20.0
+RUN_SECONDS: Final = 20.0
+END_SECONDS: Final = 5.0
+FLAGS: Final = {"mount": "--mount", "net": "--net"}
+
+
+class NotPermitted(Exception):
+    """The system does not let this process make such namespaces, or lacks a program; the message says what it said."""
+
+
+@dataclass(slots=True)
+class Keeper:
+    """A namespace (mount or net) and the process that keeps it."""
+
+    kind: str
+    process: "subprocess.Popen[bytes]"
+
+    @classmethod
+    def start(cls, kind: str, setup: str = "true", arguments: Sequence[str] = ()) -> "Keeper":
+        """Make the namespace and run a shell's setup in it ($1, $2, ... are the arguments). Raises NotPermitted."""
+        script = f"set -e\n{setup}\nprintf 'ready\\n'\nexec cat >/dev/null"
+        command = ["unshare", FLAGS[kind], "sh", "-c", script, "sh", *arguments]
+        try:
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        except FileNotFoundError as error:
+            raise NotPermitted(str(error)) from error
+        keeper = cls(kind, process)
+        said = keeper._said()
+        if not said.endswith(READY):
+            keeper.close()
+            raise NotPermitted(f"a {kind} namespace: {said.decode(errors='replace').strip() or 'no answer'}")
+        return keeper
+
+    def _said(self) -> bytes:
+        """Return what the setup printed until it was ready, ended, or took too long."""
+        assert self.process.stdout is not None
+        said, deadline = b"", time.monotonic() + SETUP_SECONDS
+        while not said.endswith(READY):
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+                return said
+            data = self.process.stdout.read1(4096)  # type: ignore[attr-defined]  # a pipe is buffered
+            if not data:
+                return said
+            said += data
+        return said
+
+    @property
+    def pid(self) -> int:
+        """The keeper's pid: /proc/PID/root is how its mounts are seen from outside."""
+        return self.process.pid
+
+    def entering(self) -> list[str]:
+        """Return what goes before a command so that it runs inside."""
+        return ["nsenter", f"--target={self.pid}", FLAGS[self.kind], "--"]
+
+    def run(self, *command: str, stdin: str = "") -> str:
+        """Run a command inside and return what it printed. Raises NotPermitted."""
+        done = subprocess.run(
+            [*self.entering(), *command], input=stdin, capture_output=True, text=True, timeout=RUN_SECONDS
+        )
+        if done.returncode != 0:
+            raise NotPermitted(f"`{' '.join(command)}` ended with {done.returncode}: {done.stderr.strip()}")
+        return done.stdout
+
+    def close(self) -> None:
+        """End the keeper; the namespace lives on while somebody is in it. Idempotent."""
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+        try:
+            self.process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()

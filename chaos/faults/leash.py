@@ -1,0 +1,24 @@
+"""`python -m kvorum.chaos.faults.leash PARENT COMMAND...`: become a command that the kernel kills with its parent.
+
+For programs that do not ask for it themselves, as Kvorum's own processes do.
+"""
+
+import os
+import sys
+
+from kvorum.runtime.process import die_with_parent
+
+
+def leashed(command: list[str]) -> list[str]:
+    """Return the command line that runs a command so, as a child of this process."""
+    return [sys.executable, "-m", "kvorum.chaos.faults.leash", str(os.getpid()), *command]
+
+
+def main() -> None:
+    """Ask the kernel, then become the command."""
+    die_with_parent(int(sys.argv[1]))
+    os.execvp(sys.argv[2], sys.argv[2:])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""A network of the run's own, a namespace a node: what a proxy can't do (lost SYNs, lost packets), per direction.
+
+    node-1 [eth0 127.77.0.1] ---veth--- v1 \\
+    node-2 [eth0 127.77.0.2] ---veth--- v2 - bridge, in a namespace of its own
+    clients [eth0 ...]       ---veth--- v3 /
+
+Packets are dropped in the receiver's input by nftables: the sender sees nothing but silence. Addresses are 127.77.0.x,
+routed over the veth (route_localnet, the loopback shrunk to 127.0.0.1): without authentication a controller listens on
+loopback addresses only, and here too. Everything is gone when the keepers end, and they end with this process.
+"""
+
+import asyncio
+import ctypes
+import os
+import shutil
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from kvorum.chaos.faults.keeper import Keeper, NotPermitted
+
+NETWORK: Final = "127.77.0"
+MEMBERS_MAX: Final = 200
+PROGRAMS: Final = {
+    "unshare": "util-linux",
+    "nsenter": "util-linux",
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "nft": "nftables",
+}
+"""{program: the Debian package that has it}."""
+TABLE: Final = "inet kvorum"
+CLONE_NEWNET: Final = 0x40000000
+THREAD_SECONDS: Final = 120.0
+
+MEMBER_SETUP: Final = """
+ip link set lo up
+ip addr del 127.0.0.1/8 dev lo
+ip addr add 127.0.0.1/32 dev lo
+echo 1 >/proc/sys/net/ipv4/conf/all/route_localnet
+nft add table inet kvorum
+nft add chain inet kvorum input '{ type filter hook input priority 0; }'
+"""
+JOIN: Final = """
+set -e
+echo 1 >/proc/sys/net/ipv4/conf/eth0/route_localnet
+ip addr add "$1/24" dev eth0
+ip link set eth0 up
+"""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One nftables rule in a member's namespace."""
+
+    member: str
+    handle: str
+
+
+def missing_programs() -> list[str]:
+    """Return what to install, as `nft (Debian package nftables)`."""
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    return [
+        f"{name} (Debian package {package})" for name, package in PROGRAMS.items() if not shutil.which(name, path=path)
+    ]
+
+
+@dataclass(slots=True)
+class Namespaces:
+    """The network. Make it with `create`, end it with `close`."""
+
+    hub: Keeper
+    members: dict[str, Keeper] = field(default_factory=dict)
+    addresses: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def create(cls, names: Sequence[str]) -> "Namespaces":
+        """Make a namespace a name, all on one bridge. Raises NotPermitted: not root, no nft, no such kernel module."""
+        assert 0 < len(names) <= MEMBERS_MAX, "one byte of the address"
+        missing = missing_programs()
+        if missing:
+            raise NotPermitted(f"network namespaces need {', '.join(missing)}")
+        network = cls(Keeper.start("net", "ip link add br0 type bridge; ip link set br0 up"))
+        try:
+            for number, name in enumerate(names, start=1):
+                network._add(name, number)
+        except NotPermitted:
+            network.close()
+            raise
+        return network
+
+    def _add(self, name: str, number: int) -> None:
+        keeper = self.members[name] = Keeper.start("net", MEMBER_SETUP)
+        address = self.addresses[name] = f"{NETWORK}.{number}"
+        port = f"v{number}"
+        peer = ["peer", "name", "eth0", "netns", str(keeper.pid)]
+        self.hub.run("ip", "link", "add", port, "type", "veth", *peer)
+        self.hub.run("ip", "link", "set", port, "master", "br0", "up")
+        keeper.run("sh", "-c", JOIN, "sh", address)
+
+    def entering(self, name: str) -> list[str]:
+        """Return what goes before a command so that it runs in a member's namespace."""
+        return self.members[name].entering()
+
+    def drop(self, source: str, target: str) -> list[Rule]:
+        """Lose every packet from source to target; the other direction is left as it is. Raises NotPermitted."""
+        return [self._rule(source, target, "drop")]
+
+    def drop_syn(self, source: str, target: str) -> list[Rule]:
+        """Lose what opens connections from source to target: those open live on. Raises NotPermitted."""
+        return [self._rule(source, target, "tcp flags & (syn | ack) == syn drop")]
+
+    def lose(self, source: str, target: str, percent: int) -> list[Rule]:
+        """Lose this share of the packets from source to target. Raises NotPermitted."""
+        if not 0 < percent <= 100:
+            raise ValueError(f"{percent} % of packets cannot be lost")
+        return [self._rule(source, target, f"numgen random mod 100 < {percent} drop")]
+
+    def _rule(self, source: str, target: str, what: str) -> Rule:
+        rule = f"add rule {TABLE} input ip saddr {self.addresses[source]} {what}"
+        told = self.members[target].run("nft", "--echo", "--handle", "-f", "-", stdin=rule + "\n")
+        handle = told.rpartition("# handle ")[2].split()
+        assert handle and handle[0].isdigit(), told
+        return Rule(target, handle[0])
+
+    def remove(self, rules: Sequence[Rule]) -> None:
+        """Take rules out again. Raises NotPermitted."""
+        for rule in rules:
+            self.members[rule.member].run("nft", "delete", "rule", *TABLE.split(), "input", "handle", rule.handle)
+
+    def limit(self, member: str, kbit_per_second: int) -> None:
+        """Let a member send no faster than this (tbf). Raises NotPermitted."""
+        rate = ["rate", f"{kbit_per_second}kbit", "burst", "16kb", "latency", "400ms"]
+        self.members[member].run("tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", *rate)
+
+    def delay(self, member: str, delay_ms: int, jitter_ms: int = 0) -> None:
+        """Delay and so reorder what a member sends (netem). Raises NotPermitted where the kernel has no netem."""
+        delays = ["delay", f"{delay_ms}ms", f"{jitter_ms}ms"]
+        self.members[member].run("tc", "qdisc", "replace", "dev", "eth0", "root", "netem", *delays)
+
+    def unlimit(self, member: str) -> None:
+        """Take `limit` or `delay` away. Raises NotPermitted, also when there is none."""
+        self.members[member].run("tc", "qdisc", "del", "dev", "eth0", "root")
+
+    def has_netem(self) -> bool:
+        """Tell whether `delay` works here."""
+        member = next(iter(self.members))
+        try:
+            self.delay(member, 0)
+        except NotPermitted:
+            return False
+        self.unlimit(member)
+        return True
+
+    def call(self, name: str, function: Callable[[], T]) -> T:
+        """Call a function in a thread that is in a member's namespace, and so are the threads it starts: a client.
+
+        Raises what the function raises, TimeoutError after THREAD_SECONDS.
+        """
+        results: list[T] = []
+        errors: list[BaseException] = []
+
+        def inside() -> None:
+            try:
+                enter(self.members[name].pid)
+                results.append(function())
+            except BaseException as error:  # handed to the caller, whatever it is
+                errors.append(error)
+
+        thread = threading.Thread(target=inside, name=f"in-{name}", daemon=True)
+        thread.start()
+        thread.join(THREAD_SECONDS)
+        if thread.is_alive():
+            raise TimeoutError(f"a call inside {name} took longer than {THREAD_SECONDS} s")
+        if errors:
+            raise errors[0]
+        return results[0]
+
+    def run_loop(self, name: str, coroutine: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """As `call`, for what needs an event loop."""
+        return self.call(name, lambda: asyncio.run(coroutine()))
+
+    def close(self) -> None:
+        """Give all of it up. Idempotent."""
+        for keeper in (*self.members.values(), self.hub):
+            keeper.close()
+
+
+def enter(pid: int) -> None:
+    """Move the calling thread into the network namespace of a process. Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if libc.setns(fd, CLONE_NEWNET) != 0:
+            error = ctypes.get_errno()
+            raise OSError(error, f"setns: {os.strerror(error)}")
+    finally:
+        os.close(fd)

@@ -1,0 +1,176 @@
+"""What the cluster is like, asked of its processes at their own addresses: faults on links don't blind the lab.
+
+Brokers that are cut off tell yesterday's metadata, so all are asked and the highest epoch counts.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from kvorum.network.addresses import Address
+from kvorum.network.channel import Channel
+from kvorum.network.dial import ChannelError
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    RequestPartitionData,
+    RequestTopicData,
+    ResponsePartitionData,
+)
+from kvorum.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponsePartition
+from kvorum.protocol.schema import Message
+from kvorum.quorum.batches import METADATA_PARTITION, METADATA_TOPIC
+from kvorum.runtime.chance import new_random
+from kvorum.runtime.listeners import split_address
+
+ASK_MS: Final = 2_000
+"""A process that is stopped does not answer at all."""
+VOTER_LAG_MAX: Final = 10
+"""Records that a voter may be behind and be called healthy: the log moves while it is looked at."""
+NO_LEADER: Final = -1
+
+T = TypeVar("T")
+M = TypeVar("M", bound=Message)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """A partition as the best informed broker has it."""
+
+    leader: int
+    """The broker's id, -1 where there is none."""
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Observer:
+    """Asks the processes of one cluster. `brokers` and `controllers` are {node id: address}. Thread safe."""
+
+    brokers: Mapping[int, Address]
+    controllers: Mapping[int, Address]
+    run: Callable[[Callable[[], Coroutine[Any, Any, Any]]], Any]
+    """Runs a coroutine to its end in a loop of its own, in the right place."""
+
+    def partitions(self) -> dict[str, PartitionView]:
+        """Return {"topic-0": what is known of it}, from all brokers that answer."""
+        found: dict[str, PartitionView] = {}
+        for answer in self._metadata().values():
+            for name, view in views(answer).items():
+                if name not in found or view.leader_epoch > found[name].leader_epoch:
+                    found[name] = view
+        return found
+
+    def active_controller(self) -> int | None:
+        """Return the node id of the active controller with the highest epoch among those that answer."""
+        serving = self._quorum().values()
+        return max(serving, key=lambda row: row.leader_epoch).leader_id if serving else None
+
+    def ailments(self) -> list[str]:
+        """Return what is not as it should be: empty where every broker and controller is well and agrees."""
+        found: list[str] = []
+        answers = self._metadata()
+        for broker_id in self.brokers:
+            answer = answers.get(broker_id)
+            if answer is None:
+                found.append(f"broker {broker_id} does not answer")
+                continue
+            known = {broker.node_id for broker in answer.brokers}
+            found += [
+                f"broker {each} is fenced in the eyes of {broker_id}" for each in sorted(self.brokers.keys() - known)
+            ]
+            found += [f"{wrong} in the eyes of {broker_id}" for wrong in under_replicated(views(answer))]
+        return found + self._quorum_ailments()
+
+    def _quorum_ailments(self) -> list[str]:
+        rows = self._quorum()
+        if len(rows) != 1:
+            return [f"{len(rows)} controllers say that they are active"]
+        (row,) = rows.values()
+        behind = {voter.replica_id: row.high_watermark - voter.log_end_offset for voter in row.current_voters}
+        found = [f"controller {each} does not vote" for each in sorted(self.controllers.keys() - behind.keys())]
+        return found + [f"controller {each} is {lag} behind" for each, lag in behind.items() if lag > VOTER_LAG_MAX]
+
+    def _metadata(self) -> dict[int, MetadataResponse]:
+        """Return what each broker that answers tells of all topics."""
+        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        found: dict[int, MetadataResponse] = self.run(lambda: ask_all(self.brokers, request, MetadataResponse))
+        return found
+
+    def _quorum(self) -> dict[int, ResponsePartitionData]:
+        """Return what each controller that is active tells of the quorum."""
+        wanted = RequestTopicData(
+            topic_name=METADATA_TOPIC, partitions=[RequestPartitionData(partition_index=METADATA_PARTITION)]
+        )
+        request = DescribeQuorumRequest(topics=[wanted])
+        answers: dict[int, DescribeQuorumResponse] = self.run(
+            lambda: ask_all(self.controllers, request, DescribeQuorumResponse)
+        )
+        rows = {
+            node_id: answer.topics[0].partitions[0]
+            for node_id, answer in answers.items()
+            if answer.error_code == ErrorCode.NONE and answer.topics and answer.topics[0].partitions
+        }
+        return {node_id: row for node_id, row in rows.items() if row.error_code == ErrorCode.NONE}
+
+
+def views(answer: MetadataResponse) -> dict[str, PartitionView]:
+    """Return one broker's view of all partitions."""
+    return {f"{topic.name}-{each.partition_index}": view(each) for topic in answer.topics for each in topic.partitions}
+
+
+def view(found: MetadataResponsePartition) -> PartitionView:
+    """Return one partition."""
+    return PartitionView(
+        found.leader_id, found.leader_epoch, tuple(sorted(found.replica_nodes)), tuple(sorted(found.isr_nodes))
+    )
+
+
+def under_replicated(partitions: Mapping[str, PartitionView]) -> list[str]:
+    """Return what is wrong with partitions: no leader, or a replica out of sync."""
+    found = []
+    for name, each in sorted(partitions.items()):
+        if each.leader == NO_LEADER:
+            found.append(f"{name} has no leader")
+        elif each.isr != each.replicas:
+            found.append(f"{name} has ISR {list(each.isr)} of {list(each.replicas)}")
+    return found
+
+
+def addresses_of(direct: Mapping[str, str], ids: Mapping[str, int], role: str) -> dict[int, Address]:
+    """Return {node id: address} of the processes of a role, from {"node-1/broker": "HOST:PORT"}."""
+    found = {}
+    for party, text in direct.items():
+        node, _, own = party.partition("/")
+        address = split_address(text)
+        assert address is not None, "the lab chose it"
+        if own == role:
+            found[ids[node]] = address
+    return found
+
+
+async def ask_all(addresses: Mapping[int, Address], request: Message, response: type[M]) -> dict[int, M]:
+    """Ask all at the same time; return the answers of those that answer within ASK_MS."""
+    answers = await asyncio.gather(*(ask(address, request, response) for address in addresses.values()))
+    return {node: answer for node, answer in zip(addresses, answers, strict=True) if answer is not None}
+
+
+async def ask(address: Address, request: Message, response: type[M]) -> M | None:
+    """Ask one, over a connection of its own; None where it does not answer, or not to this."""
+    channel = Channel(*address, client_id="kvorum-chaos-observer", chance=new_random())
+    try:
+        return await channel.ask(request, response, timeout_ms=ASK_MS)
+    except (ChannelError, KafkaError):
+        return None
+    finally:
+        await channel.close()
+
+
+def in_a_thread(coroutine: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine in an event loop of its own, whether or not the caller is in one."""
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="chaos-observer") as pool:
+        return pool.submit(lambda: asyncio.run(coroutine())).result()

@@ -1,0 +1,143 @@
+"""Faults on the processes of a lab's nodes: killed, terminated, stopped in time, restarted.
+
+A node that is down has one fault in force or several (killed, wiped); starting it ends them all. Processes are started
+by one thread that lives as long as the lab: the kernel kills them with the thread that started them.
+"""
+
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from kvorum.chaos.faults.events import FaultRegister, Injected, nothing
+from kvorum.cluster import readiness
+from kvorum.cluster.local import LocalCluster
+from kvorum.runtime.process import send
+
+START_SECONDS: Final = 60.0
+DOWN_KINDS: Final = ("kill", "terminate", "kill_all", "wipe", "lose_tail")
+"""Faults that leave nodes down until they are started."""
+READY: Final = "ready"
+
+
+class NotStarted(Exception):
+    """Nodes that did not come up: which, and what became of them."""
+
+
+@dataclass(slots=True)
+class ProcessFaults:
+    """The verbs on processes. Thread safe for different nodes."""
+
+    cluster: LocalCluster
+    register: FaultRegister
+    spawner: ThreadPoolExecutor
+    """Of one thread."""
+
+    @property
+    def names(self) -> list[str]:
+        """All nodes."""
+        return [node.name for node in self.cluster.plan.nodes]
+
+    def running(self) -> list[str]:
+        """Return the nodes whose supervisor lives."""
+        return [name for name in self.names if "node" in self.cluster.processes(name)]
+
+    def start(self, names: Sequence[str] = (), wait_seconds: float = START_SECONDS) -> dict[str, str]:
+        """Start nodes (all, when none is named) that do not run: {name: "ready" | "died" | "late"}. Ends their faults.
+
+        Who is only late (no majority of controllers yet) goes on starting.
+        """
+        wanted = list(names) or self.names
+        pipes = self.spawner.submit(self.cluster.start_without_waiting, *wanted).result()
+        outcome = readiness.wait_all(pipes, wait_seconds)
+        running = set(self.running())
+        for fault in self.register.in_force(*DOWN_KINDS):
+            if set(wanted) & set(fault.targets) and set(fault.targets) <= running:
+                self.register.dismiss(fault)
+        return outcome
+
+    def started(self, names: Sequence[str]) -> None:
+        """Start nodes. Raises NotStarted where one does not become ready."""
+        outcome = self.start(names)
+        failed = {name: what for name, what in outcome.items() if what != READY}
+        if failed:
+            raise NotStarted(", ".join(f"{name} {what}" for name, what in failed.items()))
+
+    def kill(self, name: str, roles: Sequence[str], story: str) -> Injected:
+        """kill -9 a node until it is started again, or some of its processes, which its supervisor restarts at once."""
+        if roles:
+            targets = [f"{name}/{role}" for role in roles]
+            fault = self.register.begin(
+                "kill", targets, story, do=lambda: _none(self.cluster.kill(name, *roles)), undo=nothing
+            )
+            fault.end()
+            return fault
+        return self.down("kill", [name], story, lambda: _none(self.cluster.kill(name)))
+
+    def down(
+        self, kind: str, names: Sequence[str], story: str, do: Callable[[], str | None], *, lossy: bool = False
+    ) -> Injected:
+        """Begin a fault that takes nodes down; its end starts them."""
+        fault = self.register.begin(kind, names, story, do=do, undo=lambda: _none(self.start(names)), lossy=lossy)
+        self._forget_pauses(names)
+        return fault
+
+    def terminate(self, name: str) -> Injected:
+        """SIGTERM a node and wait until it has shut down in order; it stays down until it is started."""
+        return self.down("terminate", [name], f"SIGTERM to {name}", lambda: _late(self.cluster.stop(name)))
+
+    def restart(self, name: str) -> None:
+        """Stop a node in order and start it again. Raises NotStarted."""
+
+        def restarted() -> None:
+            self.cluster.stop(name)
+            self.started([name])
+
+        self.register.at_once("restart", [name], f"{name} restarted in order", restarted)
+
+    def kill_all(self) -> Injected:
+        """kill -9 everything, all in the same instant; ends when all are started."""
+        return self.down("kill_all", self.names, "kill -9 of all nodes at once", lambda: self.kill_now(self.names))
+
+    def kill_now(self, names: Sequence[str]) -> None:
+        """Send SIGKILL to every process of the nodes, and only then wait for any to end."""
+        found = [pid for name in names for pid in self.cluster.processes(name).values()]
+        for pid in found:
+            send(pid, signal.SIGKILL)
+        for name in names:
+            self.cluster.kill(name)
+
+    def pause(self, name: str, roles: Sequence[str]) -> Injected:
+        """SIGSTOP a node's processes, or only those of the roles; ends when they go on."""
+        targets = [f"{name}/{role}" for role in roles] or [name]
+        return self.register.begin(
+            "pause",
+            targets,
+            f"SIGSTOP to {', '.join(targets)}",
+            do=lambda: _none(self.cluster.pause(name, *roles)),
+            undo=lambda: _none(self.cluster.resume(name, *roles)),
+        )
+
+    def resume(self, name: str) -> None:
+        """Let everything of a node go on."""
+        self._forget_pauses([name])
+        self.cluster.resume(name)
+
+    def _forget_pauses(self, names: Sequence[str]) -> None:
+        for fault in self.register.in_force("pause"):
+            if {target.partition("/")[0] for target in fault.targets} & set(names):
+                fault.end()
+
+    def end_all(self) -> None:
+        """Kill whatever is left, stopped or not; tells nobody."""
+        self.kill_now(self.names)
+
+
+def _none(result: object) -> None:
+    """Drop a result that is no story."""
+
+
+def _late(names: Sequence[str]) -> str | None:
+    """Tell of nodes that had to be killed after all."""
+    return f"{', '.join(names)} did not end in time and was killed" if names else None

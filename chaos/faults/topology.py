@@ -1,0 +1,116 @@
+"""Who speaks to whom in a cluster, and by which proxy: pure. A way is one direction in which connections are made.
+
+Parties are the processes ("node-1/broker", "node-1/controller") and the client groups ("clients", "clients-b"). Names
+that verbs take stand for one or several: "node-1" is both of its processes, "brokers" and "controllers" all of a role,
+"clients" all groups (or the one so named).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+BROKER: Final = "broker"
+CONTROLLER: Final = "controller"
+CLIENTS: Final = "clients"
+
+
+class UnknownParty(ValueError):
+    """A name that stands for nobody in this cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """From whom connections go to whom."""
+
+    source: str
+    target: str
+
+    @property
+    def name(self) -> str:
+        """The proxy's name: both, in letters that a path takes as they are."""
+        return f"{self.source}--{self.target}".replace("/", ".")
+
+
+@dataclass(frozen=True, slots=True)
+class Proxied:
+    """A way with its proxy."""
+
+    way: Way
+    listen_port: int
+    upstream: str
+    """HOST:PORT of who is reached."""
+
+    @property
+    def name(self) -> str:
+        """The proxy's name."""
+        return self.way.name
+
+
+@dataclass(frozen=True, slots=True)
+class Parties:
+    """The parties of a cluster: {node: its roles} and the groups of clients."""
+
+    roles: Mapping[str, Sequence[str]]
+    groups: Sequence[str] = (CLIENTS,)
+
+    def processes(self, role: str) -> list[str]:
+        """Return the processes of a role."""
+        return [f"{node}/{role}" for node, roles in self.roles.items() if role in roles]
+
+    def named(self, name: str) -> list[str]:
+        """Return the parties that a name stands for. Raises UnknownParty."""
+        if name in self.groups:
+            return [name]
+        if name == CLIENTS:
+            return list(self.groups)
+        if name in ("brokers", "controllers"):
+            return self.processes(name[:-1])
+        node, slash, role = name.partition("/")
+        if node in self.roles and (not slash or role in self.roles[node]):
+            return [name] if slash else [f"{node}/{each}" for each in self.roles[node]]
+        known = [*self.roles, *self.groups, "brokers", "controllers"]
+        raise UnknownParty(
+            f"{name!r} is nobody; there are {', '.join(known)}, and a node's NODE/broker, NODE/controller"
+        )
+
+    def every(self) -> list[str]:
+        """Return all parties."""
+        return [f"{node}/{role}" for node, roles in self.roles.items() for role in roles] + list(self.groups)
+
+    def ways(self) -> list[Way]:
+        """Return every way on which connections are made.
+
+        Clients to brokers, brokers to each other, brokers to controllers (their own node's too), controllers to each
+        other. Controllers ask brokers nothing but whether their direct address refuses.
+        """
+        brokers, controllers = self.processes(BROKER), self.processes(CONTROLLER)
+        found = [Way(group, broker) for group in self.groups for broker in brokers]
+        found += [Way(one, other) for one in brokers for other in brokers if one != other]
+        found += [Way(broker, controller) for broker in brokers for controller in controllers]
+        found += [Way(one, other) for one in controllers for other in controllers if one != other]
+        return found
+
+
+def node_of(party: str) -> str | None:
+    """Return a process's node, None for a client group."""
+    node, slash, _ = party.partition("/")
+    return node if slash else None
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The proxies of a cluster, and which of them lie between whom."""
+
+    parties: Parties
+    proxies: Mapping[Way, Proxied] = field(default_factory=dict)
+
+    def towards(self, sources: Sequence[str], targets: Sequence[str]) -> list[Proxied]:
+        """Return the proxies of connections from any source to any target, each once."""
+        wanted, reached = set(sources), set(targets)
+        return [each for way, each in self.proxies.items() if way.source in wanted and way.target in reached]
+
+    def around(self, name: str) -> tuple[list[str], list[str]]:
+        """Return (the parties named, all others that are on no node with them). Raises UnknownParty."""
+        own = self.parties.named(name)
+        nodes = {node_of(each) for each in own} - {None}
+        return own, [each for each in self.parties.every() if each not in own and node_of(each) not in nodes]

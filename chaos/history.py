@@ -1,0 +1,330 @@
+"""The history of a run: what was asked, what was answered, what was broken, one JSON object a line.
+
+Everybody in the lab writes these events (workloads, faults, the metadata follower, the simulator) and the checker reads
+them, live or years later. The vocabulary is Jepsen's (jepsen.tests.kafka): an operation is an `invoke` and one
+completion: `ok` certainly happened, `fail` certainly did not, `info` may have or may still. Writers hold to this:
+
+- Lines stand in real-time order: an invoke is written before its request may leave, a completion after its answer came.
+  An operation that never completes counts as `info`.
+- Values are ints, each sent once to its partition. A partition is named `topic-0`.
+- `t` is in seconds since the run began (virtual seconds in the simulator); the writer rounds to microseconds.
+- A process that crashed is never used again.
+
+Kinds and fields that this release does not know are skipped and counted, so the next release can add some.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Final, Self, TypeAlias
+
+import msgspec
+
+HISTORY_VERSION: Final = 1
+"""The version of the vocabulary, in the start event."""
+
+LINE_SIZE_MAX: Final = 64 * 1024 * 1024
+"""Bytes of one line: a replica event of a long log is the largest, some MiB. Anything longer is no history."""
+
+PolledRecord: TypeAlias = list[int]
+"""[offset, value], or [offset, value, leader epoch] where the client tells the epoch."""
+
+MicroOp: TypeAlias = list[str | int | dict[str, list[PolledRecord]] | None]
+"""["send", partition, value], completed ["send", partition, value, offset]; ["poll"], completed ["poll", {...}]."""
+
+OperationValue: TypeAlias = list[str | int | MicroOp | None]
+"""Micro-operations of a send, poll or txn; partitions of an assign or subscribe; words of an admin operation."""
+
+
+class BrokenHistory(Exception):
+    """A file that is no history: the message says which line and what is wrong with it."""
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="kind", forbid_unknown_fields=True):
+    """What all events have: the kind (first in its line) and when."""
+
+    t: float
+
+
+class NodeShape(msgspec.Struct, frozen=True, kw_only=True):
+    """A node of the cluster: its id and whether it is broker, controller or both."""
+
+    id: int
+    roles: list[str] = []
+
+
+class ClusterShape(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster at the start: nodes by name; `configs` are cluster-wide broker configs by Kafka's keys."""
+
+    nodes: dict[str, NodeShape] = {}
+    configs: dict[str, str] = {}
+
+
+class TopicShape(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic of the workload and its configs by Kafka's keys."""
+
+    partitions: int = 1
+    replication_factor: int = 1
+    configs: dict[str, str] = {}
+
+
+class Start(Event, frozen=True, kw_only=True, tag="start", omit_defaults=True):
+    """The first line: which scenario on what cluster. `expect` is the scenario's own and the checker leaves it be."""
+
+    version: int = HISTORY_VERSION
+    scenario: str = ""
+    seed: int | None = None
+    expect: dict[str, object] = {}
+    cluster: ClusterShape = ClusterShape()
+    topics: dict[str, TopicShape] = {}
+
+
+class Process(Event, frozen=True, kw_only=True, tag="process"):
+    """A client that begins: a producer, a consumer or both. What it promises decides what may be held against it."""
+
+    process: int
+    client: str = ""
+    acks: str = "all"
+    idempotent: bool = True
+    transactional_id: str | None = None
+    isolation: str = "read_committed"
+
+
+class Operation(Event, frozen=True, kw_only=True):
+    """What invocations and completions have in common.
+
+    `f`: send, poll, assign, subscribe, txn, admin, crash. `op` joins an invocation with its completion.
+    `committed`: of a txn's completion. `seek_to_beginning`: of an assign; every position is forgotten then, else the
+    partitions that stay assigned keep theirs. `rebalance`: partitions that a rebalance moved while a poll ran.
+    `final`: belongs to the reads after the faults have healed.
+    """
+
+    op: int
+    process: int
+    f: str
+    value: OperationValue = []
+    error: str | None = None
+    committed: bool | None = None
+    seek_to_beginning: bool = False
+    rebalance: list[str] = []
+    final: bool = False
+
+
+class Invoke(Operation, frozen=True, kw_only=True, tag="invoke", omit_defaults=True):
+    """An operation begins."""
+
+
+class Ok(Operation, frozen=True, kw_only=True, tag="ok", omit_defaults=True):
+    """It certainly happened."""
+
+
+class Fail(Operation, frozen=True, kw_only=True, tag="fail", omit_defaults=True):
+    """It certainly did not happen, and never will."""
+
+
+class Info(Operation, frozen=True, kw_only=True, tag="info", omit_defaults=True):
+    """It may have happened, or may still: every timeout and every lost connection."""
+
+
+class Fault(Event, frozen=True, kw_only=True, tag="fault"):
+    """A fault begins or ends; `id` joins the two. `lossy`: its targets ("node-1", "node-1/broker") lost data."""
+
+    fault: str
+    id: int
+    phase: str
+    targets: list[str] = []
+    lossy: bool = False
+    story: str = ""
+
+
+class Metadata(Event, frozen=True, kw_only=True, tag="metadata"):
+    """A committed record of the metadata log as it is there (quorum.records), followed live."""
+
+    offset: int
+    epoch: int = -1
+    record: dict[str, object]
+
+
+class Replica(Event, frozen=True, kw_only=True, tag="replica"):
+    """One replica's log at the end: `batches` are [base offset, last offset, digest of the batch's bytes].
+
+    `epochs` is the leader epoch cache, [epoch, start offset] each. A later event of the same replica replaces this one.
+    """
+
+    node: int
+    partition: str
+    start: int
+    high_watermark: int
+    end: int
+    epochs: list[list[int]] = []
+    batches: list[tuple[int, int, str]] = []
+
+
+class Image(Event, frozen=True, kw_only=True, tag="image"):
+    """The hash of one node's metadata image at an offset of the metadata log."""
+
+    node: str
+    offset: int
+    hash: str
+
+
+class Note(Event, frozen=True, kw_only=True, tag="note"):
+    """A remark for the reader of the story."""
+
+    text: str
+
+
+class Finish(Event, frozen=True, kw_only=True, tag="finish"):
+    """The last line."""
+
+
+AnyEvent: TypeAlias = Start | Process | Invoke | Ok | Fail | Info | Fault | Metadata | Replica | Image | Note | Finish
+KINDS: Final[dict[str, type[Event]]] = {
+    "start": Start,
+    "process": Process,
+    "invoke": Invoke,
+    "ok": Ok,
+    "fail": Fail,
+    "info": Info,
+    "fault": Fault,
+    "metadata": Metadata,
+    "replica": Replica,
+    "image": Image,
+    "note": Note,
+    "finish": Finish,
+}
+"""The struct of each kind. A mapping for readers; nobody changes it."""
+
+
+class HistoryWriter:
+    """Takes events, in order: into a file, a line each, or into memory where no path is given (the simulator).
+
+    One call is one line, also from several threads. Lines other than operations are flushed at once, so that a run
+    that dies keeps its faults; operations are buffered.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        """Create or empty the file at `path`."""
+        self.events: list[AnyEvent] = []
+        """What was written, in memory only (empty where a path is given)."""
+        self.count = 0
+        self._file: BinaryIO | None = path.open("wb") if path is not None else None
+        self._encoder = msgspec.json.Encoder()
+
+    def write(self, event: AnyEvent) -> None:
+        """Append an event, its time rounded to microseconds."""
+        t = round(event.t, 6)
+        if t != event.t:
+            event = msgspec.structs.replace(event, t=t)
+        self.count += 1
+        if self._file is None:
+            self.events.append(event)
+            return
+        self._file.write(self._encoder.encode(event) + b"\n")
+        if not isinstance(event, Operation):
+            self._file.flush()
+
+    def flush(self) -> None:
+        """Hand all lines to the operating system."""
+        if self._file is not None:
+            self._file.flush()
+
+    def close(self) -> None:
+        """Close the file; nothing can be written after."""
+        if self._file is not None:
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        """Return the writer; leaving the block closes it."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+
+class HistoryReader:
+    """Decodes lines into events, one at a time, and counts what it had to leave out."""
+
+    def __init__(self) -> None:
+        """Begin with nothing read."""
+        self.lines = 0
+        self.unknown_kinds: Counter[str] = Counter()
+        """Lines of kinds this release does not know, by kind."""
+        self.unknown_fields: Counter[str] = Counter()
+        """Fields this release does not know, by `kind.field`."""
+        self.torn = False
+        """The last line was cut off in the middle: the run died while it wrote."""
+        self._decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+
+    def decode(self, line: bytes) -> AnyEvent | None:
+        """Return the line's event, None for a kind that is not known.
+
+        Raises:
+            BrokenHistory: no JSON object, no kind or a field that is not what its kind says.
+        """
+        self.lines += 1
+        try:
+            return self._decoder.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return self._decode_leniently(line)
+
+    def read(self, path: Path) -> Iterator[AnyEvent]:
+        """Stream a file's events.
+
+        Raises:
+            BrokenHistory: as `decode`; a last line without its end is left out and noted in `torn`.
+        """
+        with path.open("rb") as file:
+            while line := file.readline(LINE_SIZE_MAX):
+                if not line.endswith(b"\n"):
+                    if len(line) == LINE_SIZE_MAX:
+                        raise BrokenHistory(f"line {self.lines + 1} is longer than {LINE_SIZE_MAX} bytes")
+                    try:
+                        last = self.decode(line)
+                    except BrokenHistory:
+                        self.torn = self.lines > 1
+                        if not self.torn:
+                            raise
+                        return
+                    if last is not None:
+                        yield last
+                    return
+                event = self.decode(line)
+                if event is not None:
+                    yield event
+
+    def _decode_leniently(self, line: bytes) -> AnyEvent | None:
+        """Decode once more, without the fields that its kind does not have; the slow path."""
+        try:
+            fields = msgspec.json.decode(line, type=dict[str, object])
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise BrokenHistory(f"line {self.lines} is no JSON object: {error}") from error
+        kind = fields.get("kind")
+        if not isinstance(kind, str):
+            raise BrokenHistory(f"line {self.lines} has no kind")
+        struct = KINDS.get(kind)
+        if struct is None:
+            self.unknown_kinds[kind] += 1
+            return None
+        unknown = fields.keys() - {"kind", *struct.__struct_fields__}
+        self.unknown_fields.update(f"{kind}.{name}" for name in unknown)
+        known = {name: value for name, value in fields.items() if name not in unknown}
+        try:
+            event: AnyEvent = msgspec.convert(known, AnyEvent)
+        except msgspec.MsgspecError as error:
+            raise BrokenHistory(f"line {self.lines} is no {kind} event: {error}") from error
+        return event
+
+
+def read_history(path: Path) -> Iterator[AnyEvent]:
+    """Stream the events of a history file. Use a `HistoryReader` to learn what was left out.
+
+    Raises:
+        BrokenHistory: with the number of the line and what is wrong with it.
+        OSError: the file cannot be read.
+    """
+    return HistoryReader().read(path)

@@ -1,0 +1,130 @@
+"""The pytest plugin: clusters of real processes as fixtures, and what can be done to them.
+
+    def test_survives(kvorum_cluster):
+        kvorum_cluster.kill(kvorum_cluster.leader_of("orders", 0))
+        ...
+
+    @pytest.mark.kvorum(brokers=5, configs={"min.insync.replicas": "2"}, links=True)
+    def test_another(kvorum_cluster): ...
+
+    kvorum_cluster             one of the test's own
+    kvorum_session_cluster     one for the whole run, made whole again after each test that used it
+    kvorum_cluster_factory     makes as many as a test or a fixture wants; ended with the run
+
+Everything ends with its fixture, by process id; and with pytest's own process, however that ends. Nothing of Kvorum is
+imported until a test asks for a cluster. See docs/testing-your-application.md.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from kvorum.chaos.pytest_cluster import KvorumCluster
+
+Factory = Callable[..., "KvorumCluster"]
+FIXTURES: Final = ("kvorum_cluster", "kvorum_session_cluster")
+BROKERS: Final = 3
+MARKER: Final = (
+    "kvorum(brokers=3, controllers=None, configs={}, node_configs={}, links=False): what kvorum_cluster is like"
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Say what can be asked for on the command line; a marker wins over it."""
+    group = parser.getgroup("kvorum", "Kafka clusters for tests (Kvorum)")
+    group.addoption(
+        "--kvorum-brokers", type=int, default=BROKERS, metavar="N", help=f"brokers of a cluster (default: {BROKERS})"
+    )
+    group.addoption(
+        "--kvorum-config",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a config by Kafka's key for all nodes of every cluster; may be given several times",
+    )
+    group.addoption(
+        "--kvorum-links",
+        action="store_true",
+        help="put a proxy on every link of every cluster, so that cut, slow and isolate can be used (needs Toxiproxy)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line("markers", MARKER)
+
+
+@pytest.fixture(scope="session")
+def kvorum_cluster_factory(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Factory]:
+    """Make clusters: call it with what the marker takes. Each has a `close`; what is left is ended with the run."""
+    from kvorum.chaos.pytest_cluster import KvorumCluster
+
+    made: list[KvorumCluster] = []
+    configs = dict(configs_of(pytestconfig.getoption("--kvorum-config")))
+
+    def make(**options: object) -> KvorumCluster:
+        merged = {
+            "brokers": pytestconfig.getoption("--kvorum-brokers"),
+            "links": pytestconfig.getoption("--kvorum-links"),
+            **options,
+        }
+        own = options.get("configs") or {}
+        assert isinstance(own, dict), "configs are {key: value}"
+        merged["configs"] = {**configs, **own}
+        cluster = KvorumCluster.start_in(str(tmp_path_factory.mktemp("kvorum")), **merged)
+        made.append(cluster)
+        return cluster
+
+    yield make
+    for cluster in made:
+        cluster.close()
+
+
+@pytest.fixture
+def kvorum_cluster(request: pytest.FixtureRequest, kvorum_cluster_factory: Factory) -> Iterator["KvorumCluster"]:
+    """Start a cluster of the test's own, as its marker says."""
+    marker = request.node.get_closest_marker("kvorum")
+    if marker is not None and marker.args:
+        raise pytest.UsageError("@pytest.mark.kvorum takes its options by name, as brokers=3")
+    cluster = kvorum_cluster_factory(**({} if marker is None else marker.kwargs))
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture(scope="session")
+def kvorum_session_cluster(kvorum_cluster_factory: Factory) -> "KvorumCluster":
+    """Start one cluster for the whole run, as the command line says. After each test it is made whole again."""
+    return kvorum_cluster_factory()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """End what a test did to the cluster that others will use."""
+    cluster = getattr(item, "funcargs", {}).get("kvorum_session_cluster")
+    if cluster is not None and cluster.is_touched:
+        cluster.recover()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: "pytest.CallInfo[None]"
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Tell with a failure what had been done to its cluster, and where the logs are."""
+    report = yield
+    if report.failed and report.when == "call":
+        for name in FIXTURES:
+            cluster = getattr(item, "funcargs", {}).get(name)
+            if cluster is not None:
+                report.sections.append((f"{name}: what was done to it", cluster.story()))
+    return report
+
+
+def configs_of(texts: list[str]) -> Iterator[tuple[str, str]]:
+    """Read KEY=VALUE. Raises pytest.UsageError."""
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise pytest.UsageError(f"--kvorum-config {text}: it is KEY=VALUE")
+        yield key.strip(), value.strip()

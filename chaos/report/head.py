@@ -1,0 +1,193 @@
+"""The first screen: the verdict in words, the worst gap, the first violation, the key figures, the faults by kind."""
+
+from collections.abc import Sequence
+
+from kvorum.chaos.checker import Figures, Verdict
+from kvorum.chaos.checker.verdict import FaultFigures
+from kvorum.chaos.history import Start
+from kvorum.chaos.report import palette
+from kvorum.chaos.report.aggregate import Aggregate
+from kvorum.chaos.report.markup import Child, Markup, tag
+from kvorum.chaos.report.words import Outcome, clipped, number, outcome_sentence, plural, seconds, tell, unbroken
+
+CLASSES = {
+    Outcome.HELD: "held",
+    Outcome.VIOLATED: "violated",
+    Outcome.MISSED: "missed",
+    Outcome.COULD_NOT_RUN: "unknown",
+    Outcome.SKIPPED: "unknown",
+}
+HEADINGS = {
+    Outcome.HELD: "Held",
+    Outcome.VIOLATED: "Violated",
+    Outcome.MISSED: "Expectation missed",
+    Outcome.COULD_NOT_RUN: "Could not run",
+    Outcome.SKIPPED: "Skipped",
+}
+
+
+def head(
+    picture: Aggregate, verdict: Verdict, outcome: Outcome, failures: Sequence[str], could_not_run: str | None
+) -> Markup:
+    """Return the first screen."""
+    start = picture.start
+    sentence = outcome_sentence(outcome, verdict, failures, could_not_run)
+    banner = tag(
+        "div",
+        tag("h2", HEADINGS[outcome], id="outcome"),
+        tag("p", clipped(sentence, 600), id="sentence"),
+        class_=f"banner {CLASSES[outcome]}",
+    )
+    return tag(
+        "header",
+        tag("p", "Kvorum chaos report", class_="product"),
+        tag("h1", start.scenario or "unnamed scenario"),
+        tag("p", _shape(start, verdict.figures), class_="shape"),
+        banner,
+        tag("div", _gap(picture, verdict.figures), _first(verdict), class_="cards"),
+        _tiles(verdict.figures),
+        _kinds(verdict.figures),
+    )
+
+
+def unavailable(figures: Figures) -> tuple[str, float]:
+    """Return the partition that was unavailable longest, and for how long; no name without sends."""
+    worst = max(figures.partitions.items(), key=lambda each: each[1].unavailable, default=None)
+    return ("", 0.0) if worst is None else (worst[0], worst[1].unavailable)
+
+
+def _shape(start: Start, figures: Figures) -> str:
+    parts = [] if start.seed is None else [f"seed {start.seed}"]
+    nodes = start.cluster.nodes.values()
+    if nodes:
+        brokers = sum(not node.roles or "broker" in node.roles for node in nodes)
+        controllers = sum("controller" in node.roles for node in nodes)
+        parts.append(f"{plural(len(nodes), 'node')} ({plural(brokers, 'broker')}, {plural(controllers, 'controller')})")
+    topics = [
+        f"{name}: {plural(topic.partitions, 'partition')} of {plural(topic.replication_factor, 'replica')}"
+        for name, topic in list(start.topics.items())[:2]
+    ]
+    if len(start.topics) > len(topics):
+        topics.append(f"{plural(len(start.topics) - len(topics), 'more topic')}")
+    parts += topics
+    parts.append(f"{seconds(figures.duration)} long")
+    return " \N{MIDDLE DOT} ".join(parts)
+
+
+def _card(title: str, *children: Child, id: str, class_: str = "card") -> Markup:
+    return tag("section", tag("h3", title), children, class_=class_, id=id)
+
+
+def _gap(picture: Aggregate, figures: Figures) -> Markup:
+    title = "Worst availability gap"
+    name, waited = unavailable(figures)
+    if not figures.acked:
+        return _card(title, tag("p", "Nothing was acknowledged.", class_="big"), id="gap")
+    spans = picture.waiting[name].spans.in_order() if name in picture.waiting else []
+    when = max(spans, default=None)
+    told = f"{name} had sends waiting and acknowledged none"
+    if when is not None:
+        fault = _fault_at(figures, when.begin, when.end)
+        told += f", from {unbroken(f'{when.begin:.3f} s')}"
+        told += f", with {fault.fault} of {', '.join(fault.targets)} in force" if fault is not None else ""
+    begin, gap = picture.longest_gap(figures.longest_gap_at, figures.longest_gap)
+    whole = f"{unbroken(seconds(gap))}, from {unbroken(f'{begin:.3f} s')}"
+    return _card(
+        title,
+        tag("p", seconds(waited), class_="big", data_value=f"{waited:.6f}"),
+        tag("p", clipped(told, 300), ".") if name else None,
+        tag("p", f"No partition at all acknowledged anything for {whole}.", class_="quiet"),
+        id="gap",
+    )
+
+
+def _fault_at(figures: Figures, begin: float, end: float) -> FaultFigures | None:
+    """Return the fault that came last of those in force in a gap."""
+    there = [f for f in figures.faults if f.begin < end and (f.end is None or f.end > begin)]
+    return there[-1] if there else None
+
+
+def _first(verdict: Verdict) -> Markup:
+    if verdict.violations:
+        more = len(verdict.violations) - 1
+        link = tag("a", f"its story{f', and {number(more)} more' if more else ''}", href="#violations")
+        text = tag("p", tell(verdict.violations[0]))
+        return _card("First violation", text, tag("p", link), id="first", class_="card wide bad-card")
+    if verdict.explained:
+        told = tell(verdict.explained[0])
+        link = tag("a", f"all {plural(len(verdict.explained), 'explained finding')}", href="#explained")
+        return _card(
+            "No violation",
+            tag("p", "The first finding that was legal: ", told),
+            tag("p", link),
+            id="first",
+            class_="card wide",
+        )
+    figures = verdict.figures
+    compared = (
+        f"{plural(figures.replicas_compared, 'replica log')} and {plural(figures.images_compared, 'metadata image')}"
+    )
+    return _card(
+        "No violation",
+        tag("p", _answers(figures)),
+        tag("p", f"{plural(figures.records_read, 'record')} read back, {compared} compared."),
+        None
+        if figures.final_reads
+        else tag("p", "There were no final reads: what nobody ever saw cannot be judged.", class_="quiet"),
+        id="first",
+        class_="card wide",
+    )
+
+
+def _answers(figures: Figures) -> str:
+    """Say how sends were answered, and the error that came most often."""
+    sends = figures.operations.get("send", {})
+    failed, unknown = sends.get("fail", 0), sends.get("info", 0)
+    if not failed and not unknown:
+        return f"Every one of {plural(sends.get('ok', 0), 'send')} that ended was acknowledged."
+    told = f"Of the sends {number(failed)} were refused for certain, of {number(unknown)} the outcome is unknown"
+    common = next(iter(figures.errors.items()), None)
+    return told + (f"; the commonest error is {clipped(common[0], 80)} ({number(common[1])})." if common else ".")
+
+
+def _tiles(figures: Figures) -> Markup:
+    operations = sum(sum(counts.values()) for counts in figures.operations.values())
+    illegally = figures.lost - figures.lost_legally
+    values = (
+        ("operations", operations, "completed, of all kinds", False),
+        ("acknowledged", figures.acked, f"of {plural(figures.sends, 'send')}", False),
+        ("lost", illegally, "gone, and illegal", illegally > 0),
+        ("explained", figures.lost_legally, "gone, and legal", False),
+        ("duplicated", figures.duplicated, "in the log twice", False),
+        ("reordered", figures.reordered, "not as they were sent", False),
+    )
+    tiles = [
+        tag(
+            "div",
+            tag("b", number(value), data_figure=name.replace(" ", "-")),
+            tag("span", "explained losses" if name == "explained" else name),
+            tag("small", hint),
+            class_="tile bad" if bad else "tile",
+        )
+        for name, value, hint, bad in values
+    ]
+    return tag("section", tiles, class_="tiles")
+
+
+def _kinds(figures: Figures) -> Markup:
+    chips = [
+        tag(
+            "button",
+            tag("i", class_="swatch", style=f"background:{palette.fault(kind)}"),
+            f"{kind} ",
+            tag("b", number(count)),
+            type="button",
+            class_="chip",
+            data_filter=kind,
+            aria_pressed="false",
+        )
+        for kind, count in figures.faults_by_kind.items()
+    ]
+    total = sum(figures.faults_by_kind.values())
+    title = tag("h3", f"{plural(total, 'fault')} injected" if total else "No fault was injected")
+    return tag("section", title, chips, class_="kinds", id="kinds")

@@ -1,0 +1,53 @@
+"""What many runs came to, as values: the tables, the JSON and the JUnit file are made of these."""
+
+from dataclasses import dataclass
+
+from kvorum.chaos.checker import Verdict
+from kvorum.chaos.report.words import Outcome, outcome_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioResult:
+    """One run of one scenario."""
+
+    scenario: str
+    verdict: Verdict | None = None
+    """None where there is nothing to judge."""
+    failures: tuple[str, ...] = ()
+    """What the scenario expects and the run did not show, in sentences."""
+    could_not_run: str | None = None
+    """Why the run never came to its end."""
+    skipped: str | None = None
+    """Why the run was not tried (no Toxiproxy, namespaces not permitted)."""
+    seconds: float = 0.0
+    """It took, all in all."""
+    history: str = ""
+    """Where the history lies, for the reader of a failure."""
+    seed: int | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """What it came to."""
+        if self.skipped is not None:
+            return Outcome.SKIPPED
+        return outcome_of(self.verdict, self.failures, self.could_not_run)
+
+    @property
+    def held(self) -> bool:
+        """Nothing is wrong: it held, or was skipped for a reason."""
+        return self.outcome in (Outcome.HELD, Outcome.SKIPPED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MutantResult:
+    """One known mistake, and whether it was found."""
+
+    name: str
+    wrong: str
+    """What the mistake is, in a sentence."""
+    caught_by: str | None = None
+    """The means and what it found ("simulation: LogMatching"), None where nothing did."""
+    seeds: int | None = None
+    """How many seeds it took, where it was the simulation."""
+    seconds: float | None = None
+    """How long it took."""

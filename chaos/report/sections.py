@@ -1,0 +1,250 @@
+"""What comes below the timeline: gaps by fault, every finding with its story, who took part, how to run it again."""
+
+import platform
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+from typing import Final
+
+from kvorum.chaos.checker import Figures, Verdict, Violation
+from kvorum.chaos.checker.meter import GAP_MIN
+from kvorum.chaos.history import HISTORY_VERSION, Start
+from kvorum.chaos.report import palette
+from kvorum.chaos.report.aggregate import Aggregate
+from kvorum.chaos.report.markup import Child, Markup, join, tag
+from kvorum.chaos.report.words import PLAIN, clipped, command, number, plural, seconds
+
+ROWS_MAX: Final = 300
+"""Of one table. Of the faults, those with the longest gaps."""
+
+FINDINGS_MAX: Final = 200
+"""Told with their stories. One has some 40 sentences at most."""
+
+VALUES_MAX: Final = 40
+TEXT_MAX: Final = 600
+"""Letters of one cell or sentence that came from the history."""
+
+
+def gaps(picture: Aggregate, figures: Figures) -> Markup:
+    """Return the table of faults, each with what it cost."""
+    places = range(len(figures.faults))
+    if len(places) > ROWS_MAX:
+        worst = sorted(places, key=lambda place: figures.faults[place].unavailable, reverse=True)[:ROWS_MAX]
+        chosen: Sequence[int] = sorted(worst)
+    else:
+        chosen = places
+    rows: list[Markup] = []
+    for place in chosen:
+        fault = figures.faults[place]
+        swatch = tag("i", class_="swatch", style=f"background:{palette.fault(fault.fault)}")
+        story = picture.outcomes.get(place) or ", ".join(fault.targets)
+        lossy = tag("span", " data lost", class_="bad") if fault.lossy else None
+        lasted = "never ended" if fault.end is None else seconds(fault.end - fault.begin)
+        where = f" ({fault.unavailable_partition})" if fault.unavailable_partition else ""
+        cells: list[Child] = [
+            f"{fault.begin:.3f} s",
+            [swatch, fault.fault],
+            [clipped(story, TEXT_MAX), lossy],
+            lasted,
+            "none came" if fault.first_ack is None else seconds(fault.first_ack),
+            (seconds(fault.unavailable) if fault.unavailable else f"none over {seconds(GAP_MIN)}") + clipped(where, 60),
+        ]
+        rows.append(tag("tr", [tag("td", cell) for cell in cells], data_kind=fault.fault))
+    columns = ("at", "fault", "story", "lasted", "gap until first ack", "longest wait of a partition")
+    left = len(figures.faults) - len(rows)
+    note = tag("p", f"{plural(left, 'more fault')} with shorter waits.", class_="quiet") if left else None
+    intro = (
+        "Gap until first ack: from the fault's begin to the first acknowledgement of a send that began after it. "
+        "Longest wait: the longest time, touching the fault, in which a partition had sends waiting and acknowledged "
+        "none."
+    )
+    body = (
+        [tag("p", intro, class_="quiet"), table(columns, rows, id="faults"), note]
+        if rows
+        else [tag("p", "No fault was injected.", class_="quiet")]
+    )
+    return section("Availability gaps by fault", body, id="gaps")
+
+
+def findings(title: str, found: Sequence[Violation], id: str, empty: str) -> Markup:
+    """Return findings with their stories, the first one open."""
+    if not found:
+        return section(title, tag("p", empty, class_="quiet"), id=id)
+    told = [_finding(each, first=place == 0 and id == "violations") for place, each in enumerate(found[:FINDINGS_MAX])]
+    left = Counter(each.anomaly for each in found[FINDINGS_MAX:])
+    more = tag("p", "Not told: " + ", ".join(f"{count} {name}" for name, count in left.items())) if left else None
+    box = tag("input", type="search", placeholder="Filter by any word", data_search=id, aria_label=f"Filter {title}")
+    return section(f"{title} ({len(found)})", box if len(found) > 3 else None, told, more, id=id)
+
+
+def _finding(found: Violation, *, first: bool) -> Markup:
+    values = ", ".join(map(str, found.values[:VALUES_MAX]))
+    if found.count > min(len(found.values), VALUES_MAX) and found.values:
+        values += f" and {found.count - min(len(found.values), VALUES_MAX)} more"
+    summary = tag(
+        "summary",
+        tag("code", found.anomaly),
+        tag("b", found.partition or ""),
+        tag("span", f"\N{MULTIPLICATION SIGN}{number(found.count)}") if found.count > 1 else None,
+        tag("span", f"{found.t:.3f} s"),
+        tag("span", clipped(found.reason, TEXT_MAX), class_="reason"),
+    )
+    return tag(
+        "details",
+        summary,
+        tag("p", PLAIN.get(found.anomaly, "").capitalize() + ("." if found.anomaly in PLAIN else "")),
+        tag("p", "Values: ", values) if values else None,
+        tag("ol", [tag("li", clipped(sentence, TEXT_MAX)) for sentence in found.story]) if found.story else None,
+        class_="finding",
+        open=first,
+        data_count=found.count,
+    )
+
+
+def anomalies(verdict: Verdict) -> Markup:
+    """Return how often each anomaly was found: illegal, legal, and allowed by Kafka's design."""
+    illegal: Counter[str] = Counter()
+    legal: Counter[str] = Counter()
+    for found, counts in ((verdict.violations, illegal), (verdict.explained, legal)):
+        for each in found:
+            counts[each.anomaly] += each.count
+    allowed = verdict.figures.allowed
+    names = list(dict.fromkeys([*illegal, *legal, *allowed]))
+    rows = [
+        tag(
+            "tr",
+            tag("td", tag("code", name)),
+            tag("td", PLAIN.get(name, "")),
+            [tag("td", number(counts.get(name, 0)), class_="number") for counts in (illegal, legal, allowed)],
+        )
+        for name in names
+    ]
+    body: Child = table(("anomaly", "what it is", "illegal", "explained", "allowed by design"), rows, id="counts")
+    return section("Anomalies by name", body if rows else tag("p", "None at all.", class_="quiet"), id="anomalies")
+
+
+def operations(figures: Figures) -> Markup:
+    """Return operations by kind, errors, and clients."""
+    by_f = _outcomes("operation", figures.operations, "operations")
+    by_client = _outcomes("client", figures.clients, "clients")
+    errors = [
+        tag("tr", tag("td", tag("code", clipped(name, 120))), tag("td", number(count), class_="number"))
+        for name, count in list(figures.errors.items())[:ROWS_MAX]
+    ]
+    return section(
+        "Operations, clients and errors",
+        tag("div", by_f, by_client, table(("error", "times"), errors, id="errors") if errors else None, class_="side"),
+        id="who",
+    )
+
+
+def _outcomes(what: str, counts: dict[str, dict[str, int]], id: str) -> Markup:
+    rows = [
+        tag(
+            "tr",
+            tag("td", clipped(name, 120)),
+            [tag("td", number(each.get(kind, 0)), class_="number") for kind in ("ok", "fail", "info")],
+        )
+        for name, each in list(counts.items())[:ROWS_MAX]
+    ]
+    return table((what, "ok", "failed for certain", "unknown"), rows, id=id)
+
+
+def cluster(picture: Aggregate, figures: Figures) -> Markup:
+    """Return the cluster's shape, topics with configs, the partitions' figures, and the kinds of clients."""
+    start = picture.start
+    nodes = [
+        tag("tr", tag("td", name), tag("td", str(node.id)), tag("td", ", ".join(node.roles) or "broker"))
+        for name, node in list(start.cluster.nodes.items())[:ROWS_MAX]
+    ]
+    topics = [
+        tag(
+            "tr",
+            tag("td", name),
+            tag("td", str(topic.partitions), class_="number"),
+            tag("td", str(topic.replication_factor), class_="number"),
+            tag("td", _configs(topic.configs)),
+        )
+        for name, topic in list(start.topics.items())[:ROWS_MAX]
+    ]
+    clients = [
+        tag(
+            "tr",
+            [
+                tag("td", text)
+                for text in (
+                    clipped(kind.client or "unknown", 120),
+                    kind.acks,
+                    "yes" if kind.idempotent else "no",
+                    kind.transactional_id or "no",
+                    kind.isolation,
+                    number(count),
+                )
+            ],
+        )
+        for kind, count in picture.clients.most_common(ROWS_MAX)
+    ]
+    columns = ("client", "acks", "idempotent", "transactional", "isolation", "processes")
+    return section(
+        "Cluster and workload",
+        tag("div", table(("node", "id", "roles"), nodes, id="nodes"), _partitions(figures), class_="side"),
+        table(("topic", "partitions", "replicas", "configs"), topics, id="topics"),
+        tag("p", "Cluster configs: ", _configs(start.cluster.configs)),
+        table(columns, clients, id="processes"),
+        id="cluster",
+    )
+
+
+def _partitions(figures: Figures) -> Markup:
+    worst = sorted(figures.partitions.items(), key=lambda each: (-each[1].lost, -each[1].unavailable, each[0]))
+    rows = [
+        tag(
+            "tr",
+            tag("td", name),
+            [tag("td", number(count), class_="number") for count in (own.sends, own.acked, own.read, own.lost)],
+            [tag("td", seconds(t), class_="number") for t in (own.unavailable, own.longest_gap, own.lag_max)],
+        )
+        for name, own in worst[:ROWS_MAX]
+    ]
+    columns = ("partition", "sends", "acked", "read", "lost", "unavailable", "longest gap", "reader's lag")
+    return table(columns, rows, id="partitions")
+
+
+def _configs(configs: dict[str, str]) -> Markup:
+    if not configs:
+        return tag("span", "defaults", class_="quiet")
+    return join([[tag("code", f"{key}={clipped(value, 200)}"), " "] for key, value in list(configs.items())[:ROWS_MAX]])
+
+
+def again(start: Start, picture: Aggregate, remarks: Iterable[str]) -> Markup:
+    """Return the command that runs it again, remarks on the run, and versions."""
+    notes = [tag("li", f"{note.t:.3f} s: {clipped(note.text, TEXT_MAX)}") for note in picture.notes]
+    if picture.notes_left:
+        notes.append(tag("li", f"and {plural(picture.notes_left, 'more note')} in the history"))
+    told = [tag("li", clipped(each, TEXT_MAX)) for each in remarks]
+    return section(
+        "Run it again",
+        tag("pre", tag("code", command(start), id="command")),
+        tag("ul", told) if told else None,
+        tag("details", tag("summary", f"Notes ({len(picture.notes) + picture.notes_left})"), tag("ul", notes))
+        if notes
+        else None,
+        tag(
+            "p",
+            f"Written by kvorum {version('kvorum')} on Python {platform.python_version()}; "
+            f"history format {start.version} (this release writes {HISTORY_VERSION}).",
+            class_="quiet",
+        ),
+        id="again",
+    )
+
+
+def section(title: str, *children: Child, id: str) -> Markup:
+    """Return a part of the page under its heading."""
+    return tag("section", tag("h2", title), children, id=id, class_="part")
+
+
+def table(columns: Sequence[str], rows: Sequence[Markup], *, id: str) -> Markup:
+    """Return rows under their column names, in a box of its own that scrolls sideways where it must."""
+    header = tag("tr", [tag("th", name) for name in columns])
+    return tag("div", tag("table", tag("thead", header), tag("tbody", rows), id=id), class_="scroll")

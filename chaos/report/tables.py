@@ -1,0 +1,158 @@
+"""Tables as text and as JSON: what `make chaos` and `kvorum chaos mutants` end with."""
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+from kvorum.chaos.report.results import MutantResult, ScenarioResult
+from kvorum.chaos.report.words import Outcome, number, seconds
+
+SCENARIO_COLUMNS: Final = (
+    "scenario",
+    "faults by kind",
+    "operations",
+    "acknowledged",
+    "lost",
+    "duplicated",
+    "reordered",
+    "longest unavailability",
+    "verdict",
+)
+MUTANT_COLUMNS: Final = ("mutant", "what is wrong", "caught by", "after")
+NUMBERS: Final = frozenset({*SCENARIO_COLUMNS[2:8]})
+"""Columns that are aligned to the right."""
+
+
+def scenario_table(results: Sequence[ScenarioResult]) -> str:
+    """Return a line for each run, and one that sums up."""
+    rows = [_scenario_cells(result) for result in results]
+    held = sum(result.outcome == Outcome.HELD for result in results)
+    skipped = sum(result.outcome == Outcome.SKIPPED for result in results)
+    end = f"{held} of {len(results)} held" + (f", {skipped} skipped" if skipped else "")
+    return text_table(SCENARIO_COLUMNS, rows) + f"\n{end}\n"
+
+
+def mutant_table(results: Sequence[MutantResult]) -> str:
+    """Return a line for each mutant, and one that sums up."""
+    rows = [(each.name, each.wrong, each.caught_by or "NOT CAUGHT", _effort(each)) for each in results]
+    caught = sum(each.caught_by is not None for each in results)
+    return text_table(MUTANT_COLUMNS, rows) + f"\n{caught} of {len(results)} caught\n"
+
+
+def scenarios_json(results: Sequence[ScenarioResult]) -> str:
+    """Return the runs as a JSON array of objects, for programs: counts are numbers, durations seconds."""
+    return json.dumps([_scenario_fields(result) for result in results], indent=2) + "\n"
+
+
+def mutants_json(results: Sequence[MutantResult]) -> str:
+    """Return the mutants as a JSON array of objects."""
+    rows = [
+        {
+            "mutant": each.name,
+            "wrong": each.wrong,
+            "caught": each.caught_by is not None,
+            "caught_by": each.caught_by,
+            "seeds": each.seeds,
+            "seconds": each.seconds,
+        }
+        for each in results
+    ]
+    return json.dumps(rows, indent=2) + "\n"
+
+
+def unavailability(result: ScenarioResult) -> float | None:
+    """Return the longest time in which a partition had a send waiting and acknowledged none; None without sends."""
+    if result.verdict is None or not result.verdict.figures.partitions:
+        return None
+    return max(each.unavailable for each in result.verdict.figures.partitions.values())
+
+
+def text_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return rows under their column names, aligned, a line each."""
+    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+    lines: list[str] = []
+    for row in (tuple(name.upper() for name in columns), *rows):
+        cells = [
+            text.rjust(width) if name in NUMBERS else text.ljust(width)
+            for name, text, width in zip(columns, row, widths, strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _scenario_cells(result: ScenarioResult) -> tuple[str, ...]:
+    verdict = result.verdict
+    outcome = _outcome_cell(result)
+    if verdict is None:
+        return (result.scenario, *["-"] * 7, outcome)
+    figures = verdict.figures
+    lost = number(figures.lost)
+    if figures.lost_legally:
+        lost += f" ({number(figures.lost_legally)} explained)"
+    return (
+        result.scenario,
+        ", ".join(f"{count} {kind}" for kind, count in figures.faults_by_kind.items()) or "none",
+        number(sum(sum(counts.values()) for counts in figures.operations.values())),
+        number(figures.acked),
+        lost,
+        number(figures.duplicated),
+        number(figures.reordered),
+        seconds(unavailability(result)),
+        outcome,
+    )
+
+
+def _outcome_cell(result: ScenarioResult) -> str:
+    match result.outcome:
+        case Outcome.VIOLATED if result.verdict is not None:
+            kinds = dict.fromkeys(violation.anomaly for violation in result.verdict.violations)
+            return f"VIOLATED: {', '.join(kinds)}"
+        case Outcome.MISSED:
+            return f"MISSED: {'; '.join(result.failures)}"
+        case Outcome.COULD_NOT_RUN:
+            return f"could not run: {result.could_not_run or 'no operation was completed'}"
+        case Outcome.SKIPPED:
+            return f"skipped: {result.skipped}"
+        case _:
+            return "held"
+
+
+def _scenario_fields(result: ScenarioResult) -> dict[str, object]:
+    fields: dict[str, object] = {
+        "scenario": result.scenario,
+        "seed": result.seed,
+        "verdict": str(result.outcome),
+        "failures": list(result.failures),
+        "could_not_run": result.could_not_run,
+        "skipped": result.skipped,
+        "seconds": result.seconds,
+        "history": result.history,
+    }
+    verdict = result.verdict
+    if verdict is not None:
+        figures = verdict.figures
+        fields |= {
+            "faults": figures.faults_by_kind,
+            "operations": sum(sum(counts.values()) for counts in figures.operations.values()),
+            "acknowledged": figures.acked,
+            "lost": figures.lost,
+            "lost_legally": figures.lost_legally,
+            "duplicated": figures.duplicated,
+            "reordered": figures.reordered,
+            "longest_gap": figures.longest_gap,
+            "longest_unavailability": unavailability(result),
+            "violations": [
+                {"anomaly": each.anomaly, "partition": each.partition, "count": each.count, "reason": each.reason}
+                for each in verdict.violations
+            ],
+        }
+    return fields
+
+
+def _effort(result: MutantResult) -> str:
+    parts: list[str] = []
+    if result.seeds is not None:
+        parts.append(f"{number(result.seeds)} seed{'' if result.seeds == 1 else 's'}")
+    if result.seconds is not None:
+        parts.append(seconds(result.seconds))
+    return ", ".join(parts) or "-"

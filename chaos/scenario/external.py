@@ -1,0 +1,182 @@
+"""A cluster that somebody else runs: broken by hooks, seen through Metadata.
+
+Hooks are shell commands; `{node}` in them is the node's name (`node-ID`), `{id}` its id. Without hooks nobody breaks
+it but by hand, and load and checker run all the same.
+"""
+
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from confluent_kafka import KafkaException
+
+from kvorum.chaos import history
+from kvorum.chaos.faults.events import FaultRegister, Injected
+from kvorum.chaos.faults.lab import LabError
+from kvorum.chaos.faults.observer import NO_LEADER, Observer, PartitionView, in_a_thread, under_replicated
+from kvorum.chaos.faults.topology import BROKER
+from kvorum.chaos.workload.admin import admin_client
+
+HOOKS: Final = ("kill", "start", "pause", "resume")
+HOOK_SECONDS: Final = 120.0
+ASK_SECONDS: Final = 10.0
+LEADER_SECONDS: Final = 30.0
+HEALTHY_SECONDS: Final = 120.0
+POLL_SECONDS: Final = 0.1
+OUTPUT_SHOWN: Final = 300
+
+T = TypeVar("T")
+
+
+class HookFailed(LabError):
+    """A hook ended with an error, or is not there: which, and what it said."""
+
+
+@dataclass(slots=True)
+class ExternalCluster:
+    """See the module. Make it with `connect`. The verbs are the lab's, as far as there are hooks for them."""
+
+    bootstrap: str
+    ids: Mapping[str, int]
+    """{"node-1": 1}."""
+    hooks: Mapping[str, str]
+    register: FaultRegister
+    observer: Observer
+    topics: frozenset[str] = frozenset()
+    """Of the run: the health of others' is their affair."""
+
+    @classmethod
+    def connect(
+        cls,
+        bootstrap: str,
+        hooks: Mapping[str, str],
+        register: FaultRegister,
+        topics: frozenset[str],
+    ) -> "ExternalCluster":
+        """Find the brokers. Raises KafkaException where none answers."""
+        metadata = admin_client(bootstrap).list_topics(timeout=ASK_SECONDS)
+        addresses = {each.id: (str(each.host), each.port) for each in metadata.brokers.values()}
+        ids = {f"node-{each}": each for each in sorted(addresses)}
+        return cls(bootstrap, ids, dict(hooks), register, Observer(addresses, {}, in_a_thread), topics)
+
+    @property
+    def nodes(self) -> list[str]:
+        """All brokers."""
+        return list(self.ids)
+
+    def name_of(self, node_id: int) -> str:
+        """Return a broker's name."""
+        return f"node-{node_id}"
+
+    def described(self) -> history.ClusterShape:
+        """Return the cluster as far as Metadata tells it."""
+        return history.ClusterShape(
+            nodes={name: history.NodeShape(id=each, roles=[BROKER]) for name, each in self.ids.items()}
+        )
+
+    def partitions(self) -> dict[str, PartitionView]:
+        """Return {"orders-0": leader, ISR, ...} as the best informed broker has them."""
+        return self.observer.partitions()
+
+    def leader_of(self, topic: str, partition: int, timeout_seconds: float = LEADER_SECONDS) -> str:
+        """Return the node that leads. Raises LabError where none does in time."""
+
+        def leader() -> str | None:
+            view = self.partitions().get(f"{topic}-{partition}")
+            return None if view is None or view.leader == NO_LEADER else self.name_of(view.leader)
+
+        return self._eventually(leader, f"{topic}-{partition} has a leader", timeout_seconds)
+
+    def active_controller(self, timeout_seconds: float = LEADER_SECONDS) -> str:
+        """Return the node that brokers name as controller. Kafka's brokers name any; so do not rely on it."""
+
+        def controller() -> str | None:
+            found = admin_client(self.bootstrap).list_topics(timeout=ASK_SECONDS).controller_id
+            return None if found < 0 else self.name_of(found)
+
+        return self._eventually(controller, "a controller is known", timeout_seconds)
+
+    def kill(self, name: str, *roles: str, story: str = "") -> Injected:
+        """kill -9 a node by its hook; it ends by the start hook."""
+        return self._begin("kill", name, story or f"kill -9 {name}", "start")
+
+    def pause(self, name: str, *roles: str) -> Injected:
+        """Stop a node in time by its hook; it ends by the resume hook."""
+        return self._begin("pause", name, f"{name} paused", "resume")
+
+    def start(self, *names: str) -> object:
+        """Start nodes (all that were killed, when none is named)."""
+        for fault in self.register.in_force("kill"):
+            if not names or fault.targets[0] in names:
+                fault.end()
+        return None
+
+    def resume(self, name: str) -> None:
+        """Let a node go on."""
+        for fault in self.register.in_force("pause", target=name):
+            fault.end()
+
+    def heal(self) -> None:
+        """Nothing: no links are the lab's."""
+
+    def recover(self, timeout_seconds: float = HEALTHY_SECONDS) -> None:
+        """End every fault and wait until all is well. Raises LabError."""
+        for fault in self.register.in_force():
+            fault.end()
+        self.wait_until_healthy(timeout_seconds)
+
+    def wait_until_healthy(self, timeout_seconds: float = HEALTHY_SECONDS) -> None:
+        """Wait until all brokers answer and the run's partitions are fully in sync. Raises LabError."""
+
+        def well() -> bool:
+            return not self._ailments()
+
+        self._eventually(well, lambda: "; ".join(self._ailments()) or "all is well", timeout_seconds)
+
+    def _ailments(self) -> list[str]:
+        views = {name: view for name, view in self.partitions().items() if name.rpartition("-")[0] in self.topics}
+        missing = sorted(self.topics - {name.rpartition("-")[0] for name in views})
+        return under_replicated(views) + [f"nobody knows of {topic}" for topic in missing]
+
+    def _begin(self, verb: str, name: str, story: str, end: str) -> Injected:
+        self._hook(end)
+        return self.register.begin(
+            verb, [name], story, do=lambda: self._run(verb, name), undo=lambda: self._run(end, name)
+        )
+
+    def _hook(self, verb: str) -> str:
+        if verb not in self.hooks:
+            raise HookFailed(f"there is no hook to {verb} a node (--{verb}-hook COMMAND)")
+        return self.hooks[verb]
+
+    def _run(self, verb: str, name: str) -> None:
+        command = self._hook(verb).replace("{node}", name).replace("{id}", str(self.ids[name]))
+        try:
+            done = subprocess.run(
+                command,
+                shell=True,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=HOOK_SECONDS,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise HookFailed(f"{command} did not end within {HOOK_SECONDS:g} s") from error
+        if done.returncode:
+            raise HookFailed(f"{command} ended with {done.returncode}: {(done.stderr or done.stdout)[-OUTPUT_SHOWN:]}")
+
+    def _eventually(self, check: Callable[[], T | None], what: "str | Callable[[], str]", seconds: float) -> T:
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                found = check()
+            except KafkaException:
+                found = None
+            if found:
+                return found
+            if time.monotonic() > deadline:
+                raise LabError(f"not within {seconds:g} s: {what if isinstance(what, str) else what()}")
+            time.sleep(POLL_SECONDS)

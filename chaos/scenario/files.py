@@ -1,0 +1,130 @@
+"""Scenario files: found by name or path, read, their matrix unfolded, and every slip told with its place.
+
+Shipped scenarios lie in configs/chaos, from where they are run by name: `n-minus-one`, or one cell of it
+`n-minus-one/rf3-min2`.
+"""
+
+import difflib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from pydantic import ValidationError
+
+from kvorum.chaos.scenario.models import Scenario
+
+SHIPPED: Final = Path(__file__).resolve().parent.parent.parent / "configs" / "chaos"
+SUFFIX: Final = ".yaml"
+TITLES: Final = ("name", "title")
+
+
+class ScenarioError(Exception):
+    """A scenario that cannot be run: where the slip is, and what was meant."""
+
+
+def shipped() -> list[str]:
+    """Return the names of the shipped scenario files."""
+    return sorted(path.stem for path in SHIPPED.glob(f"*{SUFFIX}"))
+
+
+def find(name: str) -> list[Scenario]:
+    """Return the runs that a name stands for: a shipped scenario, a path of a file, or one cell (`NAME/CELL`).
+
+    Raises ScenarioError.
+    """
+    path, cell = _located(name)
+    runs = load(path)
+    if not cell:
+        return runs
+    chosen = [run for run in runs if run.name.rpartition("/")[2] == cell]
+    if not chosen:
+        cells = ", ".join(run.name.rpartition("/")[2] for run in runs)
+        raise ScenarioError(f"{path.stem} has no cell {cell!r}; there are {cells}")
+    return chosen
+
+
+def _located(name: str) -> tuple[Path, str]:
+    given = Path(name)
+    if given.suffix in (SUFFIX, ".yml"):
+        return given, ""
+    stem, _, cell = name.partition("/")
+    path = SHIPPED / f"{stem}{SUFFIX}"
+    if path.exists():
+        return path, cell
+    near = difflib.get_close_matches(stem, shipped(), n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise ScenarioError(f"there is no scenario {stem!r}{hint} (kvorum chaos list; or the path of a .yaml file)")
+
+
+def load(path: Path) -> list[Scenario]:
+    """Read a file: one scenario, or one for each cell of its matrix. Raises ScenarioError."""
+    try:
+        content = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise ScenarioError(f"{path}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise ScenarioError(f"{path} is no YAML: {error}") from error
+    if not isinstance(content, dict):
+        raise ScenarioError(f"{path}: a scenario is a mapping with name, title, topics, workload, ...")
+    cells = content.get("matrix")
+    if not cells:
+        return [_scenario(path, content)]
+    if not isinstance(cells, list) or not all(isinstance(each, dict) and "name" in each for each in cells):
+        raise ScenarioError(f"{path}: matrix: a list of cells, each with a name and what it changes")
+    plain = {key: value for key, value in content.items() if key != "matrix"}
+    return [_cell(path, plain, each) for each in cells]
+
+
+def _cell(path: Path, plain: dict[str, Any], cell: dict[str, Any]) -> Scenario:
+    change = {key: value for key, value in cell.items() if key not in TITLES}
+    whole = merged(plain, change)
+    whole["name"] = f"{plain.get('name', path.stem)}/{cell['name']}"
+    whole["title"] = cell.get("title", plain.get("title", ""))
+    return _scenario(path, whole)
+
+
+def merged(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+    """Return a mapping with another one's changes: mappings key by key, all else replaced."""
+    found = dict(base)
+    for key, value in change.items():
+        before = found.get(key)
+        found[key] = merged(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+    return found
+
+
+def _scenario(path: Path, content: dict[str, Any]) -> Scenario:
+    try:
+        # As JSON: strict, and yet lists are tuples there.
+        return Scenario.model_validate_json(json.dumps(content, default=str))
+    except ValidationError as error:
+        name = content.get("name", path.stem)
+        raise ScenarioError(f"{path} ({name}):\n" + "\n".join(_told(error, content))) from error
+
+
+def _told(error: ValidationError, content: dict[str, Any]) -> Iterable[str]:
+    """Yield a line for each slip: its place, what is wrong, what was probably meant."""
+    for slip in error.errors():
+        place = ".".join(str(each) for each in slip["loc"]) or "scenario"
+        message = slip["msg"].removeprefix("Value error, ")
+        hint = ""
+        if slip["type"] == "extra_forbidden":
+            message = "there is no such key"
+            near = difflib.get_close_matches(str(slip["loc"][-1]), _known_keys(), n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+        elif slip["type"] == "literal_error":
+            near = difflib.get_close_matches(
+                str(slip["input"]), str(slip["ctx"]["expected"]).replace("'", "").split(", ")
+            )
+            hint = f"; did you mean {near[0]}?" if near else ""
+        yield f"  {place}: {message}{hint}"
+
+
+def _known_keys() -> list[str]:
+    """Return every key that some part of a scenario has."""
+    schema = Scenario.model_json_schema()
+    found = set(schema["properties"])
+    for part in schema["$defs"].values():
+        found |= set(part.get("properties", ()))
+    return sorted(found | {"matrix"})

@@ -1,0 +1,290 @@
+"""Scenario files as models: what runs, what breaks when, and what must come of it. Strict: a slip is an error.
+
+    name: frozen-leader
+    title: A leader that sleeps through its own deposition
+    topics: {orders: {partitions: 1, replication_factor: 3, configs: {min.insync.replicas: 2}}}
+    workload:
+      - {kind: send, rate: 100}
+    duration: 20
+    steps:
+      - {at: 3, do: pause, target: leader orders-0, for: 8}
+    expect: {loss: none, acked_during_faults: 100}
+
+Targets are words: a node (`node-1`), a process (`node-1/broker`), `leader orders-0`, `follower orders-0` (`follower 2
+orders-0`), `in-sync orders-0`, `active-controller`, `standby-controller`, `random`, `all`, `clients`, `brokers`,
+`controllers`, or a name that an earlier step gave (`as: old`). `leader orders-0/broker` is its broker alone.
+"""
+
+from typing import Literal, TypeAlias
+
+from pydantic import Field, field_validator, model_validator
+
+from kvorum.chaos.workload.plan import ClientPlan, Strict
+
+DURATION_MAX = 24 * 3600.0
+LINK_VERBS = (
+    *("cut", "cut-one-way", "slow", "refuse", "black-hole", "freeze", "latency", "bandwidth", "slicer", "reset"),
+    *("lose-requests", "lose-responses", "drop-syn", "packet-loss"),
+)
+Verb: TypeAlias = Literal[
+    "kill",
+    "terminate",
+    "start",
+    "restart",
+    "rolling-restart",
+    "pause",
+    "resume",
+    "kill-all",
+    "wipe",
+    "lose-tail",
+    "flip-bits",
+    "disk-full",
+    "read-only",
+    "clock-jump",
+    "cut",
+    "cut-one-way",
+    "isolate",
+    "slow",
+    "refuse",
+    "black-hole",
+    "freeze",
+    "latency",
+    "bandwidth",
+    "slicer",
+    "reset",
+    "lose-requests",
+    "lose-responses",
+    "drop-syn",
+    "packet-loss",
+    "refuse-inside",
+    "heal",
+    "recover",
+    "alter-topic",
+    "elect-unclean",
+    "elect-preferred",
+    "wait",
+    "window",
+]
+"""What a step can do."""
+
+RandomKind: TypeAlias = Literal[
+    "kill",
+    "kill-all",
+    "terminate",
+    "pause",
+    "restart",
+    "cut",
+    "cut-one-way",
+    "isolate",
+    "slow",
+    "freeze",
+    "lose-responses",
+    "lose-requests",
+    "reset",
+    "clock-jump",
+]
+
+
+class Cluster(Strict):
+    """The cluster that a scenario makes."""
+
+    brokers: int = Field(default=3, ge=1, le=20)
+    controllers: int = Field(default=3, ge=1, le=20)
+    combined: bool = True
+    network: Literal["proxies", "plain", "namespaces"] = "proxies"
+    profile: Literal["fast", "default"] = "fast"
+    """`fast`: sessions of 3 s, heartbeats of 0.5 s, replica lag of 2 s; `default`: Kafka's own."""
+    groups: tuple[str, ...] = ("clients",)
+    configs: dict[str, str] = Field(default_factory=dict)
+    node_configs: dict[str, dict[str, str]] = Field(default_factory=dict)
+    small_disks: dict[str, int] = Field(default_factory=dict)
+    """{node: bytes}: its log directory is that small."""
+
+    @field_validator("configs", mode="before")
+    @classmethod
+    def _texts(cls, value: object) -> object:
+        return texts(value)
+
+
+class Topic(Strict):
+    """One topic, or `count` of them: `small` with count 3 is small-1, small-2, small-3."""
+
+    partitions: int = Field(default=1, ge=1, le=1000)
+    replication_factor: int = Field(default=3, ge=1, le=20)
+    configs: dict[str, str] = Field(default_factory=dict)
+    count: int | None = Field(default=None, ge=1, le=1000)
+
+    @field_validator("configs", mode="before")
+    @classmethod
+    def _texts(cls, value: object) -> object:
+        return texts(value)
+
+
+class Condition(Strict):
+    """What a `wait` step waits for; all that is named."""
+
+    healthy: bool = False
+    isr: dict[str, int] = Field(default_factory=dict)
+    """{partition: how many are in sync}."""
+    isr_at_most: dict[str, int] = Field(default_factory=dict)
+    leader: dict[str, str] = Field(default_factory=dict)
+    """{partition: "none", "some", a target, or "not TARGET"}."""
+    acked: int = Field(default=0, ge=0)
+    """So many more acknowledgements than when the step began."""
+    controller: str = ""
+    """"some", or "not TARGET"."""
+
+
+class Step(Strict):
+    """One step of the schedule. Steps begin in order: at `at` seconds, or `after` seconds after the last one's end."""
+
+    do: Verb
+    at: float | None = Field(default=None, ge=0)
+    after: float = Field(default=0.0, ge=0)
+    target: str | tuple[str, ...] = ""
+    to: str = ""
+    """The other end of a link: nothing means everybody (`cut`: as `isolate`)."""
+    hold: float | None = Field(default=None, gt=0, alias="for")
+    """Seconds until the fault ends; without it, until a later step or the end of the run."""
+    name: str = Field(default="", alias="as")
+    """By which later steps know this one's target."""
+    how: Literal["", "refuse", "black_hole", "freeze", "drop"] = ""
+    """What a cut is made of."""
+    one_way: bool = False
+    share: float = Field(default=1.0, gt=0, le=1)
+    ms: int = 0
+    jitter: int = Field(default=0, ge=0)
+    rate: int = Field(default=0, ge=0)
+    count: int = Field(default=1, ge=1)
+    partition: str = ""
+    topic: str = ""
+    configs: dict[str, str] = Field(default_factory=dict)
+    clients: bool = True
+    """Whether `isolate` cuts clients off too."""
+    times: int = Field(default=1, ge=1, le=10_000)
+    every: float = Field(default=1.0, gt=0)
+    """The step is done so often, so many seconds apart."""
+    gap: float = Field(default=1.0, ge=0)
+    """Seconds between the nodes of a rolling restart, once all is well again."""
+    until: Condition | None = None
+    within: float = Field(default=30.0, gt=0)
+    """Seconds that a `wait` may take."""
+    acked: Literal["some", "none", "any"] | dict[str, Literal["some", "none", "any"]] = "any"
+    """What a `window` must see of sends begun and acknowledged in it; by topic (or `name*`), or for all."""
+
+    @field_validator("configs", mode="before")
+    @classmethod
+    def _texts(cls, value: object) -> object:
+        return texts(value)
+
+    @model_validator(mode="after")
+    def _whole(self) -> "Step":
+        needs: dict[str, tuple[str, ...]] = {
+            **{verb: ("target",) for verb in ("kill", "terminate", "pause", "wipe", "lose-tail", "isolate", "restart")},
+            **{verb: ("target",) for verb in ("disk-full", "read-only", "clock-jump", "refuse-inside", "resume")},
+            **{verb: ("target", "to") for verb in LINK_VERBS},
+            "flip-bits": ("target", "partition"),
+            "wait": ("until",),
+            "window": ("hold",),
+            "alter-topic": ("topic", "configs"),
+            "elect-unclean": ("partition",),
+            "elect-preferred": ("partition",),
+        }
+        missing = [need for need in needs.get(self.do, ()) if not getattr(self, need)]
+        if missing:
+            words = ", ".join("for" if each == "hold" else each for each in missing)
+            raise ValueError(f"do: {self.do} needs {words}")
+        return self
+
+
+class Randomised(Strict):
+    """Faults drawn with the run's seed: every `every` seconds another subset of the kinds, now and then none."""
+
+    kinds: tuple[RandomKind, ...]
+    every: float = Field(default=8.0, gt=0)
+    """Seconds of one subset."""
+    quiet: float = Field(default=0.25, ge=0, le=1)
+    """Share of the subsets that are empty, so that the cluster recovers."""
+    hold: tuple[float, float] = (1.0, 4.0)
+    """Seconds of one fault: from, to."""
+    gap: tuple[float, float] = (0.5, 2.0)
+    """Seconds between a fault's end and the next one's begin."""
+    down_max: int = Field(default=1, ge=0)
+    """Nodes that are dead, stopped or cut off at the same time, at most."""
+
+
+class Expectation(Strict):
+    """What must come of a run, beyond the checker's rules."""
+
+    loss: Literal["none", "explained", "required"] = "none"
+    """`none`: nothing acknowledged is gone; `explained`: it may be, legally; `required`: it must be, and explained."""
+    topics: dict[str, Literal["none", "explained", "required"]] = Field(default_factory=dict)
+    """`loss` by topic (or `name*`), for those that differ."""
+    acked_min: int = Field(default=1, ge=0)
+    acked_during_faults: int = Field(default=0, ge=0)
+    """Sends that were begun and acknowledged while a fault was in force."""
+    unavailable_max: float | None = Field(default=None, ge=0)
+    """Seconds in which some partition had a send waiting and acknowledged none."""
+    unavailable_min: float | None = Field(default=None, ge=0)
+    failed_sends_max: int | None = Field(default=None, ge=0)
+    """Sends that ended as fail or info."""
+    errors: tuple[str, ...] = ()
+    """Errors that have to be seen, by Kafka's names."""
+    anomalies: tuple[str, ...] = ()
+    """What the checker calls explained findings that have to be there."""
+
+
+class Scenario(Strict):
+    """One scenario file, or one cell of its matrix."""
+
+    name: str
+    title: str
+    why: str = ""
+    cluster: Cluster = Cluster()
+    topics: dict[str, Topic]
+    workload: tuple[ClientPlan, ...]
+    duration: float = Field(default=20.0, gt=0, le=DURATION_MAX)
+    """Seconds of the schedule, after `quiet_start`; a longer run repeats it."""
+    quiet_start: float = Field(default=2.0, ge=0)
+    quiet_end: float = Field(default=1.0, ge=0)
+    """Seconds of load after everything has healed."""
+    recovery: float = Field(default=90.0, gt=0)
+    """Seconds in which the cluster must be healthy after the last fault."""
+    steps: tuple[Step, ...] = ()
+    random: Randomised | None = None
+    expect: Expectation = Expectation()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Scenario":
+        times = [step.at for step in self.steps if step.at is not None]
+        if times != sorted(times) and not all(step.at is not None for step in self.steps):
+            raise ValueError("steps: their times (at) must not go back")
+        if self.random is not None and self.steps:
+            raise ValueError("either steps or random, not both")
+        return self
+
+    def every_step(self) -> tuple[Step, ...]:
+        """Return the steps with repeated ones as often as they are done, in the order of their times."""
+        found: list[Step] = []
+        for step in self.steps:
+            found.append(step)
+            for number in range(1, step.times):
+                at = None if step.at is None else step.at + number * step.every
+                found.append(step.model_copy(update={"at": at, "after": step.every if at is None else 0.0}))
+        timed = all(step.at is not None for step in found)
+        return tuple(sorted(found, key=lambda step: step.at or 0.0) if timed else found)
+
+    def every_topic(self) -> dict[str, Topic]:
+        """Return {name: topic} with counted ones by number."""
+        found: dict[str, Topic] = {}
+        for name, topic in self.topics.items():
+            numbers = [""] if topic.count is None else [f"-{number}" for number in range(1, topic.count + 1)]
+            found |= {f"{name}{number}": topic for number in numbers}
+        return found
+
+
+def texts(value: object) -> object:
+    """Return configs with their values as Kafka spells them: YAML's true and 2 are "true" and "2"."""
+    if not isinstance(value, dict):
+        return value
+    return {key: str(each).lower() if isinstance(each, bool) else str(each) for key, each in value.items()}

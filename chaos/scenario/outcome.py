@@ -1,0 +1,146 @@
+"""What came of a run, held against what the scenario expects: pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from kvorum.chaos.checker import Verdict
+from kvorum.chaos.report.results import ScenarioResult
+from kvorum.chaos.scenario.models import Scenario
+from kvorum.chaos.scenario.schedule import Window, told
+from kvorum.chaos.workload.recorder import Acked
+
+HISTORY = "history.jsonl"
+"""The file's name in a run's folder."""
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Outcome:
+    """One run. `valid`: nothing illegal, and everything as expected."""
+
+    scenario: str
+    seed: int
+    folder: str
+    verdict: Verdict | None = None
+    failures: list[str] = field(default_factory=list)
+    """Expectations that were not met, in words."""
+    could_not_run: str = ""
+    skipped: str = ""
+    """Why the run was not tried: something this machine does not permit."""
+    seconds: float = 0.0
+    """Of real time, start and end of the cluster included."""
+
+    @property
+    def history(self) -> Path:
+        """Where the history lies."""
+        return Path(self.folder) / HISTORY
+
+    def result(self) -> ScenarioResult:
+        """Return the run as tables and JUnit take it."""
+        return ScenarioResult(
+            scenario=self.scenario,
+            seed=self.seed,
+            verdict=self.verdict,
+            failures=tuple(self.failures),
+            could_not_run=self.could_not_run or None,
+            skipped=self.skipped or None,
+            seconds=self.seconds,
+            history=str(self.history),
+        )
+
+    @property
+    def valid(self) -> bool:
+        """The run held."""
+        return self.verdict is not None and self.verdict.valid and not self.failures and not self.could_not_run
+
+
+def unmet(
+    scenario: Scenario, verdict: Verdict, acked: Sequence[Acked], windows: Sequence[Window], faults_wanted: bool
+) -> list[str]:
+    """Return which expectations were not met."""
+    expect, figures = scenario.expect, verdict.figures
+    found: list[str] = []
+    if figures.acked < expect.acked_min:
+        found.append(f"only {figures.acked} sends were acknowledged, not {expect.acked_min}")
+    if faults_wanted and not figures.faults:
+        found.append("no fault was injected")
+    if expect.acked_during_faults:
+        during = _acked_during(acked, [(fault.begin, fault.end) for fault in figures.faults])
+        if during < expect.acked_during_faults:
+            found.append(f"{during} sends were acknowledged during faults, not {expect.acked_during_faults}")
+    worst = max((each.unavailable for each in figures.partitions.values()), default=0.0)
+    if expect.unavailable_max is not None and worst > expect.unavailable_max:
+        found.append(f"a partition was unavailable for {worst:.2f} s, more than {expect.unavailable_max:g} s")
+    if expect.unavailable_min is not None and worst < expect.unavailable_min:
+        found.append(
+            f"no partition was unavailable for {expect.unavailable_min:g} s; the longest time was {worst:.2f} s"
+        )
+    sends = figures.operations.get("send", {})
+    failed = sends.get("fail", 0) + sends.get("info", 0)
+    if expect.failed_sends_max is not None and failed > expect.failed_sends_max:
+        found.append(f"{failed} sends were refused or not answered, more than {expect.failed_sends_max}")
+    found += [f"the error {name} was never seen" for name in expect.errors if name not in figures.errors]
+    seen = {finding.anomaly for finding in verdict.explained}
+    found += [f"nothing was explained as {name}" for name in expect.anomalies if name not in seen]
+    return found + _losses(scenario, verdict) + [line for window in windows for line in _window(window, acked)]
+
+
+def _acked_during(acked: Iterable[Acked], spans: Sequence[tuple[float, float | None]]) -> int:
+    return sum(
+        1
+        for send in acked
+        if any(begin <= send.invoked and (end is None or send.completed <= end) for begin, end in spans)
+    )
+
+
+def _losses(scenario: Scenario, verdict: Verdict) -> list[str]:
+    """Hold each topic's losses against what is expected of it. Illegal ones are violations by themselves."""
+    lost: dict[str, int] = {name: 0 for name in scenario.every_topic()}
+    for partition, figures in verdict.figures.partitions.items():
+        topic = partition.rpartition("-")[0]
+        lost[topic] = lost.get(topic, 0) + figures.lost
+    found: list[str] = []
+    required: dict[str, list[str]] = {}
+    for topic, count in lost.items():
+        pattern, wanted = matching(topic, scenario.expect.topics) or ("", scenario.expect.loss)
+        if wanted == "none" and count:
+            found.append(f"{topic}: {count} acknowledged records are gone; none may be")
+        elif wanted == "required":
+            required.setdefault(pattern, []).append(topic)
+    for pattern, topics in required.items():
+        if not any(lost[topic] for topic in topics):
+            found.append(f"{pattern or 'the run'}: no acknowledged record was lost; some had to be, and be explained")
+    return found
+
+
+def _window(window: Window, acked: Sequence[Acked]) -> list[str]:
+    """Hold the acknowledgements within a window against what it must see."""
+    inside = [send for send in acked if window.begin <= send.invoked and send.completed <= window.end]
+    wanted = window.step.acked
+    rules = {"": wanted} if isinstance(wanted, str) else wanted
+    found: list[str] = []
+    for pattern, rule in rules.items():
+        count = sum(1 for send in inside if not pattern or matching(topic_of(send), {pattern: rule}) is not None)
+        where = f"{pattern}: " if pattern else ""
+        span = f"between {window.begin:.1f} and {window.end:.1f} s ({window.step.name or told(window.step)})"
+        if rule == "some" and not count:
+            found.append(f"{where}no send was acknowledged {span}; it had to be available")
+        elif rule == "none" and count:
+            found.append(f"{where}{count} sends were acknowledged {span}; it had to refuse")
+    return found
+
+
+def topic_of(send: Acked) -> str:
+    """Return the topic a send went to."""
+    return send.partition.rpartition("-")[0]
+
+
+def matching(topic: str, rules: Mapping[str, T]) -> tuple[str, T] | None:
+    """Return the first rule whose name is the topic, or a beginning of it with a star."""
+    for pattern, rule in rules.items():
+        if pattern == topic or (pattern.endswith("*") and topic.startswith(pattern[:-1])):
+            return pattern, rule
+    return None

@@ -1,0 +1,304 @@
+"""Runs one scenario from an empty folder to its verdict: cluster, topics, load, faults, healing, final reads, checker.
+
+folder/history.jsonl            what happened, an event a line
+folder/cluster/                 the cluster: configurations, logs and data of every node
+"""
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import msgspec
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # it means to export it
+
+from kvorum.chaos import history
+from kvorum.chaos.checker import check
+from kvorum.chaos.faults.cuts import NotThisNetwork
+from kvorum.chaos.faults.disk_damage import NothingToDamage
+from kvorum.chaos.faults.events import OnFault
+from kvorum.chaos.faults.keeper import NotPermitted
+from kvorum.chaos.faults.lab import LabError
+from kvorum.chaos.faults.links import LinkFaultError
+from kvorum.chaos.faults.processes import NotStarted
+from kvorum.chaos.faults.toxiproxy import ToxiproxyError
+from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy
+from kvorum.chaos.history import read_history
+from kvorum.chaos.inside import InsideError
+from kvorum.chaos.report import files as report
+from kvorum.chaos.scenario.models import Scenario
+from kvorum.chaos.scenario.outcome import HISTORY, Outcome, unmet
+from kvorum.chaos.scenario.schedule import Schedule, drawn
+from kvorum.chaos.scenario.systems import Elsewhere, ExternalSystem, Follower, LabSystem, System
+from kvorum.chaos.scenario.targets import Targets, UnknownTarget
+from kvorum.chaos.scenario.verbs import CannotDo, Verbs
+from kvorum.chaos.workload.admin import REQUEST_SECONDS, Administrator, admin_client
+from kvorum.chaos.workload.final import read_all
+from kvorum.chaos.workload.inspect import Unreadable
+from kvorum.chaos.workload.load import Load
+from kvorum.chaos.workload.recorder import Recorder, named, split_partition
+from kvorum.cluster.local import ClusterError
+from kvorum.runtime.config import ConfigError
+
+TOPIC_SECONDS: Final = 30.0
+HIGH_WATERMARK_SECONDS: Final = 10.0
+STEP_ERRORS: Final = (
+    *(CannotDo, UnknownTarget, LabError, NotStarted, NotThisNetwork, NothingToDamage, LinkFaultError),
+    *(ToxiproxyError, InsideError, ClusterError, KafkaException, ValueError, OSError),
+)
+"""What a step that cannot be carried out raises."""
+CANNOT_START: Final = (
+    NoToxiproxy,
+    NotPermitted,
+    LabError,
+    NotStarted,
+    ConfigError,
+    ValueError,
+    OSError,
+    KafkaException,
+)
+
+
+@dataclass(slots=True)
+class Watch:
+    """Hears what goes on, for a display. All calls come from the run's own threads."""
+
+    told: Callable[[str], None] = lambda text: None
+    """A line worth reading: a step, a fault, a phase."""
+    recorder: Recorder | None = None
+    in_force: dict[int, str] = field(default_factory=dict)
+    """{fault: what it is}."""
+    phase: str = "starting"
+
+    def fault(self, event: history.Fault) -> None:
+        """A fault began or ended."""
+        if event.phase == "begin":
+            self.in_force[event.id] = f"{event.fault} {','.join(event.targets)}"
+        else:
+            self.in_force.pop(event.id, None)
+        self.told(f"{event.phase:5} {event.story}")
+
+    def enter(self, phase: str) -> None:
+        """The run comes to its next phase."""
+        self.phase = phase
+        self.told(f"----- {phase}")
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of one scenario. `run` may be stopped from elsewhere by setting `stop`."""
+
+    scenario: Scenario
+    folder: Path
+    seed: int
+    duration: float | None = None
+    elsewhere: Elsewhere | None = None
+    """A cluster that somebody else runs, instead of one of the lab's."""
+    watch: Watch = field(default_factory=Watch)
+    stop: threading.Event = field(default_factory=threading.Event)
+    keep_data: bool = True
+    """Leave the nodes' data where it is; otherwise only configurations and logs are kept."""
+    _began: float = 0.0
+    _admins: list[Administrator] = field(default_factory=list)
+
+    def run(self) -> Outcome:
+        """Do it all; whatever prevents a run is in the outcome."""
+        started = time.monotonic()
+        outcome = Outcome(self.scenario.name, self.seed, str(self.folder))
+        try:
+            self._prepare()
+            with history.HistoryWriter(self.folder / HISTORY) as writer:
+                self._began = time.monotonic()
+                self._run(Recorder(writer, self._seconds), outcome)
+        except NotPermitted as error:
+            outcome.skipped = str(error)
+        except CANNOT_START as error:
+            outcome.could_not_run = f"{type(error).__name__}: {error}"
+        outcome.seconds = time.monotonic() - started
+        if outcome.verdict is not None:
+            report.write(
+                self.folder, outcome.history, outcome.verdict, failures=outcome.failures, seconds=outcome.seconds
+            )
+        return outcome
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    def _prepare(self) -> None:
+        """Make the folder; what an earlier run left in it is removed."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(self.folder / "cluster", ignore_errors=True)
+
+    def _run(self, recorder: Recorder, outcome: Outcome) -> None:
+        watch = self.watch
+        watch.recorder = recorder
+
+        def on_fault(event: history.Fault) -> None:
+            recorder.write(lambda t: msgspec.structs.replace(event, t=t))
+            watch.fault(event)
+
+        watch.enter("starting the cluster" if self.elsewhere is None else "connecting to the cluster")
+        with ExitStack() as stack:
+            system = self._system(on_fault)
+            stack.callback(system.close)
+            self._begin(recorder, system.described())
+            followers = system.followers(recorder)
+            for follower in followers:
+                follower.start()
+                stack.callback(follower.stop)
+            create_topics(system.direct_bootstrap, self.scenario)
+            system.cluster.wait_until_healthy()
+            schedule = self._broken(recorder, system, outcome)
+            if self._healed(system, outcome):
+                self._last_looks(recorder, system, followers, outcome)
+            recorder.write(lambda t: history.Finish(t=t))
+        self._judge(recorder, schedule, outcome)
+        if not self.keep_data and self.elsewhere is None:
+            forget_data(self.folder / "cluster")
+
+    def _system(self, on_fault: OnFault) -> System:
+        """Make or reach the cluster."""
+        if self.elsewhere is not None:
+            return ExternalSystem(self.scenario, self.elsewhere, on_fault, self._seconds)
+        return LabSystem(self.scenario, self.folder, self.seed, on_fault, self._seconds)
+
+    def _begin(self, recorder: Recorder, cluster: history.ClusterShape) -> None:
+        """Write the first line."""
+        scenario = self.scenario
+        topics = {
+            name: history.TopicShape(
+                partitions=topic.partitions,
+                replication_factor=topic.replication_factor,
+                configs=topic.configs,
+            )
+            for name, topic in scenario.every_topic().items()
+        }
+        expect = scenario.expect.model_dump(exclude_defaults=True)
+        recorder.write(
+            lambda t: history.Start(
+                t=t, scenario=scenario.name, seed=self.seed, expect=expect, cluster=cluster, topics=topics
+            )
+        )
+
+    def _broken(self, recorder: Recorder, system: System, outcome: Outcome) -> Schedule:
+        """Load the cluster and break it; returns when the schedule is over and the load has stopped."""
+        scenario, rng = self.scenario, Random(self.seed)
+        topics = {name: topic.partitions for name, topic in scenario.every_topic().items()}
+        load = Load(scenario.workload, topics, system.bootstrap_of, recorder, rng)
+        groups = ("clients", *scenario.cluster.groups)
+        targets = Targets(system.cluster, rng, lambda: system.controllers, groups)
+        verbs = Verbs(system.cluster, targets, recorder, self.stop.is_set)
+        schedule = Schedule(verbs, self._seconds, self.stop.is_set, self.watch.told)
+        steps, duration = scenario.every_step(), self.duration or scenario.duration
+        if scenario.random is not None:
+            steps = tuple(drawn(scenario.random, named(topics), duration, rng))
+        period = duration if scenario.random is not None else scenario.duration
+        load.start()
+        try:
+            self.watch.enter("load without faults")
+            self.stop.wait(scenario.quiet_start)
+            self.watch.enter("faults")
+            try:
+                schedule.run(steps, duration, period)
+            except STEP_ERRORS as error:
+                outcome.failures.append(f"a step failed: {type(error).__name__}: {error}")
+            self.watch.enter("healing")
+            schedule.finish()
+            self._recovered(system, outcome)
+            self.stop.wait(scenario.quiet_end)
+        finally:
+            self.watch.enter("waiting for the last answers")
+            load.stop()
+        outcome.failures += schedule.errors
+        self._admins = load.admins
+        return schedule
+
+    def _recovered(self, system: System, outcome: Outcome) -> None:
+        """Mend everything while the load goes on."""
+        try:
+            system.cluster.recover(self.scenario.recovery)
+        except STEP_ERRORS as error:
+            outcome.failures.append(f"the cluster did not recover: {error}")
+
+    def _healed(self, system: System, outcome: Outcome) -> bool:
+        """Tell whether the cluster is healthy after the load."""
+        try:
+            system.cluster.wait_until_healthy(self.scenario.recovery)
+        except LabError as error:
+            outcome.failures.append(f"the cluster is not healthy at the end: {error}")
+            return False
+        return True
+
+    def _last_looks(self, recorder: Recorder, system: System, followers: Sequence[Follower], outcome: Outcome) -> None:
+        """Read everything back; stop all nodes in order, and read what lies on their disks."""
+        self.watch.enter("final reads")
+        partitions = named({name: topic.partitions for name, topic in self.scenario.every_topic().items()})
+        try:
+            watermarks = high_watermarks(system.direct_bootstrap, partitions)
+            for name, end in watermarks.items():
+                if end < recorder.ends.get(name, 0):
+                    recorder.note(f"{name} ends at {end}; offset {recorder.ends[name] - 1} was once told")
+            behind = read_all(recorder, system.direct_bootstrap, watermarks)
+            if behind:
+                outcome.failures.append(f"the final reads did not come to the end of {', '.join(behind)}")
+            self.watch.enter("comparing replicas and metadata")
+            if self._admins:
+                metadata = admin_client(system.direct_bootstrap).list_topics(timeout=REQUEST_SECONDS)
+                for admin in self._admins:
+                    admin.verify(set(metadata.topics))
+            for follower in followers:
+                follower.stop()
+            outcome.failures += system.compare(recorder, watermarks)
+        except (Unreadable, KafkaException, ClusterError, OSError) as error:
+            outcome.failures.append(f"the disks could not be compared: {error}")
+
+    def _judge(self, recorder: Recorder, schedule: Schedule, outcome: Outcome) -> None:
+        """Check the history and the expectations."""
+        self.watch.enter("checking")
+        verdict = check(read_history(self.folder / HISTORY))
+        outcome.verdict = verdict
+        faults_wanted = bool(self.scenario.random or any(step.do not in NO_FAULTS for step in self.scenario.steps))
+        outcome.failures += recorder.problems
+        outcome.failures += unmet(self.scenario, verdict, recorder.acked, schedule.windows, faults_wanted)
+
+
+NO_FAULTS: Final = frozenset({"wait", "window", "heal", "recover", "start", "resume", "alter-topic"})
+
+
+def create_topics(bootstrap: str, scenario: Scenario) -> None:
+    """Create a scenario's topics. Raises KafkaException."""
+    topics = [
+        NewTopic(name, topic.partitions, topic.replication_factor, config=dict(topic.configs))
+        for name, topic in scenario.every_topic().items()
+    ]
+    client = admin_client(bootstrap)
+    for future in client.create_topics(topics, request_timeout=REQUEST_SECONDS).values():
+        future.result(TOPIC_SECONDS)
+
+
+def high_watermarks(bootstrap: str, partitions: list[str]) -> dict[str, int]:
+    """Return {partition: high watermark} as the leaders have it. Raises KafkaException."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "kvorum-chaos-ends", "log_level": 0})
+    try:
+        found: dict[str, int] = {}
+        for name in partitions:
+            _, high = consumer.get_watermark_offsets(
+                TopicPartition(*split_partition(name)), timeout=HIGH_WATERMARK_SECONDS, cached=False
+            )
+            found[name] = high
+        return found
+    finally:
+        consumer.close()
+
+
+def forget_data(cluster: Path) -> None:
+    """Remove all but configurations and logs of a cluster's folder."""
+    for node in cluster.iterdir():
+        if node.is_dir():
+            shutil.rmtree(node / "data", ignore_errors=True)

@@ -1,0 +1,235 @@
+"""The cluster of a run, either way it comes: made by the lab for this run, or somebody else's."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+from kvorum.chaos import history
+from kvorum.chaos.faults.events import FaultRegister, OnFault
+from kvorum.chaos.faults.lab import Lab, LabError
+from kvorum.chaos.faults.shape import LabShape
+from kvorum.chaos.faults.topology import BROKER, CONTROLLER
+from kvorum.chaos.inside import inside_configs
+from kvorum.chaos.scenario.external import ExternalCluster
+from kvorum.chaos.scenario.models import Scenario
+from kvorum.chaos.scenario.verbs import Breakable
+from kvorum.chaos.workload.admin import REQUEST_SECONDS, admin_client
+from kvorum.chaos.workload.follower import MetadataFollower
+from kvorum.chaos.workload.inspect import write_images, write_replicas
+from kvorum.chaos.workload.recorder import Recorder
+from kvorum.chaos.workload.sampler import ControllerWatch, MetadataSampler
+from kvorum.runtime.listeners import split_address
+
+PROFILES: Final = {
+    "fast": {
+        "broker.session.timeout.ms": "3000",
+        "broker.heartbeat.interval.ms": "500",
+        "replica.lag.time.max.ms": "2000",
+        "replica.fetch.wait.max.ms": "500",
+    },
+    "default": {},
+}
+DELETE_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """How to reach and break a cluster that somebody else runs."""
+
+    bootstrap: str
+    hooks: Mapping[str, str] = field(default_factory=dict)
+    """{kill, start, pause, resume: shell command}."""
+    keep_topics: bool = False
+
+
+class Follower(Protocol):
+    """Writes the cluster's metadata into the history as it changes."""
+
+    def start(self) -> None:
+        """Begin."""
+        ...
+
+    def stop(self) -> None:
+        """End. Idempotent."""
+        ...
+
+
+class System(Protocol):
+    """What a run needs of its cluster."""
+
+    @property
+    def cluster(self) -> Breakable:
+        """What steps act on."""
+        ...
+
+    @property
+    def direct_bootstrap(self) -> str:
+        """Bootstrap servers that no fault of links touches."""
+        ...
+
+    @property
+    def controllers(self) -> list[str]:
+        """The nodes that may be the active controller."""
+        ...
+
+    def bootstrap_of(self, group: str) -> str:
+        """Return what a group of clients is given."""
+        ...
+
+    def described(self) -> history.ClusterShape:
+        """Return the cluster for the history's first line."""
+        ...
+
+    def followers(self, recorder: Recorder) -> list[Follower]:
+        """Return who follows the metadata."""
+        ...
+
+    def compare(self, recorder: Recorder, high_watermarks: Mapping[str, int]) -> list[str]:
+        """Write what the disks hold at the end, where they can be seen; returns what is wrong with it."""
+        ...
+
+    def close(self) -> None:
+        """Give everything back."""
+        ...
+
+
+class LabSystem:
+    """A cluster made for the run."""
+
+    def __init__(
+        self, scenario: Scenario, folder: Path, seed: int, on_fault: OnFault, seconds: Callable[[], float]
+    ) -> None:
+        """Make it and start it. Raises what Lab.create raises."""
+        cluster = scenario.cluster
+        refusing = any(step.do == "refuse-inside" for step in scenario.steps)
+        inside = inside_configs(str(folder)) if refusing else {}
+        shape = LabShape(
+            brokers=cluster.brokers,
+            controllers=cluster.controllers,
+            combined=cluster.combined,
+            groups=cluster.groups,
+            configs={**PROFILES[cluster.profile], **inside, **cluster.configs},
+            node_configs=cluster.node_configs,
+        )
+        self.lab = Lab.create(
+            str(folder / "cluster"),
+            shape,
+            network=cluster.network,
+            on_fault=on_fault,
+            seconds=seconds,
+            seed=seed,
+            small_disks=cluster.small_disks,
+        )
+
+    @property
+    def cluster(self) -> Breakable:
+        """The lab."""
+        return self.lab
+
+    @property
+    def direct_bootstrap(self) -> str:
+        """See System."""
+        return self.lab.direct_bootstrap
+
+    @property
+    def controllers(self) -> list[str]:
+        """See System."""
+        return [name for name, (_, roles) in self.lab.shape.nodes().items() if CONTROLLER in roles]
+
+    def bootstrap_of(self, group: str) -> str:
+        """See System."""
+        return self.lab.bootstrap_of(group)
+
+    def described(self) -> history.ClusterShape:
+        """See System."""
+        return self.lab.described()
+
+    def followers(self, recorder: Recorder) -> list[Follower]:
+        """Return a follower of the metadata log, and who watches the active controller."""
+        return [MetadataFollower(brokers_of(self.lab), recorder), ControllerWatch(self._active_controller, recorder)]
+
+    def _active_controller(self) -> str | None:
+        found = self.lab.observer.active_controller()
+        return None if found is None else self.lab.name_of(found)
+
+    def compare(self, recorder: Recorder, high_watermarks: Mapping[str, int]) -> list[str]:
+        """Stop all nodes in order and read what lies on their disks. Raises Unreadable, ClusterError, OSError."""
+        lab = self.lab
+        late = lab.cluster.stop()
+        names = [party.partition("/")[0] for party in lab.plan.topology.parties.processes(BROKER)]
+        write_replicas(recorder, {lab.id_of(name): lab.log_directories(name) for name in names}, high_watermarks)
+        roles = [(name, role) for name, (_, found) in lab.shape.nodes().items() for role in found]
+        write_images(recorder, {f"{name}/{role}": lab.disks.directories(name, role)[0] for name, role in roles})
+        return [f"{', '.join(late)} did not shut down in order and had to be killed"] if late else []
+
+    def close(self) -> None:
+        """Kill everything."""
+        self.lab.close()
+
+
+class ExternalSystem:
+    """Somebody else's cluster."""
+
+    def __init__(
+        self, scenario: Scenario, elsewhere: Elsewhere, on_fault: OnFault, seconds: Callable[[], float]
+    ) -> None:
+        """Connect. Raises KafkaException; LabError where a topic of the run is there already."""
+        topics = frozenset(scenario.every_topic())
+        register = FaultRegister(on_fault, seconds)
+        self._elsewhere = elsewhere
+        self._topics = topics
+        self.external = ExternalCluster.connect(elsewhere.bootstrap, elsewhere.hooks, register, topics)
+        there = topics & set(admin_client(elsewhere.bootstrap).list_topics(timeout=REQUEST_SECONDS).topics)
+        if there:
+            raise LabError(f"{', '.join(sorted(there))}: a run needs topics of its own, and these are there already")
+
+    @property
+    def cluster(self) -> Breakable:
+        """The cluster."""
+        return self.external
+
+    @property
+    def direct_bootstrap(self) -> str:
+        """See System."""
+        return self._elsewhere.bootstrap
+
+    @property
+    def controllers(self) -> list[str]:
+        """See System."""
+        return self.external.nodes
+
+    def bootstrap_of(self, group: str) -> str:
+        """See System."""
+        return self._elsewhere.bootstrap
+
+    def described(self) -> history.ClusterShape:
+        """See System."""
+        return self.external.described()
+
+    def followers(self, recorder: Recorder) -> list[Follower]:
+        """Return a sampler: the metadata log of others is not ours to read."""
+        return [MetadataSampler(self.external.partitions, self._topics, recorder)]
+
+    def compare(self, recorder: Recorder, high_watermarks: Mapping[str, int]) -> list[str]:
+        """Say that nobody can look at the disks."""
+        recorder.note("the disks of this cluster cannot be looked at: replicas are not compared")
+        return []
+
+    def close(self) -> None:
+        """Delete the run's topics, unless they are to be kept."""
+        if not self._elsewhere.keep_topics:
+            client = admin_client(self._elsewhere.bootstrap)
+            there = sorted(self._topics & set(client.list_topics(timeout=REQUEST_SECONDS).topics))
+            for future in client.delete_topics(there, request_timeout=REQUEST_SECONDS).values() if there else ():
+                future.result(DELETE_SECONDS)
+
+
+def brokers_of(lab: Lab) -> dict[int, tuple[str, int]]:
+    """Return {node id: address} of the brokers' own listeners."""
+    found: dict[int, tuple[str, int]] = {}
+    for party in lab.plan.topology.parties.processes(BROKER):
+        address = split_address(lab.plan.direct[party])
+        assert address is not None, "the lab chose it"
+        found[lab.id_of(party.partition("/")[0])] = address
+    return found

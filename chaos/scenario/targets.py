@@ -1,0 +1,131 @@
+"""Who a step's target stands for, at the moment the step begins."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Final, Protocol
+
+from kvorum.chaos.faults.observer import NO_LEADER, PartitionView
+
+GROUPS: Final = ("brokers", "controllers")
+LEADER_SECONDS: Final = 30.0
+
+
+class UnknownTarget(ValueError):
+    """Words that stand for nobody here."""
+
+
+class Seen(Protocol):
+    """What a cluster shows of itself; the lab and a cluster of somebody else's both do."""
+
+    @property
+    def nodes(self) -> list[str]:
+        """All nodes."""
+        ...
+
+    def partitions(self) -> dict[str, PartitionView]:
+        """Return {"orders-0": leader, ISR, ...}."""
+        ...
+
+    def leader_of(self, topic: str, partition: int, timeout_seconds: float = LEADER_SECONDS) -> str:
+        """Return the leader's node."""
+        ...
+
+    def active_controller(self, timeout_seconds: float = LEADER_SECONDS) -> str:
+        """Return the active controller's node."""
+        ...
+
+    def name_of(self, node_id: int) -> str:
+        """Return a node's name."""
+        ...
+
+
+class Targets:
+    """Resolves targets; remembers those that steps name."""
+
+    def __init__(self, seen: Seen, rng: Random, controllers: Callable[[], list[str]], links: tuple[str, ...]) -> None:
+        """`links`: names that only stand at ends of links (client groups)."""
+        self._seen = seen
+        self._rng = rng
+        self._controllers = controllers
+        self._links = links
+        self._named: dict[str, list[str]] = {}
+
+    def remember(self, name: str, found: list[str]) -> None:
+        """Let `name` stand for these from now on."""
+        self._named[name] = [each.partition("/")[0] for each in found]
+
+    def resolve(self, target: str | tuple[str, ...]) -> list[str]:
+        """Return the nodes (or processes, or groups) that a target stands for, each once. Raises UnknownTarget."""
+        if not isinstance(target, str):
+            return list(dict.fromkeys(each for part in target for each in self.resolve(part)))
+        words, slash, role = target.partition("/")
+        found = self._nodes(words.split())
+        if role and role not in ("broker", "controller"):
+            raise UnknownTarget(f"{target!r}: a process is NODE/broker or NODE/controller")
+        return [f"{each}{slash}{role}" for each in found]
+
+    def _nodes(self, words: list[str]) -> list[str]:
+        match words:
+            case ["all"]:
+                return list(self._seen.nodes)
+            case ["random"]:
+                return [self._rng.choice(self._seen.nodes)]
+            case ["active-controller"]:
+                return [self._seen.active_controller()]
+            case ["standby-controller"]:
+                active = self._seen.active_controller()
+                return [self._rng.choice([each for each in self._controllers() if each != active])]
+            case ["standby-controllers"]:
+                active = self._seen.active_controller()
+                return [each for each in self._controllers() if each != active]
+            case ["leader", partition]:
+                return [self._leader(partition)]
+            case ["follower", partition]:
+                return self._followers(partition)[:1]
+            case ["follower", number, partition] if number.isdecimal():
+                return self._followers(partition)[int(number) - 1 :][:1]
+            case ["followers", partition]:
+                return self._followers(partition)
+            case ["in-sync", partition]:
+                return [self._seen.name_of(each) for each in self._view(partition).isr]
+            case ["not", *rest]:
+                left_out = self._nodes(rest)
+                return [each for each in self._seen.nodes if each not in left_out]
+            case [name] if name in self._named:
+                return self._named[name]
+            case [name] if name in (*self._seen.nodes, *GROUPS, *self._links):
+                return [name]
+        known = ", ".join([*self._seen.nodes, *self._named, *self._links])
+        raise UnknownTarget(
+            f"{' '.join(words)!r} stands for nobody; there are {known}, all, random, active-controller, "
+            "standby-controller, and leader, follower, followers, in-sync with a partition"
+        )
+
+    def _leader(self, partition: str) -> str:
+        topic, number = _split(partition)
+        return self._seen.leader_of(topic, number)
+
+    def _followers(self, partition: str) -> list[str]:
+        """Return the replicas that do not lead, those in sync first."""
+        leader = self._leader(partition)
+        view = self._view(partition)
+        ordered = sorted(view.replicas, key=lambda each: (each not in view.isr, each))
+        return [name for each in ordered if (name := self._seen.name_of(each)) != leader]
+
+    def _view(self, partition: str) -> PartitionView:
+        found = self._seen.partitions().get(partition)
+        if found is None:
+            raise UnknownTarget(f"nobody knows of partition {partition!r}")
+        return found
+
+
+def _split(partition: str) -> tuple[str, int]:
+    topic, _, number = partition.rpartition("-")
+    if not topic or not number.isdecimal():
+        raise UnknownTarget(f"{partition!r} is no partition (TOPIC-NUMBER)")
+    return topic, int(number)
+
+
+def no_leader(view: PartitionView | None) -> bool:
+    """Tell whether a partition has no leader."""
+    return view is None or view.leader == NO_LEADER

@@ -1,0 +1,303 @@
+"""What each step does to a cluster. A verb returns the faults it began; `for` seconds later they are ended.
+
+Every cluster can be killed, started, paused and resumed; the rest needs one that the lab made.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from confluent_kafka import ElectionType, KafkaException, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it means to export all of them
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
+
+from kvorum.chaos.faults.cuts import LINK_KINDS
+from kvorum.chaos.faults.events import Injected
+from kvorum.chaos.faults.lab import Lab
+from kvorum.chaos.faults.shape import INTERNAL
+from kvorum.chaos.faults.topology import BROKER
+from kvorum.chaos.history import Info, Ok, OperationValue
+from kvorum.chaos.inside import Inside
+from kvorum.chaos.scenario.models import Condition, Step
+from kvorum.chaos.scenario.targets import GROUPS, Seen, Targets, no_leader
+from kvorum.chaos.workload.admin import REQUEST_SECONDS, admin_client
+from kvorum.chaos.workload.recorder import Recorder, split_partition
+
+POLL_SECONDS: Final = 0.05
+ANSWER_SECONDS: Final = 30.0
+
+
+class CannotDo(Exception):
+    """A step that this cluster does not allow, or that did not come to what it waits for."""
+
+
+class Breakable(Seen, Protocol):
+    """What every cluster under test can be made to do."""
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients are given."""
+        ...
+
+    def kill(self, name: str, *roles: str, story: str = "") -> Injected:
+        """kill -9 a node until it is started."""
+        ...
+
+    def start(self, *names: str) -> object:
+        """Start nodes that do not run."""
+        ...
+
+    def pause(self, name: str, *roles: str) -> Injected:
+        """Stop a node in time."""
+        ...
+
+    def resume(self, name: str) -> None:
+        """Let it go on."""
+        ...
+
+    def heal(self) -> None:
+        """End every fault of links."""
+        ...
+
+    def recover(self, timeout_seconds: float = 60.0) -> None:
+        """End every fault and wait until all is well."""
+        ...
+
+    def wait_until_healthy(self, timeout_seconds: float = 60.0) -> None:
+        """Wait until all is well."""
+        ...
+
+
+@dataclass(slots=True)
+class Verbs:
+    """The verbs of one run."""
+
+    cluster: Breakable
+    targets: Targets
+    recorder: Recorder
+    stopped: Callable[[], bool]
+    """Whether the run is to end: waits give up."""
+
+    def do(self, step: Step) -> list[Injected]:
+        """Begin a step; returns the faults that its `for` ends. Raises CannotDo, UnknownTarget and the lab's errors."""
+        if step.do in ("heal", "recover", "kill-all", "start", "wait", "alter-topic", "rolling-restart") or (
+            step.do.startswith("elect-")
+        ):
+            return self._whole(step)
+        found = self.targets.resolve(step.target)
+        if step.name:
+            self.targets.remember(step.name, found)
+        if step.do in ("kill", "pause", "resume"):
+            return [fault for each in self._pieces(found, step) for fault in each]
+        return self._by_lab(step, found)
+
+    def _whole(self, step: Step) -> list[Injected]:
+        """Do what is not about a target's nodes alone."""
+        cluster = self.cluster
+        match step.do:
+            case "heal":
+                cluster.heal()
+            case "recover":
+                cluster.recover()
+            case "kill-all":
+                return [self._lab(step).kill_all()]
+            case "start":
+                cluster.start(*(self.targets.resolve(step.target) if step.target else ()))
+            case "wait":
+                assert step.until is not None, "the model holds it"
+                self._wait(step.until, step.within)
+            case "alter-topic":
+                self._alter(step)
+            case "rolling-restart":
+                self._roll(step)
+            case _:
+                self._elect(step)
+        return []
+
+    def _pieces(self, found: Sequence[str], step: Step) -> list[list[Injected]]:
+        """Kill, pause or resume each target."""
+        done: list[list[Injected]] = []
+        for each in found:
+            node, _, role = each.partition("/")
+            roles = (role,) if role else ()
+            match step.do:
+                case "kill":
+                    done.append([self.cluster.kill(node, *roles, story=f"kill -9 {each}{self._which(step, each)}")])
+                case "pause":
+                    done.append([self.cluster.pause(node, *roles)])
+                case _:
+                    self.cluster.resume(node)
+        return done
+
+    def _which(self, step: Step, name: str) -> str:
+        """Return why a node was chosen, where the words tell more than its name."""
+        words = step.target if isinstance(step.target, str) else ", ".join(step.target)
+        return "" if words.partition("/")[0] == name.partition("/")[0] else f" ({words})"
+
+    def _lab(self, step: Step) -> Lab:
+        if not isinstance(self.cluster, Lab):
+            raise CannotDo(f"do: {step.do} needs a cluster that the lab makes itself")
+        return self.cluster
+
+    def _by_lab(self, step: Step, found: Sequence[str]) -> list[Injected]:
+        lab = self._lab(step)
+        match step.do:
+            case "terminate":
+                return [lab.terminate(each) for each in found]
+            case "restart":
+                for each in found:
+                    lab.restart(each)
+                return []
+            case "wipe":
+                return [lab.wipe(node, *([role] if role else [])) for node, _, role in self._split(found)]
+            case "lose-tail":
+                return [lab.lose_tail(*found)]
+            case "flip-bits":
+                for each in found:
+                    lab.flip_bits(each, step.partition, step.count)
+                return []
+            case "disk-full":
+                return [lab.fill_disk(each) for each in found]
+            case "read-only":
+                return [lab.read_only(each) for each in found]
+            case "clock-jump":
+                return [lab.jump_clock(each, step.ms) for each in found]
+            case "isolate":
+                return [lab.isolate(each, step.how or None, clients=step.clients) for each in found]
+            case "refuse-inside":
+                inside = Inside.of(lab.plan.cluster, lab.register)
+                return [inside.refuse(f"{node}/{BROKER}", INTERNAL, cut=True) for node, _, _ in self._split(found)]
+            case _:
+                return self._links(lab, step, found)
+
+    def _split(self, found: Sequence[str]) -> list[tuple[str, str, str]]:
+        return [each.partition("/") for each in found]
+
+    def _links(self, lab: Lab, step: Step, found: Sequence[str]) -> list[Injected]:
+        """Begin a fault on the links between each target and each other end."""
+        began: list[Injected] = []
+        for a in found:
+            for b in self.targets.resolve(step.to):
+                if a == b and a not in GROUPS:
+                    continue
+                match step.do:
+                    case "cut":
+                        began.append(lab.cut(a, b, step.how or None))
+                    case "cut-one-way":
+                        began.append(lab.cut_one_way(a, b, step.how or None))
+                    case "slow":
+                        began.append(lab.slow(a, b, step.ms or 100, step.jitter))
+                    case _:
+                        kind = step.do.replace("-", "_")
+                        assert kind in LINK_KINDS, step.do
+                        began.append(lab.fault(kind, a, b, one_way=step.one_way, share=step.share, **_attributes(step)))
+        if not began and "random" not in f"{step.target} {step.to}":
+            raise CannotDo(f"do: {step.do}: there is no link between {step.target} and {step.to}")
+        return began
+
+    def _roll(self, step: Step) -> None:
+        """Restart every node in order, each when all is well again."""
+        lab = self._lab(step)
+        for node in self.targets.resolve(step.target or "all"):
+            if self.stopped():
+                return
+            lab.restart(node)
+            lab.wait_until_healthy(step.within)
+            time.sleep(step.gap)
+
+    def _alter(self, step: Step) -> None:
+        value: OperationValue = ["alter", step.topic, *(f"{key}={each}" for key, each in step.configs.items())]
+        entries = [
+            ConfigEntry(key, each, incremental_operation=AlterConfigOpType.SET) for key, each in step.configs.items()
+        ]
+        resource = ConfigResource(ConfigResource.Type.TOPIC, step.topic, incremental_configs=entries)
+        client = admin_client(self.cluster.bootstrap)
+        self._operation(
+            value,
+            lambda: client.incremental_alter_configs([resource], request_timeout=REQUEST_SECONDS)[resource].result(
+                ANSWER_SECONDS
+            ),
+        )
+
+    def _elect(self, step: Step) -> None:
+        """Ask for elections: of one partition, or (`all`) of all without a leader. A leader that is there is fine."""
+        kind = ElectionType.UNCLEAN if step.do == "elect-unclean" else ElectionType.PREFERRED
+        names = [step.partition]
+        if step.partition == "all":
+            names = [name for name, view in self.cluster.partitions().items() if no_leader(view)]
+        client = admin_client(self.cluster.bootstrap)
+        for name in names:
+            partition = TopicPartition(*split_partition(name))
+
+            def elect(partition: TopicPartition = partition) -> None:
+                answered = client.elect_leaders(kind, [partition], request_timeout=REQUEST_SECONDS)
+                for error in answered.result(ANSWER_SECONDS).values():
+                    if error is not None and error.name() != "ELECTION_NOT_NEEDED":
+                        raise KafkaException(error)
+
+            self._operation([step.do.replace("elect-", "elect-leaders-"), name], elect)
+
+    def _operation(self, value: OperationValue, request: Callable[[], object]) -> None:
+        """Do a metadata operation that the scenario asks for; it is in the history like any other."""
+        process = self.recorder.process("scenario")
+        op = self.recorder.invoke(process, "admin", value)
+        try:
+            request()
+        except KafkaException as error:
+            self.recorder.complete(op, Info, error=error.args[0].name())
+            raise CannotDo(f"{value}: {error}") from error
+        self.recorder.complete(op, Ok)
+
+    def _wait(self, wanted: Condition, seconds: float) -> None:
+        deadline, acked = time.monotonic() + seconds, len(self.recorder.acked) + wanted.acked
+        while not self.stopped():
+            why = self._missing(wanted, acked, deadline - time.monotonic())
+            if not why:
+                return
+            if time.monotonic() > deadline:
+                raise CannotDo(f"not within {seconds:g} s: {why}")
+            time.sleep(POLL_SECONDS)
+
+    def _missing(self, wanted: Condition, acked: int, left: float) -> str:
+        """Return what is not yet as it should be; nothing when all is."""
+        if len(self.recorder.acked) < acked:
+            return f"{acked - len(self.recorder.acked)} more acknowledgements"
+        views = self.cluster.partitions() if wanted.isr or wanted.isr_at_most or wanted.leader else {}
+        for partition, count in wanted.isr.items():
+            if partition not in views or len(views[partition].isr) != count:
+                return f"{partition} with {count} in sync: {views.get(partition)}"
+        for partition, count in wanted.isr_at_most.items():
+            if partition not in views or len(views[partition].isr) > count:
+                return f"{partition} with at most {count} in sync: {views.get(partition)}"
+        for partition, who in wanted.leader.items():
+            view = views.get(partition)
+            leader = None if view is None or no_leader(view) else self.cluster.name_of(view.leader)
+            if not self._is(leader, who):
+                return f"{partition} led by {who}: {leader}"
+        if wanted.controller and not self._is(self.cluster.active_controller(), wanted.controller):
+            return f"an active controller that is {wanted.controller}"
+        if wanted.healthy:
+            self.cluster.wait_until_healthy(max(left, 0.0))
+        return ""
+
+    def _is(self, name: str | None, who: str) -> bool:
+        if who in ("none", "some"):
+            return (name is None) == (who == "none")
+        if who.startswith("not "):
+            return name is not None and name not in self.targets.resolve(who.removeprefix("not "))
+        return name is not None and name in self.targets.resolve(who)
+
+
+def _attributes(step: Step) -> dict[str, int]:
+    """Return what a fault of links is given more."""
+    match step.do:
+        case "latency":
+            return {"latency": step.ms or 100, "jitter": step.jitter}
+        case "bandwidth":
+            return {"rate": step.rate or 1}
+        case _:
+            return {}

@@ -1,0 +1,349 @@
+"""The HTTP interface to everything that can be done to a cluster on this machine: `kvorum chaos serve`.
+
+    GET    /v1/chaos/state               nodes, processes, links, faults in force, also inside (?health=true)
+    GET    /v1/chaos/kinds               the faults there are, their options (JSON schema), whether possible here
+    GET    /v1/chaos/faults              those in force
+    POST   /v1/chaos/faults              {"fault": "kill", "targets": ["node-1"], "options": {}} -> its id
+    DELETE /v1/chaos/faults/{id}         end one
+    POST   /v1/chaos/heal                {"start": true}: end all, start every node
+    GET    /v1/chaos/events              server-sent events; Last-Event-ID (or ?after=) for what was missed
+    POST   /v1/chaos/scenarios           {"scenario": "n-minus-one", "seed": 1, "duration": 60}
+    GET    /v1/chaos/scenarios[/{id}]    runs; one with its output and verdicts
+    DELETE /v1/chaos/scenarios/{id}      end a run: it heals, reads, judges
+
+Whoever asks must know the token (Authorization: Bearer TOKEN) and call this machine by a name of its own: a page from
+elsewhere can do neither. Errors are models.Problem, as in the admin API. Loopback unless told otherwise.
+"""
+
+import asyncio
+import hmac
+import traceback
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from kvorum.admin.app import is_local, problem
+from kvorum.chaos import history
+from kvorum.chaos.faults.events import Injected
+from kvorum.chaos.faults.lab import LabError
+from kvorum.chaos.faults.processes import NotStarted
+from kvorum.chaos.serve_events import Events, Listener, SentAway, TooManyListeners
+from kvorum.chaos.serve_faults import KINDS, TARGETS_MAX, CannotDo, NotHere, begin
+from kvorum.chaos.serve_scenarios import Busy, ScenarioRun, Scenarios
+from kvorum.chaos.served import Served
+from kvorum.runtime.logs import get_logger
+
+BODY_BYTES_MAX: Final = 64 * 1024
+EVENT_IDLE_SECONDS: Final = 15.0
+"""Silence after which a comment is sent, so that what lies between does not close the connection."""
+WORKERS_MAX: Final = 8
+"""Verbs under way at a time; others wait. Each may block as long as a node takes to start."""
+PREFIX: Final = "/v1/chaos"
+
+log = get_logger("chaos")
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+B = TypeVar("B", bound=BaseModel)
+T = TypeVar("T")
+
+
+class Body(BaseModel):
+    """Refuses what it does not know."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class FaultRequest(Body):
+    """A fault to begin."""
+
+    fault: str
+    targets: list[str] = Field(default_factory=list, max_length=TARGETS_MAX)
+    options: dict[str, object] = Field(default_factory=dict)
+
+
+class HealRequest(Body):
+    """What healing includes."""
+
+    start: bool = True
+
+
+class ScenarioRequest(Body):
+    """A scenario to run."""
+
+    scenario: str
+    seed: int = Field(1, ge=0)
+    duration: float | None = Field(None, gt=0, le=86_400)
+
+
+class BadRequest(Exception):
+    """A body or parameter that is none: what and where."""
+
+    def __init__(self, message: str, where: str | None = None) -> None:
+        """Hold both."""
+        super().__init__(message)
+        self.where = where
+
+
+@dataclass(slots=True)
+class ChaosServer:
+    """See the module. `build` gives the application; the cluster is whoever's who made it."""
+
+    served: Served
+    events: Events
+    token: str
+    runs: Path
+    """Where scenarios keep their histories and logs."""
+    host: str = "127.0.0.1"
+    _scenarios: Scenarios = field(init=False)
+    _workers: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make what belongs to it."""
+        self._scenarios = Scenarios(self.runs, self._scenario_told)
+        self._workers = asyncio.Semaphore(WORKERS_MAX)
+
+    def build(self) -> web.Application:
+        """Return the application. Called in the loop that runs it."""
+        app = web.Application(middlewares=[self._guard], client_max_size=BODY_BYTES_MAX)
+        app.router.add_get(f"{PREFIX}/state", self._state)
+        app.router.add_get(f"{PREFIX}/kinds", self._kinds)
+        app.router.add_get(f"{PREFIX}/faults", self._faults)
+        app.router.add_post(f"{PREFIX}/faults", self._begin)
+        app.router.add_delete(f"{PREFIX}/faults/{{id}}", self._end)
+        app.router.add_post(f"{PREFIX}/heal", self._heal)
+        app.router.add_get(f"{PREFIX}/events", self._listen)
+        app.router.add_get(f"{PREFIX}/scenarios", self._runs)
+        app.router.add_post(f"{PREFIX}/scenarios", self._run)
+        app.router.add_get(f"{PREFIX}/scenarios/{{id}}", self._one_run)
+        app.router.add_delete(f"{PREFIX}/scenarios/{{id}}", self._stop_run)
+        app.on_shutdown.append(self._shut_down)
+        return app
+
+    async def _shut_down(self, app: web.Application) -> None:
+        self.events.close()
+        await self._scenarios.close()
+
+    # Who may ask.
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
+        name = host.rpartition(":")[0] if host.count(":") == 1 else host
+        if not (is_local(host) or name == self.host):
+            return problem(403, "FORBIDDEN_HOST", f"Host {host!r} is no name of this machine")
+        if origin is not None and origin.lower() != f"http://{host.lower()}":
+            return problem(403, "FORBIDDEN_ORIGIN", f"a page of {origin!r} may not use this API")
+        scheme, _, said = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(said.strip().encode(), self.token.encode()):
+            answer = problem(401, "UNAUTHORIZED", "say the token: Authorization: Bearer TOKEN")
+            answer.headers["WWW-Authenticate"] = "Bearer"
+            return answer
+        return await self._told(request, handler)
+
+    async def _told(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Give whatever goes wrong one shape."""
+        try:
+            return await handler(request)
+        except BadRequest as error:
+            return problem(400, "INVALID_REQUEST", str(error), error.where)
+        except (CannotDo, ValueError) as error:
+            return problem(422, "CANNOT_DO", str(error))
+        except (NotHere, Busy) as error:
+            return problem(409, "NOT_POSSIBLE_NOW" if isinstance(error, Busy) else "NOT_POSSIBLE_HERE", str(error))
+        except (NotStarted, LabError, TooManyListeners) as error:
+            return problem(503, "UNAVAILABLE", str(error))
+        except web.HTTPException as error:
+            return problem(error.status, error.reason.upper().replace(" ", "_"), f"{request.method} {request.path}")
+        except Exception as error:  # whatever it is, the caller is told in our shape, and the log has the rest
+            stack = "".join(traceback.format_exception(error))
+            log.error("a request failed", method=request.method, path=request.path, error=error, stack=stack)
+            return problem(500, "UNKNOWN_SERVER_ERROR", "see the log of kvorum chaos serve")
+
+    async def _work(self, function: Callable[..., T], *arguments: object) -> T:
+        """Call what blocks, in a thread."""
+        async with self._workers:
+            return await asyncio.to_thread(function, *arguments)
+
+    # The cluster.
+
+    async def _state(self, request: web.Request) -> web.Response:
+        served = self.served
+        health = request.query.get("health") == "true"
+        nodes, inside = await asyncio.gather(self._work(served.described), self._work(served.inside.state))
+        body: dict[str, object] = {
+            "cluster_id": served.cluster.plan.cluster_id,
+            "folder": served.cluster.paths.folder,
+            "bootstrap": served.bootstrap,
+            "nodes": nodes,
+            "links": [{"name": name, "upstream": upstream} for name, upstream in served.links.items()],
+            "faults": [described(each) for each in served.register.in_force()],
+            "inside": inside,
+        }
+        if health:
+            body["ailments"] = await self._work(served.observer.ailments)
+        return web.json_response(body)
+
+    async def _kinds(self, request: web.Request) -> web.Response:
+        served = self.served
+        here = {
+            "processes": True,
+            "disks": True,
+            "clocks": bool(served.clocks),
+            "links": served.cuts is not None,
+            "inside": bool(served.inside.doors),
+        }
+        kinds = [
+            {
+                "fault": name,
+                "needs": kind.needs,
+                "possible": here[kind.needs],
+                "targets": {"from": kind.targets[0], "to": kind.targets[1]},
+                "options": kind.options.model_json_schema(),
+            }
+            for name, kind in KINDS.items()
+        ]
+        return web.json_response(kinds)
+
+    async def _faults(self, request: web.Request) -> web.Response:
+        return web.json_response([described(each) for each in self.served.register.in_force()])
+
+    async def _begin(self, request: web.Request) -> web.Response:
+        wanted = await body_of(request, FaultRequest)
+        kind = KINDS.get(wanted.fault)
+        if kind is None:
+            raise BadRequest(f"there is no fault {wanted.fault!r}; there are {', '.join(KINDS)}", "fault")
+        try:
+            options = kind.options.model_validate(wanted.options)
+        except ValidationError as error:
+            raise bad_request(error, "options") from error
+        fault = await self._work(begin, self.served, wanted.fault, wanted.targets, options)
+        if fault is None:
+            body: dict[str, object] = {"id": None, "fault": wanted.fault, "targets": wanted.targets, "in_force": False}
+            return web.json_response(body, status=200)
+        in_force = fault in self.served.register.in_force()
+        return web.json_response({**described(fault), "in_force": in_force}, status=201 if in_force else 200)
+
+    async def _end(self, request: web.Request) -> web.Response:
+        fault_id = id_of(request)
+        for fault in self.served.register.in_force():
+            if fault.id == fault_id:
+                await self._work(fault.end)
+                still = fault in self.served.register.in_force()
+                return web.json_response({**described(fault), "in_force": still})
+        return problem(404, "NOT_FOUND", f"no fault {fault_id} is in force")
+
+    async def _heal(self, request: web.Request) -> web.Response:
+        wanted = await body_of(request, HealRequest)
+        started = await self._work(lambda: self.served.heal(start=wanted.start))
+        in_force = [described(each) for each in self.served.register.in_force()]
+        return web.json_response({"started": started, "in_force": in_force})
+
+    # Events.
+
+    async def _listen(self, request: web.Request) -> web.StreamResponse:
+        text = request.headers.get("Last-Event-ID") or request.query.get("after") or "0"
+        if not text.isdecimal():
+            raise BadRequest(f"{text!r} is no event's id", "after")
+        with self.events.listening(int(text)) as listener:
+            response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
+            await response.prepare(request)
+            try:
+                await response.write(b": listening\n\n")
+                while True:
+                    await response.write(await next_of(listener))
+            except (SentAway, ConnectionError):
+                return response
+
+    def _scenario_told(self, run: ScenarioRun) -> None:
+        self.events.tell("scenario", run.described(whole=False))
+
+    # Scenarios.
+
+    async def _runs(self, request: web.Request) -> web.Response:
+        return web.json_response([each.described(whole=False) for each in self._scenarios.runs])
+
+    async def _run(self, request: web.Request) -> web.Response:
+        wanted = await body_of(request, ScenarioRequest)
+        run = await self._scenarios.start(wanted.scenario, wanted.seed, wanted.duration)
+        return web.json_response(run.described(whole=False), status=202)
+
+    def _run_of(self, request: web.Request) -> ScenarioRun:
+        run = self._scenarios.run(id_of(request))
+        if run is None:
+            raise web.HTTPNotFound
+        return run
+
+    async def _one_run(self, request: web.Request) -> web.Response:
+        return web.json_response(self._run_of(request).described(whole=True))
+
+    async def _stop_run(self, request: web.Request) -> web.Response:
+        run = self._run_of(request)
+        await self._scenarios.stop(run)
+        return web.json_response(run.described(whole=True))
+
+
+async def next_of(listener: Listener) -> bytes:
+    """Return the next event as it is sent, or a comment where none came for a while. Raises SentAway."""
+    try:
+        async with asyncio.timeout(EVENT_IDLE_SECONDS):
+            return (await listener.next()).encoded()
+    except TimeoutError:
+        return b": idle\n\n"
+
+
+def fault_told(events: Events) -> Callable[[history.Fault], None]:
+    """Return what a register tells its faults to."""
+
+    def tell(fault: history.Fault) -> None:
+        data: dict[str, object] = {
+            "id": fault.id,
+            "fault": fault.fault,
+            "phase": fault.phase,
+            "targets": list(fault.targets),
+            "lossy": fault.lossy,
+            "story": fault.story,
+            "t": fault.t,
+        }
+        events.tell("fault", data)
+
+    return tell
+
+
+def described(fault: Injected) -> dict[str, object]:
+    """Return a fault for people and programs."""
+    return {
+        "id": fault.id,
+        "fault": fault.kind,
+        "targets": list(fault.targets),
+        "lossy": fault.lossy,
+        "story": fault.story,
+    }
+
+
+def id_of(request: web.Request) -> int:
+    """Return the id in a path. Raises BadRequest."""
+    text = request.match_info["id"]
+    if not text.isdecimal() or len(text) > 18:
+        raise BadRequest(f"{text!r} is no id", "id")
+    return int(text)
+
+
+async def body_of(request: web.Request, model: type[B]) -> B:
+    """Return the body, which is JSON and says so. Raises BadRequest, web.HTTPException."""
+    data = await request.read()
+    if data and request.content_type != "application/json":
+        raise web.HTTPUnsupportedMediaType
+    try:
+        return model.model_validate_json(data or b"{}")
+    except ValidationError as error:
+        raise bad_request(error) from error
+
+
+def bad_request(error: ValidationError, below: str = "") -> BadRequest:
+    """Return the first thing that was wrong, with its place."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in (*([below] if below else []), *first["loc"]))
+    return BadRequest(str(first["msg"]), where or None)

@@ -1,0 +1,106 @@
+"""What happens to a served cluster, told to whoever listens (server-sent events), and kept for who comes later."""
+
+import asyncio
+import json
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+KEPT_MAX: Final = 1000
+"""Events kept for listeners that come (back) later."""
+LISTENERS_MAX: Final = 32
+BEHIND_MAX: Final = 2 * KEPT_MAX
+"""Events a listener may be behind; with one more it is cut off, and may come back with the last id it saw."""
+
+
+class TooManyListeners(Exception):
+    """LISTENERS_MAX listen already."""
+
+
+class SentAway(Exception):
+    """A listener is too far behind, or all are sent away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One event."""
+
+    id: int
+    kind: str
+    data: dict[str, object]
+
+    def encoded(self) -> bytes:
+        """Return it as one server-sent event."""
+        return f"id: {self.id}\nevent: {self.kind}\ndata: {json.dumps(self.data)}\n\n".encode()
+
+
+@dataclass(slots=True, eq=False)
+class Listener:
+    """One who listens, in an event loop."""
+
+    loop: asyncio.AbstractEventLoop
+    _waiting: "asyncio.Queue[Told | None]" = field(default_factory=lambda: asyncio.Queue(BEHIND_MAX + 1))
+
+    async def next(self) -> Told:
+        """Wait for the next event. Raises SentAway."""
+        told = await self._waiting.get()
+        if told is None:
+            raise SentAway
+        return told
+
+    def put(self, told: Told | None) -> None:
+        """Take an event, in the listener's own loop; None is the last."""
+        if self._waiting.qsize() >= BEHIND_MAX:
+            told = None
+        if not self._waiting.full():
+            self._waiting.put_nowait(told)
+
+
+class Events:
+    """Told from any thread, listened to from an event loop."""
+
+    def __init__(self) -> None:
+        """Begin with nothing told."""
+        self._lock = threading.Lock()
+        self._kept: deque[Told] = deque(maxlen=KEPT_MAX)
+        self._listeners: set[Listener] = set()
+        self._next_id = 1
+        self._is_closed = False
+
+    def tell(self, kind: str, data: dict[str, object]) -> None:
+        """Tell all who listen."""
+        with self._lock:
+            told = Told(self._next_id, kind, data)
+            self._next_id += 1
+            self._kept.append(told)
+            for listener in self._listeners:
+                listener.loop.call_soon_threadsafe(listener.put, told)
+
+    def close(self) -> None:
+        """Send all listeners away, and those that come later."""
+        with self._lock:
+            self._is_closed = True
+            for listener in self._listeners:
+                listener.loop.call_soon_threadsafe(listener.put, None)
+
+    @contextmanager
+    def listening(self, after: int) -> Iterator[Listener]:
+        """Listen to the events behind this id, kept ones first. Within one event loop. Raises TooManyListeners."""
+        listener = Listener(asyncio.get_running_loop())
+        with self._lock:
+            if len(self._listeners) >= LISTENERS_MAX:
+                raise TooManyListeners(f"{LISTENERS_MAX} listen already")
+            for told in self._kept:
+                if told.id > after:
+                    listener.put(told)
+            if self._is_closed:
+                listener.put(None)
+            self._listeners.add(listener)
+        try:
+            yield listener
+        finally:
+            with self._lock:
+                self._listeners.discard(listener)

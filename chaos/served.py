@@ -1,0 +1,130 @@
+"""A cluster on this machine as `kvorum chaos serve` has it: a lab's, with proxies, or one that somebody else started.
+
+Of a cluster that was there before, processes and disks can be broken, and what its configuration opened from inside;
+links only of one that was made with proxies, clocks only of one whose nodes were started with one.
+"""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final
+
+from kvorum.chaos.faults.clocks import NodeClock
+from kvorum.chaos.faults.cuts import Cuts
+from kvorum.chaos.faults.disks import DiskFaults
+from kvorum.chaos.faults.events import FaultRegister, OnFault
+from kvorum.chaos.faults.lab import Lab
+from kvorum.chaos.faults.observer import Observer, in_a_thread
+from kvorum.chaos.faults.processes import DOWN_KINDS, ProcessFaults
+from kvorum.chaos.faults.topology import BROKER
+from kvorum.chaos.inside import Inside
+from kvorum.cluster.local import LocalCluster
+from kvorum.network.addresses import Address
+from kvorum.runtime.chance import new_random
+from kvorum.runtime.config import Settings
+from kvorum.runtime.listeners import Endpoint, broker_listeners, controller_listeners
+from kvorum.runtime.process import is_stopped
+
+ANY_HOST: Final = ("", "0.0.0.0", "::")
+
+
+@dataclass(slots=True, kw_only=True)
+class Served:
+    """See the module. Every call blocks, and may come from any thread."""
+
+    cluster: LocalCluster
+    register: FaultRegister
+    processes: ProcessFaults
+    disks: DiskFaults
+    observer: Observer
+    inside: Inside
+    bootstrap: str
+    cuts: Cuts | None = None
+    clocks: Mapping[str, NodeClock] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
+    """{proxied link: who it leads to}."""
+    close: Callable[[], None] = lambda: None
+
+    @classmethod
+    def of_lab(cls, lab: Lab) -> "Served":
+        """Serve a lab; it ends with it."""
+        return cls(
+            cluster=lab.cluster,
+            register=lab.register,
+            processes=lab.processes,
+            disks=lab.disks,
+            observer=lab.observer,
+            inside=Inside.of(lab.plan.cluster, lab.register),
+            bootstrap=lab.bootstrap,
+            cuts=lab.cuts,
+            clocks=lab.clocks,
+            links={each.name: each.upstream for each in lab.plan.topology.proxies.values()},
+            close=lab.close,
+        )
+
+    @classmethod
+    def attached(cls, folder: str, on_fault: OnFault, seconds: Callable[[], float]) -> "Served":
+        """Serve the cluster in a folder, whoever runs it; it outlives us. Raises ClusterError, InsideError."""
+        cluster = LocalCluster.open(folder, detached=True)
+        register = FaultRegister(on_fault, seconds)
+        spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="chaos-spawner")
+        processes = ProcessFaults(cluster, register, spawner)
+        settings = [Settings.of(dict(node.properties)) for node in cluster.plan.nodes]
+        return cls(
+            cluster=cluster,
+            register=register,
+            processes=processes,
+            disks=DiskFaults(cluster, register, processes, {}, new_random()),
+            observer=Observer(
+                first_of(settings, broker_listeners), first_of(settings, controller_listeners), in_a_thread
+            ),
+            inside=Inside.of(cluster.plan, register),
+            bootstrap=cluster.plan.bootstrap,
+            close=spawner.shutdown,
+        )
+
+    @property
+    def nodes(self) -> list[str]:
+        """All nodes, running or not."""
+        return self.processes.names
+
+    def described(self) -> list[dict[str, object]]:
+        """Return each node with its processes, as they are."""
+        found: list[dict[str, object]] = []
+        for node in self.cluster.plan.nodes:
+            living = self.cluster.processes(node.name)
+            processes = {
+                role: {"pid": living[role].pid, "stopped": is_stopped(living[role])} if role in living else None
+                for role in ("node", *node.roles)
+            }
+            found.append(
+                {
+                    "name": node.name,
+                    "id": int(node.properties["node.id"]),
+                    "roles": node.roles,
+                    "running": "node" in living,
+                    "processes": processes,
+                }
+            )
+        return found
+
+    def heal(self, *, start: bool) -> dict[str, str]:
+        """End every fault; `start`: and start every node that is down: {node: "ready" | "died" | "late"}."""
+        for fault in self.register.in_force():
+            if fault.kind not in DOWN_KINDS:
+                fault.end()
+        self.inside.heal()
+        return self.processes.start() if start else {}
+
+
+def first_of(settings: list[Settings], listeners: Callable[[Settings], list[Endpoint]]) -> dict[int, Address]:
+    """Return {node id: where its first listener of a kind is reached on this machine}."""
+    found: dict[int, Address] = {}
+    for each in settings:
+        if listeners is broker_listeners and BROKER not in each.list("process.roles"):
+            continue
+        endpoints = listeners(each)
+        if endpoints:
+            host = "127.0.0.1" if endpoints[0].host in ANY_HOST else endpoints[0].host
+            found[each.int("node.id")] = (host, endpoints[0].port)
+    return found

@@ -1,0 +1,122 @@
+"""A client in the simulator that changes topics: makes them, writes to them, grows them, deletes them, again."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from kvorum.chaos.history import HistoryWriter, Info, MicroOp, Ok
+from kvorum.chaos.sim.client import NoAnswer, SimClient
+from kvorum.chaos.sim.workload import ACKS_ALL, OnAck, Producer, Recorder
+from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from kvorum.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kvorum.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+
+NAMES: Final = 5
+
+
+class Admin:
+    """Creates topics, writes to them, adds partitions, deletes them, and makes them anew under the same names."""
+
+    def __init__(self, client: SimClient, recorder: Recorder, replication_factor: int, on_ack: OnAck) -> None:
+        """Begin with none. What is written to these topics stays out of the history, which knows no deletions."""
+        self._on_ack = on_ack
+        self._unrecorded = Recorder(HistoryWriter(), recorder.now)
+        self._names = [f"extra-{number}" for number in range(1, NAMES + 1)]
+        self._client = client
+        self._recorder = recorder
+        self._replication_factor = replication_factor
+        self._topics: list[str] = []
+        self.created: set[str] = set()
+        """Certainly created, and no deletion tried."""
+
+    async def run(self, every_s: float, until: Callable[[], bool]) -> None:
+        """Change something now and then."""
+        process = self._recorder.process("admin", 0, idempotent=False)
+        while not until():
+            await asyncio.sleep(every_s * (0.5 + self._client.rng.random()))
+            choice = self._client.rng.random()
+            if (choice < 0.5 or not self._topics) and self._names:
+                await self._create(process, until)
+            elif not self._topics:
+                return
+            elif choice < 0.8:
+                await self._delete(process)
+            else:
+                await self._grow(process)
+
+    async def _create(self, process: int, until: Callable[[], bool]) -> None:
+        name = self._names.pop(self._client.rng.randrange(len(self._names)))
+        partitions = self._client.rng.choice((1, 2, 3))
+        request = CreateTopicsRequest(
+            topics=[CreatableTopic(name=name, num_partitions=partitions, replication_factor=self._replication_factor)],
+            timeout=2_000,
+        )
+        op = self._recorder.invoke(process, "admin", ["create", name])
+        try:
+            response = await self._client.ask_any(request, CreateTopicsResponse)
+        except NoAnswer as error:
+            self._recorder.complete(Info, op, process, ["create", name], str(error))
+            self._topics.append(name)
+            return
+        self._done(process, op, ["create", name], response.topics[0].error_code)
+        self._topics.append(name)
+        if response.topics[0].error_code == ErrorCode.NONE:
+            self.created.add(name)
+            asyncio.get_running_loop().create_task(self._write(name, partitions, until))
+
+    async def _write(self, name: str, partitions: int, until: Callable[[], bool]) -> None:
+        """Write a few records to a topic, as long as it is there and no longer."""
+        producer = Producer(
+            name,
+            self._client,
+            self._unrecorded,
+            acks=ACKS_ALL,
+            idempotent=self._client.rng.random() < 0.5,
+            in_flight=2,
+            topic=name,
+            partitions=partitions,
+            on_ack=self._on_ack,
+        )
+        for _ in range(self._client.rng.randint(1, 20)):
+            if until() or name not in self._topics:
+                return
+            await producer.round()
+            await asyncio.sleep(0.1)
+
+    async def _delete(self, process: int) -> None:
+        name = self._client.rng.choice(self._topics)
+        self._topics.remove(name)
+        self.created.discard(name)
+        op = self._recorder.invoke(process, "admin", ["delete", name])
+        try:
+            request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout=2_000)
+            response = await self._client.ask_any(request, DeleteTopicsResponse)
+        except NoAnswer as error:
+            self._recorder.complete(Info, op, process, ["delete", name], str(error))
+            return
+        self._done(process, op, ["delete", name], response.responses[0].error_code)
+        if response.responses[0].error_code == ErrorCode.NONE:
+            # Certainly gone, once: nothing that is still on its way can delete the next one of this name.
+            self._names.append(name)
+
+    async def _grow(self, process: int) -> None:
+        name = self._client.rng.choice(self._topics)
+        op = self._recorder.invoke(process, "admin", ["grow", name])
+        try:
+            request = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name=name, count=4)], timeout=2_000)
+            response = await self._client.ask_any(request, CreatePartitionsResponse)
+        except NoAnswer as error:
+            self._recorder.complete(Info, op, process, ["grow", name], str(error))
+            return
+        self._done(process, op, ["grow", name], response.results[0].error_code)
+
+    def _done(self, process: int, op: int, what: list[str | int | MicroOp | None], error_code: int) -> None:
+        code = ErrorCode(error_code)
+        # What was refused may have happened before: an earlier controller's decision may still be committed.
+        kind = Ok if code is ErrorCode.NONE else Info
+        self._recorder.complete(kind, op, process, what, None if kind is Ok else code.name)

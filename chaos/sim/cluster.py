@@ -1,0 +1,345 @@
+"""A whole cluster under simulation: production's brokers and controllers, clients, and what watches them.
+
+    cluster = SimCluster(plan)
+    cluster.boot()                 formatted, started, the topic made
+    Faults(cluster).schedule()     see cluster_faults
+    cluster.run_for(seconds)       raises Violation as soon as something does not hold
+    settle(cluster)                see convergence
+
+Nothing of production is replaced but loop, disk, clock and chance. Everything is drawn from the plan's seed.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any, Final
+
+from kvorum.broker.metadata.lifecycle import RegistrationRefused
+from kvorum.broker.server import AllLogDirectoriesOffline
+from kvorum.chaos.history import ClusterShape, HistoryWriter, NodeShape, Note, Start, TopicShape
+from kvorum.chaos.sim.admin import Admin
+from kvorum.chaos.sim.client import PORT, NoAnswer, SimClient
+from kvorum.chaos.sim.consumer import Consumer, Reads
+from kvorum.chaos.sim.invariants import Invariants
+from kvorum.chaos.sim.ledger import Violation
+from kvorum.chaos.sim.loop import START_S, Host, SimLoop
+from kvorum.chaos.sim.machine import BROKER, CONTROLLER, RESTART_S, Machine, SimProcess, address_of
+from kvorum.chaos.sim.metadata_watch import MetadataWatch
+from kvorum.chaos.sim.plan import Options, Plan, machines_of
+from kvorum.chaos.sim.streams import StreamNetwork
+from kvorum.chaos.sim.workload import Producer, Recorder
+from kvorum.cluster.controller_node import ControllerNode
+from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kvorum.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.controller.features import SUPPORTED, UpgradeType
+from kvorum.quorum.image.features import ELIGIBLE_LEADER_REPLICAS_VERSION
+from kvorum.runtime.chance import random_uuid_bytes
+from kvorum.runtime.config import Settings
+
+CLUSTER_ID: Final = "c2ltdWxhdGVkY2x1c3Rlcg"
+CONTROLLER_PORT: Final = 9093
+TOPIC: Final = "orders"
+BOOT_LIMIT_S: Final = 30.0
+NEVER_RETRIEVED: Final = "never retrieved"
+
+
+def settings_of(options: Options, node_id: int, roles: list[str]) -> Settings:
+    """Return a node's configuration."""
+    nodes = machines_of(options)
+    quorum = [node for node, found in nodes.items() if CONTROLLER in found]
+    address = address_of(node_id)
+    listeners = {BROKER: f"PLAINTEXT://{address}:{PORT}", CONTROLLER: f"CONTROLLER://{address}:{CONTROLLER_PORT}"}
+    log_dirs = [f"/data-{number}" for number in range(1, options.log_dirs + 1)]
+    config: dict[str, object] = {
+        "node.id": node_id,
+        "process.roles": ",".join(roles),
+        "listeners": ",".join(listeners[role] for role in roles),
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": ",".join(f"{node}@{address_of(node)}:{CONTROLLER_PORT}" for node in quorum),
+        "metadata.log.dir": "/meta",
+        "min.insync.replicas": options.min_isr,
+        "unclean.leader.election.enable": options.unclean,
+        "unclean.leader.election.interval.ms": 1_000,
+        "kvorum.fast.fencing": "auto" if options.fast_fencing else "off",
+        "broker.session.timeout.ms": options.session_timeout_ms,
+        "broker.heartbeat.interval.ms": options.heartbeat_interval_ms,
+        "controller.quorum.election.timeout.ms": options.election_timeout_ms,
+        "controller.quorum.fetch.timeout.ms": 2 * options.election_timeout_ms,
+        "metadata.log.max.record.bytes.between.snapshots": options.snapshot_bytes,
+        "replica.lag.time.max.ms": options.lag_time_ms,
+        "replica.fetch.wait.max.ms": options.fetch_wait_ms,
+        "replica.fetch.backoff.ms": 100,
+        "replica.socket.timeout.ms": 2_000,
+        "replica.high.watermark.checkpoint.interval.ms": 1_000,
+        "log.flush.offset.checkpoint.interval.ms": 2_000,
+        "log.roll.ms": options.roll_ms,
+        "leader.imbalance.check.interval.seconds": 3,
+        "auto.create.topics.enable": False,
+        "log.dirs": ",".join(log_dirs),
+    }
+    if options.flush:
+        config["log.flush.interval.messages"] = 1
+    if "broker" not in roles:
+        for key in ("log.dirs", "auto.create.topics.enable"):
+            del config[key]
+    return Settings.of(config)
+
+
+class SimCluster:
+    """See the module."""
+
+    def __init__(self, plan: Plan) -> None:
+        """Build machines, network and watchers; nothing runs yet."""
+        self.plan = plan
+        self.options = options = plan.options
+        self.rng = Random(f"kvorum cluster run {plan.seed}")
+        self.loop = SimLoop(Random(self.rng.getrandbits(64)))
+        self.network = StreamNetwork(
+            self.loop, Random(self.rng.getrandbits(64)), delay_max_s=max(0.0002, options.delay_max_s)
+        )
+        self.history = HistoryWriter()
+        self.machines: dict[int, Machine] = {}
+        self.processes: list[SimProcess] = []
+        for node_id, roles in machines_of(options).items():
+            settings = settings_of(options, node_id, roles)
+            rng = Random(self.rng.getrandbits(64))
+            machine = self.machines[node_id] = Machine(node_id, roles, self.loop, self.network, rng, settings)
+            self.processes += machine.processes.values()
+        first = next(iter(self.machines.values()))
+        self.metadata = MetadataWatch(self.history, self.now, next(iter(first.processes.values())).settings)
+        self.invariants = Invariants(self.metadata)
+        self.recorder = Recorder(self.history, self.now)
+        self.reads = Reads(lambda partition: partition in self.lossy_partitions())
+        self.violation: Violation | None = None
+        self.healing = False
+        self.clients: dict[str, Host] = {}
+        self.consumers: list[Consumer] = []
+        self.admin: Admin | None = None
+        self.restarts: dict[str, int] = {}
+        self._checks: dict[Host, Callable[[], None]] = {}
+        for process in self.processes:
+            process.on_controller = self._controller_made
+            process.on_ended = self._ended
+            process.on_restart = self._began
+        self.loop.after_event = self._after_event
+
+    def now(self) -> float:
+        """Return virtual seconds since the begin."""
+        return self.loop.time() - START_S
+
+    def note(self, text: str) -> None:
+        """Tell the reader of the story something."""
+        self.history.write(Note(t=self.now(), text=text))
+
+    # Life.
+
+    def boot(self) -> None:
+        """Format and start everything, and make the topic. Raises Violation if that takes too long."""
+        options = self.options
+        quorum = [node for node, machine in self.machines.items() if CONTROLLER in machine.processes]
+        directories = {node: Uuid(random_uuid_bytes(self.rng)) for node in quorum}
+        for machine in self.machines.values():
+            for role in machine.processes:
+                machine.format(role, CLUSTER_ID, directories if options.known_directories else None)
+            machine.start()
+        nodes = {
+            f"node-{node}": NodeShape(id=node, roles=list(machine.processes)) for node, machine in self.machines.items()
+        }
+        shape = TopicShape(
+            partitions=options.partitions,
+            replication_factor=options.replication_factor,
+            configs={"min.insync.replicas": str(options.min_isr)},
+        )
+        configs = {
+            "min.insync.replicas": str(options.min_isr),
+            "unclean.leader.election.enable": str(options.unclean).lower(),
+        }
+        self.history.write(
+            Start(
+                t=0.0,
+                scenario="simulation",
+                seed=self.plan.seed,
+                cluster=ClusterShape(nodes=nodes, configs=configs),
+                topics={TOPIC: shape},
+            )
+        )
+        self._wait(self._all_unfenced, BOOT_LIMIT_S, "Boot", "not all brokers are unfenced")
+        made: list[bool] = []
+        self.start_client("maker", lambda client: self._make_topic(client, made))
+        self._wait(lambda: bool(made), BOOT_LIMIT_S, "Boot", "the topic cannot be made")
+
+    def start_load(self) -> None:
+        """Begin to produce, consume and change metadata."""
+        load, options = self.options.load, self.options
+        for number, (acks, idempotent) in enumerate(load.producers, 1):
+            self.start_client(
+                f"producer-{number}",
+                lambda client, number=number, acks=acks, idempotent=idempotent: Producer(  # type: ignore[misc]  # bound now
+                    f"producer-{number}",
+                    client,
+                    self.recorder,
+                    acks=acks,
+                    idempotent=idempotent,
+                    in_flight=load.in_flight,
+                    topic=TOPIC,
+                    partitions=options.partitions,
+                    on_ack=self._acknowledged,
+                ).run(load.every_s, load.burst_s, lambda: self.healing),
+            )
+        for number in range(1, load.consumers + 1):
+            self.start_client(
+                f"consumer-{number}",
+                lambda client, number=number: self._consumer(client, number).run(load.every_s, lambda: self.healing),  # type: ignore[misc]  # bound now
+            )
+        self.start_client("admin", self._administer)
+
+    def _administer(self, client: SimClient) -> Coroutine[Any, Any, None]:
+        self.admin = Admin(client, self.recorder, self.options.replication_factor, self._acknowledged)
+        return self.admin.run(self.options.load.admin_every_s, lambda: self.healing)
+
+    def _consumer(self, client: SimClient, number: int) -> Consumer:
+        partitions = list(range(self.options.partitions))
+        consumer = Consumer(f"consumer-{number}", client, self.recorder, self.reads, TOPIC, partitions)
+        self.consumers.append(consumer)
+        return consumer
+
+    def start_client(self, name: str, work: Callable[[SimClient], Coroutine[Any, Any, None]]) -> None:
+        """Start a client on a machine of its own."""
+        host = self.clients[name] = Host(f"10.0.1.{len(self.clients) + 1}/client")
+        rng = Random(self.rng.getrandbits(64))
+        brokers = [machine.address for machine in self.machines.values() if BROKER in machine.processes]
+
+        async def run() -> None:
+            try:
+                await work(SimClient(name, brokers, rng))
+            except Violation as found:
+                self.violation = self.violation or found
+            except Exception as error:  # the simulator's own fault, or an answer that no client can read
+                violation = Violation("Client", f"{name}: {type(error).__name__}: {error}")
+                violation.__cause__ = error
+                self.violation = self.violation or violation
+
+        self.loop.call_at_host(host, self.loop.time(), lambda: self.loop.create_task(run()))
+
+    async def _make_topic(self, client: SimClient, made: list[bool]) -> None:
+        options = self.options
+        topic = CreatableTopic(
+            name=TOPIC,
+            num_partitions=options.partitions,
+            replication_factor=options.replication_factor,
+            configs=[CreatableTopicConfig(name="min.insync.replicas", value=str(options.min_isr))],
+        )
+        while True:
+            try:
+                response = await client.ask_any(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse)
+            except NoAnswer:
+                await asyncio.sleep(0.1)
+                continue
+            if response.topics[0].error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                break
+            await asyncio.sleep(0.1)
+        await self._choose_elr(client)
+        made.append(True)
+
+    async def _choose_elr(self, client: SimClient) -> None:
+        """Set eligible.leader.replicas.version as the plan has it, where this release knows the feature."""
+        wanted = 1 if self.options.elr else 0
+        name = ELIGIBLE_LEADER_REPLICAS_VERSION
+        known = SUPPORTED[name]
+        while known.max_supported >= 1 and self.metadata.newest.features.level(name) != wanted:
+            kind = UpgradeType.UPGRADE if wanted else UpgradeType.UNSAFE_DOWNGRADE
+            update = FeatureUpdateKey(feature=name, max_version_level=wanted, upgrade_type=kind)
+            with contextlib.suppress(NoAnswer):
+                await client.ask_any(UpdateFeaturesRequest(feature_updates=[update]), UpdateFeaturesResponse)
+            await asyncio.sleep(0.1)
+
+    def _all_unfenced(self) -> bool:
+        return all(
+            process.broker is not None and process.broker.not_ready() is None
+            for process in self.processes
+            if process.role == BROKER
+        )
+
+    def run_for(self, seconds: float) -> None:
+        """Run for so many virtual seconds. Raises Violation."""
+        self.run_until(lambda: False, seconds)
+
+    def run_until(self, condition: Callable[[], bool], limit_s: float) -> bool:
+        """Run until the condition holds (True) or the time is over (False). Raises Violation."""
+        done = self.loop.run_until(lambda: self.violation is not None or condition(), limit_s=limit_s)
+        if self.violation is not None:
+            raise self.violation
+        return done
+
+    def _wait(self, condition: Callable[[], bool], limit_s: float, kind: str, what: str) -> None:
+        if not self.run_until(condition, limit_s):
+            raise Violation(kind, f"{what} within {limit_s:g} s")
+
+    # What watches.
+
+    def lossy_partitions(self) -> dict[str, list[str]]:
+        """Return the partitions that lost something legally, and what."""
+        return {ledger.name: ledger.losses for ledger in self.invariants.ledgers.values() if ledger.losses}
+
+    def _began(self, process: SimProcess) -> None:
+        self.restarts[process.name] = process.lives
+        if process.role == BROKER:
+            self._checks[process.host] = lambda: self.invariants.check_broker(process)
+
+    def _controller_made(self, process: SimProcess, controller: ControllerNode) -> None:
+        watcher = self.metadata.watcher(process.name, controller)
+        controller.metadata_log.add_listener(watcher)
+        self._checks[process.host] = watcher.look
+
+    def _after_event(self, host: Host) -> None:
+        check = self._checks.get(host)
+        if check is not None:
+            check()
+        if self.loop.errors:
+            self._judge_errors(host)
+
+    def _judge_errors(self, host: Host) -> None:
+        """Production ends a process whose callback raised; here that is a violation at once."""
+        errors, self.loop.errors = self.loop.errors, []
+        for context in errors:
+            error = context["exception"]
+            if isinstance(error, Violation):
+                raise error
+            if NEVER_RETRIEVED in str(context.get("message")) or isinstance(error, SystemExit):
+                continue
+            violation = Violation("Unhandled", f"in {host.name}: {type(error).__name__}: {error}")
+            raise violation from error
+
+    def _ended(self, process: SimProcess, error: BaseException) -> None:
+        """Judge why a process ended itself, and start it again as a supervisor does."""
+        if process.role == BROKER:
+            self.invariants.killed(process.machine.node_id)
+        if isinstance(error, Violation):
+            self.violation = self.violation or error
+        elif not process.disk_faulted and not isinstance(error, RegistrationRefused):
+            found = Violation("ProcessEnded", f"{process.name} ended itself: {type(error).__name__}: {error}")
+            found.__cause__ = error
+            self.violation = self.violation or found
+        self.note(f"{process.name} ended itself: {type(error).__name__}: {error}")
+        if not isinstance(error, AllLogDirectoriesOffline):
+            self.loop.call_at_host(None, self.loop.time() + RESTART_S, process.start)
+
+    def _acknowledged(self, topic_id: Uuid, partition: int, offset: int, crc: int) -> None:
+        """An acks=all was answered: that batch must be committed, now."""
+        ledger = self.invariants.ledgers[topic_id, partition]
+        wrong = ledger.acknowledged(offset, crc)
+        if wrong is not None and not ledger.losses:
+            message = f"{ledger.name} offset {offset} was acknowledged, but {wrong}"
+            self.violation = self.violation or Violation("AcknowledgedIsCommitted", message)

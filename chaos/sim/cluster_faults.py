@@ -1,0 +1,370 @@
+"""Carries a plan's faults out on a simulated cluster, and writes each into the history with its story.
+
+A fault that finds nothing to break (its target is down already) is passed over. Targets that depend on the moment (the
+leader of a partition, the active controller) are found when the fault comes.
+"""
+
+import errno
+from collections.abc import Callable
+from typing import Final
+
+from kvorum.chaos import history
+from kvorum.chaos.sim.cluster import CLUSTER_ID, SimCluster
+from kvorum.chaos.sim.fault_targets import Targets
+from kvorum.chaos.sim.machine import BROKER, CONTROLLER, Machine, SimProcess, State
+from kvorum.chaos.sim.plan import LOSSY_KINDS, Fault
+
+FULL_SLACK_BYTES: Final = 2_000
+"""A full disk takes so much more."""
+
+Undo = Callable[[], None]
+Story = tuple[str, list[str], Undo | None]
+"""What happened in words, its targets, and what ends it."""
+
+
+class Faults:
+    """The schedule of one run."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        """Take the cluster; `schedule` begins."""
+        self._cluster = cluster
+        self._targets = Targets(cluster)
+        self._count = 0
+        self.counts: dict[str, int] = {}
+        self._open: dict[int, tuple[Fault, list[str], Undo]] = {}
+        self._kinds: dict[str, Callable[[Fault], Story | None]] = {
+            "kill": self._kill,
+            "terminate": self._terminate,
+            "power": self._power,
+            "pause": self._pause,
+            "cut": self._cut,
+            "isolate": self._isolate,
+            "slow": self._slow,
+            "reset": self._reset,
+            "resign": self._resign,
+            "kill_all": self._kill_all,
+            "power_all": self._power_all,
+            "disk_error": self._disk_error,
+            "disk_full": self._disk_full,
+            "wipe": self._wipe,
+            "clock": self._clock,
+        }
+
+    def schedule(self) -> None:
+        """Let the plan's faults come when they are due, counted from now."""
+        loop = self._cluster.loop
+        for fault in self._cluster.plan.faults:
+            loop.call_at_host(None, loop.time() + fault.at, self._begin, fault)
+
+    def _begin(self, fault: Fault) -> None:
+        cluster = self._cluster
+        if cluster.healing:
+            return
+        found = self._kinds[fault.kind](fault)
+        if found is None:
+            return
+        story, targets, undo = found
+        self._count += 1
+        self.counts[fault.kind] = self.counts.get(fault.kind, 0) + 1
+        self._write(fault, self._count, "begin", targets, story)
+        if undo is not None:
+            number = self._count
+            self._open[number] = (fault, targets, undo)
+            cluster.loop.call_at_host(None, cluster.loop.time() + fault.length, self._finish, number)
+
+    def _finish(self, number: int) -> None:
+        fault, targets, undo = self._open.pop(number, (None, [], None))
+        if fault is not None and undo is not None:
+            undo()
+            self._write(fault, number, "end", targets, f"end of {fault.kind} of {', '.join(targets)}")
+
+    def end_all(self) -> None:
+        """End every fault that is in force."""
+        for number in sorted(self._open):
+            self._finish(number)
+
+    def _write(self, fault: Fault, number: int, phase: str, targets: list[str], story: str) -> None:
+        self._cluster.history.write(
+            history.Fault(
+                t=self._cluster.now(),
+                fault=fault.kind,
+                id=number,
+                phase=phase,
+                targets=targets,
+                lossy=fault.kind in LOSSY_KINDS,
+                story=story,
+            )
+        )
+
+    # Processes.
+
+    def _end_process(self, process: SimProcess) -> None:
+        if process.role == BROKER:
+            self._cluster.invariants.killed(process.machine.node_id)
+        process.kill()
+
+    def _kill(self, fault: Fault) -> Story | None:
+        processes = self._targets.processes(fault)
+        if not processes:
+            return None
+        names = [process.name for process in processes]
+        story = f"kill -9 of {', '.join(names)}{self._targets.leads(processes[0].machine)}"
+        for process in processes:
+            self._end_process(process)
+
+        def undo() -> None:
+            for process in processes:
+                process.start()
+
+        return story, names, undo
+
+    def _kill_all(self, fault: Fault) -> Story | None:
+        running = [process for process in self._cluster.processes if process.running]
+        for process in running:
+            self._end_process(process)
+
+        def undo() -> None:
+            for process in running:
+                process.start()
+
+        return "kill -9 of every process at once", [process.name for process in running], undo
+
+    def _terminate(self, fault: Fault) -> Story | None:
+        processes = [
+            process
+            for process in self._targets.processes(fault)
+            if process.state is State.RUNNING
+            and not process.host.paused
+            and (process.role == CONTROLLER or (process.broker is not None and process.broker.not_ready() is None))
+        ]
+        if not processes:
+            return None
+        for process in processes:
+            process.terminate()
+
+        def undo() -> None:
+            for process in processes:
+                if process.state is State.STOPPING:
+                    self._end_process(process)
+                process.start()
+
+        names = [process.name for process in processes]
+        return f"SIGTERM to {', '.join(names)}{self._targets.leads(processes[0].machine)}", names, undo
+
+    def _pause(self, fault: Fault) -> Story | None:
+        processes = self._targets.processes(fault)
+        if not processes:
+            return None
+        for process in processes:
+            process.pause()
+
+        def undo() -> None:
+            for process in processes:
+                process.resume()
+
+        names = [process.name for process in processes]
+        return f"SIGSTOP to {', '.join(names)}{self._targets.leads(processes[0].machine)}", names, undo
+
+    def _power_off(self, machine: Machine, *, silent: bool) -> Undo:
+        if BROKER in machine.processes:
+            self._cluster.invariants.lost_power(machine.node_id)
+        machine.lose_power(silent=silent)
+
+        def undo() -> None:
+            machine.power_on()
+            machine.start()
+
+        return undo
+
+    def _power(self, fault: Fault) -> Story | None:
+        machine = self._targets.machine(fault.target)
+        if machine is None or machine.dark:
+            return None
+        silent = fault.detail == "silent"
+        story = f"node-{machine.node_id} loses power{' without a word' if silent else ''}{self._targets.leads(machine)}"
+        return story, [f"node-{machine.node_id}"], self._power_off(machine, silent=silent)
+
+    def _power_all(self, fault: Fault) -> Story | None:
+        machines = [machine for machine in self._cluster.machines.values() if not machine.dark]
+        undos = [self._power_off(machine, silent=True) for machine in machines]
+
+        def undo() -> None:
+            for each in undos:
+                each()
+
+        return "every machine loses power at once", [f"node-{machine.node_id}" for machine in machines], undo
+
+    # Network.
+
+    def _ways(self, one: str, other: str, ways: str) -> list[tuple[str, str]]:
+        chosen = {"in": [(other, one)], "out": [(one, other)], "both": [(one, other), (other, one)]}
+        return chosen[ways]
+
+    def _others(self, fault: Fault, machine: Machine) -> list[str]:
+        """Return the addresses at the other end of a cut or slow link."""
+        if fault.other == "clients":
+            return [host.name.partition("/")[0] for host in self._cluster.clients.values()]
+        other = self._cluster.machines.get(int(fault.other)) if fault.other.isdecimal() else None
+        return [] if other is None or other is machine else [other.address]
+
+    def _cut(self, fault: Fault) -> Story | None:
+        machine = self._targets.machine(fault.target)
+        others = self._others(fault, machine) if machine is not None else []
+        if machine is None or not others:
+            return None
+        return self._cut_ways(fault, machine, others, f"{names(fault.other)} and node-{machine.node_id} are cut off")
+
+    def _isolate(self, fault: Fault) -> Story | None:
+        machine = self._targets.machine(fault.target)
+        if machine is None:
+            return None
+        others = [each.address for each in self._cluster.machines.values() if each is not machine]
+        if fault.other == "clients":
+            others += [host.name.partition("/")[0] for host in self._cluster.clients.values()]
+        return self._cut_ways(
+            fault, machine, others, f"node-{machine.node_id} is isolated{self._targets.leads(machine)}"
+        )
+
+    def _cut_ways(self, fault: Fault, machine: Machine, others: list[str], story: str) -> Story:
+        network = self._cluster.network
+        ways = [way for other in others for way in self._ways(machine.address, other, fault.ways)]
+        for way in ways:
+            network.cut(*way)
+
+        def undo() -> None:
+            for way in ways:
+                network.heal(*way)
+
+        way_told = {"in": " (what it should receive)", "out": " (what it sends)", "both": ""}[fault.ways]
+        return story + way_told, [f"node-{machine.node_id}"], undo
+
+    def _slow(self, fault: Fault) -> Story | None:
+        machine = self._targets.machine(fault.target)
+        others = self._others(fault, machine) if machine is not None else []
+        if machine is None or not others:
+            return None
+        network = self._cluster.network
+        ways = [way for other in others for way in self._ways(machine.address, other, fault.ways)]
+        for way in ways:
+            network.slow(*way, fault.amount)
+
+        def undo() -> None:
+            for way in ways:
+                network.slow(*way, 0.0)
+
+        story = (
+            f"the link of {names(fault.other)} and node-{machine.node_id} is {fault.amount:g} s slower ({fault.ways})"
+        )
+        return story, [f"node-{machine.node_id}"], undo
+
+    def _reset(self, fault: Fault) -> Story | None:
+        machine = self._targets.machine(fault.target)
+        others = self._others(fault, machine) if machine is not None else []
+        if machine is None or not others:
+            return None
+        for other in others:
+            self._cluster.network.reset(machine.address, other)
+        story = f"connections of {names(fault.other)} and node-{machine.node_id} are reset"
+        return story, [f"node-{machine.node_id}"], None
+
+    # The quorum, disks, clocks.
+
+    def _resign(self, fault: Fault) -> Story | None:
+        active = self._targets.active()
+        if active is None or active.controller is None or active.host.paused:
+            return None
+        controller, loop = active.controller, self._cluster.loop
+        loop.call_at_host(active.host, loop.time(), lambda: loop.create_task(controller.resign()))
+        return f"{active.name} is asked to resign", [active.name], None
+
+    def _disk_error(self, fault: Fault) -> Story | None:
+        processes = self._targets.processes(fault)
+        if not processes:
+            return None
+        process = processes[0]
+        operation = "sync" if fault.detail == "sync" else "pwrite"
+        process.disk_faulted = True
+        process.disk.fail(operation, errno.EIO)
+
+        def undo() -> None:
+            process.disk.repair()
+
+        return f"the next {operation} of {process.name} fails", [process.name], undo
+
+    def _disk_full(self, fault: Fault) -> Story | None:
+        processes = self._targets.processes(fault)
+        if not processes:
+            return None
+        process = processes[0]
+        process.disk_faulted = True
+        process.disk.capacity = None
+        process.disk.capacity = used(process) + FULL_SLACK_BYTES
+
+        def undo() -> None:
+            process.disk.capacity = None
+
+        return f"the disk of {process.name} is full", [process.name], undo
+
+    def _wipe(self, fault: Fault) -> Story | None:
+        """Put an empty disk under one process; a controller's only where all know the last one of this kind again."""
+        machine = self._targets.machine(fault.target)
+        if machine is None or machine.dark:
+            return None
+        role = fault.role if fault.role in machine.processes else next(iter(machine.processes))
+        if role == CONTROLLER and not self._all_counted(machine):
+            return None
+        process = machine.processes[role]
+        if role == BROKER:
+            self._cluster.invariants.lost_power(machine.node_id)
+        process.lose_power()
+        process.disk.wipe()
+        machine.format(role, CLUSTER_ID, None)
+        return (
+            f"{process.name} comes back with an empty disk{self._targets.leads(machine)}",
+            [process.name],
+            process.start,
+        )
+
+    def _all_counted(self, machine: Machine) -> bool:
+        """Whether every other controller runs and counts every controller's present directory."""
+        controllers = [process for process in self._cluster.processes if process.role == CONTROLLER]
+        if len(controllers) == 1:
+            return False
+        present: dict[int, bytes] = {}
+        for process in controllers:
+            if process.controller is None or not process.running:
+                return False
+            state = process.controller.metadata_log.node.replica.voters.state
+            present[process.machine.node_id] = state.directory_id
+        return all(
+            process.machine is machine
+            or (
+                process.controller is not None
+                and process.controller.metadata_log.node.replica.voters.committed == present
+            )
+            for process in controllers
+        )
+
+    def _clock(self, fault: Fault) -> Story | None:
+        machine = self._targets.machine(fault.target)
+        if machine is None:
+            return None
+        jump_ms = int(fault.amount * 3_600_000) * (1 if fault.ways == "in" else -1)
+        for process in machine.processes.values():
+            process.clock.wall_offset_ms += jump_ms
+
+        def undo() -> None:
+            for process in machine.processes.values():
+                process.clock.wall_offset_ms -= jump_ms
+
+        return f"the wall clock of node-{machine.node_id} jumps by {jump_ms} ms", [f"node-{machine.node_id}"], undo
+
+
+def names(other: str) -> str:
+    """Say the other end of a link."""
+    return other if other == "clients" else f"node-{other}"
+
+
+def used(process: SimProcess) -> int:
+    """Return the bytes on a process's disk."""
+    return (1 << 40) - process.disk.free_bytes("/")

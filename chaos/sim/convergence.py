@@ -1,0 +1,233 @@
+"""The end of a simulated run: everything is healed, and the cluster must come to rest and hold what it promised.
+
+Demanded within bounded virtual time: every operation answered, all brokers unfenced, no partition under-replicated or
+without leader, all images equal, replicas equal to the end of the log, epoch caches equal, everything committed read
+back by a consumer from the beginning. Then the history is judged by the checker of the chaos lab.
+"""
+
+import asyncio
+import contextlib
+from typing import Final
+
+from kvorum.chaos.history import Finish, Image, Replica
+from kvorum.chaos.sim.client import NoAnswer, SimClient
+from kvorum.chaos.sim.cluster import TOPIC, SimCluster
+from kvorum.chaos.sim.cluster_faults import Faults
+from kvorum.chaos.sim.consumer import Consumer
+from kvorum.chaos.sim.invariants import Watched
+from kvorum.chaos.sim.ledger import Violation
+from kvorum.chaos.sim.machine import BROKER, SimProcess, State
+from kvorum.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
+from kvorum.quorum.controller.elections import UNCLEAN
+
+ANSWER_LIMIT_S: Final = 20.0
+REST_LIMIT_S: Final = 40.0
+READ_LIMIT_S: Final = 30.0
+
+
+def heal(cluster: SimCluster, faults: Faults) -> None:
+    """End every fault and start what is down."""
+    cluster.healing = True
+    faults.end_all()
+    cluster.network.heal_all()
+    for machine in cluster.machines.values():
+        machine.power_on()
+        for process in machine.processes.values():
+            process.disk.repair()
+            process.disk.capacity = None
+            process.resume()
+            if process.state is State.STOPPING or process.disk_faulted:
+                if process.role == BROKER:
+                    cluster.invariants.killed(machine.node_id)
+                process.kill()
+            process.start()
+
+
+def settle(cluster: SimCluster, faults: Faults) -> None:
+    """Heal, and demand all of the above. Raises Violation."""
+    heal(cluster, faults)
+    if not cluster.run_until(lambda: not cluster.recorder.open, ANSWER_LIMIT_S):
+        raise Violation("Answers", f"operations without an end: {dict(list(cluster.recorder.open.items())[:5])}")
+    cluster.start_client("operator", lambda client: elect_uncleanly(cluster, client))
+    reasons: list[str] = []
+    looked_at = [0.0]
+
+    def at_rest() -> bool:
+        if cluster.loop.time() < looked_at[0]:
+            return False
+        looked_at[0] = cluster.loop.time() + 0.05
+        reasons[:] = unrest(cluster)
+        return not reasons
+
+    if not cluster.run_until(at_rest, REST_LIMIT_S):
+        raise Violation("Convergence", f"after {REST_LIMIT_S:g} s of peace: " + "; ".join(reasons[:4]))
+    check_replicas(cluster)
+    check_topics(cluster)
+    read_back(cluster)
+    cluster.history.write(Finish(t=cluster.now()))
+
+
+async def elect_uncleanly(cluster: SimCluster, client: SimClient) -> None:
+    """Do what an operator has to where nobody may lead any more: all who had everything lost what was not synced.
+
+    Where nobody ever lost anything this changes nothing, and the partition without a leader is a violation.
+    """
+    while True:
+        await asyncio.sleep(2.0)
+        wanted = [
+            TopicPartitions(topic=topic.name, partitions=numbers)
+            for topic in cluster.metadata.newest.topics.sorted_topics()
+            if (
+                numbers := [
+                    number
+                    for number, each in topic.sorted_partitions()
+                    if not (each.has_leader or each.isr or each.elr)
+                    and cluster.invariants.robbed.intersection(each.replicas)
+                ]
+            )
+        ]
+        if wanted:
+            with contextlib.suppress(NoAnswer):
+                request = ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=wanted, timeout=1_000)
+                await client.ask_any(request, ElectLeadersResponse)
+
+
+def brokers_of(cluster: SimCluster) -> list[SimProcess]:
+    """Return the brokers' processes."""
+    return [process for process in cluster.processes if process.role == BROKER]
+
+
+def unrest(cluster: SimCluster) -> list[str]:
+    """Say what is not at rest yet."""
+    found: list[str] = []
+    newest = cluster.metadata.newest
+    active = []
+    for process in cluster.processes:
+        if process.controller is not None and process.running:
+            if process.controller.metadata_log.is_active():
+                active.append(process.name)
+            reason = process.controller.not_ready()
+            if reason is None and not process.controller.server.store.image.same_content(newest):
+                reason = "its image is behind"
+        elif process.broker is not None and process.running:
+            reason = process.broker.not_ready()
+            if reason is None and not process.broker.broker.metadata.image.same_content(newest):
+                reason = "its image is behind"
+        else:
+            reason = "it does not run"
+        if reason is not None:
+            found.append(f"{process.name}: {reason}")
+    if len(active) != 1:
+        found.append(f"active controllers: {active}")
+    for topic in newest.topics.by_name.values():
+        for number, partition in topic.sorted_partitions():
+            if not partition.has_leader:
+                found.append(f"{topic.name}-{number} has no leader: ISR {partition.isr}, ELR {partition.elr}")
+            elif set(partition.isr) != set(partition.replicas):
+                found.append(f"{topic.name}-{number} is under-replicated: ISR {partition.isr} of {partition.replicas}")
+    if not found:
+        found += replicas_behind(cluster)
+    return found
+
+
+def replicas_behind(cluster: SimCluster) -> list[str]:
+    """Say which replicas have not all that their leader has, committed."""
+    found = []
+    for topic in cluster.metadata.newest.topics.by_name.values():
+        for number, partition in topic.sorted_partitions():
+            ends = set()
+            for broker_id in partition.replicas:
+                each = replica(cluster, broker_id, topic.name, number)
+                if each is None:
+                    found.append(f"broker {broker_id} has no log of {topic.name}-{number}")
+                else:
+                    ends |= {each.shadow.end, each.high_watermark}
+            if len(ends) > 1:
+                found.append(f"{topic.name}-{number}: log ends and high watermarks {sorted(ends)}")
+    return found
+
+
+def replica(cluster: SimCluster, broker_id: int, topic: str, number: int) -> Watched | None:
+    """Return a broker's replica as it was last looked at."""
+    names = cluster.invariants.watched.get(broker_id, {})
+    return next((each for name, each in names.items() if name == (topic, number)), None)
+
+
+def check_replicas(cluster: SimCluster) -> None:
+    """Hold all replicas against each other, and write them and the images into the history. Raises Violation."""
+    for process in brokers_of(cluster):
+        broker = process.broker
+        assert broker is not None
+        image = broker.broker.metadata.image
+        cluster.history.write(Image(t=cluster.now(), node=process.name, offset=image.offset, hash=image.digest()))
+        for name, partition in broker.broker.replica_manager.hosted.by_name.items():
+            watched = cluster.invariants.watched[process.machine.node_id][name]
+            log = partition.log
+            assert log is not None
+            epochs = [[entry.epoch, entry.start_offset] for entry in log.epoch_cache.entries]
+            entries = watched.shadow.entries
+            if name.topic == TOPIC:
+                cluster.history.write(
+                    Replica(
+                        t=cluster.now(),
+                        node=process.machine.node_id,
+                        partition=str(name),
+                        start=log.log_start_offset,
+                        high_watermark=log.high_watermark,
+                        end=log.log_end_offset,
+                        epochs=epochs,
+                        batches=[(each.base_offset, each.next_offset - 1, f"{each.crc:08x}") for each in entries],
+                    )
+                )
+            check_epochs(str(name), process.name, epochs, watched)
+            ledger = cluster.invariants.ledgers[watched.key]
+            lacks = ledger.missing(watched.shadow)
+            if lacks is not None:
+                raise Violation("ReplicasEqual", f"{process.name}, {name}: {lacks}")
+    for process in cluster.processes:
+        if process.controller is not None:
+            image = process.controller.server.store.image
+            cluster.history.write(Image(t=cluster.now(), node=process.name, offset=image.offset, hash=image.digest()))
+
+
+def check_epochs(name: str, who: str, epochs: list[list[int]], watched: Watched) -> None:
+    """Each epoch with batches in the log begins in the cache where its first batch does or before. Raises Violation."""
+    starts: dict[int, int] = {}
+    for entry in watched.shadow.entries:
+        starts.setdefault(entry.epoch, entry.base_offset)
+    known = {epoch: start for epoch, start in epochs}
+    for epoch, start in starts.items():
+        if known.get(epoch, start + 1) > start:
+            raise Violation("EpochCache", f"{who}: {name} has epoch {epoch} from {start}, its cache says {epochs}")
+
+
+def check_topics(cluster: SimCluster) -> None:
+    """Every topic whose creation was answered, and whose deletion nobody asked for, exists. Raises Violation."""
+    existing = cluster.metadata.newest.topics.by_name
+    for name in sorted(cluster.admin.created if cluster.admin is not None else ()):
+        if name not in existing:
+            raise Violation("MetadataDurable", f"topic {name} was created for certain, and is not there")
+
+
+def read_back(cluster: SimCluster) -> None:
+    """Read everything from the beginning with new consumers. Raises Violation."""
+    cluster.recorder.final = True
+    done: list[bool] = []
+
+    async def read(client: SimClient) -> None:
+        partitions = list(range(cluster.options.partitions))
+        consumer = Consumer("final", client, cluster.recorder, cluster.reads, TOPIC, partitions)
+        consumer.assign()
+        for partition in partitions:
+            topic = cluster.metadata.newest.topics.by_name[TOPIC]
+            end = cluster.invariants.ledgers[topic.topic_id, partition].end
+            while consumer.position(partition) < end:
+                try:
+                    await consumer.poll(partition)
+                except NoAnswer:
+                    await asyncio.sleep(0.1)
+        done.append(True)
+
+    cluster.start_client("final", read)
+    if not cluster.run_until(lambda: bool(done), READ_LIMIT_S):
+        raise Violation("FinalRead", f"not everything committed could be read within {READ_LIMIT_S:g} s")

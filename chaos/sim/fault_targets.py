@@ -1,0 +1,66 @@
+"""Whom a planned fault hits: found when it comes, since leaders and active controllers are not known before."""
+
+from kvorum.chaos.sim.cluster import TOPIC, SimCluster
+from kvorum.chaos.sim.machine import BROKER, CONTROLLER, Machine, SimProcess
+from kvorum.chaos.sim.plan import ACTIVE_CONTROLLER, LEADER, Fault
+
+
+class Targets:
+    """Looks at a cluster as it is now."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        """Look at this cluster."""
+        self._cluster = cluster
+
+    def machine(self, target: str) -> Machine | None:
+        """Return the machine that a target stands for now, None if nobody is that."""
+        cluster = self._cluster
+        if target == ACTIVE_CONTROLLER:
+            active = self.active()
+            return active.machine if active is not None else None
+        if target.startswith(LEADER):
+            topic = cluster.metadata.newest.topics.topic(TOPIC)
+            number = int(target.rpartition("-")[2])
+            partition = topic.partition(number) if topic is not None else None
+            return cluster.machines.get(partition.leader) if partition is not None else None
+        return cluster.machines.get(int(target)) if target.isdecimal() else None
+
+    def active(self) -> SimProcess | None:
+        """Return the active controller, of two the one of the later epoch."""
+        active = [
+            process
+            for process in self._cluster.processes
+            if process.running and process.controller is not None and process.controller.metadata_log.is_active()
+        ]
+        return max(active, key=epoch_of, default=None)
+
+    def processes(self, fault: Fault) -> list[SimProcess]:
+        """Return the running processes that a fault is for."""
+        machine = self.machine(fault.target)
+        if machine is None or machine.dark:
+            return []
+        if fault.target == ACTIVE_CONTROLLER and fault.role != "both":
+            wanted = [CONTROLLER]
+        elif fault.target.startswith(LEADER) and fault.role != "both":
+            wanted = [BROKER]
+        else:
+            wanted = [fault.role] if fault.role in machine.processes else list(machine.processes)
+        return [machine.processes[role] for role in wanted if machine.processes[role].running]
+
+    def leads(self, machine: Machine) -> str:
+        """Say what a machine led when it was hit."""
+        topic = self._cluster.metadata.newest.topics.topic(TOPIC)
+        led = (
+            [f"{TOPIC}-{number}" for number, each in topic.sorted_partitions() if each.leader == machine.node_id]
+            if topic is not None
+            else []
+        )
+        active = self.active()
+        if active is not None and active.machine is machine:
+            led.append("the quorum")
+        return f", which led {', '.join(led)}" if led else ""
+
+
+def epoch_of(process: SimProcess) -> int:
+    """Return the epoch of a controller's metadata log."""
+    return process.controller.metadata_log.epoch if process.controller is not None else -1

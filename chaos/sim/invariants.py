@@ -1,0 +1,304 @@
+"""What must hold after every event of a simulated cluster, checked where something has changed.
+
+Brokers     a leader epoch has one leader; epochs only grow; a leader's high watermark never goes back within its epoch;
+            what committed replicas show is what is committed (see ledger); who leads has all of it; the leader's
+            maximal ISR holds every member of the controller's ISR and ELR (ReplicationQuorumSuperset); what a process
+            wrote before kill -9 is there when it comes back; metadata are the controllers' committed ones.
+Controllers see metadata_watch: committed batches and images equal, and what an image may say.
+"""
+
+from typing import Final
+
+from kvorum.broker.replica.isr import IsrState
+from kvorum.broker.replica.partition import Partition
+from kvorum.broker.replica.types import Role
+from kvorum.chaos.sim.ledger import Ledger, Shadow, Violation
+from kvorum.chaos.sim.machine import SimProcess
+from kvorum.chaos.sim.metadata_watch import MetadataWatch
+from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.image.partition import PartitionRegistration
+from kvorum.storage.names import TopicPartition
+
+Key = tuple[Uuid, int]
+NOWHERE: Final = -1
+
+
+class Watched:
+    """A replica in one life of its broker, as it was when last looked at."""
+
+    __slots__ = (
+        "epoch",
+        "folder",
+        "high_watermark",
+        "isr_state",
+        "key",
+        "led_epoch",
+        "partition_epoch",
+        "role",
+        "shadow",
+    )
+
+    def __init__(self, key: Key, shadow: Shadow, folder: str) -> None:
+        """Begin with a log on a disk."""
+        self.key = key
+        self.shadow = shadow
+        self.folder = folder
+        self.role = Role.NONE
+        self.epoch = NOWHERE
+        self.led_epoch = NOWHERE
+        self.partition_epoch = NOWHERE
+        self.high_watermark = 0
+        self.isr_state: IsrState | None = None
+
+
+class Invariants:
+    """One a run. `check_broker` after each event of a broker's process, `metadata` beside it for controllers."""
+
+    def __init__(self, metadata: MetadataWatch) -> None:
+        """Begin with nothing known."""
+        self.metadata = metadata
+        self.ledgers: dict[Key, Ledger] = {}
+        self.watched: dict[int, dict[TopicPartition, Watched]] = {}
+        """By broker, of its present life or its last one."""
+        self.remembered: dict[int, dict[TopicPartition, tuple[Key, list[object]]]] = {}
+        """What a broker's logs held when it was killed, for when it comes back."""
+        self.suspects: set[tuple[int, Key]] = set()
+        """(broker, partition) that lost what was not synced, and may lack what is committed."""
+        self.robbed: set[int] = set()
+        """Brokers that ever lost what was not synced."""
+        self.checks = 0
+        metadata.on_change = self.registration_changed
+
+    # Lives of brokers.
+
+    def killed(self, broker_id: int) -> None:
+        """Remember what a broker's logs held: kill -9 loses nothing."""
+        self.remembered[broker_id] = {
+            name: (each.key, list(each.shadow.entries)) for name, each in self.watched.pop(broker_id, {}).items()
+        }
+
+    def lost_power(self, broker_id: int) -> None:
+        """Expect nothing but what was committed elsewhere."""
+        self.remembered.pop(broker_id, None)
+        self.watched.pop(broker_id, None)
+        self.robbed.add(broker_id)
+        for key in self.ledgers:
+            self.suspects.add((broker_id, key))
+
+    def is_suspect(self, broker_id: int, key: Key) -> bool:
+        """Whether a replica may lack what is committed by a loss that has no one at fault."""
+        return (broker_id, key) in self.suspects
+
+    # After each event of a broker.
+
+    def check_broker(self, process: SimProcess) -> None:
+        """Look at what changed on a broker."""
+        broker = process.broker
+        parts = None if broker is None else broker.parts
+        if parts is None:
+            return
+        broker_id = process.machine.node_id
+        self.metadata.seen_by_node(process.name, parts.broker.metadata.image)
+        known = self.watched.get(broker_id)
+        if known is None:
+            known = self.watched[broker_id] = {}
+        hosted = parts.replica_manager.hosted.by_name
+        for name, partition in hosted.items():
+            log = partition.log
+            if log is None:
+                continue
+            each = known.get(name)
+            if each is None or each.key[0] != partition.topic_id or each.folder != log.folder:  # type: ignore[attr-defined]  # storage's Log
+                each = known[name] = self._opened(process, name, partition)
+            if log.log_end_offset != each.shadow.end:
+                self._moved(process, each, partition)
+            if (
+                partition.partition_epoch != each.partition_epoch
+                or partition.role is not each.role
+                or partition.leader_epoch != each.epoch
+            ):
+                self._changed(process, each, partition)
+            if log.high_watermark != each.high_watermark:
+                self._committed(process, each, partition)
+            if partition.isr_state is not each.isr_state:
+                each.isr_state = partition.isr_state
+                self._check_superset(process, each, partition)
+        if len(known) > len(hosted):
+            for name in [name for name in known if name not in hosted]:
+                del known[name]
+
+    def _ledger(self, key: Key, name: TopicPartition) -> Ledger:
+        ledger = self.ledgers.get(key)
+        if ledger is None:
+            ledger = self.ledgers[key] = Ledger(str(name))
+        return ledger
+
+    def _opened(self, process: SimProcess, name: TopicPartition, partition: Partition) -> Watched:
+        broker_id, key = process.machine.node_id, (partition.topic_id, name.partition)
+        folder = partition.log.folder  # type: ignore[union-attr]  # storage's Log
+        each = Watched(key, Shadow(process.disk, folder), folder)
+        assert partition.log is not None
+        each.shadow.follow(partition.log.log_end_offset)
+        before = self.remembered.get(broker_id, {}).pop(name, None)
+        if before is not None and before[0] == key and partition.role is not Role.NONE:
+            held = before[1]
+            if each.shadow.entries[: len(held)] != held:
+                raise Violation(
+                    "KillLosesNothing",
+                    f"{process.name} had {len(held)} batches of {name} when it was killed, and came back with "
+                    f"{len(each.shadow.entries)}, or others",
+                )
+        ledger = self._ledger(key, name)
+        if self.is_suspect(broker_id, key):
+            self._look_again(broker_id, each, ledger)
+        return each
+
+    def _look_again(self, broker_id: int, each: Watched, ledger: Ledger) -> None:
+        """A replica that has all that is committed is no suspect any more."""
+        if ledger.missing(each.shadow) is None:
+            self.suspects.discard((broker_id, each.key))
+
+    def _moved(self, process: SimProcess, each: Watched, partition: Partition) -> None:
+        assert partition.log is not None
+        shadow, end = each.shadow, partition.log.log_end_offset
+        cut = end < shadow.end
+        shadow.follow(end)
+        ledger = self.ledgers[each.key]
+        if cut:
+            self._check_candidate(process.machine.node_id, each, ledger, "cut its log off")
+        elif self.is_suspect(process.machine.node_id, each.key) and shadow.end >= ledger.end:
+            self._look_again(process.machine.node_id, each, ledger)
+
+    def _changed(self, process: SimProcess, each: Watched, partition: Partition) -> None:
+        """The metadata moved the replica: a role, an epoch."""
+        broker_id = process.machine.node_id
+        ledger = self.ledgers[each.key]
+        who = f"{process.name} of {ledger.name}"
+        if partition.leader_epoch < each.epoch or partition.partition_epoch < each.partition_epoch:
+            raise Violation(
+                "MonotonicEpoch",
+                f"{who} goes from leader epoch {each.epoch}, partition epoch {each.partition_epoch} "
+                f"to {partition.leader_epoch}, {partition.partition_epoch}",
+            )
+        each.role, each.epoch, each.partition_epoch = partition.role, partition.leader_epoch, partition.partition_epoch
+        if partition.role is Role.LEADING and each.led_epoch != partition.leader_epoch:
+            each.led_epoch = partition.leader_epoch
+            other = ledger.leaders.setdefault(partition.leader_epoch, broker_id)
+            if other != broker_id:
+                raise Violation("SingleLeader", f"{who} and broker {other} lead in epoch {partition.leader_epoch}")
+            self._check_new_leader(broker_id, each, ledger, partition.leader_epoch)
+            each.high_watermark = 0
+        each.isr_state = None
+
+    def _check_new_leader(self, broker_id: int, each: Watched, ledger: Ledger, epoch: int) -> None:
+        lacks = ledger.missing(each.shadow)
+        if lacks is None:
+            return
+        if epoch < max(ledger.leaders):
+            return  # a broker that is late to lead: it cannot commit anything, a newer leader exists
+        reason = ledger.legal_losses.get(epoch)
+        if reason is None:
+            raise Violation(
+                "LeaderCompleteness", f"broker {broker_id} leads {ledger.name} in epoch {epoch}, but {lacks}"
+            )
+        ledger.lose(each.shadow, reason)
+        for watched in self.watched.values():
+            for other in watched.values():
+                if other.key == each.key:
+                    other.shadow.verified = min(other.shadow.verified, len(ledger.entries))
+
+    def _committed(self, process: SimProcess, each: Watched, partition: Partition) -> None:
+        """The high watermark moved."""
+        assert partition.log is not None
+        ledger, mark = self.ledgers[each.key], partition.log.high_watermark
+        who = f"{process.name}, {'leader' if partition.role is Role.LEADING else 'replica'} in epoch {each.epoch}"
+        if partition.role is not Role.LEADING:
+            each.high_watermark = mark
+            if not ledger.losses:
+                ledger.verify(each.shadow, min(mark, ledger.end), who)
+                if mark > ledger.end:
+                    raise Violation(
+                        "LogMatching", f"{who}: high watermark {mark} of {ledger.name} is above {ledger.end}"
+                    )
+            return
+        if mark < each.high_watermark:
+            raise Violation(
+                "MonotonicHighWatermark", f"{who}: high watermark of {ledger.name} went {each.high_watermark} to {mark}"
+            )
+        least = min(self.metadata.min_isr_of(each.key), len(partition.assigned_replicas))
+        if mark > each.high_watermark > 0 and len(partition.isr_state.isr) < least:
+            raise Violation(
+                "MinIsr",
+                f"{who}: high watermark of {ledger.name} went {each.high_watermark} to {mark} with ISR "
+                f"{sorted(partition.isr_state.isr)}, the minimum is {least}",
+            )
+        each.high_watermark = mark
+        if ledger.losses and each.epoch < max(ledger.leaders):
+            return  # a leader of before a legal loss
+        self.checks += 1
+        if ledger.commit(each.shadow, mark, who):
+            self._check_candidates(each.key, ledger)
+
+    def _check_candidates(self, key: Key, ledger: Ledger) -> None:
+        """Every running member of ISR and ELR has all that is committed."""
+        registration = self.metadata.partition(key)
+        if registration is not None:
+            for broker_id in {*registration.isr, *registration.elr}:
+                each = self._watched_of(broker_id, key)
+                if each is not None:
+                    self._check_candidate(broker_id, each, ledger, "is a candidate")
+
+    def _watched_of(self, broker_id: int, key: Key) -> Watched | None:
+        return next((each for each in self.watched.get(broker_id, {}).values() if each.key == key), None)
+
+    def _check_candidate(self, broker_id: int, each: Watched, ledger: Ledger, why: str) -> None:
+        registration = self.metadata.partition(each.key)
+        if registration is None or (broker_id not in registration.isr and broker_id not in registration.elr):
+            return
+        if registration.leader_epoch in ledger.legal_losses or self.is_suspect(broker_id, each.key):
+            return
+        lacks = ledger.missing(each.shadow)
+        if lacks is not None:
+            raise Violation(
+                "LeaderCandidateCompleteness",
+                f"broker {broker_id} is in ISR {registration.isr} or ELR {registration.elr} of {ledger.name} "
+                f"(leader epoch {registration.leader_epoch}), {why}, but {lacks}",
+            )
+
+    def _check_superset(self, process: SimProcess, each: Watched, partition: Partition) -> None:
+        """The leader waits for everybody whom the controller may elect."""
+        registration = self.metadata.partition(each.key)
+        if registration is None or partition.role is not Role.LEADING or partition.log is None:
+            return
+        if registration.leader != process.machine.node_id or registration.leader_epoch != partition.leader_epoch:
+            return
+        maximal = partition.isr_state.maximal_isr
+        if len(partition.isr_state.isr) < partition.effective_min_isr:
+            return
+        beyond = {*registration.isr, *registration.elr} - maximal
+        if beyond:
+            raise Violation(
+                "ReplicationQuorumSuperset",
+                f"{process.name} leads {self.ledgers[each.key].name} in epoch {partition.leader_epoch} and waits for "
+                f"{sorted(maximal)} only; the controller may elect {sorted(beyond)} too",
+            )
+
+    # When the controllers commit a change of a partition.
+
+    def registration_changed(
+        self, key: Key, name: str, before: PartitionRegistration | None, after: PartitionRegistration
+    ) -> None:
+        """Judge whether the change may lose data, and whether its ISR and ELR may be."""
+        ledger = self._ledger(key, TopicPartition(name, key[1]))
+        if before is not None and after.leader_epoch != before.leader_epoch and after.has_leader:
+            candidates = {*before.isr, *before.elr}
+            if after.leader not in candidates or after.recovering:
+                # The leader before may go on as a zombie for a while: what it commits is lost as legally.
+                ledger.legal_losses[after.leader_epoch] = f"unclean election of broker {after.leader}"
+                ledger.losses.append(f"{ledger.name}: unclean election of broker {after.leader}")
+            elif all(self.is_suspect(broker_id, key) for broker_id in candidates):
+                ledger.legal_losses[after.leader_epoch] = f"all of {sorted(candidates)} lost what was not synced"
+        self._check_candidates(key, ledger)
+        each = self._watched_of(after.leader, key) if after.has_leader else None
+        if each is not None:
+            each.isr_state = None  # looked at again after the leader's next event

@@ -1,0 +1,179 @@
+"""What must be true of a partition, whatever happens: the committed batches, and who may lead. Sans-IO.
+
+The ledger of a partition grows when a leader moves its high watermark: what lies below is committed, from then on every
+replica that shows it must show the same, every new leader must have it, and every running member of ISR and ELR too
+(Vanlightly's LeaderCandidateCompleteness, LeaderCompleteness, LogMatching; kip_966_properties.tla). Two things make a
+loss legal (reliability: "N-1 fault tolerance must be stated precisely"): an unclean election, and that every member of
+ISR and ELR lost what it had not synced. Then the ledger begins anew where the new leader's log ends, and says so.
+"""
+
+from typing import NamedTuple
+
+from kvorum.chaos.sim.disk import SimDisk
+from kvorum.protocol.records import batches
+from kvorum.storage.names import LOG_SUFFIX, offset_of, segment_file
+
+
+class Violation(AssertionError):
+    """Something that must hold does not: `kind` is its short name, the message says what was seen."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        """Name it."""
+        super().__init__(f"{kind}: {message}")
+        self.kind = kind
+
+
+class Entry(NamedTuple):
+    """A batch: its offsets, its leader epoch, and its CRC, which says the content."""
+
+    base_offset: int
+    next_offset: int
+    epoch: int
+    crc: int
+
+
+class Shadow:
+    """One replica's log, read from its disk as it grows; never asks the code under test."""
+
+    __slots__ = ("_disk", "_folder", "_path", "_place", "_places", "entries", "start", "verified")
+
+    def __init__(self, disk: SimDisk, folder: str) -> None:
+        """Read what is there."""
+        self._disk = disk
+        self._folder = folder
+        self.entries: list[Entry] = []
+        self.verified = 0
+        """So many entries were found equal to the ledger's."""
+        names = [name for name in disk.listdir(folder) if name.endswith(LOG_SUFFIX) and offset_of(name) is not None]
+        self.start = min((offset_of(name) or 0 for name in names), default=0)
+        self._path = segment_file(folder, self.start, LOG_SUFFIX)
+        self._place = 0
+        self._places: list[tuple[str, int]] = []
+        """Where each entry ends: file and position."""
+
+    @property
+    def end(self) -> int:
+        """One past the last record."""
+        return self.entries[-1].next_offset if self.entries else self.start
+
+    def follow(self, log_end_offset: int) -> None:
+        """Take in what was appended or cut off since, up to the log's end."""
+        if log_end_offset < self.end:
+            self._cut(log_end_offset)
+        while self.end < log_end_offset:
+            data = self._disk.peek(self._path, self._place)
+            found = self._read(data, log_end_offset) if data else False
+            if not found:
+                following = segment_file(self._folder, self.end, LOG_SUFFIX)
+                if following == self._path or self._disk.peek(following) is None:
+                    raise Violation("LogOnDisk", f"{self._folder} ends at {self.end}, the log says {log_end_offset}")
+                self._path, self._place = following, 0
+
+    def _read(self, data: bytes, log_end_offset: int) -> bool:
+        found = False
+        for _, header in batches(memoryview(data)):
+            if header.base_offset != self.end or header.next_offset > log_end_offset:
+                break
+            self.entries.append(
+                Entry(header.base_offset, header.next_offset, header.partition_leader_epoch, header.crc)
+            )
+            self._place += header.size
+            self._places.append((self._path, self._place))
+            found = True
+        return found
+
+    def _cut(self, end: int) -> None:
+        while self.entries and self.entries[-1].next_offset > end:
+            self.entries.pop()
+            self._places.pop()
+        if self._places:
+            self._path, self._place = self._places[-1]
+        else:
+            self.start = end
+            self._path, self._place = segment_file(self._folder, end, LOG_SUFFIX), 0
+        self.verified = min(self.verified, len(self.entries))
+
+
+class Ledger:
+    """The truth of one partition (a topic id and a number)."""
+
+    def __init__(self, name: str) -> None:
+        """Begin with nothing committed."""
+        self.name = name
+        self.entries: list[Entry] = []
+        self.leaders: dict[int, int] = {}
+        """Who led in each epoch, as brokers saw it."""
+        self.legal_losses: dict[int, str] = {}
+        """Leader epochs whose election may lose what was committed, and why."""
+        self.losses: list[str] = []
+        """Legal ones, in words."""
+        self.index_of: dict[int, int] = {}
+        """The place of the entry that begins at an offset."""
+
+    @property
+    def end(self) -> int:
+        """One past the last committed record: the true high watermark."""
+        return self.entries[-1].next_offset if self.entries else 0
+
+    def commit(self, shadow: Shadow, high_watermark: int, who: str) -> bool:
+        """A leader moved its high watermark: what is below is committed. Return whether anything new is."""
+        self.verify(shadow, high_watermark, who)
+        grown = False
+        for entry in shadow.entries[shadow.verified :]:
+            if entry.next_offset > high_watermark:
+                break
+            assert len(self.entries) == shadow.verified, "the ledger grows at its end"
+            self.index_of[entry.base_offset] = len(self.entries)
+            self.entries.append(entry)
+            shadow.verified += 1
+            grown = True
+        return grown
+
+    def verify(self, shadow: Shadow, bound: int, who: str) -> None:
+        """Hold a replica's batches below `bound` against what is committed."""
+        first = shadow.verified
+        for mine, theirs in zip(self.entries[first:], shadow.entries[first:], strict=False):
+            if theirs.base_offset >= bound:
+                return
+            if mine != theirs:
+                raise Violation(
+                    "LogMatching",
+                    f"{who} has {told(theirs)} in {self.name} below its high watermark {bound}, "
+                    f"committed is {told(mine)}",
+                )
+            shadow.verified += 1
+
+    def missing(self, shadow: Shadow) -> str | None:
+        """Say what a replica lacks of the committed batches, None if nothing."""
+        for place in range(shadow.verified, len(self.entries)):
+            if place >= len(shadow.entries):
+                return f"its log ends at {shadow.end}, committed is everything below {self.end}"
+            if shadow.entries[place] != self.entries[place]:
+                return f"it has {told(shadow.entries[place])}, committed is {told(self.entries[place])}"
+            shadow.verified += 1
+        return None
+
+    def lose(self, shadow: Shadow, reason: str) -> None:
+        """Begin anew where a new leader's log parts from what was committed: legal, and told."""
+        kept = shadow.verified
+        self.losses.append(f"{self.name}: {self.end - shadow_end(shadow, kept)} committed records lost: {reason}")
+        for entry in self.entries[kept:]:
+            del self.index_of[entry.base_offset]
+        del self.entries[kept:]
+
+    def acknowledged(self, offset: int, crc: int) -> str | None:
+        """Judge an answer to acks=all: None if that batch is committed there, else what is."""
+        place = self.index_of.get(offset)
+        if place is None:
+            return f"nothing committed begins at {offset}; everything below {self.end} is committed"
+        return None if self.entries[place].crc == crc else f"committed there is {told(self.entries[place])}"
+
+
+def shadow_end(shadow: Shadow, count: int) -> int:
+    """Return where the first so many entries end."""
+    return shadow.entries[count - 1].next_offset if count else shadow.start
+
+
+def told(entry: Entry) -> str:
+    """Say a batch in words."""
+    return f"batch {entry.base_offset}-{entry.next_offset - 1} of epoch {entry.epoch} (crc {entry.crc:08x})"

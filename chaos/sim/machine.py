@@ -1,0 +1,279 @@
+"""Machines of a simulated cluster and the processes on them: production's broker and controller, started and ended.
+
+A machine has an address and a role or two; each role has a disk of its own, which stays, and a process, which comes and
+goes. What the machine does to a process is what an operating system does: kill -9 (what was written is kept), power
+loss (what was not synced goes), SIGSTOP and SIGCONT, SIGTERM, and a supervisor that starts again what ended by itself.
+"""
+
+from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
+from enum import Enum
+from random import Random
+from typing import Any, Final
+
+from kvorum.broker.server import AllLogDirectoriesOffline, BrokerServer, World
+from kvorum.chaos.sim.clock import SimClock
+from kvorum.chaos.sim.disk import PowerLost, SimDisk
+from kvorum.chaos.sim.loop import Host, SimLoop
+from kvorum.chaos.sim.streams import StreamNetwork
+from kvorum.cluster.controller_node import ControllerNode, ControllerWorld
+from kvorum.cluster.controller_process import open_quorum
+from kvorum.cluster.formatting import controller_directory, raft_directory
+from kvorum.cluster.identity import identity_of, lock_directory
+from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.raft.opening import format_raft
+from kvorum.runtime.chance import random_uuid_bytes
+from kvorum.runtime.config import Settings
+from kvorum.runtime.listeners import voters
+from kvorum.runtime.metrics import Metrics
+from kvorum.storage.checkpoints import MetaProperties, write_meta_properties
+
+BROKER: Final = "broker"
+CONTROLLER: Final = "controller"
+RESTART_S: Final = 0.3
+"""After so long the supervisor starts again what ended by itself."""
+
+
+class ProcessEnded(SystemExit):
+    """Raised where production calls os._exit: nothing behind it runs any more."""
+
+
+class State(Enum):
+    """Of a process."""
+
+    DOWN = "down"
+    RUNNING = "running"
+    STOPPING = "stopping"
+
+
+class SimProcess:
+    """One role's process on one machine, over all its lives."""
+
+    def __init__(self, machine: "Machine", role: str, rng: Random, disk: SimDisk, settings: Settings) -> None:
+        """Start down."""
+        self.machine = machine
+        self.role = role
+        self.disk = disk
+        self.settings = settings
+        self.clock = SimClock(machine.loop)
+        self.state = State.DOWN
+        self.host = Host("")
+        self.host.alive = False
+        self.broker: BrokerServer | None = None
+        self.controller: ControllerNode | None = None
+        self.disk_faulted = False
+        """An I/O error was injected in this life: ending itself is no fault of the process then."""
+        self.lives = 0
+        self.fault: BaseException | None = None
+        """Why it ended itself."""
+        self.on_controller: Callable[[SimProcess, ControllerNode], None] = lambda process, controller: None
+        """Called with each new controller before it starts: who watches the metadata log."""
+        self.on_ended: Callable[[SimProcess, BaseException], None] = lambda process, error: None
+        """Called when it ends itself, with the reason."""
+        self.on_restart: Callable[[SimProcess], None] = lambda process: None
+        """Called at the begin of each life."""
+        self._rng = rng
+        self._stack = ExitStack()
+
+    @property
+    def name(self) -> str:
+        """Return `node-1/broker`."""
+        return f"node-{self.machine.node_id}/{self.role}"
+
+    @property
+    def running(self) -> bool:
+        """Whether it lives, paused or not."""
+        return self.state is not State.DOWN
+
+    def start(self) -> None:
+        """Begin a new life with new randomness, unless it lives or its machine is dark."""
+        if self.running or self.machine.dark:
+            return
+        self.lives += 1
+        self.state = State.RUNNING
+        self.fault = None
+        self.disk.repair()
+        self.disk_faulted = self.disk.capacity is not None
+        self.broker = self.controller = None
+        self.host = Host(f"{self.machine.address}/{self.role}")
+        self._stack = ExitStack()
+        self.on_restart(self)
+        self._do(self._serve_broker if self.role == BROKER else self._serve_controller)
+
+    def kill(self) -> None:
+        """End it as kill -9 does: everything that was written is there."""
+        if self.running:
+            self._end()
+            self._half_done()
+            self.disk.kill()
+
+    def lose_power(self) -> None:
+        """End it with the machine: what was not synced goes."""
+        if self.running:
+            self._end()
+            self._half_done()
+        self.disk.crash()
+
+    def terminate(self) -> None:
+        """Ask it to end in order, as SIGTERM does."""
+        if self.state is State.RUNNING and not self.host.paused:
+            self.state = State.STOPPING
+            self._do(self._stop)
+
+    def pause(self) -> None:
+        """Stop it, as SIGSTOP does."""
+        if self.running:
+            self.host.paused = True
+
+    def resume(self) -> None:
+        """Let it go on."""
+        if self.running and self.host.paused:
+            self.machine.loop.resume(self.host)
+
+    def _do(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        loop = self.machine.loop
+        loop.call_at_host(self.host, loop.time(), lambda: loop.create_task(work()))
+
+    def _chance(self) -> Random:
+        return Random(self._rng.getrandbits(64))
+
+    async def _serve_broker(self) -> None:
+        world = World(
+            disk=self.disk, clock=self.clock, chance=self._chance(), metrics=Metrics(), on_fault=self._on_fault
+        )
+        broker = self.broker = BrokerServer(self.settings, world)
+        await self._guarded(broker.start)
+
+    async def _serve_controller(self) -> None:
+        await self._guarded(self._start_controller)
+
+    async def _start_controller(self) -> None:
+        settings, disk = self.settings, self.disk
+        folder = controller_directory(settings)
+        identity = identity_of(disk, settings, folder)
+        lock_directory(disk, folder, self._stack)
+        world = ControllerWorld(
+            disk=disk, clock=self.clock, chance=self._chance, metrics=Metrics(), on_fatal=self._on_fault
+        )
+        opened = open_quorum(disk, settings, identity.cluster_id)
+        controller = self.controller = ControllerNode(settings, opened, world, cluster_id=identity.cluster_id)
+        self.on_controller(self, controller)
+        await controller.start()
+
+    async def _guarded(self, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Start; a refusal ends the process, as its host does."""
+        try:
+            await start()
+        except Exception as error:  # whatever keeps a process from starting ends it; who it was is judged by `fault`
+            self._on_fault(error)
+
+    async def _stop(self) -> None:
+        if self.broker is not None:
+            await self.broker.shutdown(controlled=self.broker.not_ready() is None)
+        if self.controller is not None:
+            await self.controller.resign()
+            await self.controller.close()
+        self._end()
+        self.disk.kill()
+
+    def _on_fault(self, error: BaseException) -> None:
+        """End at once, as production's host does; a broker without any log directory ends in order."""
+        if not self.host.alive:
+            raise ProcessEnded
+        self.fault = self.fault or error
+        self.on_ended(self, error)
+        if isinstance(error, AllLogDirectoriesOffline) and self.state is State.RUNNING:
+            self.state = State.STOPPING
+            self._do(self._stop)
+            return
+        self._end()
+        self.disk.kill()
+        raise ProcessEnded
+
+    def _end(self) -> None:
+        self.state = State.DOWN
+        self.machine.network.kill(self.host)
+
+    def _half_done(self) -> None:
+        """Let work that was in a thread come as far as it may have come."""
+        for number in sorted(self.host.jobs):
+            job = self.host.jobs[number]
+            if self._rng.random() < 0.7:
+                self.disk.power(self._rng.randint(0, 3))
+                try:
+                    job()
+                except (PowerLost, Exception):  # its caller is gone; what it wrote stays
+                    pass
+                finally:
+                    self.disk.power(None)
+        self.host.jobs.clear()
+        self.host.deferred.clear()
+
+
+class Machine:
+    """A node's machine: its address, its processes, and whether it has power."""
+
+    def __init__(
+        self, node_id: int, roles: list[str], loop: SimLoop, network: StreamNetwork, rng: Random, settings: Settings
+    ) -> None:
+        """Build it with empty disks; `format` and `start` follow."""
+        self.node_id = node_id
+        self.address = address_of(node_id)
+        self.loop = loop
+        self.network = network
+        self.dark = False
+        self._rng = rng
+        self.processes: dict[str, SimProcess] = {}
+        for role in roles:
+            disk = SimDisk(Random(rng.getrandbits(64)))
+            self.processes[role] = SimProcess(self, role, Random(rng.getrandbits(64)), disk, settings)
+
+    def format(self, role: str, cluster_id: str, directories: dict[int, Uuid] | None) -> None:
+        """Give a role's empty disk its identity; `directories` are all voters' where one command formats them all."""
+        process = self.processes[role]
+        settings, disk = process.settings, process.disk
+        if role == BROKER:
+            folders = dict.fromkeys((settings.str("metadata.log.dir"), *settings.list("log.dirs")))
+        else:
+            folders = dict.fromkeys((controller_directory(settings),))
+        for folder in folders:
+            disk.mkdir(folder)
+            disk.sync_dir("")
+            directory_id = Uuid(random_uuid_bytes(self._rng))
+            if role == CONTROLLER:
+                known = directories
+                directory_id = directory_id if known is None else known[self.node_id]
+                format_raft(
+                    disk,
+                    raft_directory(settings),
+                    cluster_id=cluster_id,
+                    node_id=self.node_id,
+                    directory_id=directory_id,
+                    voter_ids=sorted(voters(settings)),
+                    directories=dict(known) if known is not None else None,
+                )
+            write_meta_properties(disk, folder, MetaProperties(cluster_id, self.node_id, directory_id))
+
+    def start(self) -> None:
+        """Start all processes."""
+        for process in self.processes.values():
+            process.start()
+
+    def lose_power(self, *, silent: bool) -> None:
+        """Lose power; silent: nobody is told by a reset, and nothing is refused until it is back."""
+        if silent and not self.dark:
+            self.dark = True
+            self.network.power_off(self.address)
+        for process in self.processes.values():
+            process.lose_power()
+
+    def power_on(self) -> None:
+        """Come back after a silent loss of power; the processes are started apart."""
+        if self.dark:
+            self.dark = False
+            self.network.power_on(self.address)
+
+
+def address_of(node_id: int) -> str:
+    """Return a node's address."""
+    return f"10.0.0.{node_id}"

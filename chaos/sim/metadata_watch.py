@@ -1,0 +1,186 @@
+"""The metadata of a simulated cluster as all its nodes see them: committed once, equal everywhere, and well formed.
+
+Each batch that a controller applies must be the one every other applied at that offset; each image of a controller or
+broker must be equal to the first one seen at its offset. The newest image is the truth of the metadata; what it says
+of brokers and partitions is checked whenever it changes.
+"""
+
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+from kvorum.chaos.history import HistoryWriter, Metadata
+from kvorum.chaos.sim.ledger import Violation
+from kvorum.cluster.controller_node import ControllerNode
+from kvorum.protocol.records import parse_header
+from kvorum.protocol.uuids import Uuid
+from kvorum.quorum import records
+from kvorum.quorum.batches import decode_batch
+from kvorum.quorum.image import MetadataImage
+from kvorum.quorum.image.partition import PartitionRegistration
+from kvorum.quorum.raft.log import SnapshotView
+from kvorum.runtime.config import Settings
+
+OnChange = Callable[[tuple[Uuid, int], str, PartitionRegistration | None, PartitionRegistration], None]
+MIN_ISR: Final = "min.insync.replicas"
+
+
+class MetadataWatch:
+    """One a run."""
+
+    def __init__(self, history: HistoryWriter, now: Callable[[], float], settings: Settings) -> None:
+        """Begin with the empty image."""
+        self.newest = MetadataImage()
+        self.images: dict[int, MetadataImage] = {}
+        self.digests: dict[int, bytes] = {}
+        self.on_change: OnChange = lambda key, name, before, after: None
+        self.active: dict[int, int] = {}
+        """Who was the active controller in each epoch."""
+        self._seen: dict[str, MetadataImage] = {}
+        self._broker_epochs: dict[int, int] = {}
+        self._history = history
+        self._now = now
+        self._settings = settings
+        self._told = -1
+
+    def watcher(self, who: str, controller: ControllerNode) -> "Watcher":
+        """Return what is to listen to a controller's metadata log."""
+        return Watcher(self, who, controller)
+
+    def partition(self, key: tuple[Uuid, int]) -> PartitionRegistration | None:
+        """Return a partition as the controllers last committed it."""
+        return self.newest.topics.partition(*key)
+
+    def batch(self, who: str, base_offset: int, epoch: int, batch: bytes) -> None:
+        """Hold a batch that a controller applied against what others applied there; note the first in the history."""
+        digest = blake2b(batch, digest_size=16).digest()
+        known = self.digests.setdefault(base_offset, digest)
+        if known != digest:
+            raise Violation("MetadataLogMatching", f"{who} applied another batch at {base_offset} than others did")
+        if base_offset <= self._told:
+            return
+        view = memoryview(batch)
+        for place, record in enumerate(decode_batch(view, 0, parse_header(view))):
+            self._told = base_offset + place
+            fields = msgspec.json.decode(records.encode(record))
+            if fields.get("type") != "NoOp":
+                self._history.write(Metadata(t=self._now(), offset=self._told, epoch=epoch, record=fields))
+
+    def became_active(self, node_id: int, epoch: int) -> None:
+        """Hold a new active controller against its epoch's."""
+        other = self.active.setdefault(epoch, node_id)
+        if other != node_id:
+            raise Violation("SingleController", f"controllers {other} and {node_id} are active in epoch {epoch}")
+
+    def seen_by_node(self, who: str, image: MetadataImage) -> None:
+        """Take a node's image, if it is another than before."""
+        if image is not self._seen.get(who):
+            self._seen[who] = image
+            self.seen(who, image)
+
+    def seen(self, who: str, image: MetadataImage) -> None:
+        """Hold an image against the first one of its offset; take over a newer one than all before."""
+        if image.offset < 0:
+            return
+        known = self.images.get(image.offset)
+        if known is None:
+            self.images[image.offset] = image
+            if image.offset > self.newest.offset:
+                before, self.newest = self.newest, image
+                if not before.same_content(image):
+                    self._changed(before, image)
+        elif known is not image and not known.same_content(image):
+            raise Violation("MetadataImages", f"{who} has other metadata at offset {image.offset} than others had")
+
+    def _changed(self, before: MetadataImage, after: MetadataImage) -> None:
+        if before.cluster != after.cluster:
+            self._check_brokers(after)
+        for name, topic in after.topics.by_name.items():
+            old = before.topics.by_name.get(name)
+            for number, partition in topic.partitions.items():
+                was = None if old is None or old.topic_id != topic.topic_id else old.partition(number)
+                if was is not partition and was != partition:
+                    self._check_partition(after, f"{name}-{number}", was, partition)
+                    self.on_change((topic.topic_id, number), name, was, partition)
+        if before.cluster != after.cluster:
+            self._check_members(after)
+
+    def _check_brokers(self, image: MetadataImage) -> None:
+        for broker in image.cluster.brokers.values():
+            epoch = self._broker_epochs.get(broker.broker_id, -1)
+            if broker.broker_epoch < epoch:
+                raise Violation("MonotonicBrokerEpoch", f"broker {broker.broker_id}: {epoch} to {broker.broker_epoch}")
+            self._broker_epochs[broker.broker_id] = broker.broker_epoch
+
+    def _check_partition(
+        self, image: MetadataImage, name: str, before: PartitionRegistration | None, after: PartitionRegistration
+    ) -> None:
+        if before is not None and (
+            after.leader_epoch < before.leader_epoch or after.partition_epoch <= before.partition_epoch
+        ):
+            raise Violation("MonotonicEpoch", f"{name} changes from {before} to {after}")
+        same_epoch = before is not None and after.leader_epoch == before.leader_epoch
+        if before is not None and same_epoch and after.has_leader and after.leader != before.leader:
+            raise Violation("SingleLeader", f"{name} changes its leader within a leader epoch: {before} to {after}")
+        if after.has_leader and after.leader not in after.isr:
+            raise Violation("LeaderInIsr", f"{name}: {after}")
+        if set(after.isr) & set(after.elr):
+            raise Violation("IsrElrDisjoint", f"{name}: {after}")
+        if not {*after.isr, *after.elr} <= set(after.replicas):
+            raise Violation("IsrWithinReplicas", f"{name}: {after}")
+        least = min(self._min_isr(image, name.rpartition("-")[0]), len(after.replicas))
+        if after.elr and len(after.isr) >= least and (before is None or before.isr != after.isr):
+            raise Violation("ElrEmptyWithFullIsr", f"{name} with min ISR {least}: {after}")
+
+    def _min_isr(self, image: MetadataImage, topic: str) -> int:
+        return int(image.configs.topic(topic).get(MIN_ISR) or self._settings.int(MIN_ISR))
+
+    def min_isr_of(self, key: tuple[Uuid, int]) -> int:
+        """Return min.insync.replicas of a partition's topic, as last committed."""
+        topic = self.newest.topics.topic_by_id(key[0])
+        return 1 if topic is None else self._min_isr(self.newest, topic.name)
+
+    def _check_members(self, image: MetadataImage) -> None:
+        """No fenced broker is in an ISR, but as the last one of a partition that nobody leads."""
+        for topic in image.topics.by_name.values():
+            for number, partition in topic.partitions.items():
+                fenced = [broker for broker in partition.isr if not image.cluster.is_unfenced(broker)]
+                if fenced and (len(partition.isr) > 1 or partition.has_leader):
+                    raise Violation("NoFencedInIsr", f"{topic.name}-{number} has fenced {fenced}: {partition}")
+
+
+class Watcher:
+    """A MetadataLogListener in front of the others: it sees every image between two batches."""
+
+    def __init__(self, watch: MetadataWatch, who: str, controller: ControllerNode) -> None:
+        """Listen for one controller's life."""
+        self._watch = watch
+        self._who = who
+        self._controller = controller
+        self._began = False
+
+    def look(self) -> None:
+        """Look at the committed image as it is now."""
+        if self._began:
+            self._watch.seen_by_node(self._who, self._controller.server.store.image)
+
+    def on_batch_applied(self, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> None:
+        """See MetadataLogListener."""
+        self._began = True
+        self.look()
+        self._watch.batch(self._who, base_offset, epoch, batch)
+
+    def on_snapshot_loaded(self, snapshot: SnapshotView) -> None:
+        """See MetadataLogListener."""
+
+    def on_leader_changed(self, leader_id: int | None, epoch: int) -> None:
+        """See MetadataLogListener."""
+
+    def on_active(self, epoch: int) -> None:
+        """See MetadataLogListener."""
+        self._watch.became_active(self._controller.metadata_log.node_id, epoch)
+
+    def on_inactive(self) -> None:
+        """See MetadataLogListener."""

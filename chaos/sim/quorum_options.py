@@ -1,0 +1,62 @@
+"""What a run of the quorum's simulation is made of, drawn from its seed."""
+
+import random
+from dataclasses import dataclass, field
+from typing import Final
+
+from kvorum.chaos.sim.network import NetworkOptions
+from kvorum.quorum.raft.replicated import RaftMetadataLog
+from kvorum.quorum.raft.settings import RaftSettings
+
+SEGMENT_BYTES: Final = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a run is made of; `drawn` draws it from the seed."""
+
+    voters: int = 3
+    duration_s: float = 12.0
+    known_directories: bool = True
+    wipes: bool = True
+    network: NetworkOptions = field(default_factory=NetworkOptions)
+    append_every_s: float = 0.02
+    fault_every_s: float = 0.5
+    settings: RaftSettings = field(default_factory=RaftSettings)
+    log_class: type[RaftMetadataLog] = RaftMetadataLog
+
+    @classmethod
+    def drawn(cls, rng: random.Random, **fixed: object) -> "Options":
+        """Draw what is not fixed: swarm testing, each seed with its own mixture; `snapshots=False`: none."""
+        snapshots = fixed.pop("snapshots", True)
+        wild = rng.random() < 0.35
+        network = NetworkOptions(
+            delay_max_s=rng.choice((0.001, 0.003, 0.03)),
+            slow=rng.choice((0.0, 0.01, 0.1)),
+            loss=rng.choice((0.0, 0.02)) if wild else 0.0,
+            duplicate=rng.choice((0.0, 0.05)) if wild else 0.0,
+            reorder=rng.choice((0.02, 0.2)) if wild else 0.0,
+        )
+        settings = RaftSettings(
+            election_timeout_min_s=0.3,
+            election_timeout_max_s=0.6,
+            heartbeat_s=0.09,
+            check_quorum_timeout_s=0.5,
+            append_bytes=rng.choice((200, 2000, 1 << 20)),
+            window_count=rng.choice((2, 64)),
+            chunk_bytes=rng.choice((64, 1024)),
+            apply_slice=rng.choice((1, 256)),
+            snapshot_bytes=rng.choice((1500, 6000, 1 << 30)) if snapshots else 1 << 40,
+            retained_entries=rng.choice((0, 5, 50)),
+            segment_bytes=SEGMENT_BYTES,
+        )
+        values: dict[str, object] = {
+            "voters": rng.choice((1, 3, 3, 3, 3, 5)),
+            "known_directories": rng.random() < 0.5,
+            "wipes": rng.random() < 0.6,
+            "network": network,
+            "append_every_s": rng.choice((0.01, 0.03)),
+            "fault_every_s": rng.choice((0.3, 0.6, 1.5)),
+            "settings": settings,
+        }
+        return cls(**{**values, **fixed})  # type: ignore[arg-type]  # a mapping by name

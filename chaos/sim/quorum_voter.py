@@ -1,0 +1,192 @@
+"""One voter of a simulated quorum: production's journal, voter and metadata log over a disk that forgets."""
+
+import random
+from typing import Final, Protocol
+
+from kvorum.chaos.sim.clock import SimClock
+from kvorum.chaos.sim.disk import PowerLost, SimDisk
+from kvorum.chaos.sim.loop import Host, SimLoop
+from kvorum.chaos.sim.network import FrameNetwork
+from kvorum.chaos.sim.quorum_checker import EMPTY_STATE, Checker, Violation, next_state
+from kvorum.chaos.sim.quorum_options import SEGMENT_BYTES, Options
+from kvorum.protocol.records import parse_header
+from kvorum.quorum.raft.journal import DurableJournal
+from kvorum.quorum.raft.log import SnapshotContent, SnapshotView
+from kvorum.quorum.raft.opening import format_raft, open_raft
+from kvorum.quorum.raft.replicated import RaftMetadataLog
+
+PATH: Final = "/node/raft"
+
+
+class World(Protocol):
+    """What a voter needs of the run it is in: a QuorumWorld."""
+
+    rng: random.Random
+    loop: SimLoop
+    network: FrameNetwork
+    checker: Checker
+    options: Options
+    ids: list[int]
+    active_count: int
+
+
+class SimVoter:
+    """One controller: its disk stays, its process comes and goes."""
+
+    def __init__(self, world: World, node_id: int) -> None:
+        """Create it with an empty disk; `format` and `start` follow."""
+        self.world = world
+        self.node_id = node_id
+        self.disk = SimDisk(random.Random(world.rng.getrandbits(64)))
+        self.host = Host(f"controller-{node_id}")
+        self.host.alive = False
+        self.log: RaftMetadataLog | None = None
+        self.directory_id = b""
+        self.journals: dict[bytes, DurableJournal] = {}
+        """The newest journal of each directory this voter ever had: a dead one's counts, too."""
+        self.high_watermark = 0
+        self.state = EMPTY_STATE
+        self.seen_term = 0
+        self.seen_commit = 0
+        self.seen_match: dict[int, int] = {}
+        self.fatal: BaseException | None = None
+
+    def format(self, directories: dict[int, bytes] | None, directory_id: bytes) -> None:
+        """Format an empty disk."""
+        self.directory_id = directory_id
+        self.disk.mkdir("/node")
+        self.disk.sync_dir("")
+        format_raft(
+            self.disk,
+            PATH,
+            cluster_id="sim",
+            node_id=self.node_id,
+            directory_id=directory_id,
+            voter_ids=self.world.ids,
+            directories=directories,
+            segment_bytes=SEGMENT_BYTES,
+        )
+
+    def start(self) -> None:
+        """Start a process."""
+        assert not self.host.alive
+        world = self.world
+        self.host = Host(self.host.name)
+        self.fatal = None
+        self.high_watermark, self.state, self.seen_term, self.seen_commit = 0, EMPTY_STATE, 0, 0
+        world.loop.call_at_host(self.host, world.loop.time(), self._run)
+
+    def _run(self) -> None:
+        world = self.world
+        opened = open_raft(self.disk, PATH, segment_bytes=SEGMENT_BYTES)
+        self.journals[self.directory_id] = opened.journal
+        self.log = world.options.log_class(
+            opened,
+            link=self,
+            settings=world.options.settings,
+            clock=SimClock(world.loop),
+            rng=random.Random(world.rng.getrandbits(64)),
+            on_fatal=self._on_fatal,
+        )
+        self.log.add_listener(self)
+        self.log.set_snapshot_source(self)
+        self.log.start()
+        world.network.attach(self.node_id, self)
+        world.network.dial_all(self.node_id, self.log.node.peer_ids)
+
+    def _on_fatal(self, error: BaseException) -> None:
+        self.fatal = error
+        if not isinstance(error, OSError):
+            raise error
+
+    def kill(self) -> None:
+        """Lose power: whatever was being written is cut short somewhere."""
+        rng, host = self.world.rng, self.host
+        if self.log is None and self.host.alive:
+            self.host.alive = False
+            self.disk.crash()
+            return
+        host.alive = False
+        for number in sorted(host.jobs):
+            if rng.random() < 0.7:
+                self.disk.power(rng.randint(0, 3))
+                try:
+                    host.jobs[number]()
+                except (PowerLost, OSError):
+                    break
+                finally:
+                    self.disk.power(None)
+        host.jobs.clear()
+        host.deferred.clear()
+        self.disk.crash()
+        self.log = None
+        self.world.network.detach(self.node_id)
+
+    # The link, and its other side.
+
+    def send(self, peer: int, frame: bytes) -> None:
+        """See RaftLink."""
+        self.world.checker.sent(self.directory_id, self.node_id, peer, frame)
+        self.world.network.send(self.node_id, peer, frame)
+
+    def connected(self, peer: int) -> None:
+        """See Endpoint."""
+        assert self.log is not None
+        self.log.node.connected(peer)
+
+    def disconnected(self, peer: int) -> None:
+        """See Endpoint."""
+        assert self.log is not None
+        self.log.node.disconnected(peer)
+
+    def refused(self, peer: int) -> None:
+        """See Endpoint."""
+        assert self.log is not None
+        self.log.node.refused(peer)
+
+    def receive(self, peer: int, frame: bytes) -> None:
+        """See Endpoint."""
+        assert self.log is not None
+        self.log.node.receive(peer, frame)
+
+    def reset(self, peer: int) -> None:
+        """See RaftLink."""
+        self.world.network.reset(self.node_id, peer)
+
+    # MetadataLogListener and SnapshotSource.
+
+    def on_batch_applied(self, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> None:
+        """See MetadataLogListener."""
+        known = self.world.checker.applied(self.node_id, self.high_watermark, base_offset, epoch, batch)
+        self.state = next_state(self.state, batch)
+        if self.state != known:
+            raise Violation(f"node {self.node_id}: the state behind offset {base_offset} is not the replay's")
+        self.high_watermark = parse_header(batch).next_offset
+
+    def on_snapshot_loaded(self, snapshot: SnapshotView) -> None:
+        """See MetadataLogListener."""
+        state = b"".join(snapshot.chunks())[:16]
+        end_offset = snapshot.snapshot_id.end_offset
+        if end_offset < self.high_watermark:
+            raise Violation(f"node {self.node_id} goes back from {self.high_watermark} to snapshot {end_offset}")
+        if self.log is not None and self.log.node.replica.core.is_leader():
+            raise Violation(f"node {self.node_id} loads a snapshot as leader")
+        self.world.checker.loaded(self.node_id, end_offset, state)
+        self.high_watermark, self.state = end_offset, state
+
+    def on_leader_changed(self, leader_id: int | None, epoch: int) -> None:
+        """See MetadataLogListener."""
+        if leader_id == self.node_id:
+            self.world.checker.leads(self.node_id, self.directory_id, epoch)
+
+    def on_active(self, epoch: int) -> None:
+        """See MetadataLogListener."""
+        self.world.checker.active(self.node_id, self.high_watermark)
+        self.world.active_count += 1
+
+    def on_inactive(self) -> None:
+        """See MetadataLogListener."""
+
+    def capture(self) -> SnapshotContent:
+        """See SnapshotSource. Padded, so that a transfer takes several pieces."""
+        return SnapshotContent(chunks=iter((self.state, bytes(300), bytes(300))))

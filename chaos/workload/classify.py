@@ -1,0 +1,78 @@
+"""What an operation's error means: did it certainly not happen (`fail`), or does nobody know (`info`)? Pure.
+
+A send that the client never took (its queue was full, the record larger than it sends) certainly did not happen. All
+else depends on how often the client may have tried: librdkafka and aiokafka try again inside and report the last
+answer only, and neither says whether an earlier attempt may have been written (confluent-kafka leaves out librdkafka's
+message status; with retries=0 librdkafka still repeats what a NOT_LEADER_OR_FOLLOWER refused). So a refusal is
+definite only from a client of one attempt, and only when the error says that the broker appended nothing.
+A timeout or a lost connection is never definite.
+"""
+
+from typing import Final, Literal
+
+from kvorum.chaos.history import Fail, Info
+from kvorum.chaos.workload.recorder import Completion
+
+Attempts = Literal["none", "one", "many"]
+"""How often a client may have sent it when it tells of an error: none (refused before it was queued), one, many."""
+
+REFUSED_SENDS: Final = frozenset(
+    {
+        *("NOT_ENOUGH_REPLICAS", "MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "CORRUPT_MESSAGE", "INVALID_RECORD"),
+        *("INVALID_TIMESTAMP", "INVALID_REQUIRED_ACKS", "UNSUPPORTED_COMPRESSION_TYPE", "INVALID_TOPIC_EXCEPTION"),
+        *("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "UNSUPPORTED_FOR_MESSAGE_FORMAT"),
+        *("POLICY_VIOLATION", "UNSUPPORTED_VERSION", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"),
+        *("OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"),
+    }
+)
+"""Errors by which a broker says that it appended nothing of this request."""
+
+REFUSED_CHANGES: Final = frozenset(
+    {
+        *("INVALID_TOPIC_EXCEPTION", "INVALID_PARTITIONS", "INVALID_REPLICATION_FACTOR", "INVALID_REPLICA_ASSIGNMENT"),
+        *("INVALID_CONFIG", "INVALID_REQUEST", "POLICY_VIOLATION", "UNSUPPORTED_VERSION"),
+        *("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "TOPIC_DELETION_DISABLED"),
+    }
+)
+"""Errors that no earlier attempt of the same change can have brought about."""
+
+SPELLINGS: Final = {
+    "MSG_SIZE_TOO_LARGE": "MESSAGE_TOO_LARGE",
+    "INVALID_MSG": "CORRUPT_MESSAGE",
+    "TOPIC_EXCEPTION": "INVALID_TOPIC_EXCEPTION",
+    "NOT_LEADER_FOR_PARTITION": "NOT_LEADER_OR_FOLLOWER",
+    "MessageSizeTooLargeError": "MESSAGE_TOO_LARGE",
+    "NotEnoughReplicasError": "NOT_ENOUGH_REPLICAS",
+    "NotEnoughReplicasAfterAppendError": "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    "NotLeaderForPartitionError": "NOT_LEADER_OR_FOLLOWER",
+    "UnknownTopicOrPartitionError": "UNKNOWN_TOPIC_OR_PARTITION",
+    "RequestTimedOutError": "REQUEST_TIMED_OUT",
+    "KafkaTimeoutError": "TIMED_OUT",
+    "KafkaConnectionError": "NETWORK_EXCEPTION",
+    "_MSG_TIMED_OUT": "TIMED_OUT",
+    "_TIMED_OUT": "TIMED_OUT",
+    "_TRANSPORT": "NETWORK_EXCEPTION",
+}
+"""What clients call Kafka's errors, in Kafka's words."""
+
+TIMEOUTS: Final = frozenset({"TIMED_OUT", "REQUEST_TIMED_OUT"})
+
+
+def kafka_name(error: str) -> str:
+    """Return Kafka's name of an error that a client spells its own way; other names stay."""
+    return SPELLINGS.get(error, error)
+
+
+def failed_send(error: str, attempts: Attempts) -> Completion:
+    """Return what a send's error says of it."""
+    name = kafka_name(error)
+    if name in TIMEOUTS:
+        return Info
+    if attempts == "none":
+        return Fail
+    return Fail if attempts == "one" and name in REFUSED_SENDS else Info
+
+
+def failed_change(error: str) -> Completion:
+    """Return what the error of a metadata operation says of it."""
+    return Fail if kafka_name(error) in REFUSED_CHANGES else Info

@@ -1,0 +1,191 @@
+"""What the disks of all nodes hold at the end: every replica's batches, and the hash of every metadata image.
+
+Read from the files of nodes that were stopped in order: a broker writes its leader epochs then. Each node's metadata
+is its newest usable snapshot and what its log has behind it, replayed to an offset that all of them have.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from kvorum.chaos.history import Image, Replica
+from kvorum.chaos.workload.recorder import Recorder
+from kvorum.protocol.records import BatchHeader, batches
+from kvorum.quorum.batches import METADATA_FOLDER, decode_batch
+from kvorum.quorum.image import MetadataDelta, MetadataImage, TransactionBuffer
+from kvorum.quorum.raft.snapshot import open_snapshot
+from kvorum.quorum.records import MetadataRecord
+from kvorum.quorum.snapshots import decode_snapshot
+from kvorum.runtime.disk import OsDisk
+from kvorum.storage.epoch_cache import EpochCache
+
+EPOCHS: Final = "leader-epoch-checkpoint"
+CHECKPOINT: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+DIGEST_SIZE: Final = 8
+LOOKS_MAX: Final = 3
+"""At files that change while they are read."""
+
+
+class Unreadable(Exception):
+    """Files that do not hold what they should: which, and why."""
+
+
+@dataclass(slots=True)
+class StoredReplica:
+    """One replica as its files have it."""
+
+    start: int = 0
+    end: int = 0
+    epochs: list[list[int]] = field(default_factory=list)
+    batches: list[tuple[int, int, str]] = field(default_factory=list)
+
+
+def stored_replica(folder: Path) -> StoredReplica:
+    """Read a partition's folder. Raises OSError, KafkaError, ValueError."""
+    found = StoredReplica()
+    segments = sorted(folder.glob("*.log"))
+    if segments:
+        found.start = found.end = int(segments[0].stem)
+    for path in segments:
+        view = memoryview(path.read_bytes())
+        for position, header in batches(view):
+            digest = blake2b(view[position : position + header.size], digest_size=DIGEST_SIZE).hexdigest()
+            found.batches.append((header.base_offset, header.next_offset - 1, digest))
+            found.end = header.next_offset
+    epochs = folder / EPOCHS
+    if epochs.exists():
+        found.epochs = [[entry.epoch, entry.start_offset] for entry in EpochCache.parse(epochs.read_text()).entries]
+    return found
+
+
+def write_replicas(
+    recorder: Recorder, directories: Mapping[int, Sequence[str]], high_watermarks: Mapping[str, int]
+) -> int:
+    """Write every replica of these partitions into the history; `directories` are the brokers' by node id.
+
+    Returns how many there were. Raises Unreadable.
+    """
+    count = 0
+    for node, folders in directories.items():
+        for partition, high_watermark in high_watermarks.items():
+            for folder in (Path(each) / partition for each in folders):
+                if not folder.is_dir():
+                    continue
+                stored = _looked(folder)
+                _write(recorder, node, partition, high_watermark, stored)
+                count += 1
+    return count
+
+
+def _write(recorder: Recorder, node: int, partition: str, high_watermark: int, stored: StoredReplica) -> None:
+    recorder.write(
+        lambda t: Replica(
+            t=t,
+            node=node,
+            partition=partition,
+            start=stored.start,
+            high_watermark=high_watermark,
+            end=stored.end,
+            epochs=stored.epochs,
+            batches=stored.batches,
+        )
+    )
+
+
+def _looked(folder: Path) -> StoredReplica:
+    for look in range(LOOKS_MAX):
+        try:
+            return stored_replica(folder)
+        except (FileNotFoundError, ValueError) as error:
+            if look == LOOKS_MAX - 1:
+                raise Unreadable(f"{folder}: {error}") from error
+    raise AssertionError("the last look returns or raises")
+
+
+@dataclass(slots=True)
+class StoredMetadata:
+    """One node's copy: {end offset: records} of its snapshots, {base offset: (header, bytes)} of its log."""
+
+    snapshots: dict[int, list[MetadataRecord]] = field(default_factory=dict)
+    log: dict[int, tuple[BatchHeader, bytes]] = field(default_factory=dict)
+
+    @property
+    def end_offset(self) -> int:
+        """What the next record's offset would be."""
+        return max([0, *self.snapshots, *(header.next_offset for header, _ in self.log.values())])
+
+    def image_at(self, wanted: int) -> MetadataImage | None:
+        """Replay up to an end offset; None where the copy begins behind it or lacks something on the way."""
+        offset = max((end for end in self.snapshots if end <= wanted), default=0)
+        transactions = TransactionBuffer()
+        image = _replayed(MetadataImage(), transactions, 0, self.snapshots.get(offset, []))
+        while offset < wanted:
+            if offset not in self.log:
+                return None
+            header, data = self.log[offset]
+            image = _replayed(image, transactions, offset, decode_batch(memoryview(data), 0, header))
+            offset = header.next_offset
+        return image
+
+
+def _replayed(
+    image: MetadataImage, transactions: TransactionBuffer, base_offset: int, records: Iterable[MetadataRecord]
+) -> MetadataImage:
+    delta = MetadataDelta(image)
+    for _, record in transactions.feed_batch(base_offset, records):
+        delta.replay(record)
+    return delta.apply(base_offset, 1)
+
+
+def stored_metadata(directory: Path) -> StoredMetadata:
+    """Read one process's metadata directory. Raises OSError, KafkaError, ValueError."""
+    found = StoredMetadata()
+    for path in sorted((directory / METADATA_FOLDER).glob("*.log")):
+        view = memoryview(path.read_bytes())
+        for position, header in batches(view):
+            found.log[header.base_offset] = header, bytes(view[position : position + header.size])
+    for path in (directory / METADATA_FOLDER).glob("*.checkpoint"):
+        named = CHECKPOINT.fullmatch(path.name)
+        if named is not None:
+            found.snapshots[int(named[1])] = _records([path.read_bytes()])
+    for path in (directory / "raft" / "snapshots").glob("*.snapshot"):
+        snapshot = open_snapshot(OsDisk(), str(path))
+        try:
+            found.snapshots[snapshot.snapshot_id.end_offset] = _records(snapshot.chunks())
+        finally:
+            snapshot.close()
+    return found
+
+
+def _records(chunks: Iterable[bytes]) -> list[MetadataRecord]:
+    return [record for _, records in decode_snapshot(chunks) for record in records]
+
+
+def write_images(recorder: Recorder, directories: Mapping[str, str]) -> int:
+    """Write the hash of each process's metadata image at the last offset that all of them have.
+
+    `directories`: {"node-1/broker": its metadata directory}. Returns how many there were; one that begins behind that
+    offset is left out. Raises Unreadable.
+    """
+    copies: dict[str, StoredMetadata] = {}
+    for name, directory in directories.items():
+        for look in range(LOOKS_MAX):
+            try:
+                copies[name] = stored_metadata(Path(directory))
+                break
+            except (FileNotFoundError, ValueError) as error:
+                if look == LOOKS_MAX - 1:
+                    raise Unreadable(f"{directory}: {error}") from error
+    common = min((copy.end_offset for copy in copies.values()), default=0)
+    images = {name: copy.image_at(common) for name, copy in copies.items()}
+    for name, image in images.items():
+        if image is not None:
+            _write_image(recorder, name, common, image.digest())
+    return sum(1 for image in images.values() if image is not None)
+
+
+def _write_image(recorder: Recorder, name: str, offset: int, digest: str) -> None:
+    recorder.write(lambda t: Image(t=t, node=name, offset=offset, hash=digest))

@@ -1,0 +1,105 @@
+"""All clients of a run together: made from the plan, started, stopped, waited for.
+
+`subscribe` and `txn` have their place in the table; they come with group and transaction coordinators.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Protocol, assert_never
+
+from kvorum.chaos.workload.admin import Administrator
+from kvorum.chaos.workload.aio import AioReader, AioSender
+from kvorum.chaos.workload.plan import (
+    AdminClients,
+    AssignClients,
+    ClientPlan,
+    SendClients,
+    SubscribeClients,
+    TransactionClients,
+    chosen,
+)
+from kvorum.chaos.workload.raw import RawSender
+from kvorum.chaos.workload.readers import ConfluentReader
+from kvorum.chaos.workload.recorder import Recorder
+from kvorum.chaos.workload.senders import ConfluentSender
+
+
+class Client(Protocol):
+    """A client that runs beside others until it is stopped."""
+
+    def start(self) -> None:
+        """Begin."""
+        ...
+
+    def stop(self) -> None:
+        """Begin nothing new."""
+        ...
+
+    def join(self) -> None:
+        """Wait for what is open."""
+        ...
+
+
+class NotYet(ValueError):
+    """A kind of clients that this release has a place for and no code."""
+
+
+class Load:
+    """The clients of one run."""
+
+    def __init__(
+        self,
+        plans: Sequence[ClientPlan],
+        topics: Mapping[str, int],
+        bootstrap_of: Callable[[str], str],
+        recorder: Recorder,
+        rng: Random,
+    ) -> None:
+        """Make all; nothing starts yet. `topics` are {name: partitions}. Raises ValueError."""
+        self.admins: list[Administrator] = []
+        self._clients: list[Client] = []
+        for plan in plans:
+            for _ in range(plan.count if not isinstance(plan, AdminClients) else 1):
+                self._clients.append(self._make(plan, dict(topics), bootstrap_of, recorder, Random(rng.random())))
+
+    def _make(
+        self,
+        plan: ClientPlan,
+        topics: dict[str, int],
+        bootstrap_of: Callable[[str], str],
+        recorder: Recorder,
+        rng: Random,
+    ) -> Client:
+        match plan:
+            case SendClients(client="confluent-kafka"):
+                return ConfluentSender(plan, chosen(plan.topics, topics), bootstrap_of(plan.group), recorder, rng)
+            case SendClients(client="aiokafka"):
+                return AioSender(plan, chosen(plan.topics, topics), bootstrap_of(plan.group), recorder, rng)
+            case SendClients():
+                return RawSender(plan, chosen(plan.topics, topics), bootstrap_of(plan.group), recorder, rng)
+            case AssignClients(client="confluent-kafka"):
+                return ConfluentReader(plan, chosen(plan.topics, topics), bootstrap_of(plan.group), recorder, rng)
+            case AssignClients():
+                return AioReader(plan, chosen(plan.topics, topics), bootstrap_of(plan.group), recorder, rng)
+            case AdminClients():
+                admin = Administrator(plan, bootstrap_of(plan.group), recorder, rng)
+                self.admins.append(admin)
+                return admin
+            case SubscribeClients():
+                raise NotYet("kind: subscribe needs consumer groups, which this release does not have")
+            case TransactionClients():
+                raise NotYet("kind: txn needs transactions, which this release does not have")
+            case _:
+                assert_never(plan)
+
+    def start(self) -> None:
+        """Start all."""
+        for client in self._clients:
+            client.start()
+
+    def stop(self) -> None:
+        """Let all begin nothing new, and wait for what is open."""
+        for client in self._clients:
+            client.stop()
+        for client in self._clients:
+            client.join()

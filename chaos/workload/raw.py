@@ -1,0 +1,156 @@
+"""A producer of one attempt a send, by this project's own channel: the only one that knows what a refusal means.
+
+It asks the leader once and takes the answer as it is. It is not idempotent and repeats nothing.
+"""
+
+import asyncio
+import time
+from random import Random
+from typing import Final
+
+from kvorum.chaos.history import Ok
+from kvorum.chaos.workload.classify import Attempts, failed_send
+from kvorum.chaos.workload.plan import SendClients
+from kvorum.chaos.workload.recorder import Recorder, encode_value, split_partition
+from kvorum.chaos.workload.senders import GIVE_UP_SECONDS, IDLE_SECONDS, KEYS, Pace, Placing
+from kvorum.chaos.workload.threads import LoopThread
+from kvorum.network.addresses import Address
+from kvorum.network.channel import Channel
+from kvorum.network.dial import ChannelError, RequestTimedOut
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kvorum.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from kvorum.protocol.records import Record, build_batch
+from kvorum.protocol.uuids import Uuid
+from kvorum.runtime.chance import new_random
+from kvorum.runtime.listeners import split_address
+
+METADATA_MS: Final = 2_000
+METADATA_AGE_SECONDS: Final = 2.0
+ANSWER_SECONDS: Final = 10.0
+"""A request that is not answered within this is given up, whatever the plan's timeout."""
+NAME: Final = "kvorum channel"
+ACKS: Final = {"all": -1, "1": 1, "0": 0}
+
+
+class RawSender(LoopThread):
+    """One such producer."""
+
+    def __init__(
+        self, plan: SendClients, topics: dict[str, int], bootstrap: str, recorder: Recorder, rng: Random
+    ) -> None:
+        """Nothing starts yet. `bootstrap`: HOST:PORT,... of the brokers."""
+        super().__init__("chaos-raw-send")
+        self._plan = plan
+        self._recorder = recorder
+        self._rng = rng
+        self._placing = Placing(topics, plan.hot_share, rng)
+        self._topics = list(topics)
+        self._bootstrap = [address for each in bootstrap.split(",") if (address := split_address(each)) is not None]
+        self._channels: dict[Address, Channel] = {}
+        self._addresses: dict[int, Address] = {}
+        self._leaders: dict[str, tuple[int, Uuid]] = {}
+        self._refreshed = -METADATA_AGE_SECONDS
+        self._refreshing = asyncio.Lock()
+
+    async def live(self) -> None:
+        """Send at the plan's rate, then wait for the answers."""
+        plan, recorder = self._plan, self._recorder
+        process = recorder.process(NAME, acks=plan.acks, idempotent=False)
+        pace = Pace(plan.rate)
+        pending: set[asyncio.Task[None]] = set()
+        while not self.stopping:
+            wait = IDLE_SECONDS if len(pending) >= plan.in_flight else pace.due()
+            if wait:
+                await asyncio.sleep(min(wait, IDLE_SECONDS))
+                continue
+            partition, value = self._placing.draw(), recorder.next_value()
+            op = recorder.invoke(process, "send", [["send", partition, value]])
+            task = asyncio.create_task(self._send(op, partition, value))
+            pending.add(task)
+            task.add_done_callback(pending.discard)
+        if pending:
+            await asyncio.wait(pending, timeout=plan.timeout + GIVE_UP_SECONDS)
+        for channel in self._channels.values():
+            await channel.close()
+        recorder.abandon(process)
+
+    async def _send(self, op: int, partition: str, value: int) -> None:
+        recorder = self._recorder
+        try:
+            leader = await self._leader(partition)
+            if leader is None:
+                recorder.complete(op, failed_send("LEADER_NOT_AVAILABLE", "none"), error="LEADER_NOT_AVAILABLE")
+                await asyncio.sleep(IDLE_SECONDS)
+                return
+            code, offset = await self._produce(leader, partition, value)
+        except RequestTimedOut:
+            self._refreshed = -METADATA_AGE_SECONDS
+            recorder.complete(op, failed_send("REQUEST_TIMED_OUT", "one"), error="REQUEST_TIMED_OUT")
+        except ChannelError as error:
+            self._refreshed = -METADATA_AGE_SECONDS
+            attempts: Attempts = "one" if error.maybe_sent else "none"
+            recorder.complete(op, failed_send("NETWORK_EXCEPTION", attempts), error="NETWORK_EXCEPTION")
+        except KafkaError as error:
+            recorder.complete(op, failed_send(error.code.name, "one"), error=error.code.name)
+        else:
+            if code is ErrorCode.NONE:
+                recorder.complete(op, Ok, [["send", partition, value, offset]])
+            else:
+                self._refreshed = -METADATA_AGE_SECONDS
+                recorder.complete(op, failed_send(code.name, "one"), error=code.name)
+
+    async def _produce(self, leader: tuple[Address, Uuid], partition: str, value: int) -> tuple[ErrorCode, int | None]:
+        """Ask the leader once. Raises ChannelError, KafkaError."""
+        address, topic_id = leader
+        topic, number = split_partition(partition)
+        record = Record(
+            key=b"key-%d" % (value % KEYS),
+            value=encode_value(value, self._plan.bytes),
+            timestamp=round(time.time() * 1000),
+        )
+        data = PartitionProduceData(index=number, records=memoryview(build_batch([record])))
+        request = ProduceRequest(
+            acks=ACKS[self._plan.acks],
+            timeout=round(min(self._plan.timeout, ANSWER_SECONDS) * 500),
+            topic_data=[TopicProduceData(name=topic, topic_id=topic_id, partition_data=[data])],
+        )
+        answer = await self._channel(address).ask(
+            request, ProduceResponse, timeout_ms=round(min(self._plan.timeout, ANSWER_SECONDS) * 1000)
+        )
+        row = answer.responses[0].partition_responses[0]
+        return ErrorCode(row.error_code), row.base_offset if row.base_offset >= 0 else None
+
+    def _channel(self, address: Address) -> Channel:
+        found = self._channels.get(address)
+        if found is None:
+            found = self._channels[address] = Channel(
+                *address, client_id="kvorum-chaos-raw", chance=new_random(), setup_timeout_ms=METADATA_MS
+            )
+        return found
+
+    async def _leader(self, partition: str) -> tuple[Address, Uuid] | None:
+        """Return where the leader is and the topic's id; None where nobody knows."""
+        async with self._refreshing:
+            if time.monotonic() - self._refreshed > METADATA_AGE_SECONDS:
+                await self._refresh()
+        leader, topic_id = self._leaders.get(partition, (-1, None))
+        address = self._addresses.get(leader)
+        return None if address is None or topic_id is None else (address, topic_id)
+
+    async def _refresh(self) -> None:
+        """Ask one broker after the other for the leaders, until one answers."""
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(name=topic) for topic in self._topics], allow_auto_topic_creation=False
+        )
+        for address in self._rng.sample(self._bootstrap, len(self._bootstrap)):
+            try:
+                answer = await self._channel(address).ask(request, MetadataResponse, timeout_ms=METADATA_MS)
+            except (ChannelError, KafkaError):
+                continue
+            self._addresses = {each.node_id: (each.host, each.port) for each in answer.brokers}
+            for topic in answer.topics:
+                for row in topic.partitions:
+                    self._leaders[f"{topic.name}-{row.partition_index}"] = (row.leader_id, topic.topic_id)
+            self._refreshed = time.monotonic()
+            return

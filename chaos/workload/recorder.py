@@ -1,0 +1,228 @@
+"""Writes what clients do into the history, from any thread, and counts it for whoever watches.
+
+A lock keeps the lines in the order of their times. Values are numbered over the whole run, so each is sent once.
+"""
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from kvorum.chaos.history import AnyEvent, Fail, HistoryWriter, Info, Invoke, Note, Ok, OperationValue, Process
+
+Completion: TypeAlias = type[Ok] | type[Fail] | type[Info]
+VALUE_BYTES: Final = 100
+"""Size of a record's value, padding included, where a workload says nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acked:
+    """One acknowledged send."""
+
+    partition: str
+    invoked: float
+    completed: float
+    acks: str
+
+
+@dataclass(slots=True)
+class Counts:
+    """What happened so far."""
+
+    invoked: Counter[str] = field(default_factory=Counter)
+    """By f."""
+    completed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By f and "ok", "fail", "info"."""
+    errors: Counter[str] = field(default_factory=Counter)
+    records_read: int = 0
+
+
+@dataclass(slots=True)
+class _Open:
+    process: int
+    f: str
+    value: OperationValue
+    t: float
+    final: bool
+
+
+class Recorder:
+    """One a run. Thread safe."""
+
+    def __init__(self, history: HistoryWriter, seconds: Callable[[], float] | None = None) -> None:
+        """`seconds`: since the run began; a clock that starts now where none is given."""
+        began = time.monotonic()
+        self.seconds = seconds or (lambda: time.monotonic() - began)
+        self.counts = Counts()
+        self.acked: list[Acked] = []
+        """Every acknowledged send, in the order of acknowledgement."""
+        self.ends: dict[str, int] = {}
+        """{partition: one past the highest offset that any acknowledgement or poll told of}."""
+        self.problems: list[str] = []
+        """What clients found wrong that the vocabulary has no event for."""
+        self._history = history
+        self._lock = threading.RLock()
+        self._open: dict[int, _Open] = {}
+        self._acks: dict[int, str] = {}
+        self._op = self._process = self._value = 0
+
+    def write(self, event: Callable[[float], AnyEvent]) -> None:
+        """Write an event made for the time it is written at."""
+        with self._lock:
+            self._history.write(event(self.seconds()))
+
+    def note(self, text: str) -> None:
+        """Write a remark."""
+        self.write(lambda t: Note(t=t, text=text))
+
+    def problem(self, text: str) -> None:
+        """Note something that makes the run a failed one."""
+        with self._lock:
+            self.problems.append(text)
+            self.note(text)
+
+    def process(
+        self, client: str, *, acks: str = "all", idempotent: bool = True, isolation: str = "read_uncommitted"
+    ) -> int:
+        """Begin a process: a client that never was before. Returns its number."""
+        with self._lock:
+            self._process += 1
+            number = self._process
+            self._acks[number] = acks
+            self.write(
+                lambda t: Process(
+                    t=t, process=number, client=client, acks=acks, idempotent=idempotent, isolation=isolation
+                )
+            )
+            return number
+
+    def next_value(self) -> int:
+        """Return a value that no other record has."""
+        with self._lock:
+            self._value += 1
+            return self._value
+
+    def invoke(
+        self,
+        process: int,
+        f: str,
+        value: OperationValue,
+        *,
+        final: bool = False,
+        seek_to_beginning: bool = False,
+    ) -> int:
+        """An operation begins: call it before anything can leave. Returns its number."""
+        with self._lock:
+            self._op += 1
+            number, t = self._op, self.seconds()
+            self._open[number] = _Open(process, f, value, t, final)
+            self.counts.invoked[f] += 1
+            self._history.write(
+                Invoke(
+                    t=t,
+                    op=number,
+                    process=process,
+                    f=f,
+                    value=value,
+                    final=final,
+                    seek_to_beginning=seek_to_beginning,
+                )
+            )
+            return number
+
+    def complete(
+        self,
+        op: int,
+        kind: Completion,
+        value: OperationValue | None = None,
+        *,
+        error: str | None = None,
+        seek_to_beginning: bool = False,
+    ) -> None:
+        """An operation ends: call it after its answer came. Without a value its own is repeated.
+
+        What comes late for a process that has crashed is left out: its operations are complete.
+        """
+        with self._lock:
+            begun, t = self._open.pop(op, None), self.seconds()
+            if begun is None:
+                return
+            found = begun.value if value is None else value
+            self.counts.completed[begun.f, kind.__name__.lower()] += 1
+            if error is not None:
+                self.counts.errors[error] += 1
+            if kind is Ok:
+                self._learn(begun, found, t)
+            self._history.write(
+                kind(
+                    t=t,
+                    op=op,
+                    process=begun.process,
+                    f=begun.f,
+                    value=found,
+                    error=error,
+                    final=begun.final,
+                    seek_to_beginning=seek_to_beginning,
+                )
+            )
+
+    def abandon(self, process: int) -> int:
+        """Complete all open operations of a process that crashed as `info`; returns how many."""
+        with self._lock:
+            left = [op for op, begun in self._open.items() if begun.process == process]
+            for op in left:
+                self.complete(op, Info, error="CRASHED")
+            return len(left)
+
+    def _learn(self, begun: _Open, value: OperationValue, t: float) -> None:
+        for micro in value:
+            if not isinstance(micro, list) or not micro:
+                continue
+            if micro[0] == "send":
+                partition = str(micro[1])
+                self.acked.append(Acked(partition, begun.t, t, self._acks.get(begun.process, "all")))
+                if len(micro) > 3 and isinstance(micro[3], int):
+                    self._reach(partition, micro[3] + 1)
+            elif micro[0] == "poll" and len(micro) > 1 and isinstance(micro[1], dict):
+                for partition, records in micro[1].items():
+                    self.counts.records_read += len(records)
+                    if records:
+                        self._reach(partition, records[-1][0] + 1)
+
+    def _reach(self, partition: str, end: int) -> None:
+        if end > self.ends.get(partition, 0):
+            self.ends[partition] = end
+
+
+def encode_value(value: int, size: int = VALUE_BYTES) -> bytes:
+    """Return the record that carries a value: a JSON object, padded to `size` bytes where it is shorter."""
+    head = json.dumps({"v": value, "pad": ""}, separators=(",", ":"))
+    padding = max(0, size - len(head))
+    return f'{head[:-2]}{"x" * padding}"}}'.encode()
+
+
+def decode_value(data: bytes | None) -> int:
+    """Return the value a record carries. Raises ValueError for a record that no workload sent."""
+    found = json.loads(data or b"null")
+    if not isinstance(found, Mapping) or not isinstance(found.get("v"), int):
+        raise ValueError(f"no workload sent {data!r:.80}")
+    return int(found["v"])
+
+
+def split_partition(name: str) -> tuple[str, int]:
+    """Return ("orders", 0) for "orders-0"."""
+    topic, _, number = name.rpartition("-")
+    return topic, int(number)
+
+
+def named(topics: Mapping[str, int]) -> list[str]:
+    """Return the names of all partitions of {topic: how many it has}."""
+    return [f"{topic}-{number}" for topic, count in topics.items() for number in range(count)]
+
+
+def words(names: Sequence[str]) -> OperationValue:
+    """Return names as an operation's value."""
+    return [*names]

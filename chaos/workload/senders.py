@@ -1,0 +1,181 @@
+"""Producers by confluent-kafka (librdkafka), a thread each: sends at a steady rate, as many open as the plan allows.
+
+The callback of librdkafka comes in the thread that polls, so a client's completions are written by its own thread.
+"""
+
+import logging
+import threading
+import time
+from random import Random
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import version as confluent_version
+
+from kvorum.chaos.history import Ok
+from kvorum.chaos.workload.classify import failed_send, kafka_name
+from kvorum.chaos.workload.plan import SendClients
+from kvorum.chaos.workload.recorder import Recorder, encode_value, named
+
+IDLE_SECONDS: Final = 0.02
+"""The longest a client lets pass without looking at its answers."""
+GIVE_UP_SECONDS: Final = 5.0
+"""Beyond the send's own timeout, at the end, before what is open is told as unknown."""
+SILENT: Final = logging.getLogger("kvorum.chaos.librdkafka")
+"""Where librdkafka's log goes: fatal errors too, which are in the history."""
+KEYS: Final = 16
+"""Keys of a partition."""
+
+
+class Placing:
+    """Which partition the next record goes to."""
+
+    def __init__(self, topics: dict[str, int], hot_share: float, rng: Random) -> None:
+        """All partitions alike, but for the first one's extra share."""
+        self.names = named(topics)
+        self._hot_share = hot_share
+        self._rng = rng
+        self._next = rng.randrange(len(self.names))
+
+    def draw(self) -> str:
+        """Return the next partition: one after the other, so that each sees the same rate."""
+        if self._hot_share and self._rng.random() < self._hot_share:
+            return self.names[0]
+        self._next = (self._next + 1) % len(self.names)
+        return self.names[self._next]
+
+
+class Pace:
+    """Evenly spaced moments, without catching up on what a wait at the limit cost."""
+
+    def __init__(self, rate: float) -> None:
+        """So many a second."""
+        self._gap = 1.0 / rate
+        self._next = time.monotonic()
+
+    def due(self) -> float:
+        """Return the seconds until the next one; 0 takes it."""
+        now = time.monotonic()
+        if now < self._next:
+            return self._next - now
+        self._next = max(self._next + self._gap, now - IDLE_SECONDS)
+        return 0.0
+
+
+class ConfluentSender:
+    """One producer's thread; each of its lives is a process of the history."""
+
+    def __init__(
+        self, plan: SendClients, topics: dict[str, int], bootstrap: str, recorder: Recorder, rng: Random
+    ) -> None:
+        """Nothing starts yet."""
+        SILENT.setLevel(logging.CRITICAL + 1)
+        self._plan = plan
+        self._bootstrap = bootstrap
+        self._recorder = recorder
+        self._rng = rng
+        self._placing = Placing(topics, plan.hot_share, rng)
+        self._open = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="chaos-send", daemon=True)
+
+    def start(self) -> None:
+        """Begin to send."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Send no more; what is open is waited for by `join`."""
+        self._stop.set()
+
+    def join(self) -> None:
+        """Wait until every send is answered or given up."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            lifetime = self._plan.crash_every
+            self._live(None if lifetime is None else lifetime * (0.5 + self._rng.random()))
+
+    def _live(self, seconds: float | None) -> None:
+        plan, recorder = self._plan, self._recorder
+        process = recorder.process(
+            f"confluent-kafka {confluent_version()[0]}", acks=plan.acks, idempotent=plan.idempotent
+        )
+        self._open = 0
+        producer = Producer(settings(plan, self._bootstrap))
+        pace, ends = Pace(plan.rate), None if seconds is None else time.monotonic() + seconds
+        try:
+            while not self._stop.is_set() and (ends is None or time.monotonic() < ends):
+                wait = IDLE_SECONDS if self._open >= plan.in_flight else pace.due()
+                if wait:
+                    producer.poll(min(wait, IDLE_SECONDS))
+                else:
+                    self._send(producer, process)
+                    producer.poll(0)
+            if self._stop.is_set():
+                producer.flush(plan.timeout + GIVE_UP_SECONDS)
+                recorder.abandon(process)
+                return
+        except KafkaException as error:
+            # A fatal error: what an idempotent producer is told that does not know any more what was written.
+            recorder.note(f"process {process} cannot go on: {error.args[0].name()}")
+        self._crash(producer, process)
+
+    def _crash(self, producer: Producer, process: int) -> None:
+        """Die without waiting for an answer: what is open stays unknown for ever."""
+        self._recorder.invoke(process, "crash", [])
+        producer.purge(in_queue=True, in_flight=True, blocking=False)
+        self._recorder.abandon(process)
+
+    def _send(self, producer: Producer, process: int) -> None:
+        recorder, partition = self._recorder, self._placing.draw()
+        value = recorder.next_value()
+        op = recorder.invoke(process, "send", [["send", partition, value]])
+
+        def delivered(error: KafkaError | None, message: Any) -> None:
+            self._open -= 1
+            if error is None:
+                offset = message.offset()
+                known = offset if self._plan.acks != "0" and offset >= 0 else None
+                recorder.complete(op, Ok, [["send", partition, value, known]])
+            else:
+                recorder.complete(op, failed_send(error.name(), "many"), error=kafka_name(error.name()))
+
+        topic, _, number = partition.rpartition("-")
+        try:
+            producer.produce(
+                topic,
+                encode_value(value, self._plan.bytes),
+                b"key-%d" % (value % KEYS),
+                partition=int(number),
+                on_delivery=delivered,
+            )
+            self._open += 1
+        except KafkaException as refused:
+            error = refused.args[0]
+            recorder.complete(op, failed_send(error.name(), "none"), error=kafka_name(error.name()))
+        except BufferError:
+            recorder.complete(op, failed_send("_QUEUE_FULL", "none"), error="_QUEUE_FULL")
+
+
+def settings(plan: SendClients, bootstrap: str) -> dict[str, Any]:
+    """Return librdkafka's configuration of a producer."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "client.id": "kvorum-chaos-send",
+        "acks": plan.acks,
+        "enable.idempotence": plan.idempotent,
+        "message.timeout.ms": round(plan.timeout * 1000),
+        "request.timeout.ms": round(min(plan.timeout, 10.0) * 1000),
+        "socket.timeout.ms": 10_000,
+        "linger.ms": 1,
+        "compression.type": plan.compression,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 500,
+        "retry.backoff.ms": 50,
+        "retry.backoff.max.ms": 500,
+        "topic.metadata.refresh.interval.ms": 5_000,
+        "log_level": 0,
+        "logger": SILENT,
+        "message.max.bytes": 10_000_000,
+    }

@@ -1,0 +1,26 @@
+"""`kvorum chaos`: break a cluster, record what it did, check what it promised. Each command is a module of its own."""
+
+import click
+
+from kvorum.cli.lazy import LazyGroup
+
+COMMANDS = {
+    "list": ("cli.chaos_run:list_command", "List the shipped scenarios."),
+    "run": ("cli.chaos_run:run", "Run scenarios: load, faults, final reads, verdict."),
+    "check": (
+        "cli.chaos_check:check",
+        "Check the history of a run: what was lost, duplicated, reordered, and was it legal.",
+    ),
+    "serve": ("cli.chaos_serve:serve", "An HTTP interface to every fault, for a cluster on this machine."),
+    "report": ("cli.chaos_report:report", "Write the report of a recorded run: one HTML file."),
+}
+
+
+@click.group(cls=LazyGroup, table=COMMANDS)
+def chaos() -> None:
+    """The chaos lab.
+
+    \b
+    kvorum chaos run n-minus-one                every leader dies in turn; exit code 1 on a violation
+    kvorum chaos check history.jsonl            the verdict on a recorded run; exit code 1 on a violation
+    """

@@ -1,0 +1,123 @@
+"""`kvorum chaos check HISTORY`: the verdict on a recorded run."""
+
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from kvorum.chaos.checker import Figures, Verdict, Violation
+from kvorum.chaos.checker import check as judge
+from kvorum.chaos.history import BrokenHistory, HistoryReader
+from kvorum.cli.output import Exit, show, table
+
+VALUES_PRINTED_MAX = 20
+
+
+@click.command()
+@click.argument("history", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True)
+@click.option("--ww", is_flag=True, help="Also look for cycles through the order of writes (Kafka allows them).")
+@click.option(
+    "--strict", is_flag=True, help="Loss is legal only if the whole ISR at acknowledgement time lost its data."
+)
+def check(history: Path, output: str, ww: bool, strict: bool) -> None:
+    """Check the history of a run, one JSON object a line.
+
+    Exit code 0: nothing illegal; 1: violations; 2: the file is no history.
+
+    \b
+    kvorum chaos check history.jsonl                                    every violation with its story
+    kvorum chaos check history.jsonl -o json | jq .figures.longest_gap  one figure
+    """
+    reader = HistoryReader()
+    try:
+        verdict = judge(reader.read(history), ww=ww, strict=strict)
+    except (BrokenHistory, OSError) as error:
+        click.echo(f"{history}: {error}", err=True)
+        sys.exit(Exit.USAGE)
+    for remark in remarks(reader):
+        click.echo(f"{history}: {remark}", err=True)
+    if output == "json":
+        show({"valid": verdict.valid, **msgspec.to_builtins(verdict, str_keys=True)}, "json")
+    else:
+        print_verdict(verdict)
+    sys.exit(Exit.DONE if verdict.valid else Exit.FAILED)
+
+
+def remarks(reader: HistoryReader) -> list[str]:
+    """Return what the reader of the verdict should know about the file."""
+    told: list[str] = []
+    if reader.torn:
+        told.append("the last line is cut off: the run ended while it wrote; what stands before it is checked")
+    if reader.unknown_kinds:
+        kinds = ", ".join(f"{kind} ({count})" for kind, count in reader.unknown_kinds.most_common())
+        told.append(f"lines of unknown kinds were left out: {kinds}")
+    if reader.unknown_fields:
+        fields = ", ".join(f"{name} ({count})" for name, count in reader.unknown_fields.most_common())
+        told.append(f"unknown fields were left out: {fields}")
+    return told
+
+
+def print_verdict(verdict: Verdict) -> None:
+    """Print the verdict for people: violations first, then what was legal, then figures."""
+    _print_findings("VIOLATION", verdict.violations)
+    _print_findings("explained", verdict.explained)
+    _print_figures(verdict.figures)
+    count = sum(violation.count for violation in verdict.violations)
+    legal = sum(explained.count for explained in verdict.explained)
+    outcome = "nothing illegal was found" if verdict.valid else f"{count} violation{'s' * (count > 1)}"
+    click.echo(f"\nVerdict: {outcome}; {legal} findings explained as legal")
+
+
+def _print_findings(title: str, findings: list[Violation]) -> None:
+    for finding in findings:
+        where = f" in {finding.partition}" if finding.partition else ""
+        times = f" x {finding.count}" if finding.count > 1 else ""
+        click.echo(f"{title} {finding.anomaly}{where}{times}")
+        click.echo(f"  {finding.reason}")
+        if finding.values:
+            shown = ", ".join(map(str, finding.values[:VALUES_PRINTED_MAX]))
+            more = f" and {finding.count - VALUES_PRINTED_MAX} more" if finding.count > VALUES_PRINTED_MAX else ""
+            click.echo(f"  values: {shown}{more}")
+        for sentence in finding.story:
+            click.echo(f"    {sentence}")
+        click.echo()
+
+
+def _print_figures(figures: Figures) -> None:
+    rows = [
+        {"operation": f, "ok": counts.get("ok", 0), "fail": counts.get("fail", 0), "info": counts.get("info", 0)}
+        for f, counts in figures.operations.items()
+    ]
+    table(rows, ("operation", "ok", "fail", "info"))
+    click.echo()
+    show(
+        {
+            "duration": f"{figures.duration:.1f} s",
+            "sent": figures.sends,
+            "acknowledged": figures.acked,
+            "read": figures.records_read,
+            "lost": f"{figures.lost} ({figures.lost_legally} of them legally)",
+            "duplicated": figures.duplicated,
+            "reordered": figures.reordered,
+            "longest gap": f"{figures.longest_gap:.3f} s, from {figures.longest_gap_at:.3f} s",
+            "longest lag": f"{figures.lag_max:.3f} s",
+            "final reads": "yes" if figures.final_reads else "no: what was never seen cannot be judged",
+        },
+        "table",
+    )
+    if figures.faults:
+        click.echo()
+        faults = [
+            {
+                "at": f"{fault.begin:.3f}",
+                "fault": fault.fault,
+                "targets": ", ".join(fault.targets),
+                "first ack": "-" if fault.first_ack is None else f"{fault.first_ack:.3f}",
+                "unavailable": f"{fault.unavailable:.3f}",
+                "partition": fault.unavailable_partition,
+            }
+            for fault in figures.faults
+        ]
+        table(faults, ("at", "fault", "targets", "first ack", "unavailable", "partition"))

@@ -1,0 +1,160 @@
+"""`kvorum chaos serve`: an HTTP interface to everything that can be done to a cluster on this machine."""
+
+import asyncio
+import os
+import secrets
+import signal
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kvorum.cli.output import Exit, fail, pairs
+
+if TYPE_CHECKING:
+    from kvorum.chaos.serve import ChaosServer
+    from kvorum.chaos.serve_events import Events
+    from kvorum.chaos.served import Served
+
+TOKEN_BYTES = 24
+TOKEN_LENGTH_MIN = 16
+PORT = 9095
+
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+@click.command()
+@click.option("-d", "--dir", "folder", required=True, type=FOLDER, help="The cluster's folder.")
+@click.option("-p", "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0: any free one.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Loopback, unless --allow-remote.")
+@click.option("--allow-remote", is_flag=True, help="Let --host be reachable for others; only the token guards it.")
+@click.option("--token-file", type=FILE, help="Its first line is the token; made if missing. [DIR/chaos-serve.token]")
+@click.option("--create", is_flag=True, help="Make a cluster in an empty folder, with proxies on links.")
+@click.option("--brokers", type=click.IntRange(1, 20), default=3, show_default=True, help="With --create.")
+@click.option("--controllers", type=click.IntRange(1, 20), help="With --create: the first so many nodes. [up to 3]")
+@click.option("--plain", is_flag=True, help="With --create: no proxies, so no faults on links.")
+@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="With --create: for all nodes.")
+def serve(
+    folder: Path,
+    port: int,
+    host: str,
+    allow_remote: bool,
+    token_file: Path | None,
+    create: bool,
+    brokers: int,
+    controllers: int | None,
+    plain: bool,
+    configs: tuple[str, ...],
+) -> None:
+    """Serve the control of a cluster: its state, every fault there is, events, scenarios. Until Ctrl-C.
+
+    A cluster that was made with --create ends with it; one that was there goes on.
+
+    \b
+    kvorum up configs/three-nodes.yaml -d data; kvorum chaos serve -d data     a cluster that is there
+    kvorum chaos serve -d lab --create                                         one made for it, links and all
+    curl -H "Authorization: Bearer $(cat lab/chaos-serve.token)" localhost:9095/v1/chaos/state
+    curl ... -H 'Content-Type: application/json' -d '{"fault":"kill","targets":["node-1"]}' .../v1/chaos/faults
+    """
+    from kvorum.admin.app import is_local
+    from kvorum.chaos.serve import ChaosServer
+    from kvorum.chaos.serve_events import Events
+
+    if not is_local(host) and not allow_remote:
+        fail(f"{host} is an address that others reach: say --allow-remote if they may break this cluster", Exit.USAGE)
+    if not create and (plain or controllers or configs):
+        fail("--plain, --controllers and --config are for a cluster that is made: --create", Exit.USAGE)
+    events = Events()
+    with ExitStack() as stack:
+        served = created(folder, brokers, controllers, plain, configs, events) if create else attached(folder, events)
+        stack.callback(served.close)
+        path = token_file or folder / "chaos-serve.token"
+        token = token_in(path)
+        server = ChaosServer(served, events, token, folder / "chaos-runs", host)
+        asyncio.run(run(server, host, port, path))
+
+
+def created(
+    folder: Path, brokers: int, controllers: int | None, plain: bool, configs: tuple[str, ...], events: "Events"
+) -> "Served":
+    """Make a lab in a folder and start it."""
+    from kvorum.chaos.faults.keeper import NotPermitted
+    from kvorum.chaos.faults.lab import Lab, LabError
+    from kvorum.chaos.faults.processes import NotStarted
+    from kvorum.chaos.faults.shape import LabShape
+    from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy
+    from kvorum.chaos.inside import inside_configs
+    from kvorum.chaos.serve import fault_told
+    from kvorum.chaos.served import Served
+    from kvorum.runtime.config import ConfigError
+
+    if (folder / "cluster").exists():
+        fail(f"{folder} has a cluster already: serve it without --create, or take an empty folder", Exit.USAGE)
+    given = pairs(configs, "--config")
+    try:
+        shape = LabShape(
+            brokers=brokers,
+            controllers=min(3, brokers) if controllers is None else controllers,
+            configs={**inside_configs(str(folder)), **given},
+        )
+        network = "plain" if plain else "proxies"
+        lab = Lab.create(str(folder / "cluster"), shape, network=network, on_fault=fault_told(events))  # type: ignore[arg-type]
+    except (NoToxiproxy, NotPermitted, LabError, NotStarted, ConfigError, ValueError, OSError) as error:
+        fail(str(error), Exit.FAILED)
+    return Served.of_lab(lab)
+
+
+def attached(folder: Path, events: "Events") -> "Served":
+    """Open the cluster in a folder, whoever runs it."""
+    from kvorum.chaos.inside import InsideError
+    from kvorum.chaos.serve import fault_told
+    from kvorum.chaos.served import Served
+    from kvorum.cluster.local import ClusterError
+
+    began = time.monotonic()
+    try:
+        return Served.attached(str(folder), fault_told(events), lambda: time.monotonic() - began)
+    except (ClusterError, InsideError) as error:
+        fail(f"{error}; --create makes one", Exit.NOT_FOUND)
+
+
+def token_in(path: Path) -> str:
+    """Return the token in a file, made and written for its owner alone if there is none."""
+    try:
+        with suppress(FileExistsError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(secrets.token_urlsafe(TOKEN_BYTES) + "\n")
+        token = path.read_text(encoding="utf-8").partition("\n")[0].strip()
+    except OSError as error:
+        fail(f"{path}: {error.strerror}", Exit.USAGE)
+    if len(token) < TOKEN_LENGTH_MIN:
+        fail(f"{path}: a token needs {TOKEN_LENGTH_MIN} characters", Exit.USAGE)
+    return token
+
+
+async def run(server: "ChaosServer", host: str, port: int, token_path: Path) -> None:
+    """Serve until told to end."""
+    from aiohttp import web
+
+    ending = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ending.set)
+    runner = web.AppRunner(server.build(), access_log=None, handle_signals=False, shutdown_timeout=5)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port)
+        await site.start()
+        address = runner.addresses[0]
+        click.echo(f"chaos control: http://{host}:{address[1]}/v1/chaos/state   token: {token_path}")
+        click.echo(f"bootstrap.servers: {server.served.bootstrap}   Ctrl-C ends it")
+        await ending.wait()
+    except OSError as error:
+        fail(f"{host}:{port}: {error.strerror}", Exit.FAILED)
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,241 @@
+"""A process whose storage dies at a failpoint: `python storage_victim.py` forks one for each line it reads.
+
+In:  {"folder": ..., "ledger": ..., "arm": "log.append.after=kill"} (arm "": run through; "prepare": true: the disk
+     as a crash of an earlier process left it). Out: the exit code, a line each.
+The ledger has, before and after each step, what must be there if the process dies in between, and what may be.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kvorum.protocol.records import Record, build_batch
+from kvorum.protocol.uuids import Uuid
+from kvorum.runtime import failpoints
+from kvorum.runtime.clock import SystemClock
+from kvorum.runtime.config import Settings
+from kvorum.runtime.disk import OsDisk
+from kvorum.storage.log import Log
+from kvorum.storage.log_config import LogConfig
+from kvorum.storage.log_manager import LogManager
+from kvorum.storage.names import TopicPartition
+
+TOPIC_ID = Uuid(b"0123456789abcdef")
+SMALL = LogConfig(segment_bytes=1200, index_interval_bytes=200, file_delete_delay_ms=0, retention_ms=-1)
+PREALLOCATED = replace(SMALL, preallocate=True)
+MAIN, CUT, ANEW, GONE, FRESH = (TopicPartition(name, 0) for name in ("main", "cut", "anew", "gone", "fresh"))
+PADDING = "x" * 80
+
+
+def config_of(topic: str) -> LogConfig:
+    return PREALLOCATED if topic == MAIN.topic else SMALL
+
+
+def manager_of(folder: str) -> LogManager:
+    settings = Settings.of({"log.dirs": folder, "node.id": 1})
+    return LogManager(OsDisk(), SystemClock(), settings, topic_config=config_of)
+
+
+@dataclass(slots=True)
+class Content:
+    """Of one log: {offset: value} that must be there, and that may be."""
+
+    must: dict[int, str] = field(default_factory=dict)
+    may: dict[int, str] = field(default_factory=dict)
+
+    def below(self, offset: int) -> "Content":
+        return Content(*({at: value for at, value in each.items() if at < offset} for each in (self.must, self.may)))
+
+
+class Victim:
+    """One process's storage, every step of it in the ledger."""
+
+    def __init__(self, folder: str, ledger: str) -> None:
+        self.folder = folder
+        self.ledger = os.open(ledger, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self.contents: dict[str, Content] = {}
+        self.sequences: dict[str, tuple[int, int]] = {}
+        self.producers = os.getpid() * 1000
+        self.manager = manager_of(folder)
+
+    def write(self, word: str, partition: TopicPartition, content: Content) -> None:
+        line = {"word": word, "partition": str(partition), "must": content.must, "may": content.may}
+        line["producer"] = self.sequences.get(str(partition))
+        os.write(self.ledger, json.dumps(line).encode() + b"\n")
+
+    def recalled(self, contents: dict[str, Content]) -> None:
+        self.contents = contents
+
+    def log(self, partition: TopicPartition) -> Log:
+        return self.manager.get_or_create(partition, TOPIC_ID)
+
+    def step(self, partition: TopicPartition, after: Content, action: Callable[[], Any]) -> Any:
+        self.write("begin", partition, after)
+        done = action()
+        self.contents[str(partition)] = after
+        self.write("done", partition, after)
+        return done
+
+    async def astep(self, partition: TopicPartition, after: Content, action: Callable[[], Awaitable[Any]]) -> None:
+        self.write("begin", partition, after)
+        await action()
+        self.contents[str(partition)] = after
+        self.write("done", partition, after)
+
+    def content(self, partition: TopicPartition) -> Content:
+        return self.contents.setdefault(str(partition), Content())
+
+    def append(self, partition: TopicPartition, count: int, epoch: int = 1) -> None:
+        for _ in range(count):
+            before = self.content(partition)
+            offset = self.log(partition).log_end_offset
+            value = f"{partition} {offset} {os.getpid()}"
+            own = {offset: value}
+            after = Content(before.must | own, before.below(offset).may | own)
+            producer, sequence = self.sequences.get(str(partition), (self.producers, -1))
+            self.producers += str(partition) not in self.sequences
+            record = Record(f"{value} {PADDING}".encode(), b"key", SystemClock().wall_ms())
+            batch = build_batch([record], producer_id=producer, producer_epoch=0, base_sequence=sequence + 1)
+            log = self.log(partition)
+            self.sequences[str(partition)] = (producer, sequence + 1)
+            self.step(partition, after, lambda log=log, batch=batch: log.append_as_leader(memoryview(batch), epoch))
+
+    def truncate(self, partition: TopicPartition, offset: int) -> None:
+        self.sequences.pop(str(partition), None)
+        after = self.content(partition).below(offset)
+        self.step(partition, after, lambda: self.log(partition).truncate_to(offset))
+
+    def restart(self, partition: TopicPartition, offset: int) -> None:
+        self.sequences.pop(str(partition), None)
+        self.step(partition, Content(), lambda: self.log(partition).truncate_fully_and_start_at(offset))
+
+    def begin_at(self, partition: TopicPartition, offset: int) -> None:
+        """Move the log start, and let go of what is below it."""
+        before = self.content(partition)
+        after = Content({at: value for at, value in before.must.items() if at >= offset}, before.may)
+
+        def move() -> None:
+            log = self.log(partition)
+            log.high_watermark = log.log_end_offset
+            log.maybe_increment_log_start_offset(offset)
+            log.delete_old_segments(SystemClock().wall_ms())
+
+        self.step(partition, after, move)
+
+    async def duties(self) -> None:
+        """All that the broker has done by the clock."""
+        later = SystemClock().wall_ms() + 10
+        await self.manager.flush_dirty(later)
+        await self.manager.checkpoint_recovery_points()
+        await self.manager.checkpoint_log_start_offsets()
+        await self.manager.checkpoint_high_watermarks()
+        await self.manager.purge_deleted(later)
+
+
+async def prepare(victim: Victim) -> None:
+    """Leave a disk behind as a crash does: nothing synced but the main log, two logs damaged."""
+    manager = victim.manager
+    await manager.start()
+    for partition in (MAIN, CUT, ANEW, GONE):
+        victim.append(partition, 24)
+    victim.log(MAIN).flush()
+    victim.append(MAIN, 8)
+    await manager.checkpoint_recovery_points()
+    anew = victim.log(ANEW)
+    anew.high_watermark = anew.log_end_offset
+    anew.maybe_increment_log_start_offset(18)
+    await manager.checkpoint_log_start_offsets()
+    damage(f"{victim.folder}/{ANEW}", 0)
+    victim.sequences.clear()
+    victim.step(ANEW, Content({}, victim.content(ANEW).may), lambda: None)
+    lost_from = damage(f"{victim.folder}/{CUT}", 1)
+    content = victim.content(CUT)
+    victim.step(CUT, Content(content.below(lost_from).must, content.may), lambda: None)
+
+
+def damage(folder: str, number: int) -> int:
+    """Flip a byte in the first batch of a segment; return the offset from which on nothing can be trusted."""
+    name = sorted(each for each in os.listdir(folder) if each.endswith(".log"))[number]
+    with open(f"{folder}/{name}", "r+b") as file:
+        file.seek(100)
+        byte = file.read(1)
+        file.seek(100)
+        file.write(bytes([byte[0] ^ 1]))
+    return int(name.removesuffix(".log"))
+
+
+async def live(victim: Victim) -> None:
+    """Recover, do everything that a broker does to its logs, stop in order, start once more."""
+    await victim.manager.start()
+    victim.append(MAIN, 3, epoch=2)
+    await victim.duties()
+    victim.append(MAIN, 9, epoch=2)
+    victim.write("begin", MAIN, victim.content(MAIN))
+    await victim.manager.sync([MAIN])
+    await victim.manager.checkpoint_recovery_points()
+    end = victim.log(MAIN).log_end_offset
+    victim.truncate(MAIN, end - 1)
+    victim.truncate(MAIN, end - 12)
+    victim.append(MAIN, 10, epoch=3)
+    victim.log(MAIN).flush()
+    victim.begin_at(MAIN, victim.log(MAIN).log_end_offset - 4)
+    await victim.duties()
+    victim.append(FRESH, 10)
+    victim.restart(FRESH, 100)
+    victim.append(FRESH, 10)
+    victim.log(FRESH).flush()
+    await victim.manager.checkpoint_recovery_points()
+    victim.truncate(FRESH, 103)
+    victim.append(CUT, 12, epoch=2)
+    gone = Content({}, victim.content(GONE).may)
+    victim.sequences.pop(str(GONE), None)
+    await victim.astep(GONE, gone, lambda: victim.manager.delete(GONE))
+    victim.step(GONE, Content(), lambda: None)
+    await victim.duties()
+    await victim.manager.shutdown(broker_epoch=7)
+    victim.manager = manager_of(victim.folder)
+    await victim.manager.start()
+    victim.append(MAIN, 3, epoch=4)
+
+
+def recalled(ledger: str) -> dict[str, Content]:
+    """What an earlier process left in its ledger."""
+    found: dict[str, Content] = {}
+    with open(ledger) as file:
+        for line in map(json.loads, file):
+            sides = ({int(at): value for at, value in line[side].items()} for side in ("must", "may"))
+            found[line["partition"]] = Content(*sides)
+    return found
+
+
+def child(folder: str, ledger: str, arm: str, *, is_first: bool) -> None:
+    """Be the process."""
+    victim = Victim(folder, ledger)
+    if not is_first:
+        victim.recalled(recalled(ledger))
+    failpoints.arm(arm)
+    asyncio.run(prepare(victim) if is_first else live(victim))
+
+
+def main() -> None:
+    """Fork one for each line; each ends without a word to its files, as a process that dies does."""
+    for line in sys.stdin:
+        case = json.loads(line)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                child(case["folder"], case["ledger"], case.get("arm", ""), is_first=case.get("prepare", False))
+                os._exit(0)
+            except BaseException:
+                sys.excepthook(*sys.exc_info())
+                sys.stderr.flush()
+                os._exit(1)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""`kvorum chaos list` and `run`, as far as they come without a cluster."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kvorum.chaos.checker import Figures, Verdict, Violation
+from kvorum.chaos.scenario.files import shipped
+from kvorum.chaos.scenario.outcome import Outcome
+from kvorum.cli.chaos_run import exit_code
+from kvorum.cli.main import main
+
+
+def run(*words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(main, ["chaos", *words])
+    return result.exit_code, result.output
+
+
+def test_every_shipped_scenario_is_listed_with_its_title() -> None:
+    code, output = run("list")
+    names = {line.split()[0].partition("/")[0] for line in output.splitlines()[1:]}
+    assert code == 0 and names == set(shipped())
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["run"], "name a scenario"),
+        (["run", "frozen-leder"], "did you mean frozen-leader"),
+        (["run", "load", "--kill-hook", "true"], "hooks are for a cluster that somebody else runs"),
+        (["run", "load", "--duration", "0"], "0"),
+    ],
+)
+def test_what_cannot_be_run_is_told_with_exit_code_2(words: list[str], told: str) -> None:
+    code, output = run(*words)
+    assert code == 2 and told in output
+
+
+def test_a_cluster_that_is_not_there_could_not_be_tested(tmp_path: Path) -> None:
+    code, output = run("run", "load", "--bootstrap", "127.0.0.1:9", "--out", str(tmp_path), "--quiet")
+    assert code == 2 and "could not run" in output
+
+
+def test_exit_codes() -> None:
+    held = Outcome("a", 1, "f", verdict=Verdict(violations=[], explained=[], figures=Figures()))
+    found = Violation(anomaly="lost-write", partition=None, values=[], count=1, story=[], reason="")
+    violated = Outcome("b", 1, "f", verdict=Verdict(violations=[found], explained=[], figures=Figures()))
+    missed = Outcome("c", 1, "f", verdict=held.verdict, failures=["too slow"])
+    not_run = Outcome("d", 1, "f", could_not_run="no Toxiproxy")
+    skipped = Outcome("e", 1, "f", skipped="not permitted")
+    assert [exit_code(each) for each in ([held], [held, skipped], [held, violated], [missed], [not_run, held])] == [
+        *(0, 0, 1, 1, 2),
+    ]
+    assert exit_code([not_run, violated]) == 1

@@ -1,0 +1,114 @@
+"""Scenario files: the shipped ones are sound, cells are merged, slips are told with their place."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kvorum.chaos.scenario.files import ScenarioError, find, load, merged, shipped
+from kvorum.chaos.workload.plan import chosen
+
+WANTED = {
+    *("n-minus-one", "matrix", "unclean-on", "unclean-off", "elr", "controller-failover", "controller-partition"),
+    *("one-way-cuts", "slow-follower", "frozen-leader", "rolling-restart", "disk-full", "wiped-broker", "kill-all"),
+    *("flapping-links", "false-refusal", "wiped-controller", "regressions", "random", "many-topics", "load"),
+}
+WHOLE = """
+name: mine
+title: Mine
+topics: {orders: {}}
+workload: [{kind: send}]
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_all_that_is_promised_is_shipped() -> None:
+    assert set(shipped()) >= WANTED
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_a_shipped_scenario_is_sound(name: str) -> None:
+    for run in find(name):
+        assert run.name.partition("/")[0] == name and run.title
+        topics = {topic: each.partitions for topic, each in run.every_topic().items()}
+        for plan in run.workload:
+            assert chosen(getattr(plan, "topics", ()), topics)
+        for step in run.every_step():
+            mentioned = [step.partition] if step.partition not in ("", "all", "journal") else []
+            mentioned += re.findall(r"(?:leader|follower|followers|in-sync)(?: \d+)? (\S+-\d+)", str(step.target))
+            if step.until is not None:
+                mentioned += [*step.until.isr, *step.until.isr_at_most, *step.until.leader]
+            assert all(each.rpartition("-")[0] in topics for each in mentioned), step
+        assert all(topic.replication_factor <= run.cluster.brokers for topic in run.every_topic().values())
+        assert find(run.name) == [run]
+
+
+def test_cells_change_the_scenario_key_by_key(tmp_path: Path) -> None:
+    text = (
+        WHOLE
+        + """
+duration: 5
+expect: {loss: none, acked_min: 7}
+matrix:
+  - {name: a, title: First, expect: {loss: explained}}
+  - {name: b, topics: {orders: {configs: {min.insync.replicas: 2}}}}
+"""
+    )
+    first, second = load(written(tmp_path, text))
+    assert (first.name, first.title, first.expect.loss, first.expect.acked_min) == ("mine/a", "First", "explained", 7)
+    assert (second.name, second.title, second.duration) == ("mine/b", "Mine", 5)
+    assert second.every_topic()["orders"].configs == {"min.insync.replicas": "2"}
+    assert merged({"a": [1], "b": {"c": 1}}, {"a": [2], "b": {"d": 2}}) == {"a": [2], "b": {"c": 1, "d": 2}}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (WHOLE + "durration: 3", r"durration: there is no such key; did you mean duration\?"),
+        (WHOLE + "duration: long", r"duration: .*valid number"),
+        (WHOLE + "steps: [{at: 1, do: kil, target: all}]", r"steps.0.do: .*did you mean kill\?"),
+        (WHOLE + "steps: [{at: 1, do: kill}]", r"steps.0: do: kill needs target"),
+        (WHOLE + "steps: [{at: 1, do: window}]", r"steps.0: do: window needs for"),
+        (WHOLE + "steps: [{at: 1, do: cut, target: node-1}]", r"steps.0: do: cut needs to"),
+        (WHOLE + "steps: [{at: 3, do: heal}, {do: heal}, {at: 1, do: heal}]", r"their times \(at\) must not go back"),
+        (WHOLE + "random: {kinds: [kill, plague]}", r"random.kinds.1: "),
+        (WHOLE + "steps: [{at: 1, do: heal}]\nrandom: {kinds: [kill]}", "either steps or random"),
+        ("name: x\ntitle: y\nworkload: []", "topics: Field required"),
+        ("- 1", "a scenario is a mapping"),
+        ("a: [", "is no YAML"),
+        (WHOLE + "matrix: {a: 1}", "a list of cells, each with a name"),
+    ],
+)
+def test_a_slip_is_told_with_its_place_and_what_was_meant(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(ScenarioError, match=told) as raised:
+        load(written(tmp_path, text))
+    assert "mine.yaml" in str(raised.value)
+
+
+def test_a_name_that_is_none_is_told_with_a_near_one(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="did you mean frozen-leader"):
+        find("frozen-leder")
+    with pytest.raises(ScenarioError, match="n-minus-one has no cell 'x'; there are rf3-min2"):
+        find("n-minus-one/x")
+    with pytest.raises(ScenarioError, match="No such file"):
+        find(str(tmp_path / "no.yaml"))
+
+
+def test_configs_may_be_numbers_and_booleans(tmp_path: Path) -> None:
+    text = WHOLE.replace(
+        "{orders: {}}", "{orders: {configs: {unclean.leader.election.enable: true, a: 2}}, s: {count: 2}}"
+    )
+    (found,) = load(written(tmp_path, text))
+    assert found.every_topic()["orders"].configs == {"unclean.leader.election.enable": "true", "a": "2"}
+    assert list(found.every_topic()) == ["orders", "s-1", "s-2"]
+
+
+def test_a_step_is_done_as_often_as_it_says(tmp_path: Path) -> None:
+    text = WHOLE + "steps: [{at: 1, do: cut, target: a, to: b, times: 3, every: 2}, {at: 2, do: heal}]"
+    (found,) = load(written(tmp_path, text))
+    assert [(step.do, step.at) for step in found.every_step()] == [("cut", 1), ("heal", 2), ("cut", 3), ("cut", 5)]

@@ -1,0 +1,78 @@
+"""Shipped scenarios on real processes: the verdict holds, faults were injected, and sends acknowledged during them."""
+
+from pathlib import Path
+
+import pytest
+
+from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy, find_or_build
+from kvorum.chaos.history import Image, Metadata, Replica, read_history
+from kvorum.chaos.scenario.files import find
+from kvorum.chaos.scenario.outcome import Outcome
+from kvorum.chaos.scenario.runner import Run
+
+pytestmark = pytest.mark.cluster
+
+SEED = 1
+
+
+@pytest.fixture(scope="module", autouse=True)
+def toxiproxy() -> None:
+    """Without the server no link can be cut; it says why."""
+    try:
+        find_or_build()
+    except NoToxiproxy as error:
+        pytest.skip(str(error))
+
+
+def run(name: str, folder: Path) -> Outcome:
+    """Run one shipped scenario and show all there is to know where it did not hold."""
+    (scenario,) = find(name)
+    outcome = Run(scenario, folder, SEED).run()
+    assert not outcome.could_not_run, outcome.could_not_run
+    assert outcome.verdict is not None
+    told = [f"{each.anomaly} in {each.partition}: {each.reason} {each.story}" for each in outcome.verdict.violations]
+    assert outcome.valid, [*outcome.failures, *told]
+    assert (folder / "report.html").exists()
+    return outcome
+
+
+def assert_broken_and_used(outcome: Outcome, kinds: dict[str, int], acked_min: int) -> None:
+    """So many faults of each kind, and sends that began and were acknowledged while one was in force."""
+    assert outcome.verdict is not None
+    figures = outcome.verdict.figures
+    assert figures.faults_by_kind == kinds
+    assert figures.acked >= acked_min and figures.final_reads
+    assert all(fault.first_ack is not None and fault.end is not None for fault in figures.faults)
+
+
+def assert_compared(outcome: Outcome, replicas: int) -> None:
+    """Every replica, every node's metadata image, and the metadata log are in the history."""
+    kinds = [type(event) for event in read_history(outcome.history)]
+    assert kinds.count(Replica) == replicas and kinds.count(Image) >= 3 and kinds.count(Metadata) > 10
+
+
+def test_leaders_are_killed_one_after_the_other(tmp_path: Path) -> None:
+    outcome = run("n-minus-one/rf3-min2", tmp_path)
+    assert_broken_and_used(outcome, {"kill": 2}, 1000)
+    assert_compared(outcome, replicas=9)
+
+
+def test_a_leader_sleeps_through_its_deposition(tmp_path: Path) -> None:
+    outcome = run("frozen-leader", tmp_path)
+    assert_broken_and_used(outcome, {"pause": 2}, 1000)
+    assert_compared(outcome, replicas=9)
+
+
+def test_links_are_cut_one_way(tmp_path: Path) -> None:
+    outcome = run("one-way-cuts", tmp_path)
+    assert_broken_and_used(outcome, {"black_hole": 4}, 1000)
+
+
+def test_with_unclean_elections_on_loss_is_found_and_explained(tmp_path: Path) -> None:
+    outcome = run("unclean-on", tmp_path)
+    assert outcome.verdict is not None
+    figures = outcome.verdict.figures
+    assert figures.faults_by_kind == {"kill": 3} and figures.acked > 500
+    assert 0 < figures.lost == figures.lost_legally
+    (reasons,) = [{each.reason.partition("; legal")[2] != "" for each in outcome.verdict.explained}]
+    assert outcome.verdict.explained and reasons == {True}

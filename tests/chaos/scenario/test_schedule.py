@@ -1,0 +1,104 @@
+"""Random schedules are the seed's; targets stand for whom they say; expectations are held."""
+
+import json
+from itertools import pairwise
+from random import Random
+
+import pytest
+
+from kvorum.chaos.faults.observer import PartitionView
+from kvorum.chaos.scenario.models import Randomised, Step
+from kvorum.chaos.scenario.schedule import DOWN, drawn, told
+from kvorum.chaos.scenario.targets import Targets, UnknownTarget
+
+PARTITIONS = ["orders-0", "orders-1"]
+KINDS = ("kill", "pause", "cut", "isolate", "slow", "freeze", "lose-responses", "clock-jump")
+
+
+def plan(**more: object) -> Randomised:
+    return Randomised.model_validate_json(json.dumps({"kinds": KINDS, **more}))
+
+
+def test_the_same_seed_draws_the_same_schedule() -> None:
+    assert drawn(plan(), PARTITIONS, 120, Random(7)) == drawn(plan(), PARTITIONS, 120, Random(7))
+    assert drawn(plan(), PARTITIONS, 120, Random(7)) != drawn(plan(), PARTITIONS, 120, Random(8))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_drawn_schedule_keeps_its_bounds(seed: int) -> None:
+    steps = drawn(plan(hold=[1.0, 3.0], down_max=1), PARTITIONS, 100, Random(seed))
+    assert steps and [step.at for step in steps] == sorted(step.at for step in steps if step.at is not None)
+    down = [(step.at, step.at + step.hold) for step in steps if step.do in DOWN and step.at is not None and step.hold]
+    assert all(end <= begin for (_, end), (begin, _) in pairwise(down)), "one node down at a time"
+    assert all(step.hold is not None and 0.999 <= step.hold <= 3.0 for step in steps if step.do != "restart")
+
+
+def test_about_a_quarter_of_the_time_is_quiet() -> None:
+    steps = drawn(plan(every=5.0), PARTITIONS, 5000, Random(3))
+    busy = {int((step.at or 0) // 5) for step in steps}
+    assert 0.68 < len(busy) / 1000 < 0.82
+
+
+class Cluster:
+    """Three nodes; node-2 leads orders-0, whose ISR is node-2 and node-3."""
+
+    @property
+    def nodes(self) -> list[str]:
+        return ["node-1", "node-2", "node-3"]
+
+    def partitions(self) -> dict[str, PartitionView]:
+        return {"orders-0": PartitionView(leader=2, leader_epoch=4, replicas=(1, 2, 3), isr=(2, 3))}
+
+    def leader_of(self, topic: str, partition: int, timeout_seconds: float = 30.0) -> str:
+        assert (topic, partition) == ("orders", 0)
+        return "node-2"
+
+    def active_controller(self, timeout_seconds: float = 30.0) -> str:
+        return "node-3"
+
+    def name_of(self, node_id: int) -> str:
+        return f"node-{node_id}"
+
+
+@pytest.fixture
+def targets() -> Targets:
+    return Targets(Cluster(), Random(1), lambda: ["node-1", "node-3"], ("clients",))
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("node-1", ["node-1"]),
+        ("node-1/controller", ["node-1/controller"]),
+        ("leader orders-0", ["node-2"]),
+        ("leader orders-0/broker", ["node-2/broker"]),
+        ("follower orders-0", ["node-3"]),
+        ("follower 2 orders-0", ["node-1"]),
+        ("followers orders-0", ["node-3", "node-1"]),
+        ("in-sync orders-0", ["node-2", "node-3"]),
+        ("active-controller", ["node-3"]),
+        ("standby-controller", ["node-1"]),
+        ("not leader orders-0", ["node-1", "node-3"]),
+        ("all", ["node-1", "node-2", "node-3"]),
+        ("clients", ["clients"]),
+        (("leader orders-0", "node-2", "node-1"), ["node-2", "node-1"]),
+    ],
+)
+def test_a_target_stands_for_whom_it_says(targets: Targets, target: str | tuple[str, ...], expected: list[str]) -> None:
+    assert targets.resolve(target) == expected
+
+
+def test_a_name_stands_for_the_same_node_whatever_becomes_of_it(targets: Targets) -> None:
+    targets.remember("old", targets.resolve("leader orders-0/broker"))
+    assert targets.resolve("old") == ["node-2"] and targets.resolve("not old") == ["node-1", "node-3"]
+
+
+@pytest.mark.parametrize("target", ["node-9", "leader", "leader orders", "leader payments-0x", "node-1/admin", ""])
+def test_a_target_that_is_nobody_is_refused(targets: Targets, target: str) -> None:
+    with pytest.raises(UnknownTarget):
+        targets.resolve(target)
+
+
+def test_steps_read_as_sentences() -> None:
+    step = Step.model_validate_json('{"do": "cut", "target": "leader orders-0", "to": "node-1", "for": 2.5}')
+    assert told(step) == "cut leader orders-0 to node-1 for 2.5 s"

@@ -1,0 +1,477 @@
+"""The HTTP interface to a cluster: who may ask, what is refused and how, and that what it does is done and told."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+from click.testing import CliRunner
+
+from kvorum.chaos.faults.disks import DiskFaults
+from kvorum.chaos.faults.events import FaultRegister
+from kvorum.chaos.faults.observer import Observer, in_a_thread
+from kvorum.chaos.faults.processes import ProcessFaults
+from kvorum.chaos.inside import Inside
+from kvorum.chaos.serve import ChaosServer, fault_told
+from kvorum.chaos.serve_events import BEHIND_MAX, KEPT_MAX, LISTENERS_MAX, Events, SentAway, TooManyListeners
+from kvorum.chaos.serve_scenarios import Busy, Scenarios
+from kvorum.chaos.served import Served
+from kvorum.cli.chaos_serve import serve
+from kvorum.cluster.plan import ClusterPlan, NodePlan
+from kvorum.runtime.chance import new_random
+
+TOKEN = "a-token-of-a-test"
+KNOWN = {"Authorization": f"Bearer {TOKEN}"}
+NODE = {
+    "node.id": "1",
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+    "listeners": "PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2",
+    "kvorum.chaos.listener": "127.0.0.1:3",
+    "kvorum.chaos.token": TOKEN,
+}
+
+
+@dataclass(slots=True)
+class Paper:
+    """A cluster on paper: it notes what is done to its nodes."""
+
+    plan: ClusterPlan
+    folder: str
+    done: list[str] = field(default_factory=list)
+
+    @property
+    def paths(self) -> "Paper":
+        return self
+
+    def processes(self, name: str) -> dict[str, Any]:
+        return {}
+
+    def kill(self, name: str, *roles: str) -> list[Any]:
+        self.done.append(f"kill {name} {' '.join(roles)}".strip())
+        return []
+
+    def pause(self, name: str, *roles: str) -> list[Any]:
+        self.done.append(f"pause {name}")
+        return []
+
+    def resume(self, name: str, *roles: str) -> list[Any]:
+        self.done.append(f"resume {name}")
+        return []
+
+    def start_without_waiting(self, *names: str) -> list[Any]:
+        self.done.append(f"start {' '.join(names)}")
+        return []
+
+
+class AtOnce:
+    """An executor of the caller's own thread."""
+
+    def submit(self, work: Callable[..., Any], *arguments: object) -> Any:
+        done: Any = type("Done", (), {})()
+        value = work(*arguments)
+        done.result = lambda: value
+        return done
+
+
+def on_paper(tmp_path: Path) -> tuple[ChaosServer, Paper]:
+    plan = ClusterPlan("id", [NodePlan("node-1", NODE), NodePlan("node-2", {**NODE, "node.id": "2"})])
+    paper, events = Paper(plan, str(tmp_path)), Events()
+    register = FaultRegister(fault_told(events))
+    processes = ProcessFaults(paper, register, AtOnce())  # type: ignore[arg-type]
+    served = Served(
+        cluster=paper,  # type: ignore[arg-type]
+        register=register,
+        processes=processes,
+        disks=DiskFaults(paper, register, processes, {}, new_random(1)),  # type: ignore[arg-type]
+        observer=Observer({}, {}, in_a_thread),
+        inside=Inside.of(plan, register),
+        bootstrap="127.0.0.1:1",
+    )
+    return ChaosServer(served, events, TOKEN, tmp_path / "runs"), paper
+
+
+Api = Callable[..., Awaitable[tuple[int, Any]]]
+Scenario = Callable[[Api, Paper, "TestClient[Any, Any]"], Awaitable[None]]
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Callable[[Scenario], None]:
+    """Play a scenario against the interface to a cluster on paper."""
+
+    def run(scenario: Scenario) -> None:
+        async def main() -> None:
+            server, paper = on_paper(tmp_path)
+            async with asyncio.timeout(30), TestClient(TestServer(server.build())) as client:
+
+                async def api(method: str, path: str, body: object = None, **more: Any) -> tuple[int, Any]:
+                    headers = {**KNOWN, **more.pop("headers", {})}
+                    answer = await client.request(method, f"/v1/chaos{path}", json=body, headers=headers, **more)
+                    return answer.status, await answer.json()
+
+                await scenario(api, paper, client)
+
+        asyncio.run(main())
+
+    return run
+
+
+def test_a_fault_is_begun_seen_and_ended(play: Any) -> None:
+    async def scenario(api: Api, paper: Paper, client: Any) -> None:
+        status, fault = await api("POST", "/faults", {"fault": "pause", "targets": ["node-1"]})
+        assert (status, fault["fault"], fault["targets"], fault["in_force"]) == (201, "pause", ["node-1"], True)
+        assert await api("GET", "/faults") == (200, [{key: fault[key] for key in fault if key != "in_force"}])
+        status, state = await api("GET", "/state")
+        assert status == 200 and [each["id"] for each in state["faults"]] == [fault["id"]]
+        assert [node["name"] for node in state["nodes"]] == ["node-1", "node-2"]
+        assert state["inside"] == dict.fromkeys(
+            ["node-1/broker", "node-1/controller", "node-2/broker", "node-2/controller"]
+        )
+        status, ended = await api("DELETE", f"/faults/{fault['id']}")
+        assert (status, ended["in_force"]) == (200, False)
+        assert paper.done == ["pause node-1", "resume node-1"]
+        assert (await api("DELETE", f"/faults/{fault['id']}"))[0] == 404
+
+    play(scenario)
+
+
+def test_healing_ends_all_and_starts_all(play: Any) -> None:
+    async def scenario(api: Api, paper: Paper, client: Any) -> None:
+        await api("POST", "/faults", {"fault": "pause", "targets": ["node-1"]})
+        status, killed = await api("POST", "/faults", {"fault": "kill", "targets": ["node-2/broker"]})
+        assert (status, killed["in_force"]) == (200, False), "the supervisor starts it again at once"
+        assert await api("POST", "/heal", {"start": False}) == (200, {"started": {}, "in_force": []})
+        assert await api("POST", "/heal") == (200, {"started": {}, "in_force": []})
+        assert paper.done == ["pause node-1", "kill node-2 broker", "resume node-1", "start node-1 node-2"]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "error", "field", "why"),
+    [
+        ({"fault": "explode"}, 400, "INVALID_REQUEST", "fault", "there is no fault 'explode'"),
+        ({}, 400, "INVALID_REQUEST", "fault", "required"),
+        ({"fault": "kill", "targets": "node-1"}, 400, "INVALID_REQUEST", "targets", "valid array"),
+        ({"fault": "kill", "typo": 1}, 400, "INVALID_REQUEST", "typo", "not permitted"),
+        ({"fault": "slow", "targets": ["a", "b"]}, 400, "INVALID_REQUEST", "options.latency_ms", "required"),
+        ({"fault": "kill", "targets": [], "options": {"x": 1}}, 400, "INVALID_REQUEST", "options.x", "not permitted"),
+        ({"fault": "kill", "targets": []}, 422, "CANNOT_DO", None, "takes 1 targets"),
+        ({"fault": "kill", "targets": ["node-9"]}, 422, "CANNOT_DO", None, "there is no 'node-9'"),
+        ({"fault": "kill", "targets": ["node-1/admin"]}, 422, "CANNOT_DO", None, "there is no 'node-1/admin'"),
+        ({"fault": "cut", "targets": ["node-1", "clients"]}, 409, "NOT_POSSIBLE_HERE", None, "without proxies"),
+        ({"fault": "isolate", "targets": ["node-1"]}, 409, "NOT_POSSIBLE_HERE", None, "without proxies"),
+        ({"fault": "disk_full", "targets": ["node-1"]}, 409, "NOT_POSSIBLE_HERE", None, "no small disk"),
+        (
+            {"fault": "clock_jump", "targets": ["node-1"], "options": {"offset_ms": 5}},
+            *(409, "NOT_POSSIBLE_HERE", None, "without a clock"),
+        ),
+        (
+            {"fault": "error", "targets": ["node-1/broker"], "options": {"api": "PRODUCE", "code": 6}},
+            *(422, "CANNOT_DO", None, "127.0.0.1:3"),
+        ),
+        (
+            {"fault": "refuse_listener", "targets": ["node-7"], "options": {"listener": "PLAINTEXT"}},
+            *(422, "CANNOT_DO", None, "no control listener"),
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_reason(
+    play: Any, body: object, status: int, error: str, field: str | None, why: str
+) -> None:
+    async def scenario(api: Api, paper: Paper, client: Any) -> None:
+        found, problem = await api("POST", "/faults", body)
+        assert (found, problem["error"], problem["field"]) == (status, error, field)
+        assert why in problem["message"]
+        assert await api("GET", "/faults") == (200, [])
+        assert paper.done == []
+
+    play(scenario)
+
+
+def test_kinds_tell_what_is_possible_here_and_how_to_say_it(play: Any) -> None:
+    async def scenario(api: Api, paper: Paper, client: Any) -> None:
+        _, kinds = await api("GET", "/kinds")
+        found = {each["fault"]: each for each in kinds}
+        assert found["kill"]["possible"] and found["error"]["possible"] and not found["cut"]["possible"]
+        assert found["cut"]["targets"] == {"from": 2, "to": 2}
+        assert "code" in found["error"]["options"]["required"]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "error"),
+    [
+        ({"Authorization": ""}, 401, "UNAUTHORIZED"),
+        ({"Authorization": "Bearer wrong"}, 401, "UNAUTHORIZED"),
+        ({"Authorization": f"Basic {TOKEN}"}, 401, "UNAUTHORIZED"),
+        ({"Authorization": "Bearer \u00e9"}, 401, "UNAUTHORIZED"),
+        ({"Host": "evil.example"}, 403, "FORBIDDEN_HOST"),
+        ({"Host": "10.0.0.1:9095"}, 403, "FORBIDDEN_HOST"),
+        ({"Origin": "http://evil.example"}, 403, "FORBIDDEN_ORIGIN"),
+    ],
+)
+def test_who_may_not_is_turned_away_at_every_door(play: Any, headers: dict[str, str], status: int, error: str) -> None:
+    async def scenario(api: Api, paper: Paper, client: Any) -> None:
+        body = {"fault": "kill", "targets": ["node-1"]}
+        for method, path in (("POST", "/faults"), ("GET", "/state"), ("GET", "/events"), ("POST", "/nowhere")):
+            found, problem = await api(method, path, body if method == "POST" else None, headers=headers)
+            assert (found, problem["error"]) == (status, error)
+        assert paper.done == []
+
+    play(scenario)
+
+
+def test_other_mistakes_have_the_same_shape(play: Any) -> None:
+    async def scenario(api: Api, paper: Paper, client: Any) -> None:
+        assert (await api("GET", "/nowhere"))[0] == 404
+        assert (await api("PUT", "/faults"))[1]["error"] == "METHOD_NOT_ALLOWED"
+        assert (await api("DELETE", "/faults/x"))[1]["field"] == "id"
+        assert (await api("GET", "/events?after=x"))[0] == 400
+        assert (await api("GET", "/scenarios/9"))[0] == 404
+        assert (await api("POST", "/scenarios", {"scenario": "../x"}))[0] == 422
+        answer = await client.post("/v1/chaos/faults", data="fault=kill", headers=KNOWN)
+        assert answer.status == 415
+        answer = await client.post("/v1/chaos/faults", data=b" " * 100_000, headers=KNOWN)
+        assert answer.status == 413
+
+    play(scenario)
+
+
+def test_events_tell_of_faults_as_they_come_and_of_what_was_missed(play: Any) -> None:
+    async def scenario(api: Api, paper: Paper, client: Any) -> None:
+        first = await client.get("/v1/chaos/events", headers=KNOWN)
+        assert first.content_type == "text/event-stream"
+        _, fault = await api("POST", "/faults", {"fault": "pause", "targets": ["node-1"]})
+        await api("DELETE", f"/faults/{fault['id']}")
+        begun, ended = await event(first), await event(first)
+        assert [(each["phase"], each["fault"], each["id"]) for each in (begun, ended)] == [
+            ("begin", "pause", fault["id"]),
+            ("end", "pause", fault["id"]),
+        ]
+        later = await client.get("/v1/chaos/events", headers={**KNOWN, "Last-Event-ID": "1"})
+        assert await event(later) == ended
+        later.close()
+        first.close()
+
+    play(scenario)
+
+
+async def event(response: Any) -> Any:
+    """The data of the next event."""
+    while True:
+        line = (await response.content.readline()).decode()
+        assert line, "the stream goes on"
+        if line.startswith("data: "):
+            return json.loads(line.removeprefix("data: "))
+
+
+def test_listeners_have_limits_and_are_sent_away_at_the_end() -> None:
+    async def main() -> None:
+        events = Events()
+        with events.listening(0) as slow:
+            for number in range(BEHIND_MAX + 10):
+                events.tell("fault", {"number": number})
+            await asyncio.sleep(0)
+            heard = 0
+            with pytest.raises(SentAway):
+                while await slow.next():
+                    heard += 1
+            assert heard == BEHIND_MAX
+        with events.listening(0) as late:
+            assert (await late.next()).data == {"number": BEHIND_MAX + 10 - KEPT_MAX}
+            held = [events.listening(10**9) for _ in range(LISTENERS_MAX - 1)]
+            for each in held:
+                each.__enter__()
+            with pytest.raises(TooManyListeners), events.listening(0):
+                pass
+            for each in held:
+                each.__exit__(None, None, None)
+        events.close()
+        with events.listening(10**9) as last, pytest.raises(SentAway):
+            await last.next()
+
+    asyncio.run(main())
+
+
+PRETENDER = """
+import json, pathlib, signal, sys, time
+words = sys.argv[1:]
+if words[0] == "check":
+    print(json.dumps({"valid": True, "of": words[1]}))
+elif words[0] == "run":
+    if words[1] == "long":
+        def ended(*_): sys.exit(1)
+        signal.signal(signal.SIGINT, ended)
+        print("waiting", flush=True)
+        signal.pause()
+    folder = pathlib.Path(words[words.index("--out") + 1]) / words[1]
+    folder.mkdir()
+    (folder / "history.jsonl").write_text("")
+    print("seed", words[words.index("--seed") + 1])
+    sys.exit({"good": 0, "bad": 1}.get(words[1], 2))
+"""
+
+
+def test_scenarios_run_one_at_a_time_to_their_verdicts(tmp_path: Path) -> None:
+    """With a stand-in for the command, which is what real runs need minutes for."""
+    script = tmp_path / "pretender.py"
+    script.write_text(PRETENDER)
+
+    async def main() -> None:
+        told: list[tuple[int, str]] = []
+        command = (sys.executable, str(script))
+        scenarios = Scenarios(tmp_path / "runs", lambda run: told.append((run.id, run.state)), command)
+        for name, state in (("good", "held"), ("bad", "violated"), ("broken", "could not run")):
+            run = await scenarios.start(name, 7, 60.0)
+            with pytest.raises(Busy):
+                await scenarios.start(name, 7, None)
+            assert scenarios._task is not None
+            await scenarios._task
+            assert (run.state, list(run.lines)) == (state, ["seed 7"])
+            assert run.verdicts[name]["valid"] is True
+            assert run.verdicts[name]["of"].endswith("history.jsonl")
+        assert told == [
+            *((1, "running"), (1, "held"), (2, "running"), (2, "violated"), (3, "running"), (3, "could not run"))
+        ]
+        long = await scenarios.start("long", 1, None)
+        while not long.lines:  # noqa: ASYNC110  # it says so itself; the test has no other way to hear of it
+            await asyncio.sleep(0.01)
+        await scenarios.stop(long)
+        assert (long.state, long.exit_code) == ("stopped", 1)
+        left = await scenarios.start("long", 1, None)
+        await scenarios.close()
+        assert left.state == "running" and scenarios._process is not None
+        assert scenarios._process.returncode == -signal.SIGKILL
+
+    asyncio.run(main())
+
+
+# The command, and real clusters.
+
+
+@dataclass(slots=True)
+class Command:
+    """A running `kvorum chaos serve`."""
+
+    url: str
+    token: str
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        request = urllib.request.Request(self.url + path, data=data, method=method, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            raise AssertionError(error.read().decode()) from None
+
+
+@contextmanager
+def serving(folder: Path, *arguments: str) -> Iterator[Command]:
+    command = [sys.executable, "-m", "kvorum.cli.main", "chaos", "serve", "-d", str(folder), "-p", "0", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("chaos control: http://127.0.0.1:"), line + process.stdout.read()
+        token = (folder / "chaos-serve.token").read_text().strip()
+        assert os.stat(folder / "chaos-serve.token").st_mode & 0o777 == 0o600
+        yield Command(line.split()[2].removesuffix("/state"), token)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.cluster
+def test_a_cluster_is_made_broken_in_every_way_healed_and_ended(tmp_path: Path) -> None:
+    with serving(tmp_path, "--create", "--plain", "--brokers", "2", "--controllers", "1") as command:
+        ask = command.ask
+        until(lambda: ask("GET", "/state?health=true")["ailments"] == [])
+        before = {node["name"]: node["processes"] for node in ask("GET", "/state")["nodes"]}
+        assert set(before["node-1"]) == {"node", "broker", "controller"} and before["node-1"]["broker"]["pid"] > 0
+
+        killed = ask("POST", "/faults", {"fault": "kill", "targets": ["node-2"]})
+        assert [node["running"] for node in ask("GET", "/state")["nodes"]] == [True, False]
+        ask("DELETE", f"/faults/{killed['id']}")
+        assert [node["running"] for node in ask("GET", "/state")["nodes"]] == [True, True]
+
+        paused = ask("POST", "/faults", {"fault": "pause", "targets": ["node-2/broker"]})
+        state = ask("GET", "/state")
+        assert state["nodes"][1]["processes"]["broker"]["stopped"] is True
+        assert state["faults"][0]["id"] == paused["id"]
+        ask("POST", "/heal", {"start": True})
+
+        options = {"api": "METADATA", "code": "UNKNOWN_SERVER_ERROR", "count": 2}
+        ask("POST", "/faults", {"fault": "error", "targets": ["node-1/broker"], "options": options})
+        refused = {"fault": "refuse_listener", "targets": ["node-1/broker"], "options": {"listener": "CLIENTS"}}
+        ask("POST", "/faults", refused)
+        inside = ask("GET", "/state")["inside"]
+        assert inside["node-1/broker"]["rules"][0]["api"] == "METADATA"
+        assert inside["node-1/broker"]["listeners"]["CLIENTS"]["refusing"] is True
+        assert inside["node-1/controller"]["rules"] == [] and inside["node-1/controller"]["role"] == "controller"
+
+        armed = {"fault": "failpoints", "targets": ["node-1/controller"], "options": {"arm": "journal.sync.after=kill"}}
+        pid = ask("GET", "/state")["nodes"][0]["processes"]["controller"]["pid"]
+        ask("POST", "/faults", armed)
+        until(lambda: (ask("GET", "/state")["nodes"][0]["processes"]["controller"] or {"pid": pid})["pid"] != pid)
+        ask("POST", "/heal", {"start": True})
+        inside = ask("GET", "/state")["inside"]
+        assert inside["node-1/broker"]["rules"] == []
+        assert inside["node-1/broker"]["listeners"]["CLIENTS"]["refusing"] is False
+        until(lambda: ask("GET", "/state?health=true")["ailments"] == [])
+
+
+@pytest.mark.cluster
+def test_a_cluster_that_is_there_is_served_and_left_as_it_is(tmp_path: Path) -> None:
+    from kvorum.chaos.faults.lab import Lab
+    from kvorum.chaos.faults.shape import LabShape
+
+    with Lab.create(str(tmp_path / "data"), LabShape(brokers=1, controllers=1), network="plain") as lab:
+        with serving(tmp_path / "data") as command:
+            (node,) = command.ask("GET", "/state?health=true")["nodes"]
+            assert node["processes"]["broker"]["pid"] == lab.cluster.pid_of("node-1", "broker")
+            assert command.ask("GET", "/state")["inside"] == {}
+            command.ask("POST", "/faults", {"fault": "kill", "targets": ["node-1/broker"]})
+            until(lambda: "broker" in lab.cluster.processes("node-1"))
+            assert lab.cluster.pid_of("node-1", "broker") != node["processes"]["broker"]["pid"]
+        assert lab.processes.running() == ["node-1"]
+
+
+def test_the_command_says_what_it_needs(tmp_path: Path) -> None:
+    def said(*arguments: str) -> tuple[int, str]:
+        done = CliRunner().invoke(serve, arguments)
+        return done.exit_code, done.output
+
+    code, text = said("-d", str(tmp_path))
+    assert code == 4 and "there is no cluster" in text and "--create" in text
+    code, text = said("-d", str(tmp_path), "--host", "0.0.0.0")
+    assert code == 2 and "--allow-remote" in text
+    code, text = said("-d", str(tmp_path), "--plain")
+    assert code == 2 and "--create" in text

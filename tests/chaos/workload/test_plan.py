@@ -1,0 +1,76 @@
+"""What a workload may be, and where its sends go."""
+
+from random import Random
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from kvorum.chaos.history import HistoryWriter
+from kvorum.chaos.workload.load import Load, NotYet
+from kvorum.chaos.workload.plan import AdminClients, AssignClients, ClientPlan, SendClients, chosen
+from kvorum.chaos.workload.recorder import Recorder
+from kvorum.chaos.workload.senders import Placing, settings
+
+
+def plan(text: str) -> ClientPlan:
+    adapter: TypeAdapter[ClientPlan] = TypeAdapter(ClientPlan)
+    return adapter.validate_json(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"kind": "send", "acks": "1"}', "idempotent producers need acks: all"),
+        ('{"kind": "send", "client": "kvorum"}', "sends each record once"),
+        ('{"kind": "send", "client": "kvorum", "idempotent": false, "acks": 0}', "waits for answers"),
+        ('{"kind": "send", "rate": 0}', "greater than 0"),
+        ('{"kind": "send", "speed": 3}', "Extra inputs"),
+        ('{"kind": "sned"}', "does not match any of the expected tags"),
+        ('{"kind": "assign", "client": "kvorum"}', "confluent-kafka"),
+    ],
+)
+def test_what_cannot_be_is_refused(text: str, why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        plan(text)
+
+
+@pytest.mark.parametrize(("acks", "expected"), [("1", "1"), ("0", "0"), ("-1", "all"), ('"all"', "all")])
+def test_acks_may_be_numbers(acks: str, expected: str) -> None:
+    found = plan(f'{{"kind": "send", "acks": {acks}, "idempotent": false}}')
+    assert isinstance(found, SendClients) and found.acks == expected
+    assert settings(found, "h:1")["acks"] == expected
+
+
+def test_topics_are_chosen_by_name_and_by_beginning() -> None:
+    topics = {"orders": 3, "small-1": 1, "small-2": 1}
+    assert chosen((), topics) == topics
+    assert chosen(("small-*",), topics) == {"small-1": 1, "small-2": 1}
+    with pytest.raises(ValueError, match=r"no topic is called 'payments'; there are orders"):
+        chosen(("payments",), topics)
+
+
+def test_sends_go_to_all_partitions_alike_but_for_a_hot_one() -> None:
+    even = Placing({"orders": 3}, 0.0, Random(1))
+    assert sorted(even.draw() for _ in range(30)) == sorted(["orders-0", "orders-1", "orders-2"] * 10)
+    hot = Placing({"orders": 4}, 0.8, Random(1))
+    assert 780 < [hot.draw() for _ in range(1000)].count("orders-0") < 900
+
+
+@pytest.mark.parametrize(("kind", "why"), [("subscribe", "consumer groups"), ("txn", "transactions")])
+def test_kinds_that_have_a_place_and_no_code_say_so(kind: str, why: str) -> None:
+    with pytest.raises(NotYet, match=why):
+        Load([plan(f'{{"kind": "{kind}"}}')], {"orders": 1}, lambda group: "", Recorder(HistoryWriter()), Random(1))
+
+
+def test_every_kind_of_client_is_made_as_often_as_wanted() -> None:
+    plans = [
+        SendClients(kind="send", count=2),
+        SendClients(kind="send", client="aiokafka"),
+        SendClients(kind="send", client="kvorum", idempotent=False),
+        AssignClients(kind="assign"),
+        AssignClients(kind="assign", client="aiokafka"),
+        AdminClients(kind="admin"),
+    ]
+    asked: list[str] = []
+    load = Load(plans, {"orders": 1}, lambda group: asked.append(group) or "h:1", Recorder(HistoryWriter()), Random(1))
+    assert len(asked) == 7 and len(load.admins) == 1

@@ -1,0 +1,88 @@
+"""`kvorum sim`: seeds in, figures and stories out; a failing schedule is shrunk, saved and replayed."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kvorum.broker.replica.partition import Partition
+from kvorum.chaos.sim import campaign
+from kvorum.chaos.sim.campaign import CLUSTER, QUORUM, Result, Tally, jobs_of, run_campaign, run_one
+from kvorum.chaos.sim.plan import from_json
+from kvorum.cli.sim import seeds_of, sim
+from kvorum.protocol.errors import ErrorCode
+
+pytestmark = pytest.mark.sim
+
+
+def acknowledge_at_once(partition: Partition, required_offset: int) -> ErrorCode:
+    """Stand for a broker that answers acks=all before anybody has the records."""
+    return ErrorCode.NONE
+
+
+def test_a_few_seeds_of_both_kinds_end_with_their_figures() -> None:
+    done = CliRunner().invoke(sim, ["--seeds", "1-2", "--seconds", "4", "--jobs", "1", "--kind", "all"])
+    assert done.exit_code == 0, done.output
+    assert "4 seeds" in done.output and "virtual h" in done.output and "0 violations" in done.output
+
+
+def test_one_seed_is_told_with_its_options() -> None:
+    done = CliRunner().invoke(sim, ["--seed", "3", "--seconds", "4"])
+    assert done.exit_code == 0, done.output
+    assert "no violation" in done.output and "controllers and" in done.output and "min ISR" in done.output
+
+
+def test_a_mistake_is_found_shrunk_told_saved_and_replayed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With a known mistake in the broker: the saved schedule fails alike, and passes once the mistake is gone."""
+    monkeypatch.setattr(Partition, "check_enough_replicas_reach_offset", acknowledge_at_once)
+    command = ["--seed", "2", "--seconds", "8", "--save", str(tmp_path)]
+    done = CliRunner().invoke(sim, command)
+    assert done.exit_code == 1, done.output
+    assert "VIOLATION with seed 2" in done.output and "AcknowledgedIsCommitted" in done.output
+    (saved,) = tmp_path.iterdir()
+    assert not from_json(saved.read_bytes()).faults, "this mistake shows without any fault"
+    again = CliRunner().invoke(sim, ["--schedule", str(saved)])
+    assert again.exit_code == 1 and "AcknowledgedIsCommitted" in again.output
+    monkeypatch.undo()
+    assert CliRunner().invoke(sim, ["--schedule", str(saved)]).exit_code == 0
+
+
+@pytest.mark.parametrize(("text", "wanted"), [("1-9", (1, 9)), ("7", (7, 7))])
+def test_seeds_are_read_as_a_range_or_one(text: str, wanted: tuple[int, int]) -> None:
+    assert seeds_of(text) == wanted
+
+
+@pytest.mark.parametrize("text", ["", "x", "9-1", "-3", "1-x"])
+def test_what_is_no_range_is_refused(text: str) -> None:
+    done = CliRunner().invoke(sim, ["--seeds", text])
+    assert done.exit_code == 2 and "A-B" in done.output
+
+
+def test_a_campaign_ends_when_it_is_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[tuple[str, int]] = []
+
+    def one(job: tuple[str, int], **how: object) -> Result:
+        ran.append(job)
+        return Result(kind=job[0], seed=job[1], virtual_s=3600.0, cpu_s=1.0, acked=5, faults={"kill": 2}, losses=0)
+
+    monkeypatch.setattr(campaign, "run_one", one)
+    tally = Tally()
+
+    def on_result(result: Result) -> bool:
+        tally.add(result)
+        return tally.seeds < 3
+
+    run_campaign(jobs_of((CLUSTER, QUORUM), range(10)), on_result, workers=1)
+    assert ran == [(CLUSTER, 0), (QUORUM, 0), (CLUSTER, 1)]
+    assert "3 seeds" in tally.line() and "3.00 virtual h" in tally.line() and tally.faults_line() == "kill 6"
+
+
+def test_a_failing_quorum_seed_is_a_result_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(seed: int) -> None:
+        error = AssertionError("broken")
+        error.add_note("seed 9, at 1.0")
+        raise error
+
+    monkeypatch.setattr(campaign, "run_seed", fail)
+    result = run_one((QUORUM, 9))
+    assert result.failure == "AssertionError: broken" and result.story == ["  seed 9, at 1.0"]
