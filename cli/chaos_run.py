@@ -23,7 +23,11 @@ VIOLATIONS_SHOWN = 5
 
 @click.command("list")
 def list_command() -> None:
-    """List the shipped scenarios and their cells."""
+    """List the shipped scenarios and their cells.
+
+    \b
+    kvorum chaos list
+    """
     from kvorum.chaos.scenario.files import ScenarioError, find, shipped
 
     rows = []
