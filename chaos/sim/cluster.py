@@ -119,7 +119,7 @@ class SimCluster:
             self.processes += machine.processes.values()
         first = next(iter(self.machines.values()))
         self.metadata = MetadataWatch(self.history, self.now, next(iter(first.processes.values())).settings)
-        self.invariants = Invariants(self.metadata)
+        self.invariants = Invariants(self.metadata, options, self.now)
         self.recorder = Recorder(self.history, self.now)
         self.reads = Reads(lambda partition: partition in self.lossy_partitions())
         self.violation: Violation | None = None

@@ -86,6 +86,9 @@ async def elect_uncleanly(cluster: SimCluster, client: SimClient) -> None:
                 ]
             )
         ]
+        for each in wanted:
+            topic = cluster.metadata.newest.topics.by_name[each.topic]
+            cluster.invariants.operated |= {(topic.topic_id, number) for number in each.partitions}
         if wanted:
             with contextlib.suppress(NoAnswer):
                 request = ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=wanted, timeout=1_000)

@@ -7,6 +7,7 @@ Brokers     a leader epoch has one leader; epochs only grow; a leader's high wat
 Controllers see metadata_watch: committed batches and images equal, and what an image may say.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from kvorum.broker.replica.isr import IsrState
@@ -15,12 +16,15 @@ from kvorum.broker.replica.types import Role
 from kvorum.chaos.sim.ledger import Ledger, Shadow, Violation
 from kvorum.chaos.sim.machine import SimProcess
 from kvorum.chaos.sim.metadata_watch import MetadataWatch
+from kvorum.chaos.sim.plan import Options
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.storage.names import TopicPartition
 
 Key = tuple[Uuid, int]
 NOWHERE: Final = -1
+SLACK_S: Final = 5.0
+"""A broker may have fallen so long before a commit to which its last fetch, slow on its way, still led."""
 
 
 class Watched:
@@ -54,9 +58,11 @@ class Watched:
 class Invariants:
     """One a run. `check_broker` after each event of a broker's process, `metadata` beside it for controllers."""
 
-    def __init__(self, metadata: MetadataWatch) -> None:
+    def __init__(self, metadata: MetadataWatch, options: Options, now: Callable[[], float]) -> None:
         """Begin with nothing known."""
         self.metadata = metadata
+        self._options = options
+        self._now = now
         self.ledgers: dict[Key, Ledger] = {}
         self.watched: dict[int, dict[TopicPartition, Watched]] = {}
         """By broker, of its present life or its last one."""
@@ -66,6 +72,10 @@ class Invariants:
         """(broker, partition) that lost what was not synced, and may lack what is committed."""
         self.robbed: set[int] = set()
         """Brokers that ever lost what was not synced."""
+        self.uncleans: dict[int, float] = {}
+        """When a broker's process last ended without a word, by kill -9 or with its machine."""
+        self.operated: set[Key] = set()
+        """Partitions for which an operator asked for an unclean election."""
         self.checks = 0
         metadata.on_change = self.registration_changed
 
@@ -73,12 +83,14 @@ class Invariants:
 
     def killed(self, broker_id: int) -> None:
         """Remember what a broker's logs held: kill -9 loses nothing."""
+        self.uncleans[broker_id] = self._now()
         self.remembered[broker_id] = {
             name: (each.key, list(each.shadow.entries)) for name, each in self.watched.pop(broker_id, {}).items()
         }
 
     def lost_power(self, broker_id: int) -> None:
         """Expect nothing but what was committed elsewhere."""
+        self.uncleans[broker_id] = self._now()
         self.remembered.pop(broker_id, None)
         self.watched.pop(broker_id, None)
         self.robbed.add(broker_id)
@@ -201,11 +213,24 @@ class Invariants:
             raise Violation(
                 "LeaderCompleteness", f"broker {broker_id} leads {ledger.name} in epoch {epoch}, but {lacks}"
             )
+        self._check_tolerance(each.key, ledger, lacks)
         ledger.lose(each.shadow, reason)
         for watched in self.watched.values():
             for other in watched.values():
                 if other.key == each.key:
                     other.shadow.verified = min(other.shadow.verified, len(ledger.entries))
+
+    def _check_tolerance(self, key: Key, ledger: Ledger, lacks: str) -> None:
+        """Without unclean elections kill -9 alone loses nothing, and ELR bears min ISR - 1 brokers that fall hard."""
+        if self._options.unclean or key in self.operated:
+            return
+        since = ledger.committed_at - SLACK_S
+        fallen = sorted(each for each in ledger.witnesses if self.uncleans.get(each, -1.0) >= since)
+        told = f"{ledger.name}, last committed at {ledger.committed_at:.3f} s by {sorted(ledger.witnesses)}: {lacks}"
+        if not self.robbed & ledger.witnesses:
+            raise Violation("KillLosesNothing", f"nobody lost what was not synced, but {told}")
+        if self.metadata.elr_enabled and len(fallen) < min(self._options.min_isr, len(ledger.witnesses)):
+            raise Violation("ElrTolerance", f"only {fallen} fell hard, but {told}")
 
     def _committed(self, process: SimProcess, each: Watched, partition: Partition) -> None:
         """The high watermark moved."""
@@ -237,6 +262,10 @@ class Invariants:
             return  # a leader of before a legal loss
         self.checks += 1
         if ledger.commit(each.shadow, mark, who):
+            registration = self.metadata.partition(each.key)
+            if registration is not None:
+                ledger.witnesses = {*registration.isr, *registration.elr}
+                ledger.committed_at = self._now()
             self._check_candidates(each.key, ledger)
 
     def _check_candidates(self, key: Key, ledger: Ledger) -> None:
@@ -293,9 +322,10 @@ class Invariants:
         if before is not None and after.leader_epoch != before.leader_epoch and after.has_leader:
             candidates = {*before.isr, *before.elr}
             if after.leader not in candidates or after.recovering:
-                # The leader before may go on as a zombie for a while: what it commits is lost as legally.
                 ledger.legal_losses[after.leader_epoch] = f"unclean election of broker {after.leader}"
-                ledger.losses.append(f"{ledger.name}: unclean election of broker {after.leader}")
+                if after.leader not in before.last_known_elr:
+                    # The leader before may go on as a zombie for a while: what it commits is lost as legally.
+                    ledger.losses.append(f"{ledger.name}: unclean election of broker {after.leader}")
             elif all(self.is_suspect(broker_id, key) for broker_id in candidates):
                 ledger.legal_losses[after.leader_epoch] = f"all of {sorted(candidates)} lost what was not synced"
         self._check_candidates(key, ledger)

@@ -107,6 +107,9 @@ class Ledger:
         """Leader epochs whose election may lose what was committed, and why."""
         self.losses: list[str] = []
         """Legal ones, in words."""
+        self.witnesses: set[int] = set()
+        """ISR and ELR when it last grew: each of them has all of it."""
+        self.committed_at = 0.0
         self.index_of: dict[int, int] = {}
         """The place of the entry that begins at an offset."""
 

@@ -19,6 +19,7 @@ from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
 from kvorum.quorum.batches import decode_batch
 from kvorum.quorum.image import MetadataImage
+from kvorum.quorum.image.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.quorum.raft.log import SnapshotView
 from kvorum.runtime.config import Settings
@@ -48,6 +49,11 @@ class MetadataWatch:
     def watcher(self, who: str, controller: ControllerNode) -> "Watcher":
         """Return what is to listen to a controller's metadata log."""
         return Watcher(self, who, controller)
+
+    @property
+    def elr_enabled(self) -> bool:
+        """Whether eligible.leader.replicas.version is in use."""
+        return self.newest.features.level(ELIGIBLE_LEADER_REPLICAS_VERSION) > 0
 
     def partition(self, key: tuple[Uuid, int]) -> PartitionRegistration | None:
         """Return a partition as the controllers last committed it."""
