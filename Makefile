@@ -48,12 +48,15 @@ chaos: $(VENV)/.tests
 
 # The full figures: every count of the acceptance list, thousands of seeds.
 acceptance: $(VENV)/.tests
-	$(BIN)/python tools/soak.py --first 1000 --seconds 600
+	$(BIN)/python -m kvorum.cli.main sim --kind quorum --seeds 1000-4000 --time 600
 	KVORUM_RECORDS=20000 KVORUM_ROUNDS=5 $(BIN)/python -m pytest -q -m cluster --deselect tests/cluster/test_quorum.py
 	KVORUM_ROUNDS=20 $(BIN)/python -m pytest -q -m cluster tests/cluster/test_quorum.py
+	$(BIN)/python -m kvorum.cli.main sim --seeds 1-5000
 
+# As many seeds as SOAK seconds hold, of the quorum alone and of whole clusters; failing ones stay in build/failing.
+SOAK ?= 1800
 soak: $(VENV)/.tests
-	$(BIN)/python tools/soak.py
+	$(BIN)/python -m kvorum.cli.main sim --kind all --time $(SOAK) --keep-going --save build/failing
 
 # Kvorum and Apache Kafka 4.3.0 side by side (java and mvn on the PATH).
 bench: $(VENV)/.tests
