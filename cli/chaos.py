@@ -12,6 +12,7 @@ COMMANDS = {
         "Check the history of a run: what was lost, duplicated, reordered, and was it legal.",
     ),
     "serve": ("cli.chaos_serve:serve", "An HTTP interface to every fault, for a cluster on this machine."),
+    "mutants": ("cli.chaos_mutants:mutants", "Known protocol mistakes: does the simulation find each of them?"),
     "report": ("cli.chaos_report:report", "Write the report of a recorded run: one HTML file."),
 }
 

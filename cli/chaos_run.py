@@ -1,5 +1,6 @@
 """`kvorum chaos run` and `list`: scenarios, run one after the other, with live progress and a verdict for CI."""
 
+import shutil
 import sys
 import threading
 import time
@@ -157,7 +158,8 @@ def observed(job: "Callable[[], Outcome]", watch: "Watch", quiet: bool, stop: th
         if not quiet and time.monotonic() - shown >= (LIVE_SECONDS if live else PLAIN_SECONDS):
             shown = time.monotonic()
             line = progress(watch)
-            click.echo(f"\r\x1b[K{line}" if live else f"  {line}", nl=not live)
+            width = shutil.get_terminal_size().columns - 1
+            click.echo(f"\r\x1b[K{line[:width]}" if live else f"  {line}", nl=not live)
     if live and not quiet:
         click.echo("\r\x1b[K", nl=False)
     (result,) = done

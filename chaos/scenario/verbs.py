@@ -5,10 +5,11 @@ Every cluster can be killed, started, paused and resumed; the rest needs one tha
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from confluent_kafka import ElectionType, KafkaException, TopicPartition
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it means to export all of them
     AlterConfigOpType,
     ConfigEntry,
@@ -25,7 +26,8 @@ from kvorum.chaos.inside import Inside
 from kvorum.chaos.scenario.models import Condition, Step
 from kvorum.chaos.scenario.targets import GROUPS, Seen, Targets, no_leader
 from kvorum.chaos.workload.admin import REQUEST_SECONDS, admin_client
-from kvorum.chaos.workload.recorder import Recorder, split_partition
+from kvorum.chaos.workload.elections import PREFERRED, UNCLEAN, NotElected, elect
+from kvorum.chaos.workload.recorder import Recorder
 
 POLL_SECONDS: Final = 0.05
 ANSWER_SECONDS: Final = 30.0
@@ -92,7 +94,7 @@ class Verbs:
         if step.name:
             self.targets.remember(step.name, found)
         if step.do in ("kill", "pause", "resume"):
-            return [fault for each in self._pieces(found, step) for fault in each]
+            return self._pieces(found, step)
         return self._by_lab(step, found)
 
     def _whole(self, step: Step) -> list[Injected]:
@@ -118,20 +120,25 @@ class Verbs:
                 self._elect(step)
         return []
 
-    def _pieces(self, found: Sequence[str], step: Step) -> list[list[Injected]]:
-        """Kill, pause or resume each target."""
-        done: list[list[Injected]] = []
-        for each in found:
+    def _pieces(self, found: Sequence[str], step: Step) -> list[Injected]:
+        """Kill, pause or resume the targets, all at the same time."""
+
+        def do(each: str) -> list[Injected]:
             node, _, role = each.partition("/")
             roles = (role,) if role else ()
             match step.do:
                 case "kill":
-                    done.append([self.cluster.kill(node, *roles, story=f"kill -9 {each}{self._which(step, each)}")])
+                    return [self.cluster.kill(node, *roles, story=f"kill -9 {each}{self._which(step, each)}")]
                 case "pause":
-                    done.append([self.cluster.pause(node, *roles)])
+                    return [self.cluster.pause(node, *roles)]
                 case _:
                     self.cluster.resume(node)
-        return done
+                    return []
+
+        if len(found) == 1:
+            return do(found[0])
+        with ThreadPoolExecutor(max(1, len(found)), "chaos-verb") as pool:
+            return [fault for faults in pool.map(do, found) for fault in faults]
 
     def _which(self, step: Step, name: str) -> str:
         """Return why a node was chosen, where the words tell more than its name."""
@@ -225,21 +232,14 @@ class Verbs:
 
     def _elect(self, step: Step) -> None:
         """Ask for elections: of one partition, or (`all`) of all without a leader. A leader that is there is fine."""
-        kind = ElectionType.UNCLEAN if step.do == "elect-unclean" else ElectionType.PREFERRED
+        kind = UNCLEAN if step.do == "elect-unclean" else PREFERRED
         names = [step.partition]
         if step.partition == "all":
             names = [name for name, view in self.cluster.partitions().items() if no_leader(view)]
-        client = admin_client(self.cluster.bootstrap)
-        for name in names:
-            partition = TopicPartition(*split_partition(name))
-
-            def elect(partition: TopicPartition = partition) -> None:
-                answered = client.elect_leaders(kind, [partition], request_timeout=REQUEST_SECONDS)
-                for error in answered.result(ANSWER_SECONDS).values():
-                    if error is not None and error.name() != "ELECTION_NOT_NEEDED":
-                        raise KafkaException(error)
-
-            self._operation([step.do.replace("elect-", "elect-leaders-"), name], elect)
+        if names:
+            bootstrap = self.cluster.bootstrap
+            value: OperationValue = [step.do.replace("elect-", "elect-leaders-"), *names]
+            self._operation(value, lambda: elect(bootstrap, kind, names))
 
     def _operation(self, value: OperationValue, request: Callable[[], object]) -> None:
         """Do a metadata operation that the scenario asks for; it is in the history like any other."""
@@ -247,8 +247,8 @@ class Verbs:
         op = self.recorder.invoke(process, "admin", value)
         try:
             request()
-        except KafkaException as error:
-            self.recorder.complete(op, Info, error=error.args[0].name())
+        except (KafkaException, NotElected) as error:
+            self.recorder.complete(op, Info, error=str(error))
             raise CannotDo(f"{value}: {error}") from error
         self.recorder.complete(op, Ok)
 
