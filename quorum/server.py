@@ -212,8 +212,14 @@ class ControllerServer:
         broker = controller.speculative_image.cluster.broker(broker_id)
         if broker is None or broker.fenced:
             return None
-        endpoint = broker.endpoint(inter_broker_listener_name(self._settings))
-        return None if endpoint is None else (broker.broker_epoch, (endpoint.host, endpoint.port))
+        name = inter_broker_listener_name(self._settings)
+        endpoint = broker.endpoint(name)
+        if endpoint is None:
+            # Another listener's address may lead to nowhere from here: that it refuses would prove nothing.
+            hint = "name the brokers' inter.broker.listener.name in this controller's configuration, too"
+            log.warning("only its session tells that a broker is dead", broker_id=broker_id, listener=name, hint=hint)
+            return None
+        return broker.broker_epoch, (endpoint.host, endpoint.port)
 
     async def _fence_refused(self, broker_id: int, broker_epoch: int) -> None:
         assert self._duties is not None, "probes run once started"
