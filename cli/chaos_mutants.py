@@ -14,9 +14,9 @@ FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 @click.command()
 @click.option("--only", metavar="NAME", multiple=True, help="This mutant alone; may be given again.")
 @click.option("--seeds", default=SEEDS, show_default=True, type=click.IntRange(1), help="Seeds to try with each.")
-@click.option("--first", type=click.IntRange(0), help="The first seed; without it where each is known to be found.")
+@click.option("--first", default=1, show_default=True, type=click.IntRange(0), help="The first seed.")
 @click.option("--json", "json_file", type=FILE, help="Also write the table as JSON.")
-def mutants(only: tuple[str, ...], seeds: int, first: int | None, json_file: Path | None) -> None:
+def mutants(only: tuple[str, ...], seeds: int, first: int, json_file: Path | None) -> None:
     """Put known protocol mistakes into the code, one at a time, and let the simulation find them.
 
     Prints which were caught, by what, after how many seeds. Exit code 0: all of them; 1: some were not.
@@ -34,9 +34,7 @@ def mutants(only: tuple[str, ...], seeds: int, first: int | None, json_file: Pat
         raise click.BadParameter(f"{unknown[0]} is none of {', '.join(MUTANTS)}", param_hint="--only")
     results = []
     for name in only or MUTANTS:
-        mutant = MUTANTS[name]
-        begin = mutant.first if first is None else first
-        result = hunt(mutant, range(begin, begin + seeds))
+        result = hunt(MUTANTS[name], range(first, first + seeds))
         results.append(result)
         click.echo(f"{name}: {result.caught_by or 'not caught'}", err=True)
     click.echo(mutant_table(results), nl=False)

@@ -1,0 +1,115 @@
+"""Mistakes in a broker's replication: what leaders acknowledge, whom they count, what followers cut off."""
+
+from kvorum.broker.replica import isr_changes, partition_reads
+from kvorum.broker.replica.follower_state import FollowerState
+from kvorum.broker.replica.isr import PendingExpandIsr, PendingShrinkIsr
+from kvorum.broker.replica.log_view import ReplicaLog
+from kvorum.broker.replica.partition import Partition
+from kvorum.broker.replica.types import NO_BROKER_EPOCH, Role
+from kvorum.chaos.mutants.patches import Patches
+from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.messages.alter_partition import BrokerState
+from kvorum.quorum.controller import alter_partition
+from kvorum.quorum.controller.context import Context
+from kvorum.quorum.image.partition import PartitionRegistration
+
+
+def acknowledge_before_isr(patches: Patches) -> None:
+    """A leader answers acks=all as soon as it has the records itself."""
+
+    def at_once(self: Partition, required_offset: int) -> ErrorCode:
+        return ErrorCode.NONE if self.role is Role.LEADING else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    patches.replace(Partition, "check_enough_replicas_reach_offset", at_once)
+
+
+def truncate_to_high_watermark(patches: Patches) -> None:
+    """A new follower cuts its log at its own high watermark, which lags (before KIP-101)."""
+    make_follower = Partition.make_follower
+
+    def cut(self: Partition, registration: PartitionRegistration, log: ReplicaLog) -> bool:
+        is_new_epoch = make_follower(self, registration, log)
+        if is_new_epoch:
+            log.truncate_to(log.high_watermark)
+        return is_new_epoch
+
+    patches.replace(Partition, "make_follower", cut)
+
+
+def forget_epoch_start_offset(patches: Patches) -> None:
+    """A new leader lets followers into the ISR at its high watermark, which lags behind where its epoch began."""
+    is_in_sync = isr_changes.is_in_sync
+
+    def without_start(partition: Partition, follower: FollowerState, now_ms: int) -> bool:
+        start, partition.leader_epoch_start_offset = partition.leader_epoch_start_offset, 0
+        try:
+            return is_in_sync(partition, follower, now_ms)
+        finally:
+            partition.leader_epoch_start_offset = start
+
+    patches.replace(isr_changes, "is_in_sync", without_start)
+
+
+def no_maximal_isr(patches: Patches) -> None:
+    """While a change of the ISR is on its way, the leader waits for what it hopes for, not for the worst case."""
+
+    def joining(self: PendingExpandIsr) -> frozenset[int]:
+        return self.last_committed.isr
+
+    def leaving(self: PendingShrinkIsr) -> frozenset[int]:
+        return self.last_committed.isr - self.out_of_sync_replica_ids
+
+    # A slot's place: the constructor still wants to set it.
+    patches.replace(PendingExpandIsr, "maximal_isr", property(joining, lambda self, value: None))
+    patches.replace(PendingShrinkIsr, "maximal_isr", property(leaving))
+
+
+def ignore_broker_epoch(patches: Patches) -> None:
+    """What an earlier life of a follower fetched counts for the present one (before KIP-903)."""
+    record = isr_changes.record_follower_fetch
+
+    def of_any_life(
+        partition: Partition,
+        follower: FollowerState,
+        *,
+        fetch_offset: int,
+        log_start_offset: int,
+        leader_end_offset: int,
+        broker_epoch: int,
+        now_ms: int,
+    ) -> None:
+        record(
+            partition,
+            follower,
+            fetch_offset=fetch_offset,
+            log_start_offset=log_start_offset,
+            leader_end_offset=leader_end_offset,
+            broker_epoch=NO_BROKER_EPOCH,
+            now_ms=now_ms,
+        )
+
+    def eligible(context: Context, members: list[BrokerState]) -> ErrorCode | None:
+        unchecked = [BrokerState(broker_id=member.broker_id, broker_epoch=NO_BROKER_EPOCH) for member in members]
+        return eligibility_error(context, unchecked)
+
+    eligibility_error = alter_partition.eligibility_error
+    patches.replace(partition_reads, "record_follower_fetch", of_any_life)
+    patches.replace(alter_partition, "eligibility_error", eligible)
+
+
+def forget_producer_state(patches: Patches) -> None:
+    """A new leader knows nothing of what idempotent producers wrote before its time."""
+    make_leader = Partition.make_leader
+
+    def forgetful(self: Partition, registration: PartitionRegistration, log: ReplicaLog, now_ms: int) -> bool:
+        is_new_epoch = make_leader(self, registration, log, now_ms)
+        if is_new_epoch:
+            log.producer_state.clear(log.log_end_offset)
+        return is_new_epoch
+
+    patches.replace(Partition, "make_leader", forgetful)
+
+
+def ignore_min_isr(patches: Patches) -> None:
+    """A leader acknowledges acks=all with itself alone in sync, whatever min.insync.replicas says."""
+    patches.replace(Partition, "effective_min_isr", property(lambda self: 1))

@@ -1,0 +1,31 @@
+"""A node's process with a mutant in place: run instead of kvorum.cluster.child, the mutant's name in the environment.
+
+    KVORUM_CHAOS_MUTANT=ignore-min-isr python -m kvorum.chaos.mutants.child broker --config ... --dir ...
+
+Only processes that are started as one role carry the mutant: a supervisor (role `node`) starts production's children.
+"""
+
+import os
+import sys
+from typing import Final
+
+from kvorum.chaos.mutants.catalogue import MUTANTS, mutated
+from kvorum.cluster import child
+
+VARIABLE: Final = "KVORUM_CHAOS_MUTANT"
+USAGE: Final = 64
+"""Exit code: no such mutant (EX_USAGE)."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a role with the mutant in place until it ends; returns its exit code."""
+    name = os.environ.get(VARIABLE, "")
+    if name not in MUTANTS:
+        print(f"{VARIABLE}={name!r} is none of {', '.join(MUTANTS)}", file=sys.stderr)
+        return USAGE
+    with mutated(name):
+        return child.main(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""Mistakes in the controller and in the metadata quorum: elections, ISR changes, what is durable, what is committed."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from typing_extensions import Buffer
+
+from kvorum.chaos.mutants.patches import Patches
+from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.messages.alter_partition import RequestPartitionData
+from kvorum.quorum.active import ActiveController
+from kvorum.quorum.changes import Made
+from kvorum.quorum.controller import alter_partition
+from kvorum.quorum.controller.context import Context
+from kvorum.quorum.controller.partition_change import NOBODY, PartitionChangeBuilder
+from kvorum.quorum.image.partition import PartitionRegistration
+from kvorum.quorum.raft import follower, guard
+from kvorum.quorum.raft.guard import AckFilter, AppendVerdict, TermAt
+from kvorum.quorum.raft.journal import Batch, DurableJournal
+from kvorum.quorum.raft.reads import ReadRounds
+from kvorum.quorum.raft.replica import Outbox
+from kvorum.runtime.disk import File
+
+T = TypeVar("T")
+
+
+class Unsynced:
+    """A file whose `sync` does nothing; all else is the file's."""
+
+    def __init__(self, file: File) -> None:
+        """Stand before a file."""
+        self.file = file
+        self.path = file.path
+
+    def pread(self, size: int, position: int) -> bytes:
+        """See File."""
+        return self.file.pread(size, position)
+
+    def pwrite(self, data: Buffer, position: int) -> None:
+        """See File."""
+        self.file.pwrite(data, position)
+
+    def sync(self) -> None:
+        """Do nothing."""
+
+    def truncate(self, size: int) -> None:
+        """See File."""
+        self.file.truncate(size)
+
+    def size(self) -> int:
+        """See File."""
+        return self.file.size()
+
+    def fileno(self) -> int:
+        """See File."""
+        return self.file.fileno()
+
+    def close(self) -> None:
+        """See File."""
+        self.file.close()
+
+
+def unclean_always_on(patches: Patches) -> None:
+    """Whoever is alive may lead, whatever unclean.leader.election.enable says."""
+    patches.replace(Context, "unclean_election_enabled", lambda self, topic: True)
+
+
+def accept_stale_partition_epoch(patches: Patches) -> None:
+    """AlterPartition is decided though the leader does not know of the last change of the partition."""
+    epoch_error = alter_partition.epoch_error
+
+    def lenient(broker_id: int, partition: PartitionRegistration, data: RequestPartitionData) -> ErrorCode | None:
+        error = epoch_error(broker_id, partition, data)
+        return None if error is ErrorCode.INVALID_UPDATE_VERSION else error
+
+    patches.replace(alter_partition, "epoch_error", lenient)
+
+
+def keep_who_fell_eligible(patches: Patches) -> None:
+    """A broker that came back from an unclean shutdown stays in the ELR, though it may have lost its tail (KIP-966)."""
+    eligible = PartitionChangeBuilder._eligible
+
+    def all_of_them(self: PartitionChangeBuilder, isr: tuple[int, ...], replicas: tuple[int, ...]) -> tuple[int, ...]:
+        return eligible(replace(self, unclean_shutdown=NOBODY), isr, replicas)
+
+    patches.replace(PartitionChangeBuilder, "_eligible", all_of_them)
+
+
+def journal_without_sync(patches: Patches) -> None:
+    """The quorum's journal calls written what is not synced; a crash takes the tail."""
+    write = DurableJournal.write
+
+    def unsynced(self: DurableJournal, batch: Batch) -> None:
+        assert self._file is not None
+        self._file = Unsynced(self._file)
+        try:
+            write(self, batch)
+        finally:
+            if isinstance(self._file, Unsynced):
+                self._file = self._file.file
+
+    patches.replace(DurableJournal, "write", unsynced)
+
+
+def answer_before_durable(patches: Patches) -> None:
+    """A voter answers before what it answers about is on its disk."""
+    patches.replace(Outbox, "send_durable", Outbox.send)
+
+
+def guard_off(patches: Patches) -> None:
+    """pysyncobj's own faults are back: a matching Append cuts off what lies behind it, an answer of any term counts."""
+    judge_append = guard.judge_append
+
+    def truncating(
+        previous_index: int,
+        previous_term: int,
+        entry_terms: Sequence[int],
+        *,
+        first_index: int,
+        last_index: int,
+        committed: int,
+        term_at: TermAt,
+        first_index_of_term: Callable[[int, int], int],
+    ) -> AppendVerdict:
+        verdict = judge_append(
+            previous_index,
+            previous_term,
+            entry_terms,
+            first_index=first_index,
+            last_index=last_index,
+            committed=committed,
+            term_at=term_at,
+            first_index_of_term=first_index_of_term,
+        )
+        if verdict.matched and verdict.truncate_from is None and 1 < verdict.at < last_index:
+            return verdict._replace(truncate_from=verdict.at + 1)
+        return verdict
+
+    patches.replace(follower, "judge_append", truncating)
+    patches.replace(follower.Follower, "_must_be_above", lambda *_: None)
+    patches.replace(AckFilter, "accepts", lambda self, term, sequence, *, current_term: True)
+
+
+def acknowledge_metadata_before_commit(patches: Patches) -> None:
+    """The active controller answers when a change is decided, not when a majority has it."""
+    append = ActiveController._append
+
+    def at_once(self: ActiveController, name: str, made: Made[T]) -> "asyncio.Future[T]":
+        waiter = append(self, name, made)
+        if not waiter.done():
+            waiter.set_result(made.response)
+        return waiter
+
+    patches.replace(ActiveController, "_append", at_once)
+
+
+def read_without_round(patches: Patches) -> None:
+    """A leader of the quorum confirms reads without asking whether it still leads."""
+    start = ReadRounds.start
+
+    def alone_always(self: ReadRounds, *, sequence: int, commit_index: int, alone: bool) -> None:
+        start(self, sequence=sequence, commit_index=commit_index, alone=True)
+
+    patches.replace(ReadRounds, "start", alone_always)

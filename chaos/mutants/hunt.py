@@ -1,0 +1,70 @@
+"""Look for a mutant with the simulations: which one finds it, by what, after how many seeds."""
+
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from kvorum.chaos.mutants.catalogue import CLUSTER, DIRECTED, QUORUM, Mutant, mutated
+from kvorum.chaos.mutants.plans import directed
+from kvorum.chaos.report.results import MutantResult
+from kvorum.chaos.sim.plan import Plan, drawn
+from kvorum.chaos.sim.quorum_faults import run_seed
+from kvorum.chaos.sim.run import quiet, run_plan
+
+SECONDS: Final = 20.0
+"""Virtual seconds of a drawn run of a whole cluster."""
+TOLD_MAX: Final = 60
+"""How much of a message names what was found where there is no name for it."""
+
+
+def hunt(mutant: Mutant, seeds: Iterable[int]) -> MutantResult:
+    """Run seeds with the mutant in place until one fails. `seconds` of the result are of real time."""
+    began = time.monotonic()
+    tried = 0
+    with mutated(mutant.name):
+        for seed in seeds:
+            tried += 1
+            found = FINDERS[mutant.means](mutant, seed)
+            if found is not None:
+                took = time.monotonic() - began
+                caught_by = f"{mutant.means} simulation, seed {seed}: {found}"
+                return MutantResult(
+                    name=mutant.name, wrong=mutant.wrong, caught_by=caught_by, seeds=tried, seconds=took
+                )
+    return MutantResult(name=mutant.name, wrong=mutant.wrong, seeds=tried, seconds=time.monotonic() - began)
+
+
+def passes(mutant: Mutant, seed: int) -> bool:
+    """Tell whether a seed of the mutant's means finds nothing where no mutant is in place."""
+    return FINDERS[mutant.means](mutant, seed) is None
+
+
+def plan_of(mutant: Mutant, seed: int) -> Plan:
+    """Return the plan of a seed, as the mutant's means has it."""
+    return (
+        directed(seed, mutant.options, mutant.load, mutant.every_fault)
+        if mutant.means == DIRECTED
+        else drawn(seed, SECONDS)
+    )
+
+
+def _in_cluster(mutant: Mutant, seed: int) -> str | None:
+    return run_plan(plan_of(mutant, seed)).kind
+
+
+def _in_quorum(mutant: Mutant, seed: int) -> str | None:
+    with quiet():
+        try:
+            run_seed(seed)
+        except Exception as error:  # any failure of a seed is what is looked for
+            place = traceback.extract_tb(error.__traceback__)[-1].name
+            return f"{type(error).__name__}: {str(error)[:TOLD_MAX] or f'in {place}'}"
+    return None
+
+
+FINDERS: Final[dict[str, Callable[[Mutant, int], str | None]]] = {
+    CLUSTER: _in_cluster,
+    DIRECTED: _in_cluster,
+    QUORUM: _in_quorum,
+}

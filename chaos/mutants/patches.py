@@ -1,0 +1,39 @@
+"""How a mistake gets into production code and out again: attributes replaced in this process, and put back.
+
+No production module knows of mutants, so a mutant names what it replaces; where that is gone, it says so (TargetGone)
+instead of changing nothing and being "not caught".
+"""
+
+from types import TracebackType
+from typing import Final, Self
+
+
+class TargetGone(Exception):
+    """What a mutant replaces is not there any more: the mutant must be moved to where the rule lives now."""
+
+
+class Patches:
+    """Replaced attributes; leaving the context puts all of them back, in reverse."""
+
+    def __init__(self) -> None:
+        """Begin with nothing replaced."""
+        self._before: Final[list[tuple[object, str, object]]] = []
+
+    def replace(self, owner: object, name: str, value: object) -> None:
+        """Replace an attribute that a class or a module itself defines. Raises TargetGone where it has none."""
+        if name not in vars(owner):
+            raise TargetGone(f"{getattr(owner, '__name__', owner)} has no {name}: the mutant changes nothing")
+        self._before.append((owner, name, vars(owner)[name]))
+        setattr(owner, name, value)
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Put everything back."""
+        while self._before:
+            owner, name, value = self._before.pop()
+            setattr(owner, name, value)
