@@ -58,7 +58,7 @@ def register_broker(context: Context, request: BrokerRegistrationRequest) -> Ste
     _check_listeners(request)
     features = _checked_features(context, request)
     records: list[MetadataRecord] = []
-    if existing is not None and not same_incarnation:
+    if not same_incarnation:
         records = yield from _old_incarnation_leaves(context, request, existing)
     broker_epoch = existing.broker_epoch if existing is not None and same_incarnation else context.next_offset
     records.append(_record(request, features, broker_epoch, existing if same_incarnation else None))
@@ -67,13 +67,15 @@ def register_broker(context: Context, request: BrokerRegistrationRequest) -> Ste
 
 
 def _old_incarnation_leaves(
-    context: Context, request: BrokerRegistrationRequest, existing: BrokerRegistration
+    context: Context, request: BrokerRegistrationRequest, existing: BrokerRegistration | None
 ) -> Steps[list[MetadataRecord]]:
     """Take the old incarnation's places; the new one keeps what a clean shutdown vouches for (KIP-966).
 
     The file of a clean shutdown names the epoch that shut down: another one, or none, and what the machine had not
-    written may be lost.
+    written may be lost. Of a broker that was unregistered meanwhile there is no epoch to compare with.
     """
+    if existing is None:
+        return (yield from unclean_shutdown_records(context, request.broker_id, False)) if context.elr_enabled else []
     if not context.elr_enabled or request.previous_broker_epoch == existing.broker_epoch:
         return (yield from leaving_records(context, request.broker_id))
     lost = not set(existing.log_dirs) <= set(request.log_dirs)

@@ -19,10 +19,12 @@ from kvorum.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from kvorum.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from kvorum.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kvorum.quorum.controller.alter_partition import alter_partition
 from kvorum.quorum.controller.configs_control import incremental_alter_configs
 from kvorum.quorum.controller.features import bootstrap_records, update_features
+from kvorum.quorum.controller.registration import unregister_broker
 from kvorum.quorum.image.partition import PartitionRegistration
 
 FEATURE = "eligible.leader.replicas.version"
@@ -127,6 +129,16 @@ def test_a_last_leader_whose_disk_is_gone_is_not_elected() -> None:
     come_back(cluster, 2)
     come_back(cluster, 3, lost=True)
     assert state(cluster.partition("t")) == (-1, (), (), ())
+
+
+def test_a_broker_that_was_unregistered_comes_back_with_nothing_to_vouch_for_it() -> None:
+    cluster = world()
+    cluster.fence(1, 2, 3)
+    cluster.do(unregister_broker, UnregisterBrokerRequest(broker_id=2))
+    assert cluster.partition("t").elr == (2, 3)
+    cluster.register(2, log_dirs=[log_dir(2, 1)])
+    cluster.beat(2)
+    assert state(cluster.partition("t")) == (-1, (), (3,), (3,))
 
 
 def test_a_disk_lost_while_in_the_isr_counts_for_nothing_either() -> None:
