@@ -101,6 +101,15 @@ class Client:
         self.read(len(data), seconds)
         return time.monotonic() - started
 
+    def best_ping(self, under: float, data: bytes = b"ping", attempts: int = 20) -> float:
+        """Ping until one took less than `under` seconds; return the shortest. A busy machine delays some, not all."""
+        best = self.ping(data)
+        for _ in range(attempts - 1):
+            if best < under:
+                break
+            best = min(best, self.ping(data))
+        return best
+
     def read(self, size: int, seconds: float = 5.0) -> bytes:
         """Read so many bytes. Raises OSError: too late, or closed before."""
         self.connection.settimeout(seconds)

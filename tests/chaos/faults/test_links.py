@@ -29,7 +29,7 @@ def is_silent(client: Client, data: bytes = b"lost") -> bool:
 
 
 def test_without_a_fault_a_ping_comes_back(link: Link) -> None:
-    assert link.connect().ping() < 0.2
+    assert link.connect().best_ping(0.2) < 0.2
 
 
 def test_refuse_refuses_and_closes_until_it_ends(link: Link) -> None:
@@ -60,7 +60,7 @@ def test_a_black_hole_takes_all_and_gives_nothing_back(link: Link, echo: Echo) -
     assert is_silent(client)
     assert is_silent(link.connect()), "a new connection is taken, and nothing comes over it"
     link.links.remove([placed])
-    assert link.connect().ping() < 0.5
+    assert link.connect().ping() < 10
     assert b"lost" not in echo.all()
     with pytest.raises(ConnectionError):
         client.ping()
@@ -77,25 +77,25 @@ def test_a_freeze_delivers_all_of_it_late(link: Link, echo: Echo) -> None:
     link.links.remove([placed])
     assert client.read(8) == b"frozen-1"
     assert late.read(8) == b"frozen-2"
-    assert client.ping() < 0.5
+    assert client.best_ping(0.5) < 0.5
 
 
 def test_latency_takes_its_time_in_each_direction_and_can_be_changed(link: Link) -> None:
     client = link.connect()
     placed = place(link, "latency", latency=100)
-    assert 0.2 <= client.ping() < 1.0
+    assert 0.2 <= client.best_ping(0.39) < 0.39
     link.links.update(placed, {"latency": 200})
     client.ping()
-    assert 0.4 <= client.ping() < 1.5
+    assert 0.4 <= client.best_ping(0.79) < 0.79
     link.links.remove([placed])
     client.ping()
-    assert client.ping() < 0.1
+    assert client.best_ping(0.1) < 0.1
 
 
 def test_latency_on_one_stream_is_one_way(link: Link) -> None:
     client = link.connect()
     place(link, "latency", streams=("downstream",), latency=200)
-    assert 0.2 <= client.ping() < 0.39
+    assert 0.2 <= client.best_ping(0.39) < 0.39
 
 
 def test_bandwidth_limits_how_fast_bytes_come(link: Link) -> None:
@@ -103,7 +103,7 @@ def test_bandwidth_limits_how_fast_bytes_come(link: Link) -> None:
     placed = place(link, "bandwidth", streams=("upstream",), rate=100)
     assert client.ping(b"x" * 50_000) >= 0.4, "50 KB at 100 KB/s"
     link.links.remove([placed])
-    assert client.ping(b"x" * 50_000) < 0.3
+    assert client.best_ping(0.3, data=b"x" * 50_000) < 0.3
 
 
 def test_a_slicer_cuts_what_was_sent_whole(link: Link, echo: Echo) -> None:
@@ -128,7 +128,7 @@ def test_a_reset_resets_new_connections(link: Link) -> None:
         client.ping()
         client.ping()
     link.links.remove([placed])
-    assert link.connect().ping() < 0.5
+    assert link.connect().ping() < 10
 
 
 def test_lost_responses_come_from_requests_that_arrived(link: Link, echo: Echo) -> None:
@@ -171,7 +171,7 @@ def test_a_link_that_is_cut_while_frozen_heals(link: Link) -> None:
     started = time.monotonic()
     link.links.remove([hole, frozen])
     assert time.monotonic() - started < 10
-    assert link.connect().ping() < 0.5
+    assert link.connect().ping() < 10
 
 
 def test_a_fault_that_is_not_taken_leaves_nothing_behind(link: Link) -> None:

@@ -87,7 +87,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for_long(ports: PortBlock) 
         started = time.monotonic()
         with pytest.raises(ToxiproxyError, match=r"(?i)GET /proxies.*timed out"):
             ToxiproxyApi(silent.getsockname()[1]).proxies()
-        assert time.monotonic() - started < 4
+        assert time.monotonic() - started < 10
 
 
 def test_what_the_server_refuses_is_told_with_the_request(server: ToxiproxyServer) -> None:
