@@ -22,7 +22,14 @@ from typing import Final
 from pysyncobj.journal import Journal
 
 from kvorum.quorum.raft.journal_files import SEGMENT_BYTES, SPARE_NAME, fill_with_zeros, make_folder, write_head
-from kvorum.quorum.raft.journal_format import JournalCorrupt, RecordKind, encode_block, encode_record
+from kvorum.quorum.raft.journal_format import (
+    ALIGNMENT,
+    BLOCK_HEADER_SIZE,
+    JournalCorrupt,
+    RecordKind,
+    encode_block,
+    encode_record,
+)
 from kvorum.quorum.raft.journal_replay import Replayed, replay, segment_name
 from kvorum.runtime import failpoints
 from kvorum.runtime.disk import Disk, File
@@ -70,6 +77,7 @@ class DurableJournal(Journal):  # type: ignore[misc]  # pysyncobj is untyped
         self._parts: list[bytes] = []
         self._writing = False
         self._spare_ready = False
+        self._spare_begun = False
         self.position = 0
         self.durable_position = 0
         self.durable_index = self.last_index
@@ -223,8 +231,11 @@ class DurableJournal(Journal):  # type: ignore[misc]  # pysyncobj is untyped
         return self.durable_position == self.position
 
     def take(self) -> Batch | None:
-        """Return what to write next; None if there is nothing, or a write is under way."""
-        if self._writing or not self._parts:
+        """Return what to write next; None if there is nothing, a write is under way, or the spare is waited for.
+
+        What fills the segment needs the next one, whose file is made beside writes: the two must never meet there.
+        """
+        if self._writing or not self._parts or (self._spare_begun and self._fills_segment()):
             return None
         self._writing = True
         parts, self._parts = self._parts, []
@@ -281,19 +292,33 @@ class DurableJournal(Journal):  # type: ignore[misc]  # pysyncobj is untyped
 
     # Segments.
 
-    @property
-    def wants_spare(self) -> bool:
-        """Whether the next segment should be prepared: the present one is half full."""
-        return not self._spare_ready and self._file_position * 2 >= self._segment_bytes
+    def _fills_segment(self) -> bool:
+        """Tell whether what waits may fill the segment, so that its write begins the next one."""
+        size = BLOCK_HEADER_SIZE + ALIGNMENT + sum(map(len, self._parts))
+        return self._file_position + size >= self._segment_bytes
+
+    def begin_spare(self) -> bool:
+        """Tell whether the next segment is to be prepared by `make_spare`: the present one is half full.
+
+        Not while a write is under way.
+        """
+        assert not self._writing, "a write may be about to begin a segment itself"
+        if self._spare_ready or self._spare_begun or self._file_position * 2 < self._segment_bytes:
+            return False
+        self._spare_begun = True
+        return True
+
+    def complete_spare(self) -> None:
+        """Take note that `make_spare` is done; what `take` held back may be written."""
+        self._spare_begun, self._spare_ready = False, True
 
     def make_spare(self) -> None:
-        """Prepare the next segment's zeros, off the loop and beside writes."""
+        """Prepare the next segment's zeros, off the loop and beside writes, between begin_spare and complete_spare."""
         path = f"{self._path}/{SPARE_NAME}"
         self._disk.remove(path)
         failpoints.hit("journal.spare.before")
         fill_with_zeros(self._disk, path, self._segment_bytes)
         failpoints.hit("journal.spare.after")
-        self._spare_ready = True
 
     def _roll(self, batch: Batch) -> None:
         """Begin a new segment; every block of the old one is durable, so only the newest can ever be torn."""

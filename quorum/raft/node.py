@@ -310,7 +310,7 @@ class QuorumNode:
         journal = self.replica.journal
         journal.complete(batch)
         self.replica.outbox.release()
-        if journal.wants_spare and self._spare is None:
+        if journal.begin_spare():
             self._spare = blocking.run(self._loop, journal.make_spare)
             self._spare.add_done_callback(self._spare_made)
         self.snapshotting.drop_segments()
@@ -322,6 +322,10 @@ class QuorumNode:
         error = work.exception()
         if error is not None:
             self.fail(error)
+            return
+        self.replica.journal.complete_spare()
+        if not self.halted:
+            self._flush()
 
     # CoreHooks.
 

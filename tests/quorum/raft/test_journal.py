@@ -121,8 +121,9 @@ def crash_and_compare(rng: random.Random, disk: SimDisk, seed: int) -> None:
         for step in range(60):
             for _ in range(rng.randint(1, 6)):
                 run.change()
-            if rng.random() < 0.05 and run.journal.wants_spare:
+            if rng.random() < 0.05 and run.journal.begin_spare():
                 run.journal.make_spare()
+                run.journal.complete_spare()
             run.commit(rng.randint(0, 8) if step == crash_at else None)
     except PowerLost:
         pass
@@ -287,6 +288,31 @@ def test_segments_go_once_a_start_is_durable() -> None:
     assert len(segments(disk)) < count
     again = reopen(disk)
     assert (again.first_index, again.last_index) == (90, 100)
+
+
+def test_a_write_that_needs_the_next_segment_waits_for_the_spare_that_is_being_made() -> None:
+    """Both would have made the same file: zeros on a segment in use, or a segment that is gone when it is named."""
+    disk = SimDisk(random.Random(1))
+    format_journal(disk, "journal", b"state", segment_bytes=SEGMENT_BYTES)
+    journal = open_journal(disk, "journal", segment_bytes=SEGMENT_BYTES)
+    assert not journal.begin_spare(), "it is not half full"
+    journal.add(bytes(SEGMENT_BYTES // 2), 1, 1)
+    journal.sync()
+    assert journal.begin_spare() and not journal.begin_spare()
+    journal.add(b"small", 2, 1)
+    small = journal.take()
+    assert small is not None, "what the segment holds is written beside it"
+    journal.write(small)
+    journal.complete(small)
+    journal.add(bytes(SEGMENT_BYTES), 3, 1)
+    assert journal.take() is None
+    journal.make_spare()
+    assert journal.take() is None
+    journal.complete_spare()
+    journal.sync()
+    disk.crash()
+    again = open_journal(disk, "journal", segment_bytes=SEGMENT_BYTES)
+    assert [again[place][0] for place in range(1, len(again))][-2:] == [b"small", bytes(SEGMENT_BYTES)]
 
 
 def test_entries_come_in_pieces_of_bounded_size() -> None:
