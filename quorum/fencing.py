@@ -1,12 +1,15 @@
 """Is that broker's process gone? What its closed connection hints at, two refused connections make certain enough.
 
-    connected --last connection closed--> first attempt --refused--> wait 20 ms --> second attempt --refused--> fence
-                                          anything but a refusal, a new connection or another epoch --> let it be
+    connected --last connection closed--> attempt --refused--> wait 20 ms --> attempt --refused--> fence
+                                          attempt --anything else--> wait 20 ms, begin again (5 times at most)
+                                          a new connection or another epoch --> let it be
 
 A refusal is the answer of a machine that is up and on which nobody listens: the process is gone, or was replaced by
-one that has not come so far. Silence says nothing. Asked is the broker's own advertised inter-broker address, never
-one that a test put in its place: a proxy that is down is no dead broker. A false refusal costs one leadership change
-and no data: the next heartbeat unfences. `kvorum.fast.fencing=off` leaves it to broker.session.timeout.ms.
+one that has not come so far. An open door says little: a process that is being killed closes its connections before
+its listener, some 40 ms before on a busy machine. Silence says nothing. Asked is the broker's own advertised
+inter-broker address, never one that a test put in its place: a proxy that is down is no dead broker. A false refusal
+costs one leadership change and no data: the next heartbeat unfences. `kvorum.fast.fencing=off` leaves it to
+broker.session.timeout.ms.
 
 A broker that died together with the last active controller (they share a node) never had a connection to the new one
 that could close. So whoever becomes active asks once, a little later, after each unfenced broker that has not come.
@@ -29,6 +32,8 @@ log = get_logger("quorum")
 
 ATTEMPTS: Final = 2
 ATTEMPT_GAP_MS: Final = 20
+OPEN_DOORS_MAX: Final = 5
+"""A process's end is over by then; one that lives has long connected again."""
 ATTEMPT_TIMEOUT_MS: Final = 500
 """An address that neither answers nor refuses for so long does not refuse."""
 PROBES_MAX: Final = 100
@@ -68,21 +73,26 @@ class Step(Enum):
 class FenceProbe:
     """The table above for one broker's incarnation."""
 
-    __slots__ = ("_refusals",)
+    __slots__ = ("_open_doors", "_refusals")
 
     def __init__(self) -> None:
         """Begin with no attempt made."""
         self._refusals = 0
+        self._open_doors = 0
 
     def next(self, *, refused: bool | None, still_gone: bool) -> Step:
         """Return what to do now; `refused` is the last attempt's outcome, None before the first and after a wait.
 
         `still_gone`: active, the same incarnation is registered and unfenced, and it has no connection again.
         """
-        if not still_gone or refused is False:
+        if not still_gone:
             return Step.STOP
         if refused is None:
             return Step.ATTEMPT
+        if not refused:
+            self._refusals = 0
+            self._open_doors += 1
+            return Step.STOP if self._open_doors > OPEN_DOORS_MAX else Step.WAIT
         self._refusals += 1
         assert self._refusals <= ATTEMPTS, "the last refusal ends it"
         return Step.FENCE if self._refusals == ATTEMPTS else Step.WAIT
