@@ -62,9 +62,10 @@ class LogDurability:
     def complete(self, plan: FlushPlan) -> None:
         """Advance the recovery point to what the plan has synced; void if the log was cut since."""
         with self._health.access():
-            if not self._local.complete_flush(plan):
+            if self._local.complete_flush(plan):
+                self._snapshots.on_written(plan.snapshots)
+            else:
                 self._epoch_cache.is_dirty = True
-            self._snapshots.on_written(plan.snapshots)
             self._last_flush_ms = self._clock.wall_ms()
 
     def flush(self) -> None:

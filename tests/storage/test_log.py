@@ -450,3 +450,19 @@ def test_timestamps_are_found_across_segments() -> None:
 
 def test_default_configuration_is_kafkas() -> None:
     assert LogConfig.from_overrides({}) == LogConfig()
+
+
+def test_a_snapshot_that_a_void_flush_left_unwritten_is_not_forgotten() -> None:
+    """The log was cut while the flush ran, behind a snapshot that is still good: the next cut needs it."""
+    log = open_test_log(new_disk())
+    for sequence in range(3):
+        log.append_as_leader(idempotent(sequence), 0)
+    log.roll()
+    for sequence in range(3, 6):
+        log.append_as_leader(idempotent(sequence), 0)
+    plan = log.begin_flush()
+    log.truncate_to(5)
+    plan.run()
+    log.complete_flush(plan)
+    log.truncate_to(4)
+    assert log.producer_state.producers[7].last_sequence == 3
