@@ -75,8 +75,13 @@ class CachedPartition:
         self.last_fetched_epoch = asked.last_fetched_epoch
 
     def note(self, row: PartitionData) -> None:
-        """Remember what is answered."""
-        self.high_watermark = UNKNOWN if row.error_code else row.high_watermark
+        """Remember what is answered.
+
+        Beside an error, or where the follower's log parts from ours, the watermark is no news to whoever asks: it
+        truncates first, and takes neither from an answer about offsets it has no more.
+        """
+        is_heeded = not row.error_code and row.diverging_epoch.epoch < 0
+        self.high_watermark = row.high_watermark if is_heeded else UNKNOWN
         self.local_log_start_offset = row.log_start_offset
 
     def must_be_told(self, row: PartitionData) -> bool:

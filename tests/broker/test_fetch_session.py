@@ -171,6 +171,15 @@ class TestIncrementalRequests:
         context = open_context(sessions, request(session_id=session_id, epoch=2))
         assert told(answer(context)) == [("foo", 0)]
 
+    def test_after_a_divergence_the_same_high_watermark_is_told_again(self) -> None:
+        sessions = cache()
+        session_id = a_session(sessions, {("foo", 0): 9})
+        context = open_context(sessions, request(session_id=session_id, epoch=1))
+        parted = row(0, 7, diverging_epoch=EpochEndOffset(epoch=3, end_offset=4))
+        context.respond([(context.targets[0], parted)], 0)
+        context = open_context(sessions, request({("foo", 0): 4}, session_id=session_id, epoch=2))
+        assert told(answer(context, 7)) == [("foo", 0)], "who truncates takes no watermark from the same answer"
+
     def test_partitions_come_and_go(self) -> None:
         sessions = cache()
         session_id = a_session(sessions, {("foo", 0): 0, ("foo", 1): 0})
