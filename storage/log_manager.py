@@ -17,7 +17,8 @@ called once with the directory's path, on the event loop.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
@@ -170,6 +171,13 @@ class LogManager:
         for each in self._table.logs():
             if each.partition.topic == topic:
                 each.config = config
+
+    def raise_min_isr(self, minimums: Mapping[str, int]) -> None:
+        """Give the logs of these topics {name: min.insync.replicas} where it is more than what they have."""
+        for each in self._table.logs():
+            minimum = minimums.get(each.partition.topic, 0)
+            if minimum > each.config.min_insync_replicas:
+                each.config = replace(each.config, min_insync_replicas=minimum)
 
     async def delete(self, *partitions: TopicPartition) -> None:
         """Take logs away: unusable at once, the folders renamed, removed after file.delete.delay.ms.

@@ -3,7 +3,10 @@
     metadata cache -> replicas -> coordinators -> configs -> quotas, SCRAM, ACLs -> who waits for the metadata to move
 
 The cache comes first, so that what is led from now on is also what clients are told; replicas come before coordinators,
-which live on them. The rooms of coordinators and security are in the list already: `followers`, called in order.
+which live on them. But a greater min.insync.replicas counts before the replicas change: with the ISR of the same
+update and the old minimum a leader could commit what an eligible replica lacks (KIP-966); a smaller one after them,
+since until then this broker may take itself for a leader that it is no more. The rooms of coordinators and security are
+in the list already: `followers`, called in order.
 Source: Kafka's BrokerMetadataPublisher.
 """
 
@@ -19,6 +22,7 @@ from kvorum.runtime.logs import get_logger
 
 log = get_logger("broker")
 
+Changed: TypeAlias = Callable[[MetadataDelta], None]
 Moved: TypeAlias = Callable[[], None]
 
 
@@ -29,6 +33,10 @@ class Replicas(Protocol):
         """Create, lead, follow and delete replicas as the delta says."""
         ...
 
+    def raise_min_isr(self, topics: Iterable[str] | None = None) -> None:
+        """Heed a greater min.insync.replicas of these topics (None: of all) before anything else is taken over."""
+        ...
+
     def configs_changed(self, topics: Iterable[str] | None = None) -> None:
         """Give the logs of these topics (None: of all) their configuration as it is now."""
         ...
@@ -37,7 +45,7 @@ class Replicas(Protocol):
 class BrokerMetadataPublisher:
     """Takes over each image in the fixed order above."""
 
-    __slots__ = ("_cache", "_configs", "_followers", "_moved", "_replicas")
+    __slots__ = ("_cache", "_changed", "_configs", "_followers", "_moved", "_replicas")
 
     def __init__(
         self,
@@ -46,37 +54,43 @@ class BrokerMetadataPublisher:
         replicas: Replicas,
         configs: DynamicConfig,
         followers: Sequence[MetadataPublisher] = (),
+        changed: Sequence[Changed] = (),
         moved: Sequence[Moved] = (),
     ) -> None:
-        """`moved` is called at the very end of each update."""
+        """`changed` is called in the same instant as the cache gets the image, `moved` at the very end of an update."""
         self._cache = cache
         self._replicas = replicas
         self._configs = configs
         self._followers = tuple(followers)
+        self._changed = tuple(changed)
         self._moved = tuple(moved)
 
     async def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage, manifest: LoaderManifest) -> None:
         """See the head of the module."""
         self._configs.set_image(image.configs)
         self._cache.image = image
+        for changed in self._changed:
+            changed(delta)
+        reached = frozenset() if delta.configs_delta.is_empty else self._reached(delta.configs_delta)
+        if reached is None or reached:
+            self._replicas.raise_min_isr(reached)
         if not delta.topics_delta.is_empty:
             await finished(self._replicas.apply_delta(delta, image))
         for follower in self._followers:
             await finished(follower.on_metadata_update(delta, image, manifest))
-        if not delta.configs_delta.is_empty:
-            self._apply_configs(delta.configs_delta)
+        if reached is None or reached:
+            self._replicas.configs_changed(reached)
         for moved in self._moved:
             moved()
 
-    def _apply_configs(self, delta: ConfigsDelta) -> None:
-        """Give changed configs to those they are for; a broker's own reach every log that did not override them."""
+    def _reached(self, delta: ConfigsDelta) -> frozenset[str] | None:
+        """Put the broker's own configs into force; return the topics whose logs have others now, None for all."""
         if self._configs.apply():
-            self._replicas.configs_changed()
-            return
+            return None
         topics = {resource.name for resource in delta.changes if resource.resource_type == ResourceType.TOPIC}
         if topics:
             log.info("topic configs changed", topics=",".join(sorted(topics)))
-            self._replicas.configs_changed(topics)
+        return frozenset(topics)
 
 
 async def finished(work: Awaitable[None] | None) -> None:

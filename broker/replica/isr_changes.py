@@ -138,19 +138,18 @@ def _epoch_of(partition: Partition, broker_id: int) -> int:
 def complete_alter_partition(
     partition: Partition, proposal: AlterPartitionProposal, answer: AlterPartitionAnswer, now_ms: int
 ) -> None:
-    """Take over the controller's answer to a proposal. Late, repeated and foreign answers change nothing."""
+    """Take over the controller's answer to a proposal. Late, repeated and foreign answers change nothing.
+
+    Nor does one that confirms a shrink: the metadata do, see isr.
+    """
     state = partition.isr_state
-    if isinstance(state, CommittedIsr) or state.proposal is not proposal:
+    if not isinstance(state, PendingExpandIsr) or state.proposal is not proposal:
         return
     if answer.leader_epoch != partition.leader_epoch or answer.partition_epoch < partition.partition_epoch:
         return
     partition.isr_state = CommittedIsr(frozenset(answer.isr))
     partition.partition_epoch = answer.partition_epoch
-    effects = partition.add_effects()
-    if isinstance(state, PendingExpandIsr):
-        effects.isr_expanded += 1
-    else:
-        effects.isr_shrunk += 1
+    partition.add_effects().isr_expanded += 1
     partition.maybe_increment_leader_high_watermark(now_ms)
 
 

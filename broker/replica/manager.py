@@ -135,6 +135,11 @@ class ReplicaManager:
         """
         await self._delta.apply(delta, image)
 
+    def raise_min_isr(self, topics: Iterable[str] | None = None) -> None:
+        """Heed a greater min.insync.replicas of these topics (None: of all); nothing can be committed by that."""
+        names = {key.topic for key in self.hosted.by_name} if topics is None else set(topics)
+        self._log_manager.raise_min_isr({name: self._topic_config(name).min_insync_replicas for name in names})
+
     def configs_changed(self, topics: Iterable[str] | None = None) -> None:
         """Give the logs of these topics (None: of all) their configuration as it is now, and what follows from it."""
         names = {key.topic for key in self.hosted.by_name} if topics is None else set(topics)

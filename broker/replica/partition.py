@@ -25,6 +25,8 @@ from kvorum.broker.replica.isr import (
     AlterPartitionProposal,
     CommittedIsr,
     IsrState,
+    PendingExpandIsr,
+    PendingShrinkIsr,
 )
 from kvorum.broker.replica.log_view import AppendInfo, ReplicaLog
 from kvorum.broker.replica.types import (
@@ -119,6 +121,8 @@ class Partition:
         if is_new_epoch:
             for follower in self.followers.values():
                 follower.reset(now_ms=now_ms, is_in_isr=follower.broker_id in registration.isr)
+        if not is_new_epoch:
+            self._count_confirmed(registration)
         self.isr_state = CommittedIsr(frozenset(registration.isr))
         self.role = Role.LEADING
         self.leader_id = self.broker_id
@@ -185,6 +189,14 @@ class Partition:
         if registration.partition_epoch == self.partition_epoch:
             assert registration.leader_epoch == self.leader_epoch, "one partition epoch, one leader epoch"
         return registration.partition_epoch > self.partition_epoch
+
+    def _count_confirmed(self, registration: PartitionRegistration) -> None:
+        """Count a change of the ISR that was asked for and is in the metadata now."""
+        state = self.isr_state
+        if isinstance(state, PendingExpandIsr) and state.new_in_sync_replica_id in registration.isr:
+            self.add_effects().isr_expanded += 1
+        elif isinstance(state, PendingShrinkIsr) and not state.out_of_sync_replica_ids.intersection(registration.isr):
+            self.add_effects().isr_shrunk += 1
 
     def _take_assignment(self, registration: PartitionRegistration) -> None:
         self.assigned_replicas = registration.replicas

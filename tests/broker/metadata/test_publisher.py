@@ -60,6 +60,9 @@ class Story:
         self.told.append(("replicas", self.cache.contains("a"), retention))
         await asyncio.sleep(0)
 
+    def raise_min_isr(self, topics: Any = None) -> None:
+        self.told.append(("minimums", topics))
+
     def configs_changed(self, topics: Any = None) -> None:
         self.told.append(("configs", topics))
 
@@ -76,7 +79,13 @@ class Story:
 def test_the_cache_comes_first_then_replicas_followers_and_configs() -> None:
     story = Story()
     made = [*a_topic("a", A_ID), set_config(ResourceType.TOPIC, "a", "retention.ms", "5")]
-    assert story.publish(*made) == [("replicas", True, 5), "follower", ("configs", {"a"}), "moved"]
+    assert story.publish(*made) == [
+        ("minimums", {"a"}),
+        ("replicas", True, 5),
+        "follower",
+        ("configs", {"a"}),
+        "moved",
+    ]
 
 
 def test_who_has_nothing_to_do_is_not_asked() -> None:
@@ -84,6 +93,7 @@ def test_who_has_nothing_to_do_is_not_asked() -> None:
     assert story.publish(records.NoOp()) == ["follower", "moved"]
     story.publish(*a_topic("a", A_ID))
     assert story.publish(set_config(ResourceType.TOPIC, "a", "retention.ms", "5")) == [
+        ("minimums", {"a"}),
         "follower",
         ("configs", {"a"}),
         "moved",
@@ -93,6 +103,7 @@ def test_who_has_nothing_to_do_is_not_asked() -> None:
 def test_a_brokers_config_reaches_every_log() -> None:
     story = Story()
     assert story.publish(set_config(ResourceType.BROKER, "", "log.retention.bytes", "5")) == [
+        ("minimums", None),
         "follower",
         ("configs", None),
         "moved",

@@ -206,7 +206,11 @@ def test_a_caught_up_follower_joins_the_isr_and_one_cut_off_leaves_it(tmp_path: 
         await until(lambda: partition.isr == {1, 2})
         for link in pair.links:
             link.cut = True
-        row = await produce(leader, b"a", timeout_ms=5000)
+        produced = asyncio.ensure_future(produce(leader, b"a", timeout_ms=20_000))
+        await until(lambda: len(leader.controller.requests) == 2)
+        joined, left = (records.PartitionChange(topic_id=TOPIC_ID, partition_id=0, isr=isr) for isr in ((1, 2), (1,)))
+        await leader.metadata(joined, left)
+        row = await produced
         assert row.error_code == ErrorCode.NONE, "acknowledged once the lagging one has left"
         assert partition.isr == {1}
         for link in pair.links:
