@@ -105,8 +105,10 @@ def pom() -> str:
 
 
 def new_cluster_id() -> str:
-    """Return a random id in Kafka's spelling."""
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    """Return a random id in Kafka's spelling; none that a command line would take for an option."""
+    while (found := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return found
 
 
 def free_ports(count: int) -> list[int]:

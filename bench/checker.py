@@ -1,9 +1,10 @@
 """What the checker costs: wall time and peak memory for 100,000 and for 1,000,000 operations, each in its own process.
 
-python -m bench.checker [--operations 100000 1000000] [--keep FOLDER]
+python -m bench.checker [--operations 100000 1000000] [--bad] [--keep FOLDER]
 
 The history is that of a busy run: 8 idempotent producers and 4 consumers over 24 partitions, pipelined sends that are
 acknowledged while polls wait for them, an unknown outcome now and then, faults and ISR changes, final reads at the end.
+With --bad it is one full of violations: offsets told twice, values gone, ISRs that flap and nodes that lose their data.
 """
 
 import argparse
@@ -40,6 +41,9 @@ FACTOR_MAX = 12.0
 class Run:
     """Writes a history of about so many operations: three sends to one poll."""
 
+    shrink_every = 20_000
+    lossy = False
+
     def __init__(self, writer: HistoryWriter, operations: int) -> None:
         self.writer = writer
         self.operations = operations
@@ -67,7 +71,7 @@ class Run:
                 consumer = self.random.randrange(CONSUMERS)
                 self.end_poll(polls[consumer], consumer)
                 polls[consumer] = self.begin_poll(consumer)
-            if self.op % 20_000 == 0:
+            if self.op % self.shrink_every == 0:
                 self.shrink()
         for sent in self.pending:
             self.answer(sent)
@@ -84,7 +88,7 @@ class Run:
         self.writer.write(Metadata(t=self.t, offset=self.offset, record={"topic_id": "T", **record}))
 
     def shrink(self) -> None:
-        fault = Fault(t=self.t, fault="kill", id=self.op, phase="begin", targets=["node-3"])
+        fault = Fault(t=self.t, fault="kill", id=self.op, phase="begin", targets=["node-3"], lossy=self.lossy)
         self.writer.write(fault)
         for isr in ([1, 2], [1, 2, 3]):
             for index in range(PARTITIONS):
@@ -113,8 +117,21 @@ class Run:
                 )
             )
             return
-        step: list[str | int | dict[str, list[list[int]]] | None] = ["send", self.names[index], op, offset]
+        step: list[str | int | dict[str, list[list[int]]] | None] = [
+            "send",
+            self.names[index],
+            op,
+            self.told(op, offset),
+        ]
         self.writer.write(Ok(t=self.t, op=op, process=process, f="send", value=[step]))
+
+    def told(self, op: int, offset: int) -> int:
+        """Return the offset that a send is told."""
+        return offset
+
+    def kept(self, value: int) -> bool:
+        """Say whether the final reads have a value."""
+        return True
 
     def begin_poll(self, consumer: int) -> int:
         self.op += 1
@@ -151,18 +168,35 @@ class Run:
                 self.op += 1
                 self.t += 0.001
                 self.writer.write(Invoke(t=self.t, op=self.op, process=process, f="poll", value=[["poll"]], final=True))
-                records = {name: [[at, log[at]] for at in range(first, min(len(log), first + 500))]}
+                records = {
+                    name: [[at, log[at]] for at in range(first, min(len(log), first + 500)) if self.kept(log[at])]
+                }
                 self.writer.write(
                     Ok(t=self.t, op=self.op, process=process, f="poll", value=[["poll", records]], final=True)
                 )
 
 
-def measure(path: Path) -> None:
+class BadRun(Run):
+    """The same with every tenth send told another's offset, and every fiftieth value gone in the end."""
+
+    shrink_every = 1_000
+    lossy = True
+
+    def told(self, op: int, offset: int) -> int:
+        """Return the offset that a send is told."""
+        return max(0, offset - 3) if op % 10 == 1 else offset
+
+    def kept(self, value: int) -> bool:
+        """Say whether the final reads have a value."""
+        return value % 50 != 2
+
+
+def measure(path: Path, *, bad: bool) -> None:
     """Check one file and print what it cost; runs in a process of its own."""
     began, cpu = time.perf_counter(), time.process_time()
     verdict = check(HistoryReader().read(path))
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-    assert verdict.valid, verdict.violations
+    assert verdict.valid is not bad, verdict.violations
     operations = sum(sum(counts.values()) for counts in verdict.figures.operations.values())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     figures = {
@@ -178,11 +212,12 @@ def measure(path: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--operations", type=int, nargs="+", default=[100_000, 1_000_000])
+    parser.add_argument("--bad", action="store_true", help="a history full of violations")
     parser.add_argument("--keep", type=Path, help="leave the histories in this folder")
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        measure(options.measure)
+        measure(options.measure, bad=options.bad)
         return 0
     measured: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory() as temporary:
@@ -190,8 +225,8 @@ def main() -> int:
         for operations in options.operations:
             path = folder / f"history-{operations}.jsonl"
             with HistoryWriter(path) as writer:
-                Run(writer, operations).write()
-            command = [sys.executable, "-m", "bench.checker", "--measure", str(path)]
+                (BadRun if options.bad else Run)(writer, operations).write()
+            command = [sys.executable, "-m", "bench.checker", "--measure", str(path), *["--bad"] * options.bad]
             measured.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
             figures = measured[-1]
             print(

@@ -12,6 +12,7 @@ from kvorum.broker.metadata.cache import MetadataCache
 from kvorum.broker.metadata.dynamic_config import DynamicConfig
 from kvorum.broker.metadata.lifecycle import NO_BROKER_EPOCH, BrokerLifecycleManager
 from kvorum.broker.metadata.metadata_log import MetadataLogReader
+from kvorum.broker.metadata.peer_watch import PeerWatch
 from kvorum.broker.metadata.producer_ids import ProducerIdManager
 from kvorum.broker.metadata.publisher import BrokerMetadataPublisher
 from kvorum.broker.metadata.stray_logs import StrayLogs
@@ -20,6 +21,7 @@ from kvorum.broker.services import Broker
 from kvorum.network.addresses import Address
 from kvorum.network.authorizer import Authorizer, Quotas
 from kvorum.network.channel import Channel
+from kvorum.network.dial import ChannelError
 from kvorum.network.router import Router
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.controller_channel import ControllerChannel, ControllerNodes
@@ -33,6 +35,8 @@ from kvorum.runtime.metrics import Metrics
 from kvorum.runtime.sockets import buffer_bytes
 from kvorum.storage.log_manager import LogManager
 
+PROBE_TIMEOUT_MS = 500
+"""Of one question to a suspected broker: so long for the connection, and for its answer."""
 FETCH_SESSION_EVICTION_MS = 120_000
 """A fetch session unused for so long makes room for others (Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""
 
@@ -116,6 +120,7 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
         cluster_id=cluster_id,
     )
     loader = make_loader(settings, seams, channels.nodes, cluster_id, directory_id)
+    peers = watch_peers(settings, cache, seams.chance)
     replica_manager = ReplicaManager(
         broker_id=broker_id,
         settings=settings,
@@ -124,7 +129,7 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
         cluster=cache,
         controller=channels.isr,
         broker_epoch=registration.broker_epoch,
-        open_channel=PeerChannels(settings, cache, seams.chance).open,
+        open_channel=PeerChannels(settings, cache, seams.chance, peers.connection_lost).open,
         topic_config=configs.log_config,
         metrics=seams.metrics,
     )
@@ -142,14 +147,18 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
         auto_topics=AutoTopicCreation(channels.forwarding, lambda: configs.settings),
         producer_ids=ProducerIdManager(broker_id, registration.broker_epoch, channels.lifecycle),
         metadata_log=MetadataLogReader(lambda: loader.readable_log),
+        peers=peers,
         authorizer=seams.authorizer,
         quotas=seams.quotas,
     )
-    moved = (broker.metadata_log.wake, registration.metadata_moved)
-    loader.install(
-        StrayLogs(broker_id, log_manager),
-        BrokerMetadataPublisher(cache=cache, replicas=replica_manager, configs=configs, moved=moved),
+    publisher = BrokerMetadataPublisher(
+        cache=cache,
+        replicas=replica_manager,
+        configs=configs,
+        changed=(peers.image_changed,),
+        moved=(broker.metadata_log.wake, registration.metadata_moved, peers.metadata_moved),
     )
+    loader.install(StrayLogs(broker_id, log_manager), publisher)
     return Parts(
         broker=broker,
         channels=channels,
@@ -213,13 +222,48 @@ def count_flushes(metrics: Metrics) -> Callable[[float], None]:
     return flushed
 
 
+def watch_peers(settings: Settings, cache: MetadataCache, chance: Random) -> PeerWatch:
+    """Make what knows who died just now: a broker is asked at its own address, whatever a test put in its place."""
+    listener = inter_broker_listener_name(settings)
+    client_id = f"broker-{settings.int('node.id')}-probe"
+
+    def direct(broker_id: int) -> Address | None:
+        node = cache.node(broker_id, listener)
+        return None if node is None else (node.host, node.port)
+
+    async def answers(address: Address) -> bool:
+        channel = Channel(*address, client_id=client_id, chance=chance, setup_timeout_ms=PROBE_TIMEOUT_MS)
+        try:
+            await channel.connect()  # which asks for ApiVersions
+        except ChannelError:
+            return False
+        finally:
+            await channel.close()
+        return True
+
+    return PeerWatch(
+        cache,
+        # Without fast fencing no election comes within the time that anybody would wait for it.
+        hold_ms=settings.int("kvorum.metadata.hold.ms") if settings.str("kvorum.fast.fencing") == "auto" else 0,
+        linger_ms=settings.int("kvorum.metadata.fenced.linger.ms"),
+        address_of=direct,
+        answers=answers,
+    )
+
+
 class PeerChannels:
     """Opens channels to other brokers, at the address each has now on the listener brokers use among themselves."""
 
-    __slots__ = ("_broker_id", "_cache", "_chance", "_listener", "_overrides", "_receive_buffer_bytes")
+    __slots__ = ("_broker_id", "_cache", "_chance", "_listener", "_lost", "_overrides", "_receive_buffer_bytes")
 
-    def __init__(self, settings: Settings, cache: MetadataCache, chance: Random) -> None:
-        """Take addresses from the cache; `kvorum.peer.addresses` puts a test's proxies in their place."""
+    def __init__(
+        self, settings: Settings, cache: MetadataCache, chance: Random, lost: Callable[[int], None] | None = None
+    ) -> None:
+        """Take addresses from the cache; `kvorum.peer.addresses` puts a test's proxies in their place.
+
+        `lost` is called with a broker whose connection closed, or that refused one.
+        """
+        self._lost = lost
         self._broker_id = settings.int("node.id")
         self._cache = cache
         self._listener = inter_broker_listener_name(settings)
@@ -230,10 +274,14 @@ class PeerChannels:
     def open(self, broker_id: int) -> Channel:
         """Return a channel to a broker; it connects when first asked."""
         client_id = f"broker-{self._broker_id}-fetcher-{broker_id}"
+        lost = self._lost
+        on_lost = None if lost is None else lambda: lost(broker_id)
         return Channel(
             lambda: self._address(broker_id),
             client_id=client_id,
             chance=self._chance,
+            on_lost=on_lost,
+            on_refused=on_lost,
             receive_buffer_bytes=self._receive_buffer_bytes,
         )
 

@@ -23,12 +23,12 @@ from kvorum.broker.metadata.lifecycle import NO_BROKER_EPOCH, BrokerIdentity, Br
 from kvorum.broker.parts import Parts, Seams, build
 from kvorum.broker.services import Broker
 from kvorum.network.authorizer import AllowAll, Authorizer, NoQuotas, Quotas
-from kvorum.network.connection import NetworkMetrics
 from kvorum.network.connection_counts import ConnectionCounts, concerns_connections
 from kvorum.network.interposer import Interposer
 from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.request_queue import RequestQueue
 from kvorum.network.server import Listener
+from kvorum.network.shared import NetworkMetrics
 from kvorum.protocol.messages import broker_registration
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime.chance import random_uuid_bytes
@@ -185,6 +185,7 @@ class BrokerServer:
             await listener.close()
         if lifecycle is not None:
             await lifecycle.close()
+        await parts.broker.peers.close()
         await parts.broker.auto_topics.close()
         parts.broker.producer_ids.close()
         await parts.loader.close()

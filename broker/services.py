@@ -12,6 +12,7 @@ from kvorum.broker.metadata.auto_topic_creation import AutoTopicCreation
 from kvorum.broker.metadata.cache import MetadataCache
 from kvorum.broker.metadata.dynamic_config import DynamicConfig
 from kvorum.broker.metadata.metadata_log import MetadataLogReader
+from kvorum.broker.metadata.peer_watch import PeerWatch
 from kvorum.broker.metadata.producer_ids import ProducerIdManager
 from kvorum.broker.replica.manager import ReplicaManager
 from kvorum.network.authorizer import Authorizer, Quotas
@@ -53,6 +54,7 @@ class Broker:
     auto_topics: AutoTopicCreation
     producer_ids: ProducerIdManager
     metadata_log: MetadataLogReader
+    peers: PeerWatch
     authorizer: Authorizer
     quotas: Quotas
     served_apis: Sequence[ApiVersion] = field(default_factory=tuple)

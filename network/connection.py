@@ -29,7 +29,6 @@ from kvorum.network.outbox import Outbox, Slot
 from kvorum.network.request_queue import QueueShare
 from kvorum.network.router import AnswerImpossible, Call, FrameSink, is_message, stack_of
 from kvorum.network.shared import Gate, Shared
-from kvorum.network.shared import NetworkMetrics as NetworkMetrics
 from kvorum.protocol.errors import ProtocolError
 from kvorum.protocol.headers import decode_client_id, peek_request
 from kvorum.protocol.schema import Message
@@ -105,31 +104,23 @@ class ServerConnection(asyncio.BufferedProtocol):
         )
         self._outbox = Outbox(transport, shared.limits.outstanding_bytes_max)
         self.active_at = now_s = shared.loop.time()
-        admitted: str | float = "shutting down"
-        if not shared.closing:
-            admitted = shared.counts.admit(host, now_s, protected=shared.protected, listener=shared.listener)
-        if isinstance(admitted, str):
-            log.warning("connection refused", client=self.address, listener=shared.listener, reason=admitted)
-            if shared.metrics is not None:
-                shared.metrics.refused(shared.listener, admitted.partition(":")[0])
+        delay_s = shared.admit(self.address, host, now_s)
+        if delay_s is None:
             self._closed = True
             transport.abort()
             return
         self._counted = True
-        if admitted > 0:
-            self._mute(admitted)
-        shared.by_activity[self] = None
+        if delay_s > 0:
+            self._mute(delay_s)
+        shared.joined(self)
         set_buffers(
             transport.get_extra_info("socket"),
             send_bytes=shared.limits.send_buffer_bytes,
             receive_bytes=shared.limits.receive_buffer_bytes,
         )
-        if shared.metrics is not None:
-            shared.metrics.connections(shared.listener, 1)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let go of everything this connection held."""
-        shared = self._shared
         self._closed = True
         self._outbox.clear()
         self._share.close()
@@ -139,17 +130,9 @@ class ServerConnection(asyncio.BufferedProtocol):
             task.cancel()
         if self._sink is not None:
             self._sink.on_closed()
-        if not self._counted:
-            return
-        self._counted = False
-        shared.by_activity.pop(self, None)
-        if not shared.by_activity and shared.emptied is not None and not shared.emptied.done():
-            shared.emptied.set_result(None)
-        shared.counts.close(self.peer.client_address, shared.listener)
-        if shared.metrics is not None:
-            shared.metrics.connections(shared.listener, -1)
-        if shared.on_connection_closed is not None:
-            shared.on_connection_closed(self.peer.connection_id)
+        if self._counted:
+            self._counted = False
+            self._shared.left(self, self.peer)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where the next bytes go."""

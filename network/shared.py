@@ -13,6 +13,9 @@ from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.request_queue import RequestQueue
 from kvorum.network.router import Router
 from kvorum.runtime.listeners import SecurityProtocol
+from kvorum.runtime.logs import get_logger
+
+log = get_logger("network")
 
 
 class NetworkMetrics(Protocol):
@@ -101,3 +104,32 @@ class Shared:
     closing: bool = False
     emptied: asyncio.Future[None] | None = None
     """Wakes who waits for the last connection to go."""
+
+    def admit(self, client: str, host: str, now_s: float) -> float | None:
+        """Count a new connection; return the seconds it has to wait, None if it is refused, which is told here."""
+        admitted: str | float = "shutting down"
+        if not self.closing:
+            admitted = self.counts.admit(host, now_s, protected=self.protected, listener=self.listener)
+        if not isinstance(admitted, str):
+            return admitted
+        log.warning("connection refused", client=client, listener=self.listener, reason=admitted)
+        if self.metrics is not None:
+            self.metrics.refused(self.listener, admitted.partition(":")[0])
+        return None
+
+    def joined(self, connection: Connection) -> None:
+        """A connection that was admitted is one of the listener's."""
+        self.by_activity[connection] = None
+        if self.metrics is not None:
+            self.metrics.connections(self.listener, 1)
+
+    def left(self, connection: Connection, peer: Peer) -> None:
+        """A connection that had joined is gone."""
+        self.by_activity.pop(connection, None)
+        if not self.by_activity and self.emptied is not None and not self.emptied.done():
+            self.emptied.set_result(None)
+        self.counts.close(peer.client_address, self.listener)
+        if self.metrics is not None:
+            self.metrics.connections(self.listener, -1)
+        if self.on_connection_closed is not None:
+            self.on_connection_closed(peer.connection_id)

@@ -5,7 +5,7 @@ Topics in the order of their names, as many partitions as fit one answer, and a 
 Order: check the cursor, authorise each topic, answer up to the limit (max.request.partition.size.limit at most).
 """
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 
 from kvorum.broker.api.metadata import missing_code
 from kvorum.broker.metadata.cache import is_internal
@@ -28,8 +28,20 @@ SIZE_LIMIT_KEY = "max.request.partition.size.limit"
 
 def handle(
     ctx: RequestContext, request: DescribeTopicPartitionsRequest, broker: Broker
+) -> DescribeTopicPartitionsResponse | Awaitable[DescribeTopicPartitionsResponse]:
+    """Answer one page; as with Metadata, one that names a leader which has just died waits a moment."""
+    return broker.peers.settle(lambda: answer(ctx, request, broker), leaders)
+
+
+def leaders(response: DescribeTopicPartitionsResponse) -> set[int]:
+    """Return who is named as a leader."""
+    return {partition.leader_id for topic in response.topics for partition in topic.partitions}
+
+
+def answer(
+    ctx: RequestContext, request: DescribeTopicPartitionsRequest, broker: Broker
 ) -> DescribeTopicPartitionsResponse:
-    """Answer one page."""
+    """Answer one page as the image is now."""
     response = DescribeTopicPartitionsResponse(throttle_time=broker.throttle(ctx))
     try:
         names = names_from_cursor(request, broker)

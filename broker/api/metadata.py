@@ -4,8 +4,11 @@ v0: replicas that are not live are an error and are left out. v1: null is all to
 topics. v6: LISTENER_NOT_FOUND. v8: authorised operations (KIP-430). v10: topic ids (KIP-516; asked for by id from v12).
 v13: rebootstrap (KIP-1102; never answered by a broker). Endpoints are those of the listener the request came in on.
 `__cluster_metadata` is answered only when asked for by name, with this broker for its leader: each has its own copy.
+An answer that names a leader which has just died waits a moment for the next one (PeerWatch).
 Order: look up ids, authorise describe, authorise create, answer, ask for missing topics.
 """
+
+from collections.abc import Awaitable
 
 from kvorum.broker.metadata.auto_topic_creation import topic_name_problem
 from kvorum.broker.metadata.cache import METADATA_TOPIC, is_internal
@@ -27,8 +30,20 @@ from kvorum.quorum.image.topics import TopicImage
 NO_OPERATIONS = -(1 << 31)
 
 
-def handle(ctx: RequestContext, request: MetadataRequest, broker: Broker) -> MetadataResponse:
+def handle(
+    ctx: RequestContext, request: MetadataRequest, broker: Broker
+) -> MetadataResponse | Awaitable[MetadataResponse]:
     """Answer brokers, controller and topics as the newest image has them."""
+    return broker.peers.settle(lambda: answer(ctx, request, broker), leaders)
+
+
+def leaders(response: MetadataResponse) -> set[int]:
+    """Return who is named as a leader."""
+    return {partition.leader_id for topic in response.topics for partition in topic.partitions}
+
+
+def answer(ctx: RequestContext, request: MetadataRequest, broker: Broker) -> MetadataResponse:
+    """Answer as the image is now."""
     cache = broker.metadata
     try:
         topics = all_topics(ctx, broker) if asks_for_all(ctx, request) else asked_topics(ctx, request, broker)
@@ -201,4 +216,4 @@ def cluster_operations(ctx: RequestContext, request: MetadataRequest, broker: Br
     return authorized_operations(broker.authorizer, ctx, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
-HANDLER = BrokerApi(ApiKey.METADATA, handle)
+HANDLER = BrokerApi(ApiKey.METADATA, handle, abandon=True)

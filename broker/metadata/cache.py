@@ -52,7 +52,7 @@ def is_internal(topic: str) -> bool:
 class MetadataCache:
     """The newest image and the questions to it. Also `broker.replica.types.Brokers`."""
 
-    __slots__ = ("_active_controller", "_broker_id", "_rng", "image")
+    __slots__ = ("_active_controller", "_broker_id", "_rng", "image", "lingering")
 
     def __init__(self, broker_id: int, active_controller: Callable[[], int | None], rng: Random) -> None:
         """Start empty. `active_controller` answers the node id of the active controller, as far as it is known."""
@@ -60,6 +60,8 @@ class MetadataCache:
         self._active_controller = active_controller
         self._rng = rng
         self.image = MetadataImage()
+        self.lingering: set[int] = set()
+        """Fenced a moment ago, and still in `live_nodes` for a while; PeerWatch's, and nearly always empty."""
 
     def topic(self, name: str) -> TopicImage | None:
         """Return a topic of this name."""
@@ -117,9 +119,13 @@ class MetadataCache:
         return None if broker is None else node_of(broker, listener)
 
     def live_nodes(self, listener: str) -> list[Node]:
-        """Return the brokers that are not fenced and have this listener, by id."""
-        brokers = self.image.cluster.sorted_brokers()
-        return [node for broker in brokers if not broker.fenced and (node := node_of(broker, listener)) is not None]
+        """Return the brokers that are not fenced, or were not a moment ago, and have this listener, by id."""
+        named = [
+            broker
+            for broker in self.image.cluster.sorted_brokers()
+            if not broker.fenced or broker.broker_id in self.lingering
+        ]
+        return [node for broker in named if (node := node_of(broker, listener)) is not None]
 
     def controller_id(self) -> int:
         """Return the broker that clients should take for the controller, -1 if there is none.

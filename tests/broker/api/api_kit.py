@@ -127,6 +127,7 @@ def a_broker(
         "auto_topics": AutoTopicCreation(controller, lambda: configs.settings),
         "producer_ids": None,
         "metadata_log": SimpleNamespace(leader_epoch=3),
+        "peers": SimpleNamespace(settle=lambda answer, _leaders: answer()),
         "authorizer": Rules(),
         "quotas": NoQuotas(),
     }

@@ -1,0 +1,159 @@
+"""Answers that would name a broker which has just died wait, for a moment, until the metadata names another leader.
+
+A client whose connection breaks asks for metadata at once, and what it learns it keeps: librdkafka for a second. The
+broker it asks sees the same death at the same moment (its own fetches come from there), and knows that an election is
+under way. So it answers a little later, and rightly:
+
+    fetch channel closed --> suspected --> Metadata that names it as a leader waits --> fenced in the metadata: answered
+                                 |--its own address is asked, again and again--> it answers: named as it is
+                                 |--kvorum.metadata.hold.ms--> named as it is, and nothing waits for it any more
+
+A sign of life is an answer to ApiVersions at the broker's own address, never one that a test put in its place. An open
+door is none: a process that is being ended closes its connections one by one, and its listener not first.
+
+A broker that was fenced stays in Metadata's list of brokers for kvorum.metadata.fenced.linger.ms: librdkafka loses a
+second if a partition's old leader vanishes in the very answer that names the new one. docs/decisions/0011.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Final, TypeVar
+
+from kvorum.broker.metadata.cache import MetadataCache
+from kvorum.broker.metadata.suspicion import Suspicions
+from kvorum.broker.replica.tasks import spawn
+from kvorum.network.addresses import Address
+from kvorum.quorum.image import MetadataDelta
+from kvorum.runtime.logs import get_logger
+from kvorum.runtime.ordered_set import OrderedSet
+
+log = get_logger("broker")
+
+M = TypeVar("M")
+
+PROBE_GAP_MS: Final = 50
+"""Between two questions to a suspected broker."""
+LATER_PROBE_GAP_MS: Final = 1_000
+"""The same once nothing waits for it any more: then only the next suspicion depends on it."""
+WAITING_MAX: Final = 1_000
+"""Answers that wait; one more is given at once."""
+
+
+class PeerWatch:
+    """Knows who is suspected, and who waits for that to end. Owned by the broker's event loop."""
+
+    __slots__ = ("_address_of", "_answers", "_cache", "_hold_ms", "_linger_ms", "_suspicions", "_tasks", "_waiting")
+
+    def __init__(
+        self,
+        cache: MetadataCache,
+        *,
+        hold_ms: int,
+        linger_ms: int,
+        address_of: Callable[[int], Address | None],
+        answers: Callable[[Address], Awaitable[bool]],
+    ) -> None:
+        """`hold_ms` 0: nobody is ever suspected. `address_of` tells a broker's direct address, None if it is not known.
+
+        `answers` asks once, within a limit, and tells whether a broker answered.
+        """
+        self._cache = cache
+        self._hold_ms = hold_ms
+        self._linger_ms = linger_ms
+        self._address_of = address_of
+        self._answers = answers
+        self._suspicions = Suspicions()
+        self._waiting: dict[asyncio.Future[None], frozenset[int]] = {}
+        self._tasks: OrderedSet[asyncio.Task[None]] = OrderedSet()
+
+    def connection_lost(self, broker_id: int) -> None:
+        """Take note that a connection to a broker closed, or that it refused one."""
+        epoch = self._cache.broker_epoch(broker_id)
+        if self._hold_ms == 0 or not self._suspicions.closed(broker_id, epoch):
+            return
+        assert epoch is not None, "only who is alive is suspected"
+        log.info("broker's connection is lost, metadata that names it waits", broker_id=broker_id)
+        self._begin(f"peer-probe-{broker_id}", self._ask_after(broker_id, epoch))
+
+    def image_changed(self, delta: MetadataDelta) -> None:
+        """Keep in Metadata's list whom this change fenced. Called in the same instant as the cache gets the image."""
+        lingering = self._cache.lingering
+        for broker_id, now in delta.cluster_delta.changed_brokers.items():
+            before = delta.image.cluster.brokers.get(broker_id)
+            if now is None or before is None or now.broker_epoch != before.broker_epoch or not now.fenced:
+                lingering.discard(broker_id)
+            elif not before.fenced and self._linger_ms:
+                lingering.add(broker_id)
+                asyncio.get_running_loop().call_later(self._linger_ms / 1000, lingering.discard, broker_id)
+
+    def metadata_moved(self) -> None:
+        """Let go who waits for brokers that are fenced by now."""
+        if self._suspicions.suspected:
+            self._suspicions.metadata_moved(self._cache.broker_epoch)
+            self._let_go()
+
+    def settle(self, answer: Callable[[], M], leaders: Callable[[M], Iterable[int]]) -> M | Awaitable[M]:
+        """Return what `answer` makes as soon as nobody suspected is among the `leaders` in it.
+
+        Any suspicion ends within the hold time, and WAITING_MAX answers wait at most; one more is given as it is.
+        """
+        return self._settled(answer, leaders) if self._hold_ms else answer()
+
+    async def _settled(self, answer: Callable[[], M], leaders: Callable[[M], Iterable[int]]) -> M:
+        # A peer's end that came together with the request is to be seen first. This task runs in the loop's next round;
+        # that a connection was lost is told in the round after it was read.
+        await asyncio.sleep(0)
+        while True:
+            made = answer()
+            suspected = self._suspicions.among(leaders(made)) if self._suspicions.suspected else None
+            if not suspected or len(self._waiting) >= WAITING_MAX:
+                return made
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting[future] = suspected
+            try:
+                await future
+            finally:
+                del self._waiting[future]
+
+    async def close(self) -> None:
+        """Stop asking, and let everybody go."""
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        self._suspicions = Suspicions()
+        self._let_go()
+
+    def _begin(self, name: str, work: Coroutine[None, None, None]) -> None:
+        task = spawn(name, work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _ask_after(self, broker_id: int, broker_epoch: int) -> None:
+        """Look after a suspected broker until it answers, or the metadata has changed its mind about it."""
+        suspicions, loop = self._suspicions, asyncio.get_running_loop()
+        timer = loop.call_later(self._hold_ms / 1000, self._give_up, broker_id, broker_epoch)
+        try:
+            while suspicions.knows(broker_id, broker_epoch):
+                address = self._address_of(broker_id)
+                if address is not None and await self._answers(address):
+                    suspicions.answered(broker_id, broker_epoch)
+                    break
+                await asyncio.sleep((PROBE_GAP_MS if suspicions.suspected else LATER_PROBE_GAP_MS) / 1000)
+                suspicions.metadata_moved(self._cache.broker_epoch)
+        finally:
+            timer.cancel()
+        self._let_go()
+
+    def _give_up(self, broker_id: int, broker_epoch: int) -> None:
+        if self._suspicions.give_up(broker_id, broker_epoch):
+            log.info("metadata names broker again, it is not fenced yet", broker_id=broker_id)
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Complete what waits for nobody who is still suspected."""
+        suspected = self._suspicions.suspected.keys()
+        for future, waits_for in tuple(self._waiting.items()):
+            if not waits_for & suspected and not future.done():
+                future.set_result(None)
