@@ -9,7 +9,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from kvorum.network.addresses import Address
 from kvorum.network.channel import Channel
@@ -34,6 +34,12 @@ from kvorum.protocol.messages.describe_quorum import (
     DescribeQuorumResponse,
     RequestPartitionData,
     RequestTopicData,
+)
+from kvorum.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    RequestCursor,
+    TopicRequest,
 )
 from kvorum.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from kvorum.protocol.messages.incremental_alter_configs import (
@@ -93,6 +99,13 @@ class ConfigChange:
     operation: ConfigOperation = ConfigOperation.SET
 
 
+class Eligible(NamedTuple):
+    """Who of a partition may lead without being in its ISR (KIP-966); None where the cluster does not say."""
+
+    elr: list[int] | None = None
+    last_known_elr: list[int] | None = None
+
+
 @dataclass(slots=True)
 class ClusterClient:
     """Connections to a cluster's brokers, made when they are needed. Owned by one event loop; close it."""
@@ -136,6 +149,29 @@ class ClusterClient:
         found = (await self.metadata([name])).topics[0]
         refuse(found.error_code, f"topic {name!r}")
         return found
+
+    async def eligible(self, topic: MetadataResponseTopic) -> dict[int, Eligible]:
+        """Return {partition: its eligible leader replicas}, for every partition of a topic as Metadata told it.
+
+        Metadata has no room for them; a cluster that does not serve DescribeTopicPartitions says nothing of them.
+        """
+        found = {partition.partition_index: Eligible() for partition in topic.partitions}
+        request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=topic.name or "")])
+        while True:
+            try:
+                answer = await self.ask(request, DescribeTopicPartitionsResponse)
+            except KafkaError as error:
+                if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+                    raise
+                return found
+            for told in (partition for each in answer.topics for partition in each.partitions):
+                if told.partition_index in found:
+                    found[told.partition_index] = Eligible(told.eligible_leader_replicas, told.last_known_elr)
+            following = answer.next_cursor
+            reached = -1 if request.cursor is None else request.cursor.partition_index
+            if following is None or following.topic_name != topic.name or following.partition_index <= reached:
+                return found
+            request.cursor = RequestCursor(topic_name=following.topic_name, partition_index=following.partition_index)
 
     async def describe_cluster(self, *, fenced: bool = True) -> DescribeClusterResponse:
         """Return the brokers (fenced ones too, if wanted), the controller and the cluster id."""

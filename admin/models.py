@@ -71,6 +71,10 @@ class Partition(BaseModel):
     leader_epoch: int
     replicas: list[int]
     isr: list[int]
+    elr: list[int] | None = Field(
+        None, description="Eligible leader replicas (KIP-966); null: the cluster does not tell"
+    )
+    last_known_elr: list[int] | None = Field(None, description="The last leader, of a partition whose ISR died out")
     offline_replicas: list[int]
     earliest_offset: int | None = None
     latest_offset: int | None = None

@@ -4,7 +4,7 @@ import fnmatch
 
 from pydantic import BaseModel
 
-from kvorum.admin.client import EARLIEST, LATEST, ConfigChange, ConfigOperation, ResourceType
+from kvorum.admin.client import EARLIEST, LATEST, ConfigChange, ConfigOperation, Eligible, ResourceType
 from kvorum.admin.models import (
     Change,
     ConfigAlter,
@@ -104,15 +104,18 @@ async def get_topic(call: Call[NoBody]) -> Topic:
 
 async def partitions_with_offsets(call: Call[NoBody], topic: MetadataResponseTopic) -> list[Partition]:
     """Return the partitions, their earliest and latest offsets asked of their leaders."""
+    eligible = await call.cluster.eligible(topic)
     earliest = await call.cluster.offsets(topic, EARLIEST)
     latest = await call.cluster.offsets(topic, LATEST)
     return [
-        partition_of(each, earliest[each.partition_index], latest[each.partition_index])
+        partition_of(each, eligible[each.partition_index], earliest[each.partition_index], latest[each.partition_index])
         for each in sorted(topic.partitions, key=lambda each: each.partition_index)
     ]
 
 
-def partition_of(found: MetadataResponsePartition, earliest: int | None, latest: int | None) -> Partition:
+def partition_of(
+    found: MetadataResponsePartition, eligible: Eligible, earliest: int | None, latest: int | None
+) -> Partition:
     """Return one partition for HTTP."""
     return Partition(
         partition=found.partition_index,
@@ -120,6 +123,8 @@ def partition_of(found: MetadataResponsePartition, earliest: int | None, latest:
         leader_epoch=found.leader_epoch,
         replicas=found.replica_nodes,
         isr=found.isr_nodes,
+        elr=eligible.elr,
+        last_known_elr=eligible.last_known_elr,
         offline_replicas=found.offline_replicas,
         earliest_offset=earliest,
         latest_offset=latest,

@@ -142,7 +142,7 @@ def list_(internal: bool, bootstrap: str, output: str) -> None:
 @bootstrap_option
 @output_option
 def describe(name: str, bootstrap: str, output: str) -> None:
-    """Describe a topic: partitions, leaders, in-sync replicas, offsets, configs set on it.
+    """Describe a topic: partitions, leaders, in-sync and eligible replicas, offsets, configs set on it.
 
     \b
     kvorum topics describe orders -o yaml
@@ -153,6 +153,7 @@ def describe(name: str, bootstrap: str, output: str) -> None:
     async def work(cluster: "ClusterClient") -> dict[str, Any]:
         topic = await cluster.topic(name)
         configs = topic_overrides(await cluster.describe_configs(ResourceType.TOPIC, name))
+        eligible = await cluster.eligible(topic)
         earliest, latest = await cluster.offsets(topic, EARLIEST), await cluster.offsets(topic, LATEST)
         rows = [
             {
@@ -161,6 +162,8 @@ def describe(name: str, bootstrap: str, output: str) -> None:
                 "epoch": p.leader_epoch,
                 "replicas": p.replica_nodes,
                 "isr": p.isr_nodes,
+                "elr": eligible[p.partition_index].elr,
+                "last_known_elr": eligible[p.partition_index].last_known_elr,
                 "earliest": earliest[p.partition_index],
                 "latest": latest[p.partition_index],
             }

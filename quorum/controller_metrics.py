@@ -50,13 +50,14 @@ def follow(metrics: Metrics, services: ControllerServices, duties: ControllerDut
 class ElectionCounts:
     """Counts the leaders that committed changes elected."""
 
-    __slots__ = ("_elections", "_is_active", "_unclean")
+    __slots__ = ("_elections", "_eligible", "_is_active", "_unclean")
 
     def __init__(self, metrics: Metrics, is_active: Callable[[], bool]) -> None:
         """Register the counters."""
         self._is_active = is_active
         self._elections = metrics.counter(names.LEADER_ELECTIONS).labels()
         self._unclean = metrics.counter(names.UNCLEAN_LEADER_ELECTIONS).labels()
+        self._eligible = metrics.counter(names.ELIGIBLE_LEADER_ELECTIONS).labels()
 
     def take(self, delta: MetadataDelta) -> Steps[None]:
         """Count what a delta elected. A new partition's first leader is no election (ControllerMetricsChanges)."""
@@ -74,6 +75,8 @@ class ElectionCounts:
         self._elections.add()
         if is_unclean(before, now.leader):
             self._unclean.add()
+        if now.leader in before.elr:
+            self._eligible.add()
 
 
 def is_unclean(before: PartitionRegistration, leader: int) -> bool:

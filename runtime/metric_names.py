@@ -82,6 +82,7 @@ LAST_APPLIED_RECORD_OFFSET = "kafka_controller_kafkacontroller_lastappliedrecord
 LAST_COMMITTED_RECORD_OFFSET = "kafka_controller_kafkacontroller_lastcommittedrecordoffset"
 EVENT_QUEUE_SECONDS = "kvorum_controller_event_seconds"
 UNCLEAN_LEADER_ELECTIONS = "kafka_controller_controllerstats_uncleanleaderelections_total"
+ELIGIBLE_LEADER_ELECTIONS = "kafka_controller_controllerstats_electionfromeligibleleaderreplicas_total"
 LEADER_ELECTIONS = "kafka_controller_controllerstats_leaderelection_total"
 FAST_FENCINGS = "kvorum_fast_fencings_total"
 
@@ -204,7 +205,8 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
             "Offset of the last metadata record committed, as this controller knows"
         ),
         EVENT_QUEUE_SECONDS: MetricDef("Seconds a controller decision took, from request to answer"),
-        UNCLEAN_LEADER_ELECTIONS: MetricDef("Leaders elected from outside the in-sync set"),
+        UNCLEAN_LEADER_ELECTIONS: MetricDef("Leaders elected from outside the in-sync set and the eligible ones"),
+        ELIGIBLE_LEADER_ELECTIONS: MetricDef("Leaders elected from the eligible leader replicas (KIP-966)"),
         LEADER_ELECTIONS: MetricDef("Leaders elected"),
         FAST_FENCINGS: MetricDef("Brokers fenced because their address refused connections"),
         RAFT_CURRENT_STATE: MetricDef("1 under the state this voter or observer is in", ("state",)),

@@ -4,7 +4,8 @@ Resources: TOPIC, BROKER (the name "" stands for all brokers). CLIENT_METRICS an
 something that reads them, BROKER_LOGGER because it is no metadata. Each resource stands or falls alone; those that
 stand are one change. IncrementalAlterConfigs: SET, DELETE, and for lists APPEND, SUBTRACT (KIP-339). AlterConfigs: the
 configs named are all there will be. A broker's config is written again though it has the value: that makes it reload.
-Order of the checks: resource type, duplicate resource, duplicate or null configs, operation, name, values, existence.
+Order of the checks: resource type, duplicate resource, duplicate or null configs, operation, min.insync.replicas where
+eligible leader replicas are on (elr.py), name, values, existence.
 """
 
 from collections import Counter
@@ -16,7 +17,7 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages import alter_configs as legacy
 from kvorum.protocol.messages import incremental_alter_configs as incremental
 from kvorum.quorum.controller.context import Context
-from kvorum.quorum.controller.elr import check_min_isr_config, min_isr_consequences
+from kvorum.quorum.controller.elr import check_min_isr_configs, min_isr_consequences
 from kvorum.quorum.controller.result import Result
 from kvorum.quorum.controller.topic_names import check_topic_name
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ConfigResource, ResourceType
@@ -110,10 +111,7 @@ def _each_resource(
             continue  # a duplicate is answered once
         error = None
         try:
-            found_records = changes(context, _checked_type(resource, duplicates), resource, item)
-            for each in found_records:
-                check_min_isr_config(context, resource, each.name, each.value)
-            records += found_records
+            records += changes(context, _checked_type(resource, duplicates), resource, item)
         except KafkaError as found:
             error = found
         rows[resource] = answer_row(make_row, item, error)
@@ -162,8 +160,10 @@ def _incremental_changes(
     wanted: dict[str, str | None] = {}
     for alteration in item.configs:
         wanted[alteration.name] = _new_value(context, kind, alteration, current.get(alteration.name))
+    records = _records(kind, resource, current, wanted)
+    check_min_isr_configs(context, records)
     _check(context, kind, resource, {**current, **wanted})
-    return _records(kind, resource, current, wanted)
+    return records
 
 
 def _new_value(
@@ -206,9 +206,11 @@ def _replacement(
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     current = context.image.configs.of(*resource)
     wanted: dict[str, str | None] = {config.name: config.value for config in item.configs}
-    _check(context, kind, resource, wanted)
     removed: dict[str, str | None] = {name: None for name in sorted(current) if name not in wanted}
-    return _records(kind, resource, current, {**wanted, **removed})
+    records = _records(kind, resource, current, {**wanted, **removed})
+    check_min_isr_configs(context, records)
+    _check(context, kind, resource, wanted)
+    return records
 
 
 def _check(context: Context, kind: ResourceType, resource: ConfigResource, configs: Mapping[str, str | None]) -> None:

@@ -13,23 +13,26 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.quorum.controller.context import MIN_INSYNC_REPLICAS, Context
 from kvorum.quorum.controller.partition_change import PartitionChangeBuilder
 from kvorum.quorum.image import MetadataDelta, MetadataImage
-from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ConfigResource, ResourceType
+from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ResourceType
 from kvorum.quorum.image.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from kvorum.quorum.image.partition_set import TopicIdPartition
 from kvorum.quorum.records import Config, Feature, MetadataRecord
 from kvorum.quorum.steps import finish
 
 
-def check_min_isr_config(context: Context, resource: ConfigResource, name: str, value: str | None) -> None:
+def check_min_isr_configs(context: Context, changes: Iterable[Config]) -> None:
     """Refuse what would let controller and leaders disagree. Raises KafkaError INVALID_CONFIG."""
-    if name != MIN_INSYNC_REPLICAS or resource.resource_type != ResourceType.BROKER or not context.elr_enabled:
+    if not context.elr_enabled:
         return
-    if resource.name != CLUSTER_DEFAULT:
-        message = f"Broker-level {name} cannot be altered while ELR is enabled."
-        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
-    if value is None:
-        message = f"Cluster-level {name} cannot be removed while ELR is enabled."
-        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+    for change in changes:
+        if change.name != MIN_INSYNC_REPLICAS or change.resource_type != ResourceType.BROKER:
+            continue
+        if change.resource_name != CLUSTER_DEFAULT:
+            message = f"Broker-level {change.name} cannot be altered while ELR is enabled."
+            raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+        if change.value is None:
+            message = f"Cluster-level {change.name} cannot be removed while ELR is enabled."
+            raise KafkaError(ErrorCode.INVALID_CONFIG, message)
 
 
 def min_isr_consequences(context: Context, changes: Sequence[MetadataRecord]) -> list[MetadataRecord]:

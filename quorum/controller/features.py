@@ -57,7 +57,7 @@ class UpgradeType(IntEnum):
     UNSAFE_DOWNGRADE = 3
 
 
-def bootstrap_records(elr_level: int = 0, min_isr: int = 1) -> list[MetadataRecord]:
+def bootstrap_records(elr_level: int = 1, min_isr: int = 1) -> list[MetadataRecord]:
     """Return the first records of a new cluster: metadata.version, and the level of eligible leader replicas.
 
     With those comes min.insync.replicas for the whole cluster: `min_isr` is what its brokers are configured with.

@@ -61,7 +61,7 @@ class MetadataImage:
     def same_content(self, other: "MetadataImage") -> bool:
         """Tell whether the metadata is equal, whatever the offsets."""
         return all(
-            mine == theirs
+            mine is theirs or mine == theirs
             for mine, theirs in (
                 (self.features, other.features),
                 (self.cluster, other.cluster),

@@ -30,6 +30,7 @@ BLOCK_HEADER_SIZE: Final = BLOCK_HEADER.size
 RECORD_HEADER: Final = Struct("<IBQQ")
 ALIGNMENT: Final = 8
 _CHECKED: Final = Struct("<IIQ")
+_PIECE_BYTES: Final = 16 * 1024
 _MAGIC_BYTES: Final = BLOCK_MAGIC.to_bytes(4, "little")
 
 assert SEGMENT_HEADER_SIZE == 32 and SEGMENT_HEADER_SIZE % ALIGNMENT == 0
@@ -155,10 +156,20 @@ def scan_segment(data: bytes, path: str) -> Scan:
         sequence, payload, end = block
         blocks.append((sequence, list(decode_records(payload, path))))
         position = end
-    torn = data.count(0, position) != len(data) - position if position < len(data) else False
+    torn = position < len(data) and not _is_zero(data, position)
     if torn:
         _refuse_damage(data, position, blocks[-1][0] if blocks else -1, path)
     return Scan(number, blocks, position, torn)
+
+
+def _is_zero(data: bytes, position: int) -> bool:
+    """Tell whether nothing but zeros follows. In pieces: a segment is large, and nearly all of it is unwritten."""
+    zeros = bytes(_PIECE_BYTES)
+    whole_end = position + (len(data) - position) // _PIECE_BYTES * _PIECE_BYTES
+    for start in range(position, whole_end, _PIECE_BYTES):
+        if data[start : start + _PIECE_BYTES] != zeros:
+            return False
+    return not any(data[whole_end:])
 
 
 def _refuse_damage(data: bytes, position: int, last_sequence: int, path: str) -> None:

@@ -10,7 +10,7 @@ here means that another version is installed. Nothing else of the project may to
     Serializer      refuses: snapshots are ours
 """
 
-import asyncio
+from asyncio import get_running_loop
 from typing import Final, NoReturn
 
 import pysyncobj.syncobj as syncobj
@@ -88,7 +88,7 @@ class _NoSerializer:
 
 def loop_time() -> float:
     """Return the running loop's time in seconds: the one clock of elections."""
-    return asyncio.get_running_loop().time()
+    return get_running_loop().time()
 
 
 def _hand_through(journal: object) -> Journal:

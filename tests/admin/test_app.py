@@ -11,7 +11,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from kvorum.admin.app import AdminApp, is_local, operations, status_of
-from kvorum.admin.client import ConfigChange, ConfigOperation, ResourceType, Unreachable
+from kvorum.admin.client import ConfigChange, ConfigOperation, Eligible, ResourceType, Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsResponse
 from kvorum.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
@@ -33,6 +33,7 @@ class MemoryCluster:
     def __init__(self) -> None:
         self.topics: dict[str, MetadataResponseTopic] = {}
         self.configs: dict[str, dict[str, str]] = {}
+        self.told: dict[int, Eligible] = {}
         self.reachable = True
         self.fault: Exception | None = None
 
@@ -81,6 +82,9 @@ class MemoryCluster:
             for p in range(partitions)
         ]
         self.topics[name] = MetadataResponseTopic(name=name, topic_id=Uuid(16), partitions=made)
+
+    async def eligible(self, topic: MetadataResponseTopic) -> dict[int, Eligible]:
+        return {p.partition_index: self.told.get(p.partition_index, Eligible([], [])) for p in topic.partitions}
 
     async def delete_topic(self, name: str) -> None:
         await self.topic(name)
@@ -167,6 +171,20 @@ def test_a_topics_life() -> None:
         assert (await call(client, "DELETE", "/v1/topics/orders"))[0] == 204
         status, problem = await call(client, "DELETE", "/v1/topics/orders")
         assert (status, problem["error"]) == (404, "UNKNOWN_TOPIC_OR_PARTITION")
+
+    with_api(test)
+
+
+def test_partitions_are_told_with_who_may_lead_without_being_in_sync() -> None:
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        cluster.set_topic("t", 3, 3)
+        cluster.told = {1: Eligible([2, 3], [3]), 2: Eligible()}
+        expected = [([], []), ([2, 3], [3]), (None, None)]
+        for found in (
+            (await call(client, "GET", "/v1/topics/t"))[1]["details"],
+            (await call(client, "GET", "/v1/topics/t/partitions"))[1],
+        ):
+            assert [(each["elr"], each["last_known_elr"]) for each in found] == expected
 
     with_api(test)
 

@@ -26,6 +26,9 @@ UNKNOWN_TYPE, TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 0, 2, 4, 8, 
 TOPIC_CONFIG = 1
 """The source of a config that is set on the topic."""
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+MIN_ISR = "min.insync.replicas"
+ELR = "eligible.leader.replicas.version"
+UPGRADE, SAFE_DOWNGRADE = 1, 2
 Change = tuple[str, int, str | None]
 Run = Callable[[World], Json]
 
@@ -82,6 +85,17 @@ def replacement(kind: int, name: str, *configs: tuple[str, str | None]) -> whole
     given = [whole.AlterableConfig(name=key, value=value) for key, value in configs]
     resource = whole.AlterConfigsResource(resource_type=kind, resource_name=name, configs=given)
     return whole.AlterConfigsRequest(resources=[resource])
+
+
+def replaced_elsewhere(kind: int, name: str, *configs: tuple[str, str | None]) -> Run:
+    """Replace all configs of something (AlterConfigs), without effect."""
+
+    def run(world: World) -> Json:
+        message = replacement(kind, name, *configs)
+        message.validate_only = True
+        return world.ask(message, 2)
+
+    return run
 
 
 def described(kind: int, name: str, *keys: str) -> Run:
@@ -206,6 +220,28 @@ ALTERS = (
          altered_elsewhere(BROKER, "", ("advertised.listeners", SET, "PLAINTEXT://localhost:1"))),
     Case("alter-brokers-read-only", "all brokers, a read-only key",
          altered_elsewhere(BROKER, "", ("process.roles", SET, "broker"))),
+    Case("alter-min-isr-of-a-broker", "broker 1, min.insync.replicas=1, with eligible leader replicas on",
+         altered_elsewhere(BROKER, "1", (MIN_ISR, SET, "1"))),
+    Case("alter-min-isr-of-a-broker-delete", "broker 1, min.insync.replicas removed",
+         altered_elsewhere(BROKER, "1", (MIN_ISR, DELETE, None))),
+    Case("alter-min-isr-of-a-broker-bad-value", "broker 1, min.insync.replicas=abc",
+         altered_elsewhere(BROKER, "1", (MIN_ISR, SET, "abc"))),
+    Case("alter-min-isr-of-a-broker-append", "broker 1, append to min.insync.replicas",
+         altered_elsewhere(BROKER, "1", (MIN_ISR, APPEND, "1"))),
+    Case("alter-min-isr-of-a-broker-and-another-key", "broker 1, log.cleaner.threads=2 and min.insync.replicas=1",
+         altered_elsewhere(BROKER, "1", ("log.cleaner.threads", SET, "2"), (MIN_ISR, SET, "1"))),
+    Case("alter-min-isr-of-an-unknown-broker", "the broker 99, min.insync.replicas=1",
+         altered_elsewhere(BROKER, "99", (MIN_ISR, SET, "1"))),
+    Case("alter-min-isr-of-the-cluster", "all brokers, min.insync.replicas=2, validate only",
+         altered_elsewhere(BROKER, "", (MIN_ISR, SET, "2"))),
+    Case("alter-min-isr-of-the-cluster-delete", "all brokers, min.insync.replicas removed",
+         altered_elsewhere(BROKER, "", (MIN_ISR, DELETE, None))),
+    Case("replace-without-the-clusters-min-isr", "AlterConfigs of all brokers without min.insync.replicas",
+         replaced_elsewhere(BROKER, "", ("log.cleaner.threads", "2"))),
+    Case("replace-with-the-clusters-min-isr", "AlterConfigs of all brokers, min.insync.replicas=2, validate only",
+         replaced_elsewhere(BROKER, "", (MIN_ISR, "2"))),
+    Case("replace-min-isr-of-a-broker", "AlterConfigs of broker 1, min.insync.replicas=2",
+         replaced_elsewhere(BROKER, "1", (MIN_ISR, "2"))),
     Case("replace-good", "AlterConfigs: retention.ms=5 takes the place of segment.bytes",
          replaced(("retention.ms", "5"), start={"segment_bytes": "2000000"})),
     Case("replace-nothing", "AlterConfigs without keys: all are deleted", replaced(start={"segment_bytes": "2000000"})),
@@ -269,6 +305,12 @@ OTHERS = (
     Case("feature-unknown", "UpdateFeatures of a feature nobody knows", feature("no.such.feature", 1)),
     Case("feature-too-high", "UpdateFeatures of metadata.version to 999", feature("metadata.version", 999)),
     Case("feature-negative", "UpdateFeatures of metadata.version to -1", feature("metadata.version", -1)),
+    Case("feature-elr-as-it-is", "UpdateFeatures of eligible.leader.replicas.version to 1", feature(ELR, 1)),
+    Case("feature-elr-too-high", "UpdateFeatures of eligible.leader.replicas.version to 2", feature(ELR, 2)),
+    Case("feature-elr-off", "UpdateFeatures of eligible.leader.replicas.version to 0, a safe downgrade",
+         feature(ELR, 0, SAFE_DOWNGRADE)),
+    Case("feature-elr-off-as-an-upgrade", "UpdateFeatures of eligible.leader.replicas.version to 0, an upgrade",
+         feature(ELR, 0, UPGRADE)),
     Case("feature-bad-type", "UpdateFeatures with upgrade type 9", feature("metadata.version", 1, 9)),
     Case("unregister-unknown", "UnregisterBroker 99",
          lambda world: world.ask(UnregisterBrokerRequest(broker_id=99), 0)),

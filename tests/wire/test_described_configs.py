@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kvorum.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.wire.configs import BROKER, TOPIC, describe
 from tests.wire.world import Json, World
 
@@ -19,7 +20,6 @@ FIXTURE: dict[str, Json] = json.loads(
 OF_THE_MACHINE = {"log.dirs", "listeners", "controller.quorum.voters", "metrics.listener", "admin.listeners"}
 """Paths and ports: only there on both sides."""
 OTHERWISE = {
-    "min.insync.replicas": "Kafka's format sets it cluster-wide for eligible leader replicas, which come later",
     "broker.id": "Kafka copies node.id into it",
 }
 OWN_PREFIXES = ("kvorum.", "admin.", "metrics.listener")
@@ -47,6 +47,20 @@ def test_a_topics_own_configs_are_told_as_kafka_tells_them(address: tuple[str, i
     world = World(*address, case="configs-of-a-topic-with-its-own")
     found = describe(world, TOPIC, world.topic(retention_ms="1000", cleanup_policy="compact").name)
     assert compared(found) == compared(FIXTURE["topic with retention.ms=1000, cleanup.policy=compact"])
+
+
+def test_what_a_new_cluster_sets_for_all_brokers_is_what_kafka_sets(address: tuple[str, int]) -> None:
+    """It begins with eligible leader replicas (KIP-966), and with them min.insync.replicas is set for the cluster."""
+    world = World(*address)
+    found = describe(world, BROKER, "")
+    assert found == FIXTURE["cluster"]
+    assert [(name, value) for name, value, *_ in found] == [("min.insync.replicas", "1")]
+    with world.connect() as connection:
+        told = connection.ask(ApiVersionsRequest(client_software_name="raw", client_software_version="1"), 4)
+    assert isinstance(told, ApiVersionsResponse)
+    finalized = {each.name: [each.min_version_level, each.max_version_level] for each in told.finalized_features}
+    for name in ("eligible.leader.replicas.version", "metadata.version"):
+        assert finalized[name] == FIXTURE["finalized features"][name]
 
 
 def test_a_brokers_configs_are_kafkas(address: tuple[str, int]) -> None:

@@ -50,7 +50,15 @@ def log_dir(broker_id: int, index: int = 0) -> Uuid:
 class World:
     """The image, the clock and the soft state of one active controller."""
 
-    def __init__(self, *, seed: int = 1, static: Mapping[str, str] | None = None, **settings: object) -> None:
+    def __init__(
+        self,
+        *,
+        seed: int = 1,
+        static: Mapping[str, str] | None = None,
+        elr: int = 1,
+        min_isr: int = 1,
+        **settings: object,
+    ) -> None:
         self.settings = ControllerSettings(
             **{"cluster_id": CLUSTER_ID, "node_id": CONTROLLER_ID, "session_timeout_ms": SESSION_MS, **settings}  # type: ignore[arg-type]
         )
@@ -62,7 +70,7 @@ class World:
         self.log: list[MetadataRecord] = []
         self.incarnations = 0
         self.api_version = LATEST_VERSION
-        self.apply(bootstrap_records())
+        self.apply(bootstrap_records(elr, min_isr))
 
     @property
     def next_offset(self) -> int:
@@ -179,6 +187,11 @@ class World:
         result = self.do(create_topics, CreateTopicsRequest(topics=[topic])).topics[0]
         assert result.error_code == ErrorCode.NONE, result.error_message
         return result.topic_id
+
+    def state(self, name: str) -> tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """Return leader, ISR, ELR and last known leader of a topic's first partition."""
+        partition = self.partition(name)
+        return partition.leader, partition.isr, partition.elr, partition.last_known_elr
 
     def partition(self, name: str, partition_id: int = 0) -> PartitionRegistration:
         """Return a partition as it is."""

@@ -13,6 +13,7 @@ from kvorum.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTo
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.controller.change_topics import create_partitions, delete_topics
 from kvorum.quorum.controller.create_topics import PARTITIONS_MAX
+from kvorum.quorum.image.configs import ResourceType
 
 UNKNOWN_ID = Uuid(bytes([7] * 16))
 
@@ -40,7 +41,8 @@ def test_topics_are_deleted_by_name_and_by_id(world: World) -> None:
     response = world.do(delete_topics, DeleteTopicsRequest(topics=topics))
     answers = {(answer.name, answer.topic_id, answer.error_code) for answer in response.responses}
     assert answers == {("a", first, ErrorCode.NONE), ("b", second, ErrorCode.NONE)}
-    assert not world.image.topics.by_id and not world.image.configs.resources
+    assert not world.image.topics.by_id
+    assert all(resource.resource_type != ResourceType.TOPIC for resource in world.image.configs.resources)
 
 
 def test_old_versions_name_topics(world: World) -> None:

@@ -88,8 +88,8 @@ def test_lists_are_appended_to_and_subtracted_from(world: World) -> None:
 
 def test_the_clusters_defaults_and_a_controllers_own_configs_can_be_set(world: World) -> None:
     for name in ("", "1", str(CONTROLLER_ID), "101"):
-        assert alter(world, resource(BROKER, name, ("min.insync.replicas", SET, "2"))) == [ErrorCode.NONE]
-        assert world.image.configs.of(BROKER, name)["min.insync.replicas"] == "2"
+        assert alter(world, resource(BROKER, name, ("log.cleaner.threads", SET, "2"))) == [ErrorCode.NONE]
+        assert world.image.configs.of(BROKER, name)["log.cleaner.threads"] == "2"
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,10 @@ def test_the_legacy_request_replaces_everything(world: World) -> None:
     assert replace(world, TOPIC, "a", ("max.message.bytes", "2000"), ("segment.ms", "3000")) == ErrorCode.NONE
     assert of_topic(world) == {"max.message.bytes": "2000", "segment.ms": "3000"}
     assert replace(world, TOPIC, "a") == ErrorCode.NONE
-    assert of_topic(world) == {} and not world.image.configs.resources
+    assert of_topic(world) == {}
+    assert [tuple(each) for each in world.image.configs.resources] == [(BROKER, "")], (
+        "the cluster's min.insync.replicas"
+    )
 
 
 @pytest.mark.parametrize(

@@ -30,11 +30,11 @@ def back_in_sync(world: World, name: str) -> None:
     world.apply([PartitionChange(topic_id=topic.topic_id, partition_id=0, isr=topic.partitions[0].replicas)])
 
 
-@pytest.fixture
-def world() -> World:
+@pytest.fixture(params=[0, 1], ids=["without ELR", "with ELR"])
+def world(request: pytest.FixtureRequest) -> World:
     """Brokers 1 to 4. «moved» is led by 2, its preferred leader 1 in sync; «out» by 2, with 1 alive and out of sync;
     «fine» by 1; «dark» by nobody: 3, the last of its ISR, is fenced, and 4 alive and out of sync."""
-    world = World()
+    world = World(elr=request.param)
     world.start(1, 2, 3, 4)
     world.topic("moved", (1, 2))
     world.topic("out", (1, 2))
@@ -86,13 +86,14 @@ def test_with_nobody_alive_there_is_nobody_to_elect(world: World) -> None:
     assert elect(world, UNCLEAN, ("dark", 0)) == [ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE]
 
 
-def test_a_clean_leader_is_preferred_also_in_an_unclean_election() -> None:
-    world = World()
+@pytest.mark.parametrize("elr", [0, 1])
+def test_a_clean_leader_is_preferred_also_in_an_unclean_election(elr: int) -> None:
+    world = World(elr=elr)
     world.start(1, 2)
     world.topic("a", (1, 2))
     world.fence(1, 2)
     world.beat(1)
-    assert world.partition("a").isr == (2,)
+    assert world.state("a") == ((-1, (), (2,), (2,)) if elr else (-1, (2,), (), ()))
     world.beat(2)
     assert elect(world, UNCLEAN, ("a", 0)) == [ErrorCode.ELECTION_NOT_NEEDED]
     assert world.partition("a").leader == 2 and not world.partition("a").recovering

@@ -8,6 +8,7 @@ from hypothesis.stateful import precondition, rule
 from test_random_histories import BROKERS, Histories
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages import alter_configs as legacy
 from kvorum.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     BrokerState,
@@ -22,20 +23,21 @@ from kvorum.protocol.messages.incremental_alter_configs import (
 from kvorum.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from kvorum.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kvorum.quorum.controller.alter_partition import alter_partition
-from kvorum.quorum.controller.configs_control import incremental_alter_configs
-from kvorum.quorum.controller.features import bootstrap_records, update_features
+from kvorum.quorum.controller.configs_control import alter_configs, incremental_alter_configs
+from kvorum.quorum.controller.features import update_features
 from kvorum.quorum.controller.registration import unregister_broker
 from kvorum.quorum.image.partition import PartitionRegistration
 
 FEATURE = "eligible.leader.replicas.version"
 UPGRADE, SAFE_DOWNGRADE = 1, 2
 SET, DELETE = 0, 1
+BROKER_LEVEL = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
+CLUSTER_LEVEL = "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
 
 
 def world(min_isr: int = 2, **settings: object) -> World:
     """Return three brokers with one partition on them, and ELR on."""
-    found = World(**settings)
-    found.apply(bootstrap_records(1, min_isr))
+    found = World(min_isr=min_isr, **settings)
     found.start(1, 2, 3)
     found.topic("t", (1, 2, 3))
     return found
@@ -53,13 +55,26 @@ def state(partition: PartitionRegistration) -> tuple[int, tuple[int, ...], tuple
     return partition.leader, partition.isr, partition.elr, partition.last_known_elr
 
 
-def set_min_isr(of: World, resource: tuple[int, str], value: str | None) -> int:
-    """Set or remove min.insync.replicas; return the error code."""
+def min_isr_request(resource: tuple[int, str], value: str | None) -> IncrementalAlterConfigsRequest:
+    """Ask to set or remove min.insync.replicas."""
     config = AlterableConfig(
         name="min.insync.replicas", config_operation=SET if value is not None else DELETE, value=value
     )
     change = AlterConfigsResource(resource_type=resource[0], resource_name=resource[1], configs=[config])
-    return of.do(incremental_alter_configs, IncrementalAlterConfigsRequest(resources=[change])).responses[0].error_code
+    return IncrementalAlterConfigsRequest(resources=[change])
+
+
+def set_min_isr(of: World, resource: tuple[int, str], value: str | None) -> int:
+    """Set or remove min.insync.replicas; return the error code."""
+    return of.do(incremental_alter_configs, min_isr_request(resource, value)).responses[0].error_code
+
+
+def replace_all(of: World, broker: str, *configs: tuple[str, str]) -> tuple[int, str | None]:
+    """Leave a broker (all of them: "") with these configs alone; return error code and message."""
+    wanted = [legacy.AlterableConfig(name=name, value=value) for name, value in configs]
+    change = legacy.AlterConfigsResource(resource_type=4, resource_name=broker, configs=wanted)
+    answer = of.do(alter_configs, legacy.AlterConfigsRequest(resources=[change])).responses[0]
+    return answer.error_code, answer.error_message
 
 
 def switch(of: World, level: int) -> None:
@@ -183,15 +198,55 @@ def test_a_smaller_minimum_ends_the_elr_in_the_same_change(resource: tuple[int, 
     assert cluster.partition("t").elr == ()
 
 
-def test_leaders_and_controller_cannot_be_made_to_disagree_on_the_minimum() -> None:
+@pytest.mark.parametrize(
+    ("resource", "value", "refusal"),
+    [
+        ((4, "1"), "1", BROKER_LEVEL),
+        ((4, "1"), None, BROKER_LEVEL),
+        ((4, "1"), "none", BROKER_LEVEL),
+        ((4, "99"), "1", BROKER_LEVEL),
+        ((4, "100"), "1", BROKER_LEVEL),
+        ((4, ""), None, CLUSTER_LEVEL),
+        ((4, ""), "1", None),
+        ((4, ""), "3", None),
+        ((2, "t"), "1", None),
+        ((2, "t"), None, None),
+    ],
+)
+def test_leaders_and_controller_cannot_be_made_to_disagree_on_the_minimum(
+    resource: tuple[int, str], value: str | None, refusal: str | None
+) -> None:
+    """As Kafka's ConfigurationControlManager, before it looks at the value or whether there is such a broker."""
     cluster = world()
-    assert set_min_isr(cluster, (4, "1"), "1") == ErrorCode.INVALID_CONFIG
-    assert set_min_isr(cluster, (4, ""), None) == ErrorCode.INVALID_CONFIG
-    assert set_min_isr(cluster, (2, "t"), "1") == set_min_isr(cluster, (2, "t"), None) == ErrorCode.NONE
+    offset = cluster.next_offset
+    answer = cluster.do(incremental_alter_configs, min_isr_request(resource, value)).responses[0]
+    if refusal is None:
+        assert answer.error_code == ErrorCode.NONE
+        assert cluster.image.configs.of(*resource).get("min.insync.replicas") == value
+    else:
+        assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_CONFIG, refusal)
+        assert cluster.next_offset == offset
+
+
+def test_the_legacy_request_cannot_drop_the_clusters_minimum_by_leaving_it_out() -> None:
+    cluster = world()
+    assert replace_all(cluster, "", ("log.cleaner.threads", "2")) == (ErrorCode.INVALID_CONFIG, CLUSTER_LEVEL)
+    assert replace_all(cluster, "") == (ErrorCode.INVALID_CONFIG, CLUSTER_LEVEL)
+    assert replace_all(cluster, "1", ("min.insync.replicas", "2")) == (ErrorCode.INVALID_CONFIG, BROKER_LEVEL)
+    assert replace_all(cluster, "", ("log.cleaner.threads", "2"), ("min.insync.replicas", "3")) == (0, None)
+    assert replace_all(cluster, "1", ("log.cleaner.threads", "2")) == (0, None)
+
+
+def test_switched_off_the_minimum_is_a_config_like_any_other() -> None:
+    cluster = world()
+    switch(cluster, 0)
+    assert cluster.image.configs.of(4, "")["min.insync.replicas"] == "2", "it stays what it was"
+    assert set_min_isr(cluster, (4, "1"), "1") == set_min_isr(cluster, (4, ""), None) == ErrorCode.NONE
+    assert replace_all(cluster, "1") == (0, None)
 
 
 def test_switching_it_on_sets_the_minimum_for_the_whole_cluster() -> None:
-    cluster = World(static={"min.insync.replicas": "2"})
+    cluster = World(elr=0, static={"min.insync.replicas": "2"})
     cluster.start(1, 2, 3)
     assert set_min_isr(cluster, (4, "1"), "3") == ErrorCode.NONE
     switch(cluster, 1)
@@ -214,9 +269,7 @@ def test_switched_off_what_was_eligible_is_in_sync_again() -> None:
 class EligibleHistories(Histories):
     """Random histories with ELR on."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.world.apply(bootstrap_records(1, 2))
+    ELR = 1
 
     @precondition(lambda self: self.world.image.cluster.brokers)
     @rule(broker_id=BROKERS, clean=st.booleans(), lost=st.sampled_from([False, False, True]))

@@ -10,6 +10,7 @@ from kvorum.protocol.messages.update_features import FeatureUpdateKey, UpdateFea
 from kvorum.quorum.controller.features import METADATA_VERSION_LATEST, SUPPORTED, update_features
 from kvorum.quorum.controller.producer_ids import BLOCK_SIZE, PRODUCER_ID_MAX, allocate_producer_ids
 from kvorum.quorum.controller.registration import register_broker
+from kvorum.quorum.image.configs import ResourceType
 from kvorum.quorum.records import Feature, ProducerIds
 
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
@@ -24,9 +25,14 @@ def request(*updates: tuple[str, int, int], validate_only: bool = False) -> Upda
     )
 
 
-def test_a_new_cluster_has_the_latest_metadata_version_and_no_other_feature() -> None:
-    world = World()
-    assert dict(world.image.features.levels) == {"metadata.version": METADATA_VERSION_LATEST}
+@pytest.mark.parametrize("elr", [0, 1])
+def test_a_new_cluster_has_the_latest_metadata_version_and_eligible_leader_replicas_as_configured(elr: int) -> None:
+    world = World(elr=elr, min_isr=2)
+    expected = {"metadata.version": METADATA_VERSION_LATEST}
+    assert dict(world.image.features.levels) == (
+        expected | {"eligible.leader.replicas.version": 1} if elr else expected
+    )
+    assert dict(world.image.configs.of(ResourceType.BROKER, "")) == ({"min.insync.replicas": "2"} if elr else {})
     assert world.image.features.metadata_version == 30, "4.3-IV0"
     assert world.image.features.level("transaction.version") == 0
 
@@ -79,11 +85,12 @@ def test_a_level_that_cannot_be_is_refused_with_all_that_came_with_it(updates: l
 def test_a_level_that_a_broker_does_not_support_is_refused() -> None:
     world = World()
     latest = Supported(name="metadata.version", min_supported_version=7, max_supported_version=30)
-    world.register(1, features=[latest])
+    eligible = Supported(name="eligible.leader.replicas.version", min_supported_version=0, max_supported_version=1)
+    world.register(1, features=[latest, eligible])
     assert world.refused(update_features, request(("kraft.version", 1, UPGRADE))) == ErrorCode.INVALID_UPDATE_VERSION
     world.register(1)
     assert world.do(update_features, request(("kraft.version", 1, UPGRADE))).error_code == ErrorCode.NONE
-    refused = world.registration(2, features=[latest])
+    refused = world.registration(2, features=[latest, eligible])
     assert world.refused(register_broker, refused) == ErrorCode.UNSUPPORTED_VERSION
 
 

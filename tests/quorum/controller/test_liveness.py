@@ -63,7 +63,7 @@ def test_silence_beyond_the_session_fences_the_longest_silent_first_one_a_decisi
     assert world.duty(fence_stale_brokers) == [1]
     assert world.duty(fence_stale_brokers) == [3]
     assert world.duty(fence_stale_brokers) == []
-    assert world.partition("a").isr == (3,) and world.partition("a").leader == -1
+    assert world.state("a") == (-1, (), (3,), (3,))
     assert world.heartbeats.next_check_ms(world.image.cluster, world.now_ms) is None
 
 
@@ -104,28 +104,29 @@ def test_fencing_takes_the_next_leader_from_the_isr_in_the_order_of_the_replicas
     assert (partition.leader_epoch, partition.partition_epoch) == (1, 2), "an ISR that shrinks is no new leader epoch"
 
 
-def test_when_all_of_the_isr_is_gone_only_its_last_member_brings_the_partition_back() -> None:
-    world = World()
+@pytest.mark.parametrize("elr", [0, 1])
+def test_when_all_of_the_isr_is_gone_only_its_last_member_brings_the_partition_back(elr: int) -> None:
+    world = World(elr=elr)
     world.start(1, 2, 3)
     world.topic("a", (1, 2, 3))
     world.fence(1, 2, 3)
-    assert world.partition("a").isr == (3,) and world.partition("a").leader == -1
+    assert world.state("a") == ((-1, (), (3,), (3,)) if elr else (-1, (3,), (), ()))
     world.beat(1)
     world.beat(2)
     assert world.partition("a").leader == -1
     world.beat(3)
-    assert world.partition("a").leader == 3 and not world.partition("a").recovering
+    assert world.state("a") == (3, (3,), (), ()) and not world.partition("a").recovering
 
 
-def test_with_unclean_election_on_a_replica_out_of_sync_leads_at_once() -> None:
-    world = World()
+@pytest.mark.parametrize("elr", [0, 1])
+def test_with_unclean_election_on_a_replica_out_of_sync_leads_at_once(elr: int) -> None:
+    world = World(elr=elr)
     world.start(1, 2)
     world.topic("a", (1, 2), unclean_leader_election_enable="true")
     world.fence(2, 1)
-    assert world.partition("a").isr == (1,) and world.partition("a").leader == -1
+    assert world.state("a") == ((-1, (), (1,), (1,)) if elr else (-1, (1,), (), ()))
     world.beat(2)
-    partition = world.partition("a")
-    assert partition.leader == 2 and partition.isr == (2,) and partition.recovering
+    assert world.state("a") == (2, (2,), (), ()) and world.partition("a").recovering
 
 
 def test_a_fenced_broker_may_shut_down_at_once() -> None:
@@ -186,12 +187,13 @@ def test_a_controlled_shutdown_goes_on_under_a_new_controller() -> None:
     assert world.beat(1, want_shut_down=True).should_shut_down
 
 
-def test_a_broker_that_has_the_only_replica_shuts_down_all_the_same() -> None:
-    world = World()
+@pytest.mark.parametrize("elr", [0, 1])
+def test_a_broker_that_has_the_only_replica_shuts_down_all_the_same(elr: int) -> None:
+    world = World(elr=elr)
     world.start(1, 2)
     world.topic("a", (1,))
     assert not world.beat(1, want_shut_down=True).should_shut_down
-    assert world.partition("a").leader == -1 and world.partition("a").isr == (1,)
+    assert world.state("a") == ((-1, (), (1,), (1,)) if elr else (-1, (1,), (), ()))
     world.beat(2)
     assert world.beat(1, want_shut_down=True).should_shut_down
 

@@ -49,9 +49,9 @@ BATCH_RECORDS_MAX = 4
 class RecordingWorld(World):
     """Keeps the changes apart as they were decided."""
 
-    def __init__(self) -> None:
+    def __init__(self, elr: int) -> None:
         self.changes: list[list[MetadataRecord]] = []
-        super().__init__(num_partitions=2, default_replication_factor=2)
+        super().__init__(elr=elr, min_isr=2, num_partitions=2, default_replication_factor=2)
 
     def apply(self, records: list[MetadataRecord]) -> None:
         """Commit records."""
@@ -61,11 +61,13 @@ class RecordingWorld(World):
 
 
 class Histories(RuleBasedStateMachine):
-    """One history."""
+    """One history, without eligible leader replicas; test_elr.py has those with them."""
+
+    ELR = 0
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = RecordingWorld()
+        self.world = RecordingWorld(self.ELR)
         self.snapshots: list[tuple[int, list[bytes]]] = []
 
     @rule(broker_id=BROKERS)

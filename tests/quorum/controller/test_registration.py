@@ -60,8 +60,10 @@ def test_another_incarnation_is_welcome_when_the_first_is_fenced() -> None:
     assert world.register(1) == world.epoch_of(1)
 
 
-def test_a_new_incarnation_first_loses_what_the_old_one_had_in_the_same_change() -> None:
-    world = World()
+@pytest.mark.parametrize("elr", [0, 1])
+def test_a_new_incarnation_first_loses_what_the_old_one_had_in_the_same_change(elr: int) -> None:
+    """Without ELR the last member of an ISR stays in it whatever became of it; with ELR it is the last known leader."""
+    world = World(elr=elr)
     world.start(1, 2, 3)
     world.topic("a", (1, 2, 3))
     world.topic("b", (1,))
@@ -71,12 +73,12 @@ def test_a_new_incarnation_first_loses_what_the_old_one_had_in_the_same_change()
     result = world.decide(register_broker, world.registration(1))
     assert world.partition("a").isr == (2, 3) and world.partition("a").leader == 2
     assert world.partition("a").leader_epoch == 1
-    alone = world.partition("b")
-    assert alone.isr == (1,) and alone.leader == -1, "the last member stays, and leads nothing while fenced"
+    assert world.state("b") == ((-1, (), (), (1,)) if elr else (-1, (1,), (), ())), "it leads nothing while fenced"
     assert [type(record).__name__ for record in result.records] == ["PartitionChange"] * 2 + ["RegisterBroker"]
     assert result.response.broker_epoch == world.next_offset - 3
     world.beat(1)
-    assert world.partition("b").leader == 1 and world.partition("a").isr == (2, 3)
+    assert world.partition("a").isr == (2, 3)
+    assert world.state("b") == (1, (1,), (), ()) and world.partition("b").recovering == bool(elr)
 
 
 def test_a_registration_that_never_came_to_be_leaves_the_old_incarnation_its_session() -> None:
@@ -90,6 +92,9 @@ def test_a_registration_that_never_came_to_be_leaves_the_old_incarnation_its_ses
 
 
 def features(**levels: tuple[int, int]) -> list[Feature]:
+    """Return features with their ranges, ELR's among them if `metadata_version` is: new clusters have both."""
+    if "metadata_version" in levels:
+        levels.setdefault("eligible_leader_replicas_version", (0, 1))
     return [
         Feature(name=name.replace("_", "."), min_supported_version=low, max_supported_version=high)
         for name, (low, high) in levels.items()
@@ -116,6 +121,10 @@ def features(**levels: tuple[int, int]) -> list[Feature]:
         ({"features": features(**{"f" * 256: (0, 0)})}, ErrorCode.INVALID_REGISTRATION),
         ({"rack": "r" * 255}, None),
         ({"features": []}, ErrorCode.UNSUPPORTED_VERSION),
+        (
+            {"features": features(metadata_version=(7, 30), eligible_leader_replicas_version=(0, 0))},
+            ErrorCode.UNSUPPORTED_VERSION,
+        ),
         ({"features": features(metadata_version=(7, 29))}, ErrorCode.UNSUPPORTED_VERSION),
         ({"features": features(metadata_version=(31, 40))}, ErrorCode.UNSUPPORTED_VERSION),
         ({"features": features(metadata_version=(7, 30), other=(1, 2))}, ErrorCode.UNSUPPORTED_VERSION),
@@ -146,15 +155,16 @@ def test_the_cluster_is_checked_before_who_is_registered() -> None:
     assert world.refused(register_broker, request) == ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 
-def test_an_unregistered_broker_is_gone_from_every_isr_but_as_the_last_member() -> None:
-    world = World()
+@pytest.mark.parametrize("elr", [0, 1])
+def test_an_unregistered_broker_is_gone_from_every_isr_but_without_elr_as_the_last_member(elr: int) -> None:
+    world = World(elr=elr)
     world.start(1, 2)
     world.topic("a", (1, 2))
     world.topic("b", (1,))
     world.do(unregister_broker, UnregisterBrokerRequest(broker_id=1))
     assert world.image.cluster.broker(1) is None
     assert world.partition("a").isr == (2,) and world.partition("a").leader == 2
-    assert world.partition("b").isr == (1,) and world.partition("b").leader == -1
+    assert world.state("b") == ((-1, (), (1,), (1,)) if elr else (-1, (1,), (), ()))
     request = UnregisterBrokerRequest(broker_id=1)
     assert world.refused(unregister_broker, request) == ErrorCode.BROKER_ID_NOT_REGISTERED
     world.start(1)

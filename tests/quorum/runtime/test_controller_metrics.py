@@ -73,6 +73,17 @@ def test_elections_are_counted_and_unclean_ones_apart(world: World) -> None:
     assert value(world, names.UNCLEAN_LEADER_ELECTIONS) == 1
 
 
+def test_who_leads_from_the_eligible_replicas_is_counted_and_no_unclean_leader(world: World) -> None:
+    world.elect()
+    epochs = world.run(world.join(11))
+    world.run(world.create_topic("t", replicas=1))
+    world.run(world.beat(11, epochs[11], want_fence=True))
+    assert value(world, names.ELIGIBLE_LEADER_ELECTIONS) == 0
+    world.run(world.beat(11, epochs[11]))
+    assert value(world, names.LEADER_ELECTIONS) == value(world, names.ELIGIBLE_LEADER_ELECTIONS) == 1
+    assert value(world, names.UNCLEAN_LEADER_ELECTIONS) == 0
+
+
 def test_fast_fencings_are_counted(world: World) -> None:
     world.elect()
     world.run(world.join(11, 12))

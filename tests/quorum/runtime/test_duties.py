@@ -68,7 +68,11 @@ def test_a_silent_broker_is_fenced_and_others_lead(active: World) -> None:
     active.run(go())
 
 
-def test_all_silent_brokers_are_fenced_and_the_last_of_an_isr_stays_in_it(active: World) -> None:
+@pytest.mark.parametrize("elr", [0, 1])
+def test_all_silent_brokers_are_fenced_and_the_last_of_an_isr_is_waited_for(elr: int) -> None:
+    active = World(kvorum_eligible_leader_replicas_version=elr)
+    active.elect()
+
     async def go() -> None:
         await active.join(11, 12, 13)
         await active.create_topic("t", replicas=3)
@@ -76,8 +80,10 @@ def test_all_silent_brokers_are_fenced_and_the_last_of_an_isr_stays_in_it(active
     active.run(go())
     active.advance(SESSION_MS + 1000)
     assert all(broker(active, broker_id).fenced for broker_id in (11, 12, 13))
-    assert partition(active, "t").leader == -1
-    assert len(partition(active, "t").isr) == 1
+    found = partition(active, "t")
+    assert found.leader == -1
+    assert (len(found.isr), len(found.elr), len(found.last_known_elr)) == ((0, 1, 1) if elr else (1, 0, 0))
+    active.end()
 
 
 def test_a_new_active_controller_gives_everybody_a_fresh_session(active: World) -> None:

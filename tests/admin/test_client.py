@@ -1,0 +1,105 @@
+"""What the cluster is asked, and what is made of its answers."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from kvorum.admin.client import ClusterClient, Eligible
+from kvorum.network.addresses import Address
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+    ResponseCursor,
+)
+from kvorum.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+from kvorum.protocol.schema import Message
+
+Answer = Callable[[DescribeTopicPartitionsRequest], DescribeTopicPartitionsResponse]
+
+
+class AnsweringClient(ClusterClient):
+    """A client whose requests are answered by a function."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__([])
+        self.answer = answer
+        self.asked: list[tuple[str, int]] = []
+
+    async def ask(
+        self, request: Message, response: type, address: Address | None = None
+    ) -> DescribeTopicPartitionsResponse:  # type: ignore[override]  # of the one request there is here
+        assert isinstance(request, DescribeTopicPartitionsRequest)
+        cursor = request.cursor
+        self.asked.append((request.topics[0].name, -1 if cursor is None else cursor.partition_index))
+        return self.answer(request)
+
+
+def topic(partitions: int) -> MetadataResponseTopic:
+    """Return a topic as Metadata tells it."""
+    return MetadataResponseTopic(
+        name="t", partitions=[MetadataResponsePartition(partition_index=index) for index in range(partitions)]
+    )
+
+
+def page(first: int, count: int, following: int | None = None, name: str = "t") -> DescribeTopicPartitionsResponse:
+    """Return an answer with some partitions; the ELR of each is [its number]."""
+    rows = [
+        DescribeTopicPartitionsResponsePartition(partition_index=p, eligible_leader_replicas=[p], last_known_elr=[])
+        for p in range(first, first + count)
+    ]
+    cursor = None if following is None else ResponseCursor(topic_name=name, partition_index=following)
+    return DescribeTopicPartitionsResponse(
+        topics=[DescribeTopicPartitionsResponseTopic(name="t", partitions=rows)], next_cursor=cursor
+    )
+
+
+def eligible(answer: Answer, partitions: int) -> tuple[dict[int, Eligible], list[tuple[str, int]]]:
+    """Return what is found, and what was asked for it."""
+    client = AnsweringClient(answer)
+    return asyncio.run(client.eligible(topic(partitions))), client.asked
+
+
+def test_eligible_replicas_of_many_partitions_come_in_pages() -> None:
+    def answer(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+        first = 0 if request.cursor is None else request.cursor.partition_index
+        return page(first, 2, first + 2 if first < 4 else None)
+
+    found, asked = eligible(answer, 6)
+    assert found == {index: Eligible([index], []) for index in range(6)}
+    assert asked == [("t", -1), ("t", 2), ("t", 4)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda request: page(0, 1, 0),
+        lambda request: page(0, 1, 1, name="u"),
+        lambda request: DescribeTopicPartitionsResponse(
+            topics=[DescribeTopicPartitionsResponseTopic(name="t", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+        ),
+    ],
+    ids=["a cursor that does not move", "a cursor of another topic", "a topic just deleted"],
+)
+def test_an_answer_that_is_not_about_the_topic_ends_the_asking(answer: Answer) -> None:
+    found, asked = eligible(answer, 2)
+    assert set(found) == {0, 1} and found[1] == Eligible()
+    assert len(asked) <= 2
+
+
+def test_a_cluster_that_does_not_know_the_request_says_nothing_of_them() -> None:
+    def refuse(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "not served")
+
+    assert eligible(refuse, 2)[0] == {0: Eligible(), 1: Eligible()}
+
+
+def test_any_other_refusal_is_raised() -> None:
+    def refuse(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "no")
+
+    with pytest.raises(KafkaError):
+        eligible(refuse, 1)
