@@ -1,6 +1,7 @@
 """`kvorum chaos check HISTORY`: the verdict on a recorded run."""
 
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -8,7 +9,7 @@ import msgspec
 
 from kvorum.chaos.checker import Figures, Verdict, Violation
 from kvorum.chaos.checker import check as judge
-from kvorum.chaos.history import BrokenHistory, HistoryReader
+from kvorum.chaos.history import AnyEvent, BrokenHistory, Finish, HistoryReader, Start
 from kvorum.cli.output import Exit, show, table
 
 VALUES_PRINTED_MAX = 20
@@ -24,25 +25,53 @@ VALUES_PRINTED_MAX = 20
 def check(history: Path, output: str, ww: bool, strict: bool) -> None:
     """Check the history of a run, one JSON object a line.
 
-    Exit code 0: nothing illegal; 1: violations; 2: the file is no history.
+    Exit code 0: nothing illegal; 1: violations; 2: the file is no history, or one without operations.
 
     \b
     kvorum chaos check history.jsonl                                    every violation with its story
     kvorum chaos check history.jsonl -o json | jq .figures.longest_gap  one figure
     """
-    reader = HistoryReader()
+    reader, seen = HistoryReader(), Seen()
     try:
-        verdict = judge(reader.read(history), ww=ww, strict=strict)
+        verdict = judge(seen.watch(reader.read(history)), ww=ww, strict=strict)
     except (BrokenHistory, OSError) as error:
         click.echo(f"{history}: {error}", err=True)
         sys.exit(Exit.USAGE)
-    for remark in remarks(reader):
+    for remark in [*remarks(reader), *seen.lacks()]:
         click.echo(f"{history}: {remark}", err=True)
+    if not verdict.figures.operations:
+        click.echo(f"{history}: it has no operation that ended, so there is nothing to judge", err=True)
+        sys.exit(Exit.USAGE)
     if output == "json":
         show({"valid": verdict.valid, **msgspec.to_builtins(verdict, str_keys=True)}, "json")
     else:
         print_verdict(verdict)
     sys.exit(Exit.DONE if verdict.valid else Exit.FAILED)
+
+
+class Seen:
+    """Notes which kinds of lines a history has, while they pass by."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._kinds: set[type[AnyEvent]] = set()
+
+    def watch(self, events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
+        """Yield the events as they come."""
+        for event in events:
+            self._kinds.add(type(event))
+            yield event
+
+    def lacks(self) -> list[str]:
+        """Return what a whole history has and this one has not."""
+        told: list[str] = []
+        if not self._kinds:
+            told.append("it has no line of a known kind")
+        if Start not in self._kinds:
+            told.append("it has no start: which nodes, topics and configs there were is not known")
+        if Finish not in self._kinds:
+            told.append("it has no finish: the run did not come to its end, and what it would have found is not here")
+        return told
 
 
 def remarks(reader: HistoryReader) -> list[str]:
@@ -64,6 +93,8 @@ def print_verdict(verdict: Verdict) -> None:
     _print_findings("VIOLATION", verdict.violations)
     _print_findings("explained", verdict.explained)
     _print_figures(verdict.figures)
+    if verdict.figures.not_judged:
+        click.echo("\n" + "\n".join(f"Not judged: {sentence}" for sentence in verdict.figures.not_judged))
     count = sum(violation.count for violation in verdict.violations)
     legal = sum(explained.count for explained in verdict.explained)
     outcome = "nothing illegal was found" if verdict.valid else f"{count} violation{'s' * (count > 1)}"
@@ -103,7 +134,7 @@ def _print_figures(figures: Figures) -> None:
             "reordered": figures.reordered,
             "longest gap": f"{figures.longest_gap:.3f} s, from {figures.longest_gap_at:.3f} s",
             "longest lag": f"{figures.lag_max:.3f} s",
-            "final reads": "yes" if figures.final_reads else "no: what was never seen cannot be judged",
+            "final reads": "yes" if figures.final_reads else "no",
         },
         "table",
     )

@@ -7,7 +7,9 @@ for Kafka and what they leave out; each module says which:
     logs, lost, sessions        what contradicts itself, is gone, or was seen out of order
     realtime, transactions      appends in real time; all or nothing
     cycles, replicas            circular information flow; the logs and images of all nodes
-    timeline, loss              who led and who was in sync, and which loss was legal
+    acks                        acknowledgements that say too much
+    timeline, configs           who led and who was in sync, and what was allowed when
+    lineage, holders, loss      what cannot be lost, who still held it, and which loss was legal
     judge, story, meter         the verdict, told; the figures
 """
 

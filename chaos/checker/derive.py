@@ -8,7 +8,7 @@ which unknown outcomes happened) is kept as small candidates: only steps of a re
 from typing import NamedTuple
 
 from kvorum.chaos.checker.partitions import Partition, Session, Step, UnknownRead
-from kvorum.chaos.checker.sends import FAIL, INFO, NOWHERE, OK, READ_COMMITTED, READ_FINAL, READ_OK, Sends
+from kvorum.chaos.checker.sends import FAIL, INFO, NEVER, NOWHERE, OK, READ_COMMITTED, READ_FINAL, READ_OK, Sends
 from kvorum.chaos.history import Fail, Info, Invoke, Ok, Operation, Process
 
 
@@ -77,7 +77,11 @@ class Derivation:
         self.resets: list[Reset] = []
         self.errors: dict[int, str] = {}
         """What a send that did not succeed was told, by row."""
+        self.without_offset: list[int] = []
+        """Sends that succeeded and were told that there is no offset."""
         self.final_reads = False
+        self.final_t = NEVER
+        """When the last of the final polls ended, NEVER without any."""
         self.records_read = 0
         self._pending: dict[int, Pending] = {}
 
@@ -188,6 +192,8 @@ class Derivation:
                 sends.completed_sequence[row] = sequence
             if isinstance(offset, int) and offset >= 0 and outcome != FAIL:
                 self._acknowledge(partition, row, offset, event.t)
+            elif outcome == OK and len(step) > 3:
+                self.without_offset.append(row)
         if event.error is not None:
             self.errors.update((row, event.error) for row in rows)
         return tuple(rows)
@@ -235,7 +241,8 @@ class Derivation:
         flags = 0
         if ok:
             flags = READ_OK | (READ_COMMITTED if session.read_committed else 0) | (READ_FINAL if event.final else 0)
-            self.final_reads |= event.final
+            if event.final:
+                self.final_reads, self.final_t = True, event.t
         reader = Reader(event.op, event.process, pending.sequence, sequence, event.t, ok, event.f == "txn")
         visit = Visit(reader, len(self.readers), pending.t, flags, frozenset(sent))
         last: dict[int, int] = {}
@@ -307,6 +314,7 @@ class Derivation:
             partition.read_max = max(partition.read_max, position)
             if flags & READ_FINAL and position > partition.final_max:
                 partition.final_max = position
+                partition.final_t = reader.t
         return unknown
 
     def _see_elsewhere(self, partition: Partition, row: int, offset: int, record: list[int], reader: Reader) -> None:

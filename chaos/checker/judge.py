@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
-from kvorum.chaos.checker import cycles, logs, lost, realtime, replicas, sessions, transactions
+from kvorum.chaos.checker import acks, cycles, logs, lost, realtime, replicas, sessions, transactions
 from kvorum.chaos.checker.derive import Derivation
 from kvorum.chaos.checker.logs import Finding, Log
 from kvorum.chaos.checker.loss import Loss
-from kvorum.chaos.checker.sends import INFO, NEVER, OK, READ_FINAL
+from kvorum.chaos.checker.sends import INFO, NEVER, NOWHERE, OK, READ_FINAL
 from kvorum.chaos.checker.sessions import PollFinding, SendFinding
 from kvorum.chaos.checker.story import Sentence, Storyteller
 from kvorum.chaos.checker.timeline import Timeline
@@ -21,6 +21,9 @@ from kvorum.chaos.checker.verdict import VALUES_SHOWN_MAX, Violation
 from kvorum.chaos.history import Replica
 
 NO_IDEMPOTENCE = "the producer is not idempotent: its retries may do that"
+
+ROWS_MAX = 16
+"""Records known at one offset that are looked at for one step of a reader."""
 
 
 class Group:
@@ -98,6 +101,8 @@ class Judge:
     def judge(self, *, ww: bool) -> None:
         """Apply all rules."""
         self._elections()
+        for finding in acks.missing_offsets(self._derivation):
+            self._add(finding, None)
         for partition, log in zip(self._derivation.partitions, self._logs, strict=True):
             for finding in lost.lost_values(self._derivation, partition, self._committed):
                 self._lost_value(finding)
@@ -107,6 +112,8 @@ class Judge:
                 self._add(finding, None)
             for finding in logs.unknown_values(self._derivation, partition):
                 self._add(finding, None, [(finding.t, finding.reason)])
+            for finding in acks.below_min_isr(self._derivation, self._timeline, partition):
+                self._add(finding, None)
             for step in sessions.poll_steps(partition, log, self.allowed):
                 self._poll_step(step)
         self._own_reads()
@@ -166,7 +173,7 @@ class Judge:
         return max((self._derivation.sends.evident(row) for row in rows), default=NEVER)
 
     def _elections(self) -> None:
-        """Unclean elections that no config allowed and nobody asked for."""
+        """Unclean elections that no config allowed and nobody asked for; two leaders of one epoch."""
         for name, elections in self._timeline.elections.items():
             for election in elections:
                 if election.marked and (election.allowed or election.last_known):
@@ -186,9 +193,19 @@ class Judge:
                     partial(self._teller.tell, (), name, last),
                 )
 
+        for rivals in self._timeline.rivals:
+            one, two = rivals.leaders
+            reason = f"nodes {one} and {two} both led {rivals.partition} in leader epoch {rivals.leader_epoch}"
+            last = [(rivals.t, f"node {two} becomes leader, epoch {rivals.leader_epoch}")]
+            story = partial(self._teller.tell, (), rivals.partition, last)
+            self._put("two-leaders", rivals.partition, None, rivals.t, reason, None, story)
+
     def _lost_value(self, finding: Finding) -> None:
-        row = finding.rows[0]
-        excuse = self._loss.excuse(row)
+        row, partition = finding.rows[0], self._derivation.partitions[finding.partition]
+        shown = partition.final_from_start and finding.offset != NOWHERE and finding.offset <= partition.final_max
+        # What comes after the reads that show the loss does not excuse it.
+        until = partition.final_t if shown else self._derivation.final_t
+        excuse = self._loss.excuse(row, until, served=shown)
         self._lost[row] = 1
         if self._derivation.sends.kind[row] == OK:
             name = self._derivation.partitions[finding.partition].name
@@ -228,7 +245,9 @@ class Judge:
         step = finding.step
         name = self._derivation.partitions[finding.partition].name
         log = self._logs[finding.partition]
-        rows = tuple(row for offset in finding.offsets[:1] or [step.target] for row in log.at(offset) if row >= 0)[:1]
+        rows = tuple(
+            row for offset in finding.offsets[:1] or [step.target] for row in log.at(offset, ROWS_MAX) if row >= 0
+        )[:1]
         value = self._derivation.sends.value[rows[0]] if rows else None
         excuse = self._loss.turn_between(name, step.since, step.t) or self._all_gone(finding, step.t)
         last: list[Sentence] = [
@@ -250,7 +269,7 @@ class Judge:
         log = self._logs[finding.partition]
         excuses: list[str] = []
         for offset in finding.offsets:
-            for row in log.at(offset):
+            for row in log.at(offset, ROWS_MAX):
                 excuse = self._loss.excuse(row, until) if row >= 0 else None
                 if excuse is None:
                     return None
@@ -316,7 +335,8 @@ class Judge:
         findings = list(self._images.findings)
         for name, final in self._final_logs.items():
             self.replicas_compared += len(final)
-            findings += replicas.compare(name, final)
+            states = self._timeline.states.get(name)
+            findings += replicas.compare(name, final, states[-1].isr if states else tuple(final))
             findings += replicas.missing(self._derivation, name, final, self._lost)
         for found in findings:
             rows = found.rows[:1]

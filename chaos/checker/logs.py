@@ -9,11 +9,14 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import groupby
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kvorum.chaos.checker.derive import Derivation
 from kvorum.chaos.checker.partitions import Partition
 from kvorum.chaos.checker.sends import FAIL, INFO, NOWHERE, OK, READ_COMMITTED, READ_OK
+
+NUMBERS_MAX: Final = 20
+"""Values or offsets that one sentence lists."""
 
 
 class Log:
@@ -40,9 +43,10 @@ class Log:
         first = bisect_right(self.visible, source)
         return list(self.visible[first : min(bisect_left(self.visible, target), first + limit)])
 
-    def at(self, offset: int) -> list[int]:
-        """Return the rows known at an offset."""
-        return list(self.rows[bisect_left(self.offsets, offset) : bisect_right(self.offsets, offset)])
+    def at(self, offset: int, limit: int | None = None) -> list[int]:
+        """Return the rows known at an offset, or the first so many."""
+        first, end = bisect_left(self.offsets, offset), bisect_right(self.offsets, offset)
+        return list(self.rows[first : end if limit is None else min(end, first + limit)])
 
     def shared(self) -> Iterator[int]:
         """Yield the offsets at which more than one thing is known, in order."""
@@ -108,11 +112,13 @@ def build(derivation: Derivation, partition: Partition, committed: bytearray) ->
 def contradictions(derivation: Derivation, partition: Partition, log: Log) -> Iterator[Finding]:
     """Yield inconsistent offsets, offsets told twice, duplicates."""
     sends = derivation.sends
+    strangers: dict[int, set[int]] = {}
+    for read in partition.unknown_reads:
+        strangers.setdefault(read.offset, set()).add(read.value)
     for offset in log.shared():
         rows = log.at(offset)
         known = tuple(row for row in rows if row >= 0)
-        unknown = {read.value for read in partition.unknown_reads if read.offset == offset} if -1 in rows else set()
-        values = sorted({sends.value[row] for row in known} | unknown)
+        values = sorted({sends.value[row] for row in known} | strangers.get(offset, set()))
         if len(values) < 2:
             continue
         yield Finding(
@@ -121,11 +127,11 @@ def contradictions(derivation: Derivation, partition: Partition, log: Log) -> It
             known,
             offset,
             values[0],
-            f"offset {offset} holds {len(values)} values: {', '.join(map(str, values))}",
+            f"offset {offset} holds {len(values)} values: {listed(values)}",
         )
         acked = tuple(row for row in known if sends.kind[row] == OK and sends.acked_offset[row] == offset)
         if len(acked) > 1:
-            told = ", ".join(str(sends.value[row]) for row in acked)
+            told = listed([sends.value[row] for row in acked])
             reason = f"{len(acked)} sends were told offset {offset}: those of {told}"
             yield Finding("acked-twice", partition.index, acked, offset, sends.value[acked[0]], reason)
     yield from _duplicates(derivation, partition, log)
@@ -150,9 +156,14 @@ def _duplicates(derivation: Derivation, partition: Partition, log: Log) -> Itera
     for row, offsets in sorted(places.items()):
         if len(offsets) > 1:
             value = sends.value[row]
-            where = ", ".join(map(str, offsets))
-            reason = f"value {value} stands at {len(offsets)} offsets: {where}"
+            reason = f"value {value} stands at {len(offsets)} offsets: {listed(offsets)}"
             yield Finding("duplicate", partition.index, (row,), offsets[-1], value, reason)
+
+
+def listed(numbers: list[int]) -> str:
+    """Return numbers as text, the first NUMBERS_MAX of them."""
+    more = f" and {len(numbers) - NUMBERS_MAX} more" if len(numbers) > NUMBERS_MAX else ""
+    return ", ".join(map(str, numbers[:NUMBERS_MAX])) + more
 
 
 def aborted_reads(derivation: Derivation, partition: Partition) -> Iterator[Finding]:

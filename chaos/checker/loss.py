@@ -2,40 +2,40 @@
 
 Kafka promises that a record acknowledged with acks=all is on every member of the ISR of that moment. So its loss is
 legal where every one of them lost its data, or where an unclean election of that partition is on record and the elected
-leader's log did not have it. A record is (leader epoch, offset): where the final log has the record's own epoch at its
-offset, the elected leader had it, and its loss is no consequence of the election. With acks=1 the leader alone has
-promised; acks=0 promises nothing.
+leader's log did not have it. What survived behind it, in its leader epoch, shows that it had it
+(kvorum.chaos.checker.lineage). acks=0 promises nothing. With acks=1 the leader alone has promised, and a record that
+was never known to be committed may go with it: when it is replaced by one that lacks it, or when it loses its data.
+Once a poll has returned a record, or one behind it was acknowledged with acks=all, it is like all others.
 
 The moment of the acknowledgement is known only as «between invocation and completion», and the followed metadata log
 arrives a little late. Every ISR that stood in that window is a candidate, since a send often waits for a shrink to be
-acknowledged; a loss is legal if one candidate explains it, and the reason names that ISR.
+acknowledged; a loss is legal if one candidate explains it, and the reason names that ISR. Who comes back into the ISR
+after a loss has copied what the others had (kvorum.chaos.checker.holders).
 
-A member that lost its data and came back into the ISR holds the records again, if anybody still did: nodes wiped one
-after the other, each after the last has caught up, lose nothing.
+One more case is beyond what Kafka itself guarantees: the members that kept the record had left the ISR, and all that
+could still lead cleanly (ISR and ELR of that moment) lost their data. Without eligible leader replicas an ISR may
+shrink to one, below min.insync.replicas, and that one is elected again with whatever it has left: KIP-966 calls this
+the «last replica standing» and was made because of it. With ELR its guarantee is that min.insync.replicas - 1 nodes may
+lose their data; so it is legal only where at the same time as many nodes as min.insync.replicas lacked a copy that they
+had lost since the record was sent. Who caught up lacks nothing. `strict` leaves this out: then the ISR at
+acknowledgement time alone counts.
 
-A third case is beyond Kafka's power, too: the members that kept the record had left the ISR, and all that could still
-lead cleanly (ISR and ELR of that moment) lost their data. Without ELR that is Kafka's known weakness, the last replica
-standing; with ELR (KIP-966) min.insync.replicas - 1 losses are survived, so it is legal only where as many nodes as
-min.insync.replicas had lost data since. `strict` leaves this out: then the ISR at acknowledgement time alone counts.
+The start of a log may be gone where retention or somebody's request may have deleted it.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from itertools import accumulate
 from typing import Final, NamedTuple
 
 from kvorum.chaos.checker.derive import Derivation
-from kvorum.chaos.checker.partitions import Partition
-from kvorum.chaos.checker.sends import NEVER, NOWHERE, OK, READ_FINAL, READ_OK
-from kvorum.chaos.checker.timeline import Election, PartitionState, Timeline
+from kvorum.chaos.checker.holders import Empty, Holders, empty_moments
+from kvorum.chaos.checker.lineage import DEPOSED_LEADER_MAX, Lineage
+from kvorum.chaos.checker.sends import NEVER, NOWHERE, OK
+from kvorum.chaos.checker.timeline import FOLLOW_LAG_MAX, Election, FaultSpan, PartitionState, Timeline
 from kvorum.chaos.history import Replica
 
-FOLLOW_LAG_MAX: Final = 0.25
-"""Seconds by which the followed metadata may come later than what it tells of took effect."""
-
-DEPOSED_LEADER_MAX: Final = 10.0
-"""Seconds for which a deposed leader that is cut off may still serve reads: the default broker session."""
-
 LEADER_FAULTS: Final = frozenset({"kill", "terminate", "pause", "kill_all", "wipe", "lose_tail", "isolate", "cut"})
+"""By which a leader may be replaced, where no metadata tell who led."""
 
 
 class Turn(NamedTuple):
@@ -45,8 +45,30 @@ class Turn(NamedTuple):
     reason: str
 
 
+class Case:
+    """What the excuses of one partition's losses need, worked out once."""
+
+    def __init__(
+        self,
+        derivation: Derivation,
+        timeline: Timeline,
+        name: str,
+        logs: dict[int, Replica],
+        lossy: list[FaultSpan],
+    ) -> None:
+        """Take the partition's name and its final logs."""
+        partition = derivation.partition(name)
+        self.states = timeline.states.get(name, [])
+        self.lineage = Lineage(derivation, timeline, partition, logs)
+        self.holders = Holders(self.states, lossy)
+        self.moments: list[Empty] = empty_moments(name, self.states, lossy, timeline)
+        self.limits = list(accumulate((moment.limit for moment in self.moments), max))
+        self.log_start = min((log.start for log in logs.values()), default=0)
+        self.elections: list[Election] = [each for each in timeline.elections.get(name, ()) if each.marked]
+
+
 class Loss:
-    """Answers for any record whether its absence is legal."""
+    """Answers for any record whether its absence is legal, in logarithmic time for each."""
 
     def __init__(
         self,
@@ -58,53 +80,62 @@ class Loss:
     ) -> None:
         """Take what was derived; `replicas` are the final logs by partition and node."""
         self._strict = strict
-        self._last_standing: dict[tuple[str, int, float], str | None] = {}
         self._sends = derivation.sends
         self._derivation = derivation
         self._timeline = timeline
         self._replicas = replicas
         self._lossy = [fault for fault in timeline.faults if fault.lossy and fault.brokers]
-        self._turns: dict[str, list[Turn]] = {}
-        self._cache: dict[tuple[str, int, int, int, float], str | None] = {}
-        self._survivors: dict[int, tuple[list[float], list[int]]] = {}
+        self._turns: dict[str, tuple[list[Turn], list[float]]] = {}
+        self.cases: dict[str, Case] = {}
+        self._losses_of: dict[int, tuple[list[FaultSpan], list[float]]] = {}
 
-    def excuse(self, row: int, until: float = NEVER) -> str | None:
-        """Return why the record of this row may be gone by `until`, None if it may not."""
+    def excuse(self, row: int, until: float = NEVER, *, served: bool = False) -> str | None:
+        """Return why the record of this row may be gone by `until`, None if it may not.
+
+        `served`: at that time the partition served others, so its topic had not been deleted.
+        """
         sends = self._sends
-        partition = self._derivation.partitions[sends.partition[row]]
-        removed = self._timeline.removed.get(partition.name)
+        name = self._derivation.partitions[sends.partition[row]].name
+        removed = self._timeline.removed.get(name)
         invoked = sends.invoked[row]
-        if removed is not None and invoked <= removed <= until + FOLLOW_LAG_MAX:
+        if removed is not None and invoked <= removed <= until + (0.0 if served else FOLLOW_LAG_MAX):
             return f"the topic was deleted at {removed:.3f} s"
+        case = self._case(name)
         offset = max(sends.position(row), sends.acked_offset[row])
-        logs = self._replicas.get(partition.name)
-        if logs and offset != NOWHERE and offset < min(log.start for log in logs.values()):
-            return "the log's start has moved beyond it: it was deleted, not lost"
-        return (
-            self._weak_acks(row, partition.name, invoked, until)
-            or self._unclean(row, partition, offset, until)
-            or self._all_lost(row, partition.name, invoked, until)
-            or self._none_electable(partition.name, invoked, until)
-        )
+        if NOWHERE < offset < case.log_start:
+            deletion = self._timeline.deletion(name, invoked)
+            if deletion is not None:
+                return f"the log's start has moved beyond it, and {deletion}"
+        committed = case.lineage.committed_at(row, offset)
+        vouched = offset != NOWHERE and case.lineage.vouched_for(row, offset, committed=committed < NEVER)
+        excuse = None
+        if committed == NEVER and sends.kind[row] == OK:
+            excuse = self._weak_acks(row, case, until, vouched)
+        if excuse is None and not vouched:
+            excuse = self._unclean(case, invoked, until)
+        return excuse or self._all_lost(row, name, case, committed, until) or self._none_electable(case, invoked, until)
 
     def turns(self, partition: str) -> list[Turn]:
         """Return the moments at which this partition's committed log may have gone back, in time order."""
-        turns = self._turns.get(partition)
-        if turns is None:
-            elections = self._timeline.elections.get(partition, ())
-            turns = [Turn(election.t, _election_reason(election)) for election in elections if election.marked]
-            turns += self._empty_moments(partition)
+        return self._turns_of(partition)[0]
+
+    def _turns_of(self, partition: str) -> tuple[list[Turn], list[float]]:
+        known = self._turns.get(partition)
+        if known is None:
+            case = self._case(partition)
+            turns = [Turn(election.t, _election_reason(election)) for election in case.elections]
+            turns += [Turn(moment.t, moment.reason) for moment in case.moments]
             removed = self._timeline.removed.get(partition)
             if removed is not None:
                 turns.append(Turn(removed, f"the topic was deleted at {removed:.3f} s"))
             turns.sort()
-            self._turns[partition] = turns
-        return turns
+            known = self._turns[partition] = turns, [turn.t for turn in turns]
+        return known
 
     def turn_between(self, partition: str, since: float, until: float) -> str | None:
         """Return why what a reader saw may differ from what it sees later, None if nothing on record explains it."""
-        turns = self.turns(partition)
-        at = bisect_left(turns, since - DEPOSED_LEADER_MAX, key=lambda turn: turn.t)
+        turns, times = self._turns_of(partition)
+        at = bisect_left(times, since - DEPOSED_LEADER_MAX)
         if at < len(turns) and turns[at].t <= until + FOLLOW_LAG_MAX:
             return turns[at].reason
         return None
@@ -119,199 +150,109 @@ class Loss:
         first, last = self._window(name, sends.invoked[row], sends.evident(row))
         return states[first : last + 1]
 
+    def _case(self, name: str) -> Case:
+        case = self.cases.get(name)
+        if case is None:
+            logs = self._replicas.get(name, {})
+            case = self.cases[name] = Case(self._derivation, self._timeline, name, logs, self._lossy)
+        return case
+
     def _window(self, name: str, invoked: float, evident: float) -> tuple[int, int]:
         first = self._timeline.at(name, invoked)
         evident = invoked if evident == NEVER else evident
         return first, max(first, self._timeline.at(name, evident + FOLLOW_LAG_MAX))
 
-    def _weak_acks(self, row: int, name: str, invoked: float, until: float) -> str | None:
-        """Excuse what was acknowledged before the ISR had it."""
-        promises = self._derivation.promises(self._sends.process[row])
-        if promises.acks in ("all", "-1") or self._sends.kind[row] != OK:
-            return None
-        if promises.acks == "0":
+    def _weak_acks(self, row: int, case: Case, until: float, vouched: bool) -> str | None:
+        """Excuse what was acknowledged before the ISR had it, and was not known to have got there."""
+        acks = self._derivation.promises(self._sends.process[row]).acks
+        if acks == "0":
             return "it was sent with acks=0, which promises nothing"
-        states = self._timeline.states.get(name)
-        if states:
+        name = self._derivation.partitions[self._sends.partition[row]].name
+        invoked, states = self._sends.invoked[row], case.states
+        if not states:
+            hit = self._leader_hit(invoked, until)
+            return None if hit is None else f"it was sent with acks=1 and the leader was hit: {hit.story or hit.fault}"
+        if vouched:
+            return None
+        first = change = case.lineage.reigns.first(invoked)
+        last = self._timeline.at(name, self._sends.completed[row] + FOLLOW_LAG_MAX)
+        while (change := case.lineage.reigns.replaced_at[change]) < len(states):
+            state, before = states[change], case.lineage.reigns.deposed_at[change]
+            if state.t > until + FOLLOW_LAG_MAX:
+                break
             # A deposed leader that has not heard of its successor may still answer acks=1.
-            first = self._timeline.at(name, invoked - DEPOSED_LEADER_MAX)
-            epoch = states[first].leader_epoch
-            change = bisect_right(states, epoch, lo=first, key=lambda state: state.leader_epoch)
-            if change < len(states) and states[change].t <= until + FOLLOW_LAG_MAX:
+            if state.t >= invoked - FOLLOW_LAG_MAX or self._timeline.cut_off(before, state.t, invoked):
                 return (
-                    f"it was sent with acks=1 and the leader changed at {states[change].t:.3f} s "
-                    f"(leader epoch {states[change].leader_epoch})"
+                    f"it was sent with acks=1 and the leader was replaced at {state.t:.3f} s "
+                    f"(leader epoch {state.leader_epoch}) before the record was known to be replicated"
                 )
-        leader = states[self._timeline.at(name, invoked)].leader if states else None
-        for fault in self._timeline.faults:
-            if fault.begin > until or fault.end < invoked or (not fault.lossy and fault.fault not in LEADER_FAULTS):
-                continue
-            if leader is None or leader in fault.brokers:
-                return f"it was sent with acks=1 and the leader was hit: {fault.story or fault.fault}"
+        for leader in dict.fromkeys(state.leader for state in states[max(first, last - 8) : last + 1]):
+            lost = self._lost_data(leader, invoked, until)
+            if lost is not None:
+                return f"it was sent with acks=1 and the leader lost its data: {lost.story or lost.fault}"
         return None
 
-    def _unclean(self, row: int, partition: Partition, offset: int, until: float) -> str | None:
-        """Excuse what an unclean election cut off."""
-        elections = self._timeline.elections.get(partition.name, ())
-        invoked = self._sends.invoked[row]
-        for election in elections[bisect_left(elections, invoked - DEPOSED_LEADER_MAX, key=lambda e: e.t) :]:
+    def _leader_hit(self, invoked: float, until: float) -> FaultSpan | None:
+        """Return a fault that may have replaced the leader, where nobody knows who led."""
+        for fault in self._timeline.faults:
+            if fault.begin <= until and fault.end >= invoked and (fault.lossy or fault.fault in LEADER_FAULTS):
+                return fault
+        return None
+
+    def _lost_data(self, node: int, since: float, until: float) -> FaultSpan | None:
+        """Return the first loss of a node's data that struck after `since` and began by `until`."""
+        if node not in self._losses_of:
+            losses = [fault for fault in self._lossy if node in fault.brokers]
+            self._losses_of[node] = losses, list(accumulate((fault.lost_by for fault in losses), max))
+        losses, reach = self._losses_of[node]
+        at = bisect_left(reach, since)
+        return losses[at] if at < len(losses) and losses[at].begin <= until else None
+
+    def _unclean(self, case: Case, invoked: float, until: float) -> str | None:
+        """Excuse what an unclean election may have cut off."""
+        elections = case.elections
+        at = bisect_left(elections, invoked - DEPOSED_LEADER_MAX, key=lambda election: election.t)
+        for election in elections[at:]:
             if election.t > until + FOLLOW_LAG_MAX:
                 return None
-            if not election.marked or (election.t < invoked - FOLLOW_LAG_MAX and not self._cut_off(election, invoked)):
-                continue
-            if offset == NOWHERE or self._lacked(row, partition, offset, election):
+            late = election.t < invoked - FOLLOW_LAG_MAX
+            if not late or self._timeline.cut_off(election.deposed, election.t, invoked):
                 return _election_reason(election)
         return None
 
-    def _lacked(self, row: int, partition: Partition, offset: int, election: Election) -> bool:
-        """Say whether the elected leader may have lacked the record, as far as the history tells."""
-        logs = self._replicas.get(partition.name)
-        if not logs:
-            only = sum(each.marked for each in self._timeline.elections[partition.name]) == 1
-            return not only or offset >= self._survivor_before(partition, election.t)
-        log = max(logs.values(), key=lambda log: (log.high_watermark, log.end))
-        at = bisect_right(log.epochs, offset, key=lambda entry: entry[1])
-        if offset >= log.end or at == 0:
-            return True
-        epoch = self._sends.epoch[row]
-        epochs = {epoch} if epoch >= 0 else {state.leader_epoch for state in self.isr_at(row)}
-        return epochs != {log.epochs[at - 1][0]}
-
-    def _cut_off(self, election: Election, t: float) -> bool:
-        """Say whether the deposed leader may, at `t`, not have known of this election: a fault held it."""
-        return any(
-            election.deposed in fault.brokers and fault.begin <= t and fault.end >= election.t
-            for fault in self._timeline.faults
-        )
-
-    def _survivor_before(self, partition: Partition, t: float) -> int:
-        """Return the offset after the last record that was acknowledged before `t` and is still there at the end.
-
-        If nothing was elected uncleanly but once, the elected leader's log is a prefix of the old one: nothing below a
-        survivor can have been cut off.
-        """
-        known = self._survivors.get(partition.index)
-        if known is None:
-            sends, flag = self._sends, READ_FINAL if partition.final_from_start else READ_OK
-            rows = [r for r in partition.writers.values() if sends.kind[r] == OK and sends.acked_offset[r] != NOWHERE]
-            if flag == READ_OK:
-                rows = []  # read once is not there still
-            rows = [r for r in rows if sends.seen[r] & flag and sends.read_offset[r] == sends.acked_offset[r]]
-            rows.sort(key=sends.completed.__getitem__)
-            times = [sends.completed[r] for r in rows]
-            known = times, list(accumulate((sends.acked_offset[r] + 1 for r in rows), max))
-            self._survivors[partition.index] = known
-        times, ends = known
-        at = bisect_right(times, t - FOLLOW_LAG_MAX - DEPOSED_LEADER_MAX)
-        return ends[at - 1] if at else 0
-
-    def _all_lost(self, row: int, name: str, invoked: float, until: float) -> str | None:
+    def _all_lost(self, row: int, name: str, case: Case, committed: float, until: float) -> str | None:
         """Excuse what every member of some ISR at acknowledgement time has lost."""
         if not self._lossy:
             return None
-        first, last = self._window(name, invoked, self._sends.evident(row))
-        fault = next((i for i, f in enumerate(self._lossy) if f.lost_by >= invoked), len(self._lossy))
-        key = (name, first, last, fault, until)
-        if key not in self._cache:
-            self._cache[key] = self._find_all_lost(name, first, last, fault, until)
-        return self._cache[key]
+        invoked = self._sends.invoked[row]
+        if not case.states:
+            return self._no_isr_known(invoked, until)
+        known = self._sends.evident(row) if committed == NEVER else committed
+        gone = case.holders.gone(*self._window(name, invoked, known), invoked)
+        if gone.t > until + FOLLOW_LAG_MAX or gone.t == NEVER:
+            return None
+        return (
+            f"every member of the ISR at acknowledgement time {sorted(gone.isr)} lost its data, "
+            f"the last at {gone.t:.3f} s"
+        )
 
-    def _find_all_lost(self, name: str, first: int, last: int, fault: int, until: float) -> str | None:
-        states = self._timeline.states.get(name)
-        if not states:
-            return self._no_isr_known(fault, until)
-        for candidate in range(first, last + 1):
-            isr = frozenset(states[candidate].isr)
-            when = self._holders_gone(isr, states[candidate + 1 :], isr, fault, until)
-            if isr and when is not None:
-                return (
-                    f"every member of the ISR at acknowledgement time {sorted(isr)} lost its data, "
-                    f"the last at {when:.3f} s"
-                )
-        return None
-
-    def _holders_gone(
-        self, holders: frozenset[int], later: list[PartitionState], isr: frozenset[int], fault: int, until: float
-    ) -> float | None:
-        """Return when the last holder of a record lost its data, following losses and members that caught up."""
-        changes: list[tuple[float, int, frozenset[int]]] = [(f.begin, 0, f.brokers) for f in self._lossy[fault:]]
-        changes += [(state.t, 1, frozenset(state.isr)) for state in later]
-        changes.sort(key=lambda change: change[:2])
-        for t, kind, nodes in changes:
-            if t > until + FOLLOW_LAG_MAX:
-                break
-            if kind == 0:
-                holders -= nodes
-                if not holders:
-                    return t
-            else:
-                holders |= nodes - isr
-                isr = nodes
-        return None
-
-    def _none_electable(self, name: str, invoked: float, until: float) -> str | None:
+    def _none_electable(self, case: Case, invoked: float, until: float) -> str | None:
         """Excuse what was lost when all that could lead cleanly lost their data, and more nodes than may be lost."""
-        if self._strict or not self._lossy:
+        at = bisect_left(case.limits, invoked)
+        if self._strict or at >= len(case.moments) or case.moments[at].t > until + FOLLOW_LAG_MAX:
             return None
-        fault = next((i for i, f in enumerate(self._lossy) if f.lost_by >= invoked), len(self._lossy))
-        key = (name, fault, until)
-        if key not in self._last_standing:
-            self._last_standing[key] = self._find_none_electable(name, fault, until)
-        return self._last_standing[key]
+        moment = case.moments[at]
+        return f"{moment.reason}, and {moment.guarantee} protects from no more"
 
-    def _find_none_electable(self, name: str, fault: int, until: float) -> str | None:
-        states = self._timeline.states.get(name, [])
-        least = self._timeline.min_isr(name) if self._timeline.elr_in_use else 1
-        lost: frozenset[int] = frozenset()
-        moments = {moment.t: moment.reason for moment in self._empty_moments(name)}
-        for lossy in self._lossy[fault:]:
-            if lossy.begin > until + FOLLOW_LAG_MAX:
-                return None
-            replicas = states[self._timeline.at(name, lossy.begin)].replicas if states else ()
-            lost |= lossy.brokers.intersection(replicas)
-            if lossy.begin in moments and len(lost) >= least:
-                known = f"min.insync.replicas={least}" if self._timeline.elr_in_use else "no ELR"
-                return f"{moments[lossy.begin]}, and {known} protects from no more"
-        return None
-
-    def _no_isr_known(self, fault: int, until: float) -> str | None:
+    def _no_isr_known(self, invoked: float, until: float) -> str | None:
         """Judge without a followed metadata log: only where every broker lost its data nobody can be blamed."""
-        left = self._timeline.brokers()
-        for lossy in self._lossy[fault:]:
-            if lossy.begin <= until:
-                left -= lossy.brokers
-        if left or not self._timeline.brokers():
+        brokers = self._timeline.brokers()
+        if not brokers:
             return None
+        for broker in brokers:
+            if self._lost_data(broker, invoked, until) is None:
+                return None
         return "every broker lost its data (the history does not tell the ISR)"
-
-    def _empty_moments(self, name: str) -> list[Turn]:
-        """Return when all that could lead cleanly, ISR and ELR of the moment, had lost their data.
-
-        Dated by the loss, not by a change of the ISR: a node that lost its data and is made the only member
-        afterwards is a mistake, and no excuse.
-        """
-        states = self._timeline.states.get(name, [])
-        moments: list[Turn] = []
-        lossy = 0
-        holders: frozenset[int] = frozenset()
-        isr: frozenset[int] = frozenset()
-        for at, state in enumerate(states):
-            electable = frozenset(state.isr + state.elr)
-            holders = holders & electable | frozenset(state.isr) - isr
-            holders = holders or electable
-            isr = frozenset(state.isr)
-            end = states[at + 1].t if at + 1 < len(states) else NEVER
-            while lossy < len(self._lossy) and self._lossy[lossy].begin < end:
-                fault = self._lossy[lossy]
-                lossy += 1
-                holders -= fault.brokers
-                if not holders and fault.brokers & electable:
-                    reason = (
-                        f"all that could lead cleanly {sorted(electable)} had lost their data when "
-                        f"{fault.fault} hit {', '.join(fault.targets)} at {fault.begin:.3f} s"
-                    )
-                    moments.append(Turn(fault.begin, reason))
-        return moments
 
 
 def _election_reason(election: Election) -> str:

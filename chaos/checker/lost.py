@@ -3,8 +3,9 @@
 lost-write (Jepsen): a value that must have committed is missing although the reads went past its place. Where the final
 reads began at the beginning they are the measure: also what somebody once polled must still be there. Elsewhere the
 bound is the highest first place of a polled value, compared with the last place of the missing one, so that offsets in
-conflict never make a loss of their own. unseen: acknowledged and beyond all that was read by the end, or without a
-known place: a lost tail, a stale or a stuck consumer. It takes a final phase to say so.
+conflict never make a loss of their own. What was once polled and lies beyond all that the final reads reach is lost,
+too. unseen: acknowledged, never polled, and beyond all that was read by the end, or without a known place: a lost tail,
+a stale or a stuck consumer. It takes a final phase to say so.
 """
 
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from kvorum.chaos.checker.derive import Derivation
 from kvorum.chaos.checker.logs import Finding
 from kvorum.chaos.checker.partitions import Partition
-from kvorum.chaos.checker.sends import NOWHERE, OK, READ_FINAL, READ_OK
+from kvorum.chaos.checker.sends import NOWHERE, OK, READ_COMMITTED, READ_FINAL, READ_OK
 
 
 def lost_values(derivation: Derivation, partition: Partition, committed: bytearray) -> Iterator[Finding]:
@@ -35,11 +36,24 @@ def lost_values(derivation: Derivation, partition: Partition, committed: bytearr
             what = "the final reads" if final else "the reads"
             reason = f"value {value} at offset {last}{before} is missing: {what} went to offset {bound} without it"
             yield Finding("lost-write", partition.index, (row,), last, value, reason)
-        elif derivation.final_reads and sends.kind[row] == OK:
+        elif derivation.final_reads and sends.kind[row] != OK:
+            wanted = READ_COMMITTED if sends.transactional[row] else READ_OK
+            if final and sends.seen[row] & wanted:  # else it is of unknown outcome, and may have been anywhere
+                reason = (
+                    f"value {value} is missing at offset {last}, where op {sends.first_reader[row]} once polled it: "
+                    f"the final reads {_reach(bound)}"
+                )
+                yield Finding("lost-write", partition.index, (row,), last, value, reason)
+        elif derivation.final_reads:
             where = f"offset {last}" if last != NOWHERE else "an offset nobody knows"
-            reach = f"reached offset {bound}" if bound != NOWHERE else "got nothing of this partition"
-            reason = f"value {value} was acknowledged at {where} and never seen at the end: the final reads {reach}"
+            reason = (
+                f"value {value} was acknowledged at {where} and never seen at the end: the final reads {_reach(bound)}"
+            )
             yield Finding("unseen", partition.index, (row,), last, value, reason)
+
+
+def _reach(bound: int) -> str:
+    return f"reached offset {bound}" if bound != NOWHERE else "got nothing of this partition"
 
 
 def _first_place_max(derivation: Derivation, partition: Partition, elsewhere: dict[int, list[int]]) -> int:

@@ -4,7 +4,7 @@ from array import array
 from bisect import bisect_left
 from typing import NamedTuple
 
-from kvorum.chaos.checker.sends import NOWHERE
+from kvorum.chaos.checker.sends import NEVER, NOWHERE
 
 
 class Step(NamedTuple):
@@ -44,6 +44,7 @@ class Partition:
         "elsewhere",
         "final_from_start",
         "final_max",
+        "final_t",
         "index",
         "known_offsets",
         "known_times",
@@ -69,6 +70,8 @@ class Partition:
         self.final_from_start = False
         """A final reader began at the beginning, so whatever the final reads lack is not there."""
         self.final_max = NOWHERE
+        self.final_t = NEVER
+        """When the final reads were that far: what they lack by then was gone by then. NEVER without final reads."""
         self.known_offsets = array("q")
         self.known_times = array("d")
         """When it was first known that the log reaches an offset; both grow."""

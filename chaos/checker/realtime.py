@@ -6,6 +6,7 @@ wherever the send ends up, acknowledged or of unknown outcome, it must be beyond
 """
 
 from collections.abc import Iterator
+from heapq import nsmallest
 
 from kvorum.chaos.checker.derive import Derivation
 from kvorum.chaos.checker.logs import Finding, Log
@@ -18,6 +19,7 @@ def append_order(derivation: Derivation, logs: list[Log]) -> Iterator[Finding]:
     The finding's rows are the send, then the record that stood at that offset, if it is known.
     """
     sends = derivation.sends
+    earliest: dict[tuple[int, int], list[int]] = {}
     for row in range(len(sends)):
         floor = sends.floor[row]
         if floor == NOWHERE or sends.kind[row] == FAIL:
@@ -26,8 +28,11 @@ def append_order(derivation: Derivation, logs: list[Log]) -> Iterator[Finding]:
         if position == NOWHERE or position > floor:
             continue
         index = sends.partition[row]
-        earlier = [r for r in logs[index].at(floor) if r >= 0 and r != row and sends.evident(r) <= sends.invoked[row]]
-        earlier.sort(key=sends.evident)
+        known = earliest.get((index, floor))
+        if known is None:
+            there = (r for r in logs[index].at(floor) if r >= 0)
+            known = earliest[index, floor] = nsmallest(2, there, key=sends.evident)  # one of the two is another
+        earlier = [r for r in known if r != row and sends.evident(r) <= sends.invoked[row]]
         reason = (
             f"value {sends.value[row]} lies at offset {position}, but offset {floor} had been acknowledged or polled "
             f"before it was sent at {sends.invoked[row]:.3f} s"

@@ -1,11 +1,12 @@
 """The logs of all replicas at the end, and the metadata images of all nodes, compared.
 
-replica-divergence: batches below the lowest high watermark are not byte-equal (LogMatching). epoch-divergence: leader
-epoch caches differ there. missing-on-replica: a replica's log ends before, or has a gap at, an offset that was
-acknowledged with acks=all. image-divergence: two nodes have different metadata at one offset of the metadata log.
+replica-divergence: batches below the high watermark are not byte-equal (LogMatching); for a member of the ISR that is
+the highest one on record, whatever it knows of it itself. epoch-divergence: leader epoch caches differ there.
+missing-on-replica: a replica's log ends before, or has a gap at, an offset that was acknowledged with acks=all.
+image-divergence: two nodes have different metadata at one offset of the metadata log.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from kvorum.chaos.checker.derive import Derivation
@@ -29,15 +30,19 @@ class Images:
     def __init__(self) -> None:
         """Begin without images."""
         self._first: dict[int, Image] = {}
+        self._alone: set[int] = set()
         self.findings: list[ReplicaFinding] = []
         self.compared = 0
+        """Images of an offset that others have, too."""
 
     def take(self, event: Image) -> None:
         """Compare with the first image of the same offset."""
         first = self._first.setdefault(event.offset, event)
         if first is event:
+            self._alone.add(event.offset)
             return
-        self.compared += 1
+        self.compared += 1 + (event.offset in self._alone)
+        self._alone.discard(event.offset)
         if first.hash != event.hash:
             reason = (
                 f"at metadata offset {event.offset} the image of {first.node} has hash {first.hash} "
@@ -46,19 +51,22 @@ class Images:
             self.findings.append(ReplicaFinding("image-divergence", None, event.offset, reason))
 
 
-def compare(partition: str, logs: dict[int, Replica]) -> Iterator[ReplicaFinding]:
-    """Yield the differences between a partition's replicas: each with the replica whose high watermark is highest."""
+def compare(partition: str, logs: dict[int, Replica], isr: Collection[int]) -> Iterator[ReplicaFinding]:
+    """Yield the differences between a partition's replicas: each with the replica whose high watermark is highest.
+
+    `isr`: who has, at the end, all that is below that high watermark; what others have beyond their own is their own.
+    """
     reference = max(logs.values(), key=lambda log: (log.high_watermark, log.end))
-    limit = min(log.high_watermark for log in logs.values())
     for log in logs.values():
         if log.node == reference.node:
             continue
+        limit = min(reference.high_watermark, log.end if log.node in isr else log.high_watermark)
         first = max(log.start, reference.start)
         offset = _first_difference(log, reference, first, limit)
         if offset is not None:
             reason = (
                 f"the logs of nodes {reference.node} and {log.node} differ at offset {offset}, "
-                f"below their high watermark {limit}"
+                f"below the high watermark {reference.high_watermark}"
             )
             yield ReplicaFinding("replica-divergence", partition, offset, reason)
         mine, theirs = _epochs(log, first, limit), _epochs(reference, first, limit)

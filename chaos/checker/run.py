@@ -1,7 +1,7 @@
 """From events to a verdict: hands each event to who needs it, then lets the judge speak and adds up the figures."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from kvorum.chaos.checker.derive import Derivation
 from kvorum.chaos.checker.judge import Judge
@@ -25,9 +25,6 @@ from kvorum.chaos.history import (
     Replica,
     Start,
 )
-
-UNCLEAN_WORDS = frozenset({"elect-leaders-unclean", "elect_leaders_unclean"})
-"""First words of an admin operation by which an operator asks for an unclean election."""
 
 
 class Checker:
@@ -56,10 +53,12 @@ class Checker:
             case Invoke():
                 self._derivation.invoke(event, self._events)
                 self._meter.begin(event, self._derivation.pending_rows(event.op))
-                if event.f == "admin" and event.value and event.value[0] in UNCLEAN_WORDS:
-                    self._timeline.asked_unclean.append(event.t)
+                if event.f == "admin":
+                    self._timeline.requests.begin(event)
             case Ok() | Fail() | Info():
                 self._meter.end(event, self._derivation.complete(event, self._events))
+                if event.f == "admin" and not isinstance(event, Info):
+                    self._timeline.requests.answered(event.op, event.t)
             case Process():
                 self._derivation.process(event)
             case Metadata():
@@ -82,6 +81,7 @@ class Checker:
     def verdict(self, *, ww: bool = False, strict: bool = False) -> Verdict:
         """Judge what was fed; the options are those of `check`."""
         self._derivation.finish()
+        self._timeline.ended = self._last
         judge = Judge(self._derivation, self._timeline, self._final_logs, self._images, strict=strict)
         judge.judge(ww=ww)
         return Verdict(violations=judge.violations, explained=judge.explained, figures=self._figures(judge))
@@ -123,7 +123,38 @@ class Checker:
             replicas_compared=judge.replicas_compared,
             images_compared=self._images.compared,
             final_reads=derivation.final_reads,
+            not_judged=list(self._not_judged(judge)),
         )
+
+    def _not_judged(self, judge: Judge) -> Iterator[str]:
+        """Say what the history does not tell."""
+        timeline = self._timeline
+        if timeline.sampled:
+            elr = "" if timeline.sampled_elr else " and without eligible leader replicas"
+            yield (
+                f"Leaders and ISRs were sampled, not followed{elr}: the ISR at acknowledgement time is that of the "
+                "nearest samples, and nobody is blamed for an unclean election."
+            )
+        elif not timeline.followed:
+            yield "The metadata log was not followed: neither ISRs nor unclean elections are known."
+        if not judge.replicas_compared:
+            yield "No disk was looked at: the replicas were not compared with each other."
+        unseen = [f"{node} of {name}" for name, node in self._unseen_replicas()]
+        if unseen:
+            more = f" and {len(unseen) - 5} more" if len(unseen) > 5 else ""
+            yield f"These replicas are on record and were not looked at: node {', node '.join(unseen[:5])}{more}."
+        if not self._images.compared:
+            yield "No metadata images were compared."
+        if not self._derivation.final_reads:
+            yield "There were no final reads: what nobody ever saw cannot be judged."
+
+    def _unseen_replicas(self) -> Iterator[tuple[str, int]]:
+        """Yield partition and node of replicas on record, of partitions of which others were looked at."""
+        for name, logs in sorted(self._final_logs.items()):
+            states = self._timeline.states.get(name)
+            for node in states[-1].replicas if states else ():
+                if node not in logs:
+                    yield name, node
 
 
 def check(events: Iterable[AnyEvent], *, ww: bool = False, strict: bool = False) -> Verdict:

@@ -1,5 +1,6 @@
 """Tells what happened to a record, in sentences and in the order of time."""
 
+from bisect import bisect_left, bisect_right
 from itertools import pairwise
 from typing import Final
 
@@ -11,6 +12,9 @@ from kvorum.chaos.history import Replica
 
 SENTENCES_MAX: Final = 40
 """Faults and changes of a partition that one story tells; a story that goes through a whole soak run helps nobody."""
+
+STATES_MAX: Final = 100
+"""States of a partition that are looked at for the ISRs in which a record may have been acknowledged."""
 
 BEFORE: Final = 2.0
 """Seconds before the record was sent from which faults and changes are told."""
@@ -29,6 +33,8 @@ class Storyteller:
         self._timeline = timeline
         self._loss = loss
         self._replicas = replicas
+        self._faults: tuple[list[Sentence], list[float]] | None = None
+        self._changes: dict[str, tuple[list[Sentence], list[float]]] = {}
 
     def tell(
         self, rows: tuple[int, ...], partition: str | None, last: list[Sentence], until: float = NEVER
@@ -82,24 +88,40 @@ class Storyteller:
 
     def around(self, partition: str, begin: float, end: float) -> list[Sentence]:
         """Return faults and changes of a partition in a span of time, SENTENCES_MAX at most."""
-        sentences: list[Sentence] = []
-        for fault in self._timeline.faults:
-            sentences += [s for s in _fault(fault) if begin <= s[0] <= end]
-        states = self._timeline.states.get(partition, [])
-        unclean = {election.offset for election in self._timeline.elections.get(partition, ())}
-        for before, after in pairwise(states):
-            text = _change(before, after, after.offset in unclean)
-            if begin <= after.t <= end and text:
-                sentences.append((after.t, f"{partition}: {text}"))
-        removed = self._timeline.removed.get(partition)
-        if removed is not None and begin <= removed <= end:
-            sentences.append((removed, f"the topic of {partition} is deleted"))
-        sentences.sort(key=lambda sentence: sentence[0])
-        left = len(sentences) - SENTENCES_MAX
-        if left > 0:
-            sentences = sentences[:SENTENCES_MAX]
-            sentences.append((sentences[-1][0], f"({left} more faults and changes of {partition} follow)"))
-        return sentences
+        told: list[Sentence] = []
+        count = 0
+        for sentences, times in (self._of_faults(), self._of_partition(partition)):
+            first, last = bisect_left(times, begin), bisect_right(times, end)
+            told += sentences[first : min(last, first + SENTENCES_MAX)]
+            count += last - first
+        told.sort(key=lambda sentence: sentence[0])
+        if count > SENTENCES_MAX:
+            told = told[:SENTENCES_MAX]
+            told.append((told[-1][0], f"({count - SENTENCES_MAX} more faults and changes of {partition} follow)"))
+        return told
+
+    def _of_faults(self) -> tuple[list[Sentence], list[float]]:
+        """Return what there is to tell of all faults, and when."""
+        if self._faults is None:
+            sentences = [sentence for fault in self._timeline.faults for sentence in _fault(fault)]
+            self._faults = _in_order(sentences)
+        return self._faults
+
+    def _of_partition(self, partition: str) -> tuple[list[Sentence], list[float]]:
+        """Return what there is to tell of all changes of a partition, and when."""
+        known = self._changes.get(partition)
+        if known is None:
+            sentences: list[Sentence] = []
+            unclean = {election.offset for election in self._timeline.elections.get(partition, ())}
+            for before, after in pairwise(self._timeline.states.get(partition, [])):
+                text = _change(before, after, after.offset in unclean)
+                if text:
+                    sentences.append((after.t, f"{partition}: {text}"))
+            removed = self._timeline.removed.get(partition)
+            if removed is not None:
+                sentences.append((removed, f"the topic of {partition} is deleted"))
+            known = self._changes[partition] = _in_order(sentences)
+        return known
 
     def ending(self, partition: str) -> list[str]:
         """Return what the final logs and the final reads say of a partition."""
@@ -115,9 +137,14 @@ class Storyteller:
         states = self._loss.isr_at(row)
         if not states:
             return "the history does not tell the ISR"
-        isrs = " or ".join(dict.fromkeys(str(list(state.isr)) for state in states))
+        isrs = " or ".join(dict.fromkeys(str(list(state.isr)) for state in states[:STATES_MAX]))
         state = states[0]
         return f"the ISR was {isrs}, the leader {state.leader} in leader epoch {state.leader_epoch}"
+
+
+def _in_order(sentences: list[Sentence]) -> tuple[list[Sentence], list[float]]:
+    sentences.sort(key=lambda sentence: sentence[0])
+    return sentences, [t for t, _ in sentences]
 
 
 def _fault(fault: FaultSpan) -> list[Sentence]:

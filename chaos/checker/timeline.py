@@ -3,27 +3,29 @@
 Built from the followed metadata log, since snapshots forget. Records between a BeginTransaction and its end count when
 the end comes (KIP-868). Records seen before (a follower that started over) are left out; those of a snapshot may share
 one offset.
+
+Of a cluster whose log cannot be followed there are samples (`"sampled": true`): whole partitions as some broker told
+them, now and then. They blame nobody for an unclean election, since the ISR may have grown between two of them; but
+where the config allows one, a leader from outside the sampled ISR and ELR is taken for one.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Final, NamedTuple
 
+from kvorum.chaos.checker.configs import BROKER_RESOURCE, TOPIC_RESOURCE, Configs, Requests
 from kvorum.chaos.checker.sends import NEVER
 from kvorum.chaos.history import Fault, Metadata, Start
 from kvorum.quorum.records import NO_LEADER, RECOVERED, RECOVERING
 
-TOPIC_RESOURCE: Final = 2
-BROKER_RESOURCE: Final = 4
-"""ConfigResource.Type."""
+FOLLOW_LAG_MAX: Final = 0.25
+"""Seconds by which the followed metadata may come later than what it tells of took effect."""
 
 INJECTION_MAX: Final = 1.0
 """Seconds from the line that announces a fault to its being done."""
 
-UNCLEAN_CONFIG: Final = "unclean.leader.election.enable"
-MIN_ISR_CONFIG: Final = "min.insync.replicas"
 ELR_FEATURE: Final = "eligible.leader.replicas.version"
-CONFIGS: Final = (UNCLEAN_CONFIG, MIN_ISR_CONFIG)
 
 
 class PartitionState(NamedTuple):
@@ -50,11 +52,20 @@ class Election(NamedTuple):
     """Who led before it, -1 if nobody is known."""
     leader_epoch: int
     marked: bool
-    """The record says RECOVERING. An unmarked one excuses nothing."""
+    """The record says RECOVERING, or it is a sample. An unmarked one excuses nothing."""
     last_known: bool
     """It elected the last known leader after ISR and ELR were empty (KIP-966)."""
     allowed: bool
     """The topic's config allowed it, or an operator asked for it."""
+
+
+class Rivals(NamedTuple):
+    """Two leaders that one leader epoch had, as the metadata log tells it."""
+
+    t: float
+    partition: str
+    leader_epoch: int
+    leaders: tuple[int, int]
 
 
 class FaultSpan(NamedTuple):
@@ -85,14 +96,25 @@ class Timeline:
         """When a partition's topic was deleted."""
         self.faults: list[FaultSpan] = []
         """In the order of their begin."""
-        self.asked_unclean: list[float] = []
-        """When an operator asked for unclean elections (an admin operation)."""
+        self.sampled = False
+        """What is known of partitions are samples."""
+        self.sampled_elr = False
+        """Some sample told of eligible leader replicas, if only that there are none."""
+        self.rivals: list[Rivals] = []
+        """Leader epochs with two leaders."""
+        self.ended = 0.0
+        """When the history ended."""
+        self.configs = Configs()
+        self._by_node: dict[int, tuple[list[FaultSpan], list[float]]] = {}
+        self.requests = Requests()
+        self._leaders: dict[tuple[str, int, int], int] = {}
+        """By topic id, partition and leader epoch."""
         self._open_faults: dict[int, int] = {}
         self._topics: dict[str, str] = {}
-        self._configs: dict[tuple[int, str, str], str] = {}
         self._offset = -1
         self._record: dict[str, object] = {}
-        self._features: dict[str, object] = {}
+        self._features: set[str] = set()
+        self._elr_levels: list[tuple[float, int]] = []
         self._batch: list[Metadata] | None = None
 
     @property
@@ -109,10 +131,10 @@ class Timeline:
         """Take the shape of the cluster and the configs of topics."""
         self.start = event
         for name, topic in event.topics.items():
-            for config in CONFIGS:
-                self._configure(TOPIC_RESOURCE, name, config, topic.configs.get(config))
-        for config in CONFIGS:
-            self._configure(BROKER_RESOURCE, "", config, event.cluster.configs.get(config))
+            for config, value in topic.configs.items():
+                self.configs.take(TOPIC_RESOURCE, name, config, value, event.t)
+        for config, value in event.cluster.configs.items():
+            self.configs.take(BROKER_RESOURCE, "", config, value, event.t)
 
     def take_fault(self, event: Fault) -> None:
         """Take the begin or the end of a fault."""
@@ -158,6 +180,26 @@ class Timeline:
         else:
             self._replay(event)
 
+    def held_until(self, node: int, t: float) -> float:
+        """Return until when a fault that had hit a node by `t` lasted, `t` where none did."""
+        faults, ends = self._faults_of(node)
+        at = bisect_right(faults, t + INJECTION_MAX, key=lambda fault: fault.begin) - 1
+        return max(t, ends[at]) if at >= 0 else t
+
+    def cut_off(self, deposed: int, elected: float, t: float) -> bool:
+        """Say whether a deposed leader may, at `t`, not have known of this election: a fault held it."""
+        faults, ends = self._faults_of(deposed)
+        at = bisect_left(ends, elected)
+        return at < len(faults) and faults[at].begin <= t
+
+    def _faults_of(self, node: int) -> tuple[list[FaultSpan], list[float]]:
+        """Return the faults of a node and by when all up to each had ended. For when all events are taken."""
+        known = self._by_node.get(node)
+        if known is None:
+            faults = [fault for fault in self.faults if node in fault.brokers]
+            known = self._by_node[node] = faults, list(accumulate((fault.end for fault in faults), max))
+        return known
+
     def at(self, partition: str, t: float) -> int:
         """Return the index of the partition's state at a time; 0 for a time before the first one."""
         states = self.states.get(partition, [])
@@ -171,31 +213,22 @@ class Timeline:
             return None
         return node.id
 
-    def min_isr(self, partition: str) -> int:
-        """Return min.insync.replicas of a partition's topic, as last configured; Kafka's default is 1."""
-        value = self._config(partition.rpartition("-")[0], "", MIN_ISR_CONFIG)
-        return int(value) if value is not None and value.isdecimal() else 1
+    def deletion(self, partition: str, written: float) -> str | None:
+        """Return what may have deleted the start of a log, as far as a record written then; None if nothing did."""
+        asked = self.requests.deletion(partition)
+        if asked is not None:
+            return f"an operator asked at {asked:.3f} s to delete records"
+        jumped = any(fault.fault == "clock_jump" for fault in self.faults)
+        config = self.configs.retention(partition.rpartition("-")[0], NEVER if jumped else self.ended - written)
+        return None if config is None else f"{config} lets retention delete it"
 
-    @property
-    def elr_in_use(self) -> bool:
-        """ELR (KIP-966) is finalized; taken as given where the history tells no feature at all."""
-        return not self._features or self._features.get(ELR_FEATURE, 0) != 0
-
-    def _configure(self, kind: int, name: str, config: str, value: object) -> None:
-        if value is None:
-            self._configs.pop((kind, name, config), None)
-        else:
-            self._configs[kind, name, config] = str(value)
-
-    def _config(self, topic: str, broker: str, config: str) -> str | None:
-        """Return a topic's config: its own, the broker's, the cluster's, in this order; None where none is known."""
-        for kind, name in ((TOPIC_RESOURCE, topic), (BROKER_RESOURCE, broker), (BROKER_RESOURCE, "")):
-            if (kind, name, config) in self._configs:
-                return self._configs[kind, name, config]
-        return None
-
-    def _unclean_allowed(self, topic: str, leader: int) -> bool:
-        return (self._config(topic, str(leader), UNCLEAN_CONFIG) or "").lower() == "true"
+    def elr_in_use(self, since: float, until: float) -> bool:
+        """Say whether ELR (KIP-966) was finalized all that time; taken as given where no feature is told at all."""
+        if not self._features:
+            return True
+        at = bisect_right(self._elr_levels, since, key=lambda entry: entry[0])
+        before = self._elr_levels[at - 1][1] if at else 0
+        return before != 0 and all(level != 0 for t, level in self._elr_levels[at:] if t <= until)
 
     def _replay(self, event: Metadata) -> None:
         record = event.record
@@ -203,13 +236,15 @@ class Timeline:
             case "Topic":
                 self._topics[str(record["topic_id"])] = str(record["name"])
             case "Feature":
-                self._features[str(record["name"])] = record.get("level", 0)
+                self._features.add(str(record["name"]))
+                if record["name"] == ELR_FEATURE:
+                    self._elr_levels.append((event.t, _number(record, "level", 0)))
             case "RemoveTopic":
                 self._remove(self._topics.pop(str(record["topic_id"]), None), event.t)
             case "Config":
-                kind, config = record.get("resource_type"), str(record.get("name"))
-                if config in CONFIGS and isinstance(kind, int):
-                    self._configure(kind, str(record.get("resource_name")), config, record.get("value"))
+                kind, name = record.get("resource_type"), str(record.get("resource_name"))
+                if isinstance(kind, int):
+                    self.configs.take(kind, name, str(record.get("name")), record.get("value"), event.t)
             case "Partition" | "PartitionChange":
                 topic = self._topics.get(str(record.get("topic_id")))
                 if topic is not None:
@@ -226,6 +261,9 @@ class Timeline:
         name = f"{topic}-{record['partition_id']}"
         states = self.states.setdefault(name, [])
         whole = record["type"] == "Partition"
+        if record.get("sampled"):
+            self.sampled = True
+            self.sampled_elr = self.sampled_elr or "elr" in record
         before = states[-1] if states and not whole else None
         leader = _number(record, "leader", before.leader if before else NO_LEADER)
         epoch = _number(record, "leader_epoch", before.leader_epoch + ("leader" in record) if before else 0)
@@ -242,24 +280,44 @@ class Timeline:
             recovery == RECOVERING,
         )
         states.append(state)
-        if leader >= 0 and _is_unclean(record, states[-2] if len(states) > 1 else None, state):
-            last_known = before is not None and leader in before.last_known_elr
-            allowed = self._unclean_allowed(topic, leader) or any(t <= event.t for t in self.asked_unclean)
-            self.elections.setdefault(name, []).append(
-                Election(event.t, event.offset, leader, _deposed(states), epoch, state.recovering, last_known, allowed)
-            )
+        last = states[-2] if len(states) > 1 else None
+        self._one_leader(str(record["topic_id"]), name, state)
+        if leader < 0 or not _is_unclean(record, last, state):
+            return
+        sampled = bool(record.get("sampled"))
+        last_known = last is not None and (sampled or not whole) and leader in last.last_known_elr
+        allowed = self.configs.unclean_allowed(topic, leader) or (
+            not last_known and self.requests.unclean(name, event.t)
+        )
+        if sampled and not allowed:
+            return
+        marked = sampled or state.recovering
+        self.elections.setdefault(name, []).append(
+            Election(event.t, event.offset, leader, _deposed(states), epoch, marked, last_known, allowed)
+        )
+
+    def _one_leader(self, topic_id: str, name: str, state: PartitionState) -> None:
+        """Note a leader epoch that had another leader before."""
+        if state.leader < 0:
+            return
+        key = (topic_id, int(name.rpartition("-")[2]), state.leader_epoch)
+        other = self._leaders.setdefault(key, state.leader)
+        if other != state.leader:
+            self.rivals.append(Rivals(state.t, name, state.leader_epoch, (other, state.leader)))
 
 
 def _is_unclean(record: Mapping[str, object], before: PartitionState | None, after: PartitionState) -> bool:
     """Say whether a change was an unclean election: marked as one, or of a leader from outside ISR and ELR."""
+    if record.get("sampled"):
+        known = () if before is None else before.isr + before.elr
+        return bool(known) and before is not None and after.leader != before.leader and after.leader not in known
     if record["type"] == "Partition":  # new, or out of a snapshot that was taken while it recovered
         return after.recovering and (before is None or before.leader_epoch != after.leader_epoch)
     if record.get("leader_recovery_state") == RECOVERING:
         return True
     if before is None or "leader" not in record or after.leader == before.leader or "replicas" in record:
         return False  # a reassignment that ends lets its last new member join the ISR and lead in one record
-    safe = before.isr + before.elr
-    return bool(safe) and after.leader not in safe
+    return after.leader not in before.isr + before.elr  # where both are empty nobody can lead cleanly
 
 
 def _deposed(states: list[PartitionState]) -> int:

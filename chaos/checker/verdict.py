@@ -29,8 +29,8 @@ class FaultFigures(msgspec.Struct, kw_only=True):
     """One fault: how long it lasted and what it cost. Seconds; None where the history has no answer.
 
     `first_ack`: from its begin to the first acknowledgement of a send that began after it.
-    `unavailable`: the longest time, of those that touch it, in which some partition had a send waiting and
-    acknowledged none.
+    `unavailable`: the longest time, of those that touch it and counted from its begin, in which some partition had a
+    send waiting and acknowledged none.
     """
 
     id: int
@@ -93,6 +93,8 @@ class Figures(msgspec.Struct, kw_only=True):
     images_compared: int = 0
     final_reads: bool = False
     """There was a final phase of reads; without one `unseen` cannot be judged."""
+    not_judged: list[str] = []
+    """What this history does not tell, and so nobody can judge: sentences."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

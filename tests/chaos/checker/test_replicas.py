@@ -81,4 +81,23 @@ def test_images_that_differ_at_one_offset() -> None:
 
 def test_images_of_different_offsets_are_not_compared() -> None:
     verdict = three().image("controller-1", 90, "aa").image("broker-2", 91, "bb").image("broker-3", 91, "bb").check()
-    assert verdict.valid and verdict.figures.images_compared == 1
+    assert verdict.valid and verdict.figures.images_compared == 2
+
+
+def test_a_member_of_the_isr_has_what_is_below_the_leaders_high_watermark() -> None:
+    other = [(0, 0, "00000000"), (1, 1, "bad"), (2, 2, "00000002")]
+    inside = three().replica(1, end=3).replica(2, end=3).replica(3, end=3, high_watermark=0, batches=other)
+    assert inside.anomalies() == ["replica-divergence"]
+    outside = three().change(isr=[1, 2]).replica(1, end=3).replica(2, end=3)
+    assert outside.replica(3, end=3, high_watermark=0, batches=other).anomalies() == []
+
+
+def test_a_member_of_the_isr_that_has_not_heard_of_the_high_watermark() -> None:
+    assert three().replica(1, end=3).replica(2, end=3, high_watermark=0).anomalies() == []
+
+
+def test_a_replica_that_nobody_looked_at_is_named() -> None:
+    told = three().replica(1, end=3).replica(2, end=3).check().figures.not_judged
+    assert any("node 3 of orders-0" in sentence for sentence in told)
+    whole = three().replica(1, end=3).replica(2, end=3).replica(3, end=3).check().figures.not_judged
+    assert not any("not looked at" in sentence for sentence in whole)

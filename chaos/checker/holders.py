@@ -1,0 +1,185 @@
+"""Who holds a record, as ISRs change and nodes lose their data: when the last holder of it is gone.
+
+A record that is committed is on every member of the ISR of that moment. A member that loses its data holds it no more;
+whoever joins the ISR afterwards has copied it, as long as somebody still has it. A member that leaves the ISR keeps it.
+Losses and changes are one sequence, and from any place in it on only the set of holders matters: so what follows is
+worked out once for each place and set, however many records ask.
+"""
+
+from bisect import bisect_right
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+from kvorum.chaos.checker.sends import NEVER
+from kvorum.chaos.checker.timeline import FOLLOW_LAG_MAX, FaultSpan, PartitionState, Timeline
+
+LOSS: Final = 0
+JOIN: Final = 1
+NO_LIMIT: Final = -NEVER
+
+
+class Gone(NamedTuple):
+    """When the last holder of what an ISR had lost its data (NEVER: somebody still has it), and that ISR."""
+
+    t: float
+    isr: tuple[int, ...]
+
+
+class Empty(NamedTuple):
+    """A moment at which all that could lead cleanly had lost their data.
+
+    `limit`: of records that were sent up to then, as many nodes as min.insync.replicas have lost a copy and have not
+    got it back. `guarantee` names what protects from one loss less.
+    """
+
+    t: float
+    reason: str
+    limit: float
+    guarantee: str
+
+
+class Holders:
+    """Of one partition."""
+
+    def __init__(self, states: list[PartitionState], lossy: list[FaultSpan]) -> None:
+        """Take the partition's states and the losses of data, both in time order."""
+        self._states = states
+        self._lossy = lossy
+        self._reach = list(accumulate((fault.lost_by for fault in lossy), max))
+        """By when all losses so far have struck."""
+        changes: list[tuple[float, int, int, frozenset[int]]] = [
+            (fault.begin, LOSS, at, fault.brokers) for at, fault in enumerate(lossy)
+        ]
+        isr: frozenset[int] = frozenset()
+        for at, state in enumerate(states):
+            now = frozenset(state.isr)
+            changes.append((state.t, JOIN, at, now - isr))
+            isr = now
+        changes.sort(key=lambda change: change[:3])
+        self._changes = changes
+        self._behind = [0] * len(states)
+        """The place behind each state's own change."""
+        for place, (_, kind, at, _) in enumerate(changes):
+            if kind == JOIN:
+                self._behind[at] = place + 1
+        self._gone: dict[tuple[int, frozenset[int]], float] = {}
+        self.steps = 0
+        """Changes that were looked at, all walks together."""
+        self._soonest: list[list[Gone]] | None = None
+
+    def gone(self, first: int, last: int, invoked: float) -> Gone:
+        """Return the soonest end of what some ISR from state `first` to `last` had, of a record sent at `invoked`.
+
+        A loss counts if it struck after the record was sent, and after that ISR came to be.
+        """
+        since = max(invoked, self._states[first].t)
+        place = max(self._behind[first], bisect_right(self._changes, (since, JOIN), key=lambda change: change[:2]))
+        soonest = self._end_of(self._states[first].isr, since, place)
+        if last > first:
+            soonest = min(soonest, self._soonest_of(first + 1, last), key=lambda gone: gone.t)
+        return soonest
+
+    def _after_losses(self, isr: frozenset[int], t: float) -> tuple[frozenset[int], float]:
+        """Return who of an ISR is left after losses that had begun at `t` and may have struck later, and the last."""
+        at = bisect_right(self._lossy, t, key=lambda fault: fault.begin) - 1
+        when = t
+        while at >= 0 and self._reach[at] >= t:
+            fault = self._lossy[at]
+            if fault.lost_by >= t:
+                isr -= fault.brokers
+                when = max(when, fault.begin)
+            at -= 1
+        return isr, when
+
+    def _walk(self, place: int, holders: frozenset[int]) -> float:
+        """Return when the last of these holders is gone, from a place in the changes on."""
+        path: list[tuple[int, frozenset[int]]] = []
+        end = NEVER
+        while place < len(self._changes):
+            key = (place, holders)
+            known = self._gone.get(key)
+            if known is not None:
+                end = known
+                break
+            path.append(key)
+            self.steps += 1
+            t, kind, _, nodes = self._changes[place]
+            holders = holders - nodes if kind == LOSS else holders | nodes
+            place += 1
+            if not holders:
+                end = t
+                break
+        for key in path:
+            self._gone[key] = end
+        return end
+
+    def _soonest_of(self, first: int, last: int) -> Gone:
+        """Return the soonest of the ISRs of a span of states (a sparse table: spans of powers of two)."""
+        if self._soonest is None:
+            rows = [[self._of_state(at) for at in range(len(self._states))]]
+            while len(rows[-1]) > 1 << (len(rows) - 1):
+                before, half = rows[-1], 1 << (len(rows) - 1)
+                pairs = zip(before, before[half:], strict=False)
+                rows.append([one if one.t <= two.t else two for one, two in pairs])
+            self._soonest = rows
+        level = (last - first + 1).bit_length() - 1
+        row = self._soonest[level]
+        one, two = row[first], row[last - (1 << level) + 1]
+        return one if one.t <= two.t else two
+
+    def _of_state(self, at: int) -> Gone:
+        state = self._states[at]
+        return self._end_of(state.isr, state.t, self._behind[at])
+
+    def _end_of(self, isr: tuple[int, ...], since: float, place: int) -> Gone:
+        """Return the end of what this ISR had at a time, which is before a place in the changes."""
+        left, when = self._after_losses(frozenset(isr), since)
+        if not isr:
+            return Gone(NEVER, isr)
+        return Gone(self._walk(place, left) if left else when, isr)
+
+
+def empty_moments(name: str, states: list[PartitionState], lossy: list[FaultSpan], timeline: Timeline) -> list[Empty]:
+    """Return when all that could lead cleanly, ISR and ELR of the moment, had lost their data.
+
+    Dated by the loss, not by a change of the ISR: a node that lost its data and is made the only member afterwards is
+    a mistake, and no excuse.
+    """
+    topic = name.rpartition("-")[0]
+    moments: list[Empty] = []
+    at_loss = 0
+    holders: frozenset[int] = frozenset()
+    isr: frozenset[int] = frozenset()
+    could_lead, shrunk = frozenset[int](), -NEVER  # since when there are no more who could lead
+    lacking: dict[int, float] = {}  # by when nodes lost their data, that have not come back into the ISR since
+    for at, state in enumerate(states):
+        electable, members = frozenset(state.isr + state.elr), frozenset(state.isr)
+        holders = holders & electable | members - isr
+        holders = holders or electable
+        if could_lead - electable:
+            shrunk = state.t - FOLLOW_LAG_MAX
+        could_lead = electable
+        for node in members - isr:
+            lacking.pop(node, None)
+        isr = members
+        end = states[at + 1].t if at + 1 < len(states) else NEVER
+        while at_loss < len(lossy) and lossy[at_loss].begin < end:
+            fault = lossy[at_loss]
+            at_loss += 1
+            holders -= fault.brokers
+            for node in fault.brokers.intersection(state.replicas):
+                lacking.setdefault(node, fault.lost_by)
+            if holders or not fault.brokers & electable:
+                continue
+            # Who was let go while less was promised is not missed.
+            elr = timeline.elr_in_use(shrunk, fault.begin)
+            least = timeline.configs.least_min_isr(topic, shrunk, fault.begin) if elr else 1
+            struck = sorted(lacking.values(), reverse=True)
+            reason = (
+                f"all that could lead cleanly {sorted(electable)} had lost their data when "
+                f"{fault.fault} hit {', '.join(fault.targets)} at {fault.begin:.3f} s"
+            )
+            limit = struck[least - 1] if least <= len(struck) else NO_LIMIT
+            guarantee = f"min.insync.replicas={least}" if elr else "no ELR"
+            moments.append(Empty(fault.begin, reason, limit, guarantee))
+    return moments
