@@ -12,12 +12,15 @@ if TYPE_CHECKING:
 PROGRESS_S = 5.0
 
 
+POSITIVE = click.FloatRange(min=0, min_open=True)
+
+
 @click.command()
 @click.option("--seeds", metavar="A-B", help="Seeds from A to B; without it and --seed, on and on from 1.")
 @click.option("--seed", type=int, help="One seed alone, told in full.")
 @click.option("--schedule", type=click.File("rb"), help="Replay one saved schedule (JSON).")
-@click.option("--seconds", default=60.0, show_default=True, help="Virtual seconds of load and faults, each seed.")
-@click.option("--time", "time_s", type=float, help="Stop after so many seconds of real time.")
+@click.option("--seconds", type=POSITIVE, default=60.0, show_default=True, help="Virtual seconds of load, each seed.")
+@click.option("--time", "time_s", type=POSITIVE, help="Stop after so many seconds of real time.")
 @click.option("--jobs", type=click.IntRange(1), help="Processes; one for each core without it.")
 @click.option("--kind", type=click.Choice(["quorum", "cluster", "all"]), default="cluster", show_default=True)
 @click.option("--shrink/--no-shrink", default=True, show_default=True, help="Make failing schedules small.")
@@ -50,11 +53,15 @@ def sim(
     import time
 
     from kvorum.chaos.sim import campaign
-    from kvorum.chaos.sim.plan import from_json
 
     if schedule is not None:
-        plan = from_json(schedule.read())
-        raise SystemExit(tell_alone(campaign.cluster_result(plan, shrinks=False)))
+        try:
+            plan = campaign.read_plan(schedule.read())
+        except ValueError as error:  # msgspec's errors are such
+            raise click.BadParameter(
+                f"{schedule.name} is no saved schedule: {error}", param_hint="--schedule"
+            ) from error
+        raise SystemExit(tell_alone(campaign.plan_result(plan)))
     kinds = {"all": (campaign.CLUSTER, campaign.QUORUM)}.get(kind, (kind,))
     if seed is not None:
         results = [campaign.run_one((each, seed), seconds=seconds, shrinks=shrink) for each in kinds]

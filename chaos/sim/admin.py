@@ -108,7 +108,9 @@ class Admin:
         name = self._client.rng.choice(self._topics)
         op = self._recorder.invoke(process, "admin", ["grow", name])
         try:
-            request = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name=name, count=4)], timeout=2_000)
+            request = CreatePartitionsRequest(
+                topics=[CreatePartitionsTopic(name=name, count=4, assignments=None)], timeout=2_000
+            )
             response = await self._client.ask_any(request, CreatePartitionsResponse)
         except NoAnswer as error:
             self._recorder.complete(Info, op, process, ["grow", name], str(error))

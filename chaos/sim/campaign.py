@@ -6,17 +6,23 @@ quorum_faults), which runs ten times as fast and under wilder networks.
 
 import multiprocessing
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from kvorum.chaos.sim.loop import START_S
-from kvorum.chaos.sim.plan import Plan, drawn, to_json
-from kvorum.chaos.sim.quorum_faults import run_seed
+import msgspec
+
+from kvorum.chaos.sim.draw import drawn
+from kvorum.chaos.sim.ledger import Violation
+from kvorum.chaos.sim.plan import Plan, from_json, to_json
+from kvorum.chaos.sim.quorum import QuorumWorld
+from kvorum.chaos.sim.quorum_faults import QuorumRun
+from kvorum.chaos.sim.quorum_plan import Kind, QuorumPlan
 from kvorum.chaos.sim.run import Outcome, run_plan
-from kvorum.chaos.sim.shrink import RUNS_MAX, shrink
+from kvorum.chaos.sim.shrink import RUNS_MAX, shrink, shrink_quorum
 from kvorum.chaos.sim.story import lines_of
 
 CLUSTER: Final = "cluster"
@@ -46,7 +52,9 @@ class Result:
 def run_one(job: tuple[str, int], *, seconds: float = SECONDS, shrinks: bool = True) -> Result:
     """Run one seed of a kind; a failure is a value, shrunk if so wished."""
     kind, seed = job
-    return quorum_result(seed) if kind == QUORUM else cluster_result(drawn(seed, seconds), shrinks=shrinks)
+    if kind == QUORUM:
+        return quorum_result(QuorumRun(QuorumWorld(seed)), shrinks=shrinks)
+    return cluster_result(drawn(seed, seconds), shrinks=shrinks)
 
 
 def cluster_result(plan: Plan, *, shrinks: bool) -> Result:
@@ -77,32 +85,71 @@ def shrunk(outcome: Outcome, runs_max: int = RUNS_MAX) -> Outcome:
     return run_plan(shrink(outcome.plan, outcome.kind, lambda plan: run_plan(plan).kind, runs_max))
 
 
-def quorum_result(seed: int) -> Result:
-    """Run a seed of the quorum."""
+def quorum_result(run: QuorumRun, *, shrinks: bool) -> Result:
+    """Run the quorum, by seed or plan; a failure is a value, shrunk if so wished."""
     began = time.process_time()
-    try:
-        world = run_seed(seed)
-    except Exception as error:  # any failure of a seed is what is looked for
-        return Result(
-            kind=QUORUM,
-            seed=seed,
-            virtual_s=0.0,
-            cpu_s=time.process_time() - began,
-            acked=0,
-            faults={},
-            losses=0,
-            failure=f"{type(error).__name__}: {error}",
-            story=[f"  {note}" for note in getattr(error, "__notes__", [])],
-        )
+    error = failure_of(run)
+    kind = kind_of(error)
+    if kind is not None and shrinks:
+        log_class = run.world.options.log_class
+
+        def fails(plan: QuorumPlan) -> str | None:
+            return kind_of(failure_of(QuorumRun.of_plan(plan, log_class)))
+
+        small = QuorumRun.of_plan(shrink_quorum(run.plan, kind, fails), log_class)
+        again = failure_of(small)
+        if kind_of(again) == kind:  # else the plan does not do what its seed did, and the seed is what is known
+            run, error = small, again
+    world, plan = run.world, run.plan
+    story = [] if error is None else [*lines_of(world.told), *traceback_of(error)]
     return Result(
         kind=QUORUM,
-        seed=seed,
-        virtual_s=world.loop.time() - START_S,
+        seed=plan.seed,
+        virtual_s=world.now(),
         cpu_s=time.process_time() - began,
         acked=world.acked,
         faults=world.faults,
         losses=0,
+        failure=None if error is None else f"{type(error).__name__}: {error}",
+        options=plan.options.told(),
+        story=story,
+        schedule=b"" if error is None else msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n",
     )
+
+
+def failure_of(run: QuorumRun) -> Exception | None:
+    """Run the quorum to its end; return what did not hold."""
+    try:
+        run.run()
+    except Exception as error:  # any failure of a seed is what is looked for
+        return error
+    return None
+
+
+def kind_of(error: Exception | None) -> str | None:
+    """Return the name of what does not hold: the invariant's, or the exception's."""
+    if error is None:
+        return None
+    return error.kind if isinstance(error, Violation) else type(error).__name__
+
+
+def traceback_of(error: Exception) -> list[str]:
+    """Say where an exception came from that no invariant raised, and what was noted on it."""
+    notes = [f"  {note}" for note in getattr(error, "__notes__", [])]
+    return notes if isinstance(error, Violation) else [*notes, *"".join(traceback.format_exception(error)).splitlines()]
+
+
+def read_plan(data: bytes) -> Plan | QuorumPlan:
+    """Read a saved plan of either kind. Raises msgspec.ValidationError, msgspec.DecodeError."""
+    kind = msgspec.json.decode(data, type=Kind).kind
+    return msgspec.json.decode(data, type=QuorumPlan) if kind == QUORUM else from_json(data)
+
+
+def plan_result(plan: Plan | QuorumPlan, *, shrinks: bool = False) -> Result:
+    """Run a plan of either kind."""
+    if isinstance(plan, QuorumPlan):
+        return quorum_result(QuorumRun.of_plan(plan), shrinks=shrinks)
+    return cluster_result(plan, shrinks=shrinks)
 
 
 class Tally:

@@ -12,6 +12,7 @@ Nothing of production is replaced but loop, disk, clock and chance. Everything i
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from kvorum.chaos.sim.admin import Admin
 from kvorum.chaos.sim.client import PORT, NoAnswer, SimClient
 from kvorum.chaos.sim.consumer import Consumer, Reads
 from kvorum.chaos.sim.invariants import Invariants
-from kvorum.chaos.sim.ledger import Violation
+from kvorum.chaos.sim.ledger import Ledger, Violation
 from kvorum.chaos.sim.loop import START_S, Host, SimLoop
 from kvorum.chaos.sim.machine import BROKER, CONTROLLER, RESTART_S, Machine, SimProcess, address_of
 from kvorum.chaos.sim.metadata_watch import MetadataWatch
@@ -85,6 +86,8 @@ def settings_of(options: Options, node_id: int, roles: list[str]) -> Settings:
         "replica.high.watermark.checkpoint.interval.ms": 1_000,
         "log.flush.offset.checkpoint.interval.ms": 2_000,
         "log.roll.ms": options.roll_ms,
+        "log.retention.check.interval.ms": options.retention_check_ms,
+        "log.flush.start.offset.checkpoint.interval.ms": options.checkpoint_starts_ms,
         "leader.imbalance.check.interval.seconds": 3,
         "auto.create.topics.enable": False,
         "log.dirs": ",".join(log_dirs),
@@ -121,9 +124,11 @@ class SimCluster:
         self.metadata = MetadataWatch(self.history, self.now, next(iter(first.processes.values())).settings)
         self.invariants = Invariants(self.metadata, options, self.now)
         self.recorder = Recorder(self.history, self.now)
-        self.reads = Reads(lambda partition: partition in self.lossy_partitions())
+        self.reads = Reads(lambda partition: partition in self.lossy_partitions(), self.begins_at)
         self.violation: Violation | None = None
         self.healing = False
+        self.disks_failed: set[int] = set()
+        """Nodes whose disk ever failed or was full: they may have been registered without it."""
         self.clients: dict[str, Host] = {}
         self.consumers: list[Consumer] = []
         self.admin: Admin | None = None
@@ -274,7 +279,9 @@ class SimCluster:
 
     def run_for(self, seconds: float) -> None:
         """Run for so many virtual seconds. Raises Violation."""
-        self.run_until(lambda: False, seconds)
+        self.loop.run_until(lambda: self.violation is not None, limit_s=seconds)
+        if self.violation is not None:
+            raise self.violation
 
     def run_until(self, condition: Callable[[], bool], limit_s: float) -> bool:
         """Run until the condition holds (True) or the time is over (False). Raises Violation."""
@@ -293,10 +300,25 @@ class SimCluster:
         """Return the partitions that lost something legally, and what."""
         return {ledger.name: ledger.losses for ledger in self.invariants.ledgers.values() if ledger.losses}
 
+    def begins_at(self, partition: str) -> int:
+        """Return the offset of a partition below which records may be deleted."""
+        ledger = self._ledger_of(partition)
+        return 0 if ledger is None else ledger.starts.highest
+
+    def lost_from(self, partition: str) -> int | None:
+        """Return the lowest offset of what a partition lost legally, None for nothing."""
+        ledger = self._ledger_of(partition)
+        return None if ledger is None else ledger.lost_from
+
+    def _ledger_of(self, partition: str) -> Ledger | None:
+        name, _, number = partition.rpartition("-")
+        topic = self.metadata.newest.topics.topic(name)
+        return None if topic is None else self.invariants.ledgers.get((topic.topic_id, int(number)))
+
     def _began(self, process: SimProcess) -> None:
         self.restarts[process.name] = process.lives
         if process.role == BROKER:
-            self._checks[process.host] = lambda: self.invariants.check_broker(process)
+            self._checks[process.host] = partial(self.invariants.check_broker, process)
 
     def _controller_made(self, process: SimProcess, controller: ControllerNode) -> None:
         watcher = self.metadata.watcher(process.name, controller)

@@ -11,15 +11,13 @@ from typing import Final
 from kvorum.chaos import history
 from kvorum.chaos.sim.cluster import CLUSTER_ID, SimCluster
 from kvorum.chaos.sim.fault_targets import Targets
+from kvorum.chaos.sim.link_faults import LinkFaults, Story, Undo
 from kvorum.chaos.sim.machine import BROKER, CONTROLLER, Machine, SimProcess, State
+from kvorum.chaos.sim.operator import Operator
 from kvorum.chaos.sim.plan import LOSSY_KINDS, Fault
 
 FULL_SLACK_BYTES: Final = 2_000
 """A full disk takes so much more."""
-
-Undo = Callable[[], None]
-Story = tuple[str, list[str], Undo | None]
-"""What happened in words, its targets, and what ends it."""
 
 
 class Faults:
@@ -29,6 +27,8 @@ class Faults:
         """Take the cluster; `schedule` begins."""
         self._cluster = cluster
         self._targets = Targets(cluster)
+        links = LinkFaults(cluster, self._targets)
+        operator = Operator(cluster)
         self._count = 0
         self.counts: dict[str, int] = {}
         self._open: dict[int, tuple[Fault, list[str], Undo]] = {}
@@ -37,10 +37,11 @@ class Faults:
             "terminate": self._terminate,
             "power": self._power,
             "pause": self._pause,
-            "cut": self._cut,
-            "isolate": self._isolate,
-            "slow": self._slow,
-            "reset": self._reset,
+            "cut": links.cut,
+            "isolate": links.isolate,
+            "slow": links.slow,
+            "freeze": links.freeze,
+            "reset": links.reset,
             "resign": self._resign,
             "kill_all": self._kill_all,
             "power_all": self._power_all,
@@ -48,6 +49,14 @@ class Faults:
             "disk_full": self._disk_full,
             "wipe": self._wipe,
             "clock": self._clock,
+            "min_isr": operator.min_isr,
+            "unclean": operator.unclean,
+            "retention": operator.topic_config,
+            "segment": operator.topic_config,
+            "delete_records": operator.delete_records,
+            "grow": operator.grow,
+            "elr": operator.elr,
+            "unregister": operator.unregister,
         }
 
     def schedule(self) -> None:
@@ -194,79 +203,6 @@ class Faults:
 
         return "every machine loses power at once", [f"node-{machine.node_id}" for machine in machines], undo
 
-    # Network.
-
-    def _ways(self, one: str, other: str, ways: str) -> list[tuple[str, str]]:
-        chosen = {"in": [(other, one)], "out": [(one, other)], "both": [(one, other), (other, one)]}
-        return chosen[ways]
-
-    def _others(self, fault: Fault, machine: Machine) -> list[str]:
-        """Return the addresses at the other end of a cut or slow link."""
-        if fault.other == "clients":
-            return [host.name.partition("/")[0] for host in self._cluster.clients.values()]
-        other = self._cluster.machines.get(int(fault.other)) if fault.other.isdecimal() else None
-        return [] if other is None or other is machine else [other.address]
-
-    def _cut(self, fault: Fault) -> Story | None:
-        machine = self._targets.machine(fault.target)
-        others = self._others(fault, machine) if machine is not None else []
-        if machine is None or not others:
-            return None
-        return self._cut_ways(fault, machine, others, f"{names(fault.other)} and node-{machine.node_id} are cut off")
-
-    def _isolate(self, fault: Fault) -> Story | None:
-        machine = self._targets.machine(fault.target)
-        if machine is None:
-            return None
-        others = [each.address for each in self._cluster.machines.values() if each is not machine]
-        if fault.other == "clients":
-            others += [host.name.partition("/")[0] for host in self._cluster.clients.values()]
-        return self._cut_ways(
-            fault, machine, others, f"node-{machine.node_id} is isolated{self._targets.leads(machine)}"
-        )
-
-    def _cut_ways(self, fault: Fault, machine: Machine, others: list[str], story: str) -> Story:
-        network = self._cluster.network
-        ways = [way for other in others for way in self._ways(machine.address, other, fault.ways)]
-        for way in ways:
-            network.cut(*way)
-
-        def undo() -> None:
-            for way in ways:
-                network.heal(*way)
-
-        way_told = {"in": " (what it should receive)", "out": " (what it sends)", "both": ""}[fault.ways]
-        return story + way_told, [f"node-{machine.node_id}"], undo
-
-    def _slow(self, fault: Fault) -> Story | None:
-        machine = self._targets.machine(fault.target)
-        others = self._others(fault, machine) if machine is not None else []
-        if machine is None or not others:
-            return None
-        network = self._cluster.network
-        ways = [way for other in others for way in self._ways(machine.address, other, fault.ways)]
-        for way in ways:
-            network.slow(*way, fault.amount)
-
-        def undo() -> None:
-            for way in ways:
-                network.slow(*way, 0.0)
-
-        story = (
-            f"the link of {names(fault.other)} and node-{machine.node_id} is {fault.amount:g} s slower ({fault.ways})"
-        )
-        return story, [f"node-{machine.node_id}"], undo
-
-    def _reset(self, fault: Fault) -> Story | None:
-        machine = self._targets.machine(fault.target)
-        others = self._others(fault, machine) if machine is not None else []
-        if machine is None or not others:
-            return None
-        for other in others:
-            self._cluster.network.reset(machine.address, other)
-        story = f"connections of {names(fault.other)} and node-{machine.node_id} are reset"
-        return story, [f"node-{machine.node_id}"], None
-
     # The quorum, disks, clocks.
 
     def _resign(self, fault: Fault) -> Story | None:
@@ -284,6 +220,7 @@ class Faults:
         process = processes[0]
         operation = "sync" if fault.detail == "sync" else "pwrite"
         process.disk_faulted = True
+        self._cluster.disks_failed.add(process.machine.node_id)
         process.disk.fail(operation, errno.EIO)
 
         def undo() -> None:
@@ -297,6 +234,7 @@ class Faults:
             return None
         process = processes[0]
         process.disk_faulted = True
+        self._cluster.disks_failed.add(process.machine.node_id)
         process.disk.capacity = None
         process.disk.capacity = used(process) + FULL_SLACK_BYTES
 
@@ -358,11 +296,6 @@ class Faults:
                 process.clock.wall_offset_ms -= jump_ms
 
         return f"the wall clock of node-{machine.node_id} jumps by {jump_ms} ms", [f"node-{machine.node_id}"], undo
-
-
-def names(other: str) -> str:
-    """Say the other end of a link."""
-    return other if other == "clients" else f"node-{other}"
 
 
 def used(process: SimProcess) -> int:

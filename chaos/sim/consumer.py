@@ -14,18 +14,27 @@ from kvorum.chaos.sim.ledger import Violation
 from kvorum.chaos.sim.workload import RETRY_S, Recorder
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from kvorum.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from kvorum.protocol.records import batches, decode_records
 
 FETCH_WAIT_MS: Final = 200
 FETCH_BYTES: Final = 20_000
+EARLIEST_TIMESTAMP: Final = -2
+"""ListOffsets' word for where the log begins."""
 
 
 class Reads:
     """What all consumers saw: (topic, partition) -> offset -> value (ConsistentRead)."""
 
-    def __init__(self, may_differ: Callable[[str], bool]) -> None:
-        """`may_differ` tells the partitions with a legal loss."""
+    def __init__(self, may_differ: Callable[[str], bool], begins_at: Callable[[str], int]) -> None:
+        """`may_differ` tells the partitions with a legal loss; `begins_at` below what offset records may be deleted."""
         self.may_differ = may_differ
+        self.begins_at = begins_at
         self._values: dict[str, dict[int, int]] = {}
 
     def note(self, partition: str, offset: int, value: int) -> None:
@@ -101,19 +110,33 @@ class Consumer:
             return
         recorder.complete(Fail, op, self._process, [["poll"]], code.name)
         if code is ErrorCode.NONE or code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._judge_cut(partition)
+            self._judge_cut(partition, code)
             self._positions = {each: (0, -1) for each in self._partitions}
+            self._positions[partition] = (await self._earliest(leader, partition), -1)
             self._seek()
         self._client.forget(self._topic, partition)
         await asyncio.sleep(RETRY_S)
 
-    def _judge_cut(self, partition: int) -> None:
-        """The log was cut off below the position: only a legal loss explains that."""
+    def _judge_cut(self, partition: int, code: ErrorCode) -> None:
+        """The log was cut off below the position: only a legal loss explains that. Or it was deleted from its begin."""
         name = f"{self._topic}-{partition}"
-        if not self._reads.may_differ(name):
+        deleted = code is ErrorCode.OFFSET_OUT_OF_RANGE and self.position(partition) < self._reads.begins_at(name)
+        if not deleted and not self._reads.may_differ(name):
             raise Violation(
                 "ConsumerCutOff", f"{self._name} has read {name} up to {self.position(partition)}: out of range now"
             )
+
+    async def _earliest(self, leader: Leader, partition: int) -> int:
+        """Return where the leader's log begins, 0 if it does not say."""
+        row = ListOffsetsPartition(
+            partition_index=partition, current_leader_epoch=leader.epoch, timestamp=EARLIEST_TIMESTAMP
+        )
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=self._topic, partitions=[row])])
+        try:
+            response = await self._client.ask(self._client.address(leader.broker_id), request, ListOffsetsResponse)
+        except NoAnswer:
+            return 0
+        return max(0, response.topics[0].partitions[0].offset)
 
     async def _fetch(self, leader: Leader, partition: int) -> PartitionData:
         offset, epoch = self._positions[partition]

@@ -6,17 +6,16 @@ back by a consumer from the beginning. Then the history is judged by the checker
 """
 
 import asyncio
-import contextlib
 from typing import Final
 
-from kvorum.chaos.history import Finish, Image, Replica
+from kvorum.chaos.history import Finish, Image, Info, Ok, OperationValue, Replica
 from kvorum.chaos.sim.client import NoAnswer, SimClient
 from kvorum.chaos.sim.cluster import TOPIC, SimCluster
 from kvorum.chaos.sim.cluster_faults import Faults
 from kvorum.chaos.sim.consumer import Consumer
-from kvorum.chaos.sim.invariants import Watched
-from kvorum.chaos.sim.ledger import Violation
+from kvorum.chaos.sim.ledger import Entry, Violation
 from kvorum.chaos.sim.machine import BROKER, SimProcess, State
+from kvorum.chaos.sim.watched import Watched
 from kvorum.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from kvorum.quorum.controller.elections import UNCLEAN
 
@@ -70,8 +69,11 @@ def settle(cluster: SimCluster, faults: Faults) -> None:
 async def elect_uncleanly(cluster: SimCluster, client: SimClient) -> None:
     """Do what an operator has to where nobody may lead any more: all who had everything lost what was not synced.
 
-    Where nobody ever lost anything this changes nothing, and the partition without a leader is a violation.
+    Where nobody ever lost anything this changes nothing, and the partition without a leader is a violation. A broker
+    that came back without a log directory, its disk failed or full, counts as one that lost it, for good.
     """
+    hurt = cluster.invariants.robbed | cluster.invariants.dismissed | cluster.disks_failed
+    recorder, process = cluster.recorder, cluster.recorder.process("operator", 0, idempotent=False)
     while True:
         await asyncio.sleep(2.0)
         wanted = [
@@ -81,8 +83,7 @@ async def elect_uncleanly(cluster: SimCluster, client: SimClient) -> None:
                 numbers := [
                     number
                     for number, each in topic.sorted_partitions()
-                    if not (each.has_leader or each.isr or each.elr)
-                    and cluster.invariants.robbed.intersection(each.replicas)
+                    if not (each.has_leader or each.isr or each.elr) and hurt.intersection(each.replicas)
                 ]
             )
         ]
@@ -90,9 +91,16 @@ async def elect_uncleanly(cluster: SimCluster, client: SimClient) -> None:
             topic = cluster.metadata.newest.topics.by_name[each.topic]
             cluster.invariants.operated |= {(topic.topic_id, number) for number in each.partitions}
         if wanted:
-            with contextlib.suppress(NoAnswer):
-                request = ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=wanted, timeout=1_000)
+            names = [f"{each.topic}-{number}" for each in wanted for number in each.partitions]
+            value: OperationValue = ["elect-leaders-unclean", *names]
+            op = recorder.invoke(process, "admin", value)
+            request = ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=wanted, timeout=1_000)
+            try:
                 await client.ask_any(request, ElectLeadersResponse)
+            except NoAnswer as error:
+                recorder.complete(Info, op, process, value, str(error))
+            else:
+                recorder.complete(Ok, op, process, value)
 
 
 def brokers_of(cluster: SimCluster) -> list[SimProcess]:
@@ -168,7 +176,7 @@ def check_replicas(cluster: SimCluster) -> None:
             log = partition.log
             assert log is not None
             epochs = [[entry.epoch, entry.start_offset] for entry in log.epoch_cache.entries]
-            entries = watched.shadow.entries
+            entries = [each for each in watched.shadow.entries if each.base_offset >= log.log_start_offset]
             if name.topic == TOPIC:
                 cluster.history.write(
                     Replica(
@@ -182,7 +190,7 @@ def check_replicas(cluster: SimCluster) -> None:
                         batches=[(each.base_offset, each.next_offset - 1, f"{each.crc:08x}") for each in entries],
                     )
                 )
-            check_epochs(str(name), process.name, epochs, watched)
+            check_epochs(str(name), process.name, epochs, entries)
             ledger = cluster.invariants.ledgers[watched.key]
             lacks = ledger.missing(watched.shadow)
             if lacks is not None:
@@ -193,10 +201,10 @@ def check_replicas(cluster: SimCluster) -> None:
             cluster.history.write(Image(t=cluster.now(), node=process.name, offset=image.offset, hash=image.digest()))
 
 
-def check_epochs(name: str, who: str, epochs: list[list[int]], watched: Watched) -> None:
+def check_epochs(name: str, who: str, epochs: list[list[int]], entries: list[Entry]) -> None:
     """Each epoch with batches in the log begins in the cache where its first batch does or before. Raises Violation."""
     starts: dict[int, int] = {}
-    for entry in watched.shadow.entries:
+    for entry in entries:
         starts.setdefault(entry.epoch, entry.base_offset)
     known = {epoch: start for epoch, start in epochs}
     for epoch, start in starts.items():

@@ -44,7 +44,8 @@ class SimFile:
         """See File."""
         self._check()
         self._disk.before("pread", self.path)
-        return bytes(self._inode.live[position : position + size])
+        with memoryview(self._inode.live) as content:
+            return bytes(content[position : position + size])
 
     def pwrite(self, data: Buffer, position: int) -> None:
         """See File."""

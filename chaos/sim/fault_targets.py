@@ -2,7 +2,7 @@
 
 from kvorum.chaos.sim.cluster import TOPIC, SimCluster
 from kvorum.chaos.sim.machine import BROKER, CONTROLLER, Machine, SimProcess
-from kvorum.chaos.sim.plan import ACTIVE_CONTROLLER, LEADER, Fault
+from kvorum.chaos.sim.plan import ACTIVE_CONTROLLER, FOLLOWER, LEADER, Fault
 
 
 class Targets:
@@ -18,11 +18,17 @@ class Targets:
         if target == ACTIVE_CONTROLLER:
             active = self.active()
             return active.machine if active is not None else None
-        if target.startswith(LEADER):
+        if target.startswith((LEADER, FOLLOWER)):
             topic = cluster.metadata.newest.topics.topic(TOPIC)
-            number = int(target.rpartition("-")[2])
-            partition = topic.partition(number) if topic is not None else None
-            return cluster.machines.get(partition.leader) if partition is not None else None
+            who, _, number = target.partition(f":{TOPIC}-")
+            partition = topic.partition(int(number)) if topic is not None else None
+            if partition is None:
+                return None
+            if who == LEADER:
+                return cluster.machines.get(partition.leader)
+            followers = [each for each in sorted(partition.replicas) if each != partition.leader]
+            place = int(who.removeprefix(FOLLOWER) or 1) - 1
+            return cluster.machines.get(followers[place]) if place < len(followers) else None
         return cluster.machines.get(int(target)) if target.isdecimal() else None
 
     def active(self) -> SimProcess | None:
@@ -41,7 +47,7 @@ class Targets:
             return []
         if fault.target == ACTIVE_CONTROLLER and fault.role != "both":
             wanted = [CONTROLLER]
-        elif fault.target.startswith(LEADER) and fault.role != "both":
+        elif fault.target.startswith((LEADER, FOLLOWER)) and fault.role != "both":
             wanted = [BROKER]
         else:
             wanted = [fault.role] if fault.role in machine.processes else list(machine.processes)

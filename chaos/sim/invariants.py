@@ -3,56 +3,32 @@
 Brokers     a leader epoch has one leader; epochs only grow; a leader's high watermark never goes back within its epoch;
             what committed replicas show is what is committed (see ledger); who leads has all of it; the leader's
             maximal ISR holds every member of the controller's ISR and ELR (ReplicationQuorumSuperset); what a process
-            wrote before kill -9 is there when it comes back; metadata are the controllers' committed ones.
+            wrote before kill -9 is there when it comes back; its log starts where it may (see log_starts); metadata
+            are the controllers' committed ones.
 Controllers see metadata_watch: committed batches and images equal, and what an image may say.
+
+The properties of Vanlightly's kip_966_properties.tla by their names there, and where each is checked:
+LeaderCandidateCompleteness, LeaderCompleteness, LogMatching (through ledger), ReplicationQuorumSuperset: here.
+NoCommittedRecordLostGlobally: here, when nobody is left to elect, which no rule about leaders sees (see tolerance).
+MetadataLogMatching, and NoFencedInIsr, IsrElrDisjoint, ElrEmptyWithFullIsr: metadata_watch. ConsistentRead: consumer.
+MinIsrRecoveryQuorum: nowhere. With ISR and ELR empty LastKnownElr was to hold min ISR members for KIP-966's unclean
+recovery; Kafka has not got that, its LastKnownElr names the last leader alone, and so does ours.
+Liveness (brokers run, ISRs are whole, metadata converge, writes are answered, their values reach all): convergence.
 """
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
 
-from kvorum.broker.replica.isr import IsrState
 from kvorum.broker.replica.partition import Partition
 from kvorum.broker.replica.types import Role
-from kvorum.chaos.sim.ledger import Ledger, Shadow, Violation
+from kvorum.chaos.sim.ledger import Entry, Ledger, Shadow, Violation
 from kvorum.chaos.sim.machine import SimProcess
 from kvorum.chaos.sim.metadata_watch import MetadataWatch
 from kvorum.chaos.sim.plan import Options
-from kvorum.protocol.uuids import Uuid
+from kvorum.chaos.sim.tolerance import borne_in, lost_globally, unexplained
+from kvorum.chaos.sim.watched import NOWHERE, Key, Watched, not_waited_for
+from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.storage.names import TopicPartition
-
-Key = tuple[Uuid, int]
-NOWHERE: Final = -1
-SLACK_S: Final = 5.0
-"""A broker may have fallen so long before a commit to which its last fetch, slow on its way, still led."""
-
-
-class Watched:
-    """A replica in one life of its broker, as it was when last looked at."""
-
-    __slots__ = (
-        "epoch",
-        "folder",
-        "high_watermark",
-        "isr_state",
-        "key",
-        "led_epoch",
-        "partition_epoch",
-        "role",
-        "shadow",
-    )
-
-    def __init__(self, key: Key, shadow: Shadow, folder: str) -> None:
-        """Begin with a log on a disk."""
-        self.key = key
-        self.shadow = shadow
-        self.folder = folder
-        self.role = Role.NONE
-        self.epoch = NOWHERE
-        self.led_epoch = NOWHERE
-        self.partition_epoch = NOWHERE
-        self.high_watermark = 0
-        self.isr_state: IsrState | None = None
 
 
 class Invariants:
@@ -66,7 +42,7 @@ class Invariants:
         self.ledgers: dict[Key, Ledger] = {}
         self.watched: dict[int, dict[TopicPartition, Watched]] = {}
         """By broker, of its present life or its last one."""
-        self.remembered: dict[int, dict[TopicPartition, tuple[Key, list[object]]]] = {}
+        self.remembered: dict[int, dict[TopicPartition, tuple[Key, list[Entry]]]] = {}
         """What a broker's logs held when it was killed, for when it comes back."""
         self.suspects: set[tuple[int, Key]] = set()
         """(broker, partition) that lost what was not synced, and may lack what is committed."""
@@ -74,16 +50,22 @@ class Invariants:
         """Brokers that ever lost what was not synced."""
         self.uncleans: dict[int, float] = {}
         """When a broker's process last ended without a word, by kill -9 or with its machine."""
+        self.epochs: dict[int, int] = {}
+        """The epoch with which a broker is registered, as its present life knows it."""
         self.operated: set[Key] = set()
         """Partitions for which an operator asked for an unclean election."""
+        self.dismissed: set[int] = set()
+        """Brokers that an operator asked to unregister."""
         self.checks = 0
         metadata.on_change = self.registration_changed
+        metadata.on_configs = self.configs_changed
 
     # Lives of brokers.
 
     def killed(self, broker_id: int) -> None:
         """Remember what a broker's logs held: kill -9 loses nothing."""
         self.uncleans[broker_id] = self._now()
+        self.epochs.pop(broker_id, None)
         self.remembered[broker_id] = {
             name: (each.key, list(each.shadow.entries)) for name, each in self.watched.pop(broker_id, {}).items()
         }
@@ -91,6 +73,7 @@ class Invariants:
     def lost_power(self, broker_id: int) -> None:
         """Expect nothing but what was committed elsewhere."""
         self.uncleans[broker_id] = self._now()
+        self.epochs.pop(broker_id, None)
         self.remembered.pop(broker_id, None)
         self.watched.pop(broker_id, None)
         self.robbed.add(broker_id)
@@ -111,6 +94,7 @@ class Invariants:
             return
         broker_id = process.machine.node_id
         self.metadata.seen_by_node(process.name, parts.broker.metadata.image)
+        self.epochs[broker_id] = parts.registration.broker_epoch()
         known = self.watched.get(broker_id)
         if known is None:
             known = self.watched[broker_id] = {}
@@ -120,24 +104,46 @@ class Invariants:
             if log is None:
                 continue
             each = known.get(name)
-            if each is None or each.key[0] != partition.topic_id or each.folder != log.folder:  # type: ignore[attr-defined]  # storage's Log
-                each = known[name] = self._opened(process, name, partition)
-            if log.log_end_offset != each.shadow.end:
-                self._moved(process, each, partition)
             if (
-                partition.partition_epoch != each.partition_epoch
+                each is None
+                or each.log is not log
+                or each.partition is not partition
+                or log.log_end_offset != each.end
+                or log.high_watermark != each.high_watermark
+                or log.log_start_offset != each.start
+                or partition.partition_epoch != each.partition_epoch
+                or partition.isr_state is not each.isr_state
                 or partition.role is not each.role
                 or partition.leader_epoch != each.epoch
             ):
-                self._changed(process, each, partition)
-            if log.high_watermark != each.high_watermark:
-                self._committed(process, each, partition)
-            if partition.isr_state is not each.isr_state:
-                each.isr_state = partition.isr_state
-                self._check_superset(process, each, partition)
+                self._look(process, known, name, partition)
         if len(known) > len(hosted):
-            for name in [name for name in known if name not in hosted]:
-                del known[name]
+            self.watched[broker_id] = {name: each for name, each in known.items() if name in hosted}
+
+    def _look(
+        self, process: SimProcess, known: dict[TopicPartition, Watched], name: TopicPartition, partition: Partition
+    ) -> None:
+        """Something about a replica has changed."""
+        log, each = partition.log, known.get(name)
+        assert log is not None
+        if each is None or each.key[0] != partition.topic_id or each.folder != log.folder:  # type: ignore[attr-defined]  # storage's Log
+            each = known[name] = self._opened(process, name, partition)
+        each.log, each.partition, each.shadow.deleted_below = log, partition, log.log_start_offset
+        if log.log_end_offset != each.end:
+            self._moved(process, each, partition)
+        if (
+            partition.partition_epoch != each.partition_epoch
+            or partition.role is not each.role
+            or partition.leader_epoch != each.epoch
+        ):
+            self._changed(process, each, partition)
+        if log.high_watermark != each.high_watermark:
+            self._committed(process, each, partition)
+        if log.log_start_offset != each.start:
+            self._started_anew(process, each, log.log_start_offset)
+        if partition.isr_state is not each.isr_state:
+            each.isr_state = partition.isr_state
+            self._check_superset(process, each, partition)
 
     def _ledger(self, key: Key, name: TopicPartition) -> Ledger:
         ledger = self.ledgers.get(key)
@@ -148,19 +154,25 @@ class Invariants:
     def _opened(self, process: SimProcess, name: TopicPartition, partition: Partition) -> Watched:
         broker_id, key = process.machine.node_id, (partition.topic_id, name.partition)
         folder = partition.log.folder  # type: ignore[union-attr]  # storage's Log
-        each = Watched(key, Shadow(process.disk, folder), folder)
+        each = Watched(key, Shadow(process.disk, folder), folder, partition)
         assert partition.log is not None
-        each.shadow.follow(partition.log.log_end_offset)
-        before = self.remembered.get(broker_id, {}).pop(name, None)
-        if before is not None and before[0] == key and partition.role is not Role.NONE:
-            held = before[1]
-            if each.shadow.entries[: len(held)] != held:
+        ledger, shadow = self._ledger(key, name), each.shadow
+        shadow.begin_at(shadow.start, ledger.entries)
+        shadow.follow(partition.log.log_end_offset)
+        each.end = shadow.end
+        known_key, held = self.remembered.get(broker_id, {}).pop(name, (None, []))
+        if known_key == key and partition.role is not Role.NONE:
+            left = [entry for entry in held if entry.base_offset >= shadow.start]
+            if [entry for entry in shadow.entries if entry.base_offset >= shadow.start][: len(left)] != left:
                 raise Violation(
                     "KillLosesNothing",
                     f"{process.name} had {len(held)} batches of {name} when it was killed, and came back with "
-                    f"{len(each.shadow.entries)}, or others",
+                    f"{len(shadow.entries)}, or others",
                 )
-        ledger = self._ledger(key, name)
+        if each.start > ledger.starts.highest:
+            self._judge_start(process, ledger, ledger.starts.highest, each.start, held or ledger.entries)
+        if ledger.losses:
+            each.high_watermark = partition.log.high_watermark  # as it was written down, perhaps before the loss
         if self.is_suspect(broker_id, key):
             self._look_again(broker_id, each, ledger)
         return each
@@ -174,12 +186,35 @@ class Invariants:
         assert partition.log is not None
         shadow, end = each.shadow, partition.log.log_end_offset
         cut = end < shadow.end
-        shadow.follow(end)
         ledger = self.ledgers[each.key]
+        if partition.log.log_start_offset > shadow.end:
+            # Its leader has deleted what it did not have yet: it begins anew at the leader's log start.
+            shadow.begin_at(partition.log.log_start_offset, ledger.entries)
+        shadow.follow(end)
+        each.end = shadow.end
         if cut:
             self._check_candidate(process.machine.node_id, each, ledger, "cut its log off")
         elif self.is_suspect(process.machine.node_id, each.key) and shadow.end >= ledger.end:
             self._look_again(process.machine.node_id, each, ledger)
+
+    def _started_anew(self, process: SimProcess, each: Watched, start: int) -> None:
+        """The log start offset moved."""
+        before, each.start = each.start, start
+        ledger = self.ledgers[each.key]
+        if start > before:
+            self._judge_start(process, ledger, before, start, each.shadow.entries)
+        elif not ledger.losses:
+            raise Violation("MonotonicLogStart", f"{process.name}: log start of {ledger.name} went {before} to {start}")
+
+    def _judge_start(
+        self, process: SimProcess, ledger: Ledger, before: int, start: int, entries: Sequence[Entry]
+    ) -> None:
+        if ledger.losses:
+            return ledger.starts.rise(start)  # what was committed is not known any more
+        wall_ms = None if "clock" in self._options.fault_kinds else process.clock.wall_ms()
+        wrong = ledger.starts.moved(before, start, committed_end=ledger.end, batches=entries, wall_ms=wall_ms)
+        if wrong is not None:
+            raise Violation("LogStart", f"{process.name}, {ledger.name}: {wrong}")
 
     def _changed(self, process: SimProcess, each: Watched, partition: Partition) -> None:
         """The metadata moved the replica: a role, an epoch."""
@@ -199,7 +234,7 @@ class Invariants:
             if other != broker_id:
                 raise Violation("SingleLeader", f"{who} and broker {other} lead in epoch {partition.leader_epoch}")
             self._check_new_leader(broker_id, each, ledger, partition.leader_epoch)
-            each.high_watermark = 0
+            each.high_watermark = NOWHERE
         each.isr_state = None
 
     def _check_new_leader(self, broker_id: int, each: Watched, ledger: Ledger, epoch: int) -> None:
@@ -221,37 +256,36 @@ class Invariants:
                     other.shadow.verified = min(other.shadow.verified, len(ledger.entries))
 
     def _check_tolerance(self, key: Key, ledger: Ledger, lacks: str) -> None:
-        """Without unclean elections kill -9 alone loses nothing, and ELR bears min ISR - 1 brokers that fall hard."""
-        if self._options.unclean or key in self.operated:
+        """A loss without an unclean election must be explained by who fell."""
+        if self._options.unclean or "unclean" in self._options.fault_kinds or key in self.operated:
             return
-        since = ledger.committed_at - SLACK_S
-        fallen = sorted(each for each in ledger.witnesses if self.uncleans.get(each, -1.0) >= since)
-        told = f"{ledger.name}, last committed at {ledger.committed_at:.3f} s by {sorted(ledger.witnesses)}: {lacks}"
-        if not self.robbed & ledger.witnesses:
-            raise Violation("KillLosesNothing", f"nobody lost what was not synced, but {told}")
-        if self.metadata.elr_enabled and len(fallen) < min(self._options.min_isr, len(ledger.witnesses)):
-            raise Violation("ElrTolerance", f"only {fallen} fell hard, but {told}")
+        wrong = unexplained(ledger, lacks, self.uncleans, self.robbed, borne_in(self._options, self.metadata))
+        if wrong is not None:
+            raise wrong
 
     def _committed(self, process: SimProcess, each: Watched, partition: Partition) -> None:
         """The high watermark moved."""
         assert partition.log is not None
-        ledger, mark = self.ledgers[each.key], partition.log.high_watermark
-        who = f"{process.name}, {'leader' if partition.role is Role.LEADING else 'replica'} in epoch {each.epoch}"
-        if partition.role is not Role.LEADING:
+        ledger, mark, leads = self.ledgers[each.key], partition.log.high_watermark, partition.role is Role.LEADING
+        who = f"{process.name}, {'leader' if leads else 'replica'} in epoch {each.epoch}"
+        if not leads:
             each.high_watermark = mark
-            if not ledger.losses:
+            if not ledger.losses or each.epoch >= max(ledger.leaders, default=0):  # else it has an old leader
                 ledger.verify(each.shadow, min(mark, ledger.end), who)
-                if mark > ledger.end:
-                    raise Violation(
-                        "LogMatching", f"{who}: high watermark {mark} of {ledger.name} is above {ledger.end}"
-                    )
+                if mark > ledger.end and not ledger.losses:  # it may have to cut its log off once more
+                    above = f"high watermark {mark} of {ledger.name} is above {ledger.end}"
+                    raise Violation("LogMatching", f"{who}: {above}")
             return
         if mark < each.high_watermark:
             raise Violation(
                 "MonotonicHighWatermark", f"{who}: high watermark of {ledger.name} went {each.high_watermark} to {mark}"
             )
-        least = min(self.metadata.min_isr_of(each.key), len(partition.assigned_replicas))
-        if mark > each.high_watermark > 0 and len(partition.isr_state.isr) < least:
+        least = self.metadata.min_isr_of(each.key)
+        if "min_isr" in self._options.fault_kinds and process.broker is not None and process.broker.parts is not None:
+            image = process.broker.parts.broker.metadata.image  # of a broker that has not heard of a raise yet
+            least = min(least, self.metadata.min_isr_in(image, each.key))
+        least = min(least, len(partition.assigned_replicas))
+        if mark > each.high_watermark > NOWHERE and len(partition.isr_state.isr) < least:
             raise Violation(
                 "MinIsr",
                 f"{who}: high watermark of {ledger.name} went {each.high_watermark} to {mark} with ISR "
@@ -294,6 +328,24 @@ class Invariants:
                 f"(leader epoch {registration.leader_epoch}), {why}, but {lacks}",
             )
 
+    def _check_joined(self, broker_id: int, key: Key, ledger: Ledger, after: PartitionRegistration) -> None:
+        """Whoever joins an ISR has all that is committed, whatever it lost before: its leader saw it fetch all of it.
+
+        Not where the life that fetched is over, and the controllers do not know it yet: nobody is at fault then.
+        """
+        each, registered = self._watched_of(broker_id, key), self.metadata.newest.cluster.broker(broker_id)
+        if each is None or registered is None or after.leader_epoch in ledger.legal_losses:
+            return
+        if registered.broker_epoch != self.epochs.get(broker_id):
+            return
+        lacks = ledger.missing(each.shadow)
+        if lacks is not None:
+            raise Violation(
+                "JoinedIsComplete",
+                f"broker {broker_id} joins ISR {after.isr} of {ledger.name} in leader epoch {after.leader_epoch}, "
+                f"but {lacks}",
+            )
+
     def _check_superset(self, process: SimProcess, each: Watched, partition: Partition) -> None:
         """The leader waits for everybody whom the controller may elect."""
         registration = self.metadata.partition(each.key)
@@ -301,24 +353,31 @@ class Invariants:
             return
         if registration.leader != process.machine.node_id or registration.leader_epoch != partition.leader_epoch:
             return
-        maximal = partition.isr_state.maximal_isr
-        if len(partition.isr_state.isr) < partition.effective_min_isr:
-            return
-        beyond = {*registration.isr, *registration.elr} - maximal
+        beyond = not_waited_for(partition, registration)
         if beyond:
             raise Violation(
                 "ReplicationQuorumSuperset",
                 f"{process.name} leads {self.ledgers[each.key].name} in epoch {partition.leader_epoch} and waits for "
-                f"{sorted(maximal)} only; the controller may elect {sorted(beyond)} too",
+                f"{sorted(partition.isr_state.maximal_isr)} only; the controller may elect {beyond} too",
             )
 
-    # When the controllers commit a change of a partition.
+    # When the controllers commit a change of a partition, of configs.
+
+    def configs_changed(self, image: MetadataImage) -> None:
+        """Note what retention may delete from now on."""
+        for topic in image.topics.by_name.values():
+            configs = image.configs.topic(topic.name)
+            for number in topic.partitions if configs else ():
+                key = (topic.topic_id, number)
+                self._ledger(key, TopicPartition(topic.name, number)).starts.retention.take(configs)
 
     def registration_changed(
         self, key: Key, name: str, before: PartitionRegistration | None, after: PartitionRegistration
     ) -> None:
         """Judge whether the change may lose data, and whether its ISR and ELR may be."""
         ledger = self._ledger(key, TopicPartition(name, key[1]))
+        if before is None:
+            ledger.starts.retention.take(self.metadata.newest.configs.topic(name))
         if before is not None and after.leader_epoch != before.leader_epoch and after.has_leader:
             candidates = {*before.isr, *before.elr}
             if after.leader not in candidates or after.recovering:
@@ -329,6 +388,15 @@ class Invariants:
             elif all(self.is_suspect(broker_id, key) for broker_id in candidates):
                 ledger.legal_losses[after.leader_epoch] = f"all of {sorted(candidates)} lost what was not synced"
         self._check_candidates(key, ledger)
+        if before is not None and ledger.witnesses:
+            ledger.witnesses |= {*after.isr} - {*before.isr}  # who joins has all of it, too
+        if not (after.isr or after.elr or self.dismissed & ledger.witnesses):
+            wrong = lost_globally(ledger, self.uncleans, borne_in(self._options, self.metadata))
+            if wrong is not None:
+                raise wrong
+        if before is not None and before.leader_epoch == after.leader_epoch:
+            for broker_id in sorted({*after.isr} - {*before.isr}):
+                self._check_joined(broker_id, key, ledger, after)
         each = self._watched_of(after.leader, key) if after.has_leader else None
         if each is not None:
             each.isr_state = None  # looked at again after the leader's next event

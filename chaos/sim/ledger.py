@@ -10,6 +10,7 @@ ISR and ELR lost what it had not synced. Then the ledger begins anew where the n
 from typing import NamedTuple
 
 from kvorum.chaos.sim.disk import SimDisk
+from kvorum.chaos.sim.log_starts import LogStarts
 from kvorum.protocol.records import batches
 from kvorum.storage.names import LOG_SUFFIX, offset_of, segment_file
 
@@ -30,12 +31,19 @@ class Entry(NamedTuple):
     next_offset: int
     epoch: int
     crc: int
+    timestamp: int = 0
+    """The latest of its records, in milliseconds."""
+    size: int = 0
+
+
+NO_EPOCH = -1
+"""Of a gap that stands for batches nobody knows any more."""
 
 
 class Shadow:
     """One replica's log, read from its disk as it grows; never asks the code under test."""
 
-    __slots__ = ("_disk", "_folder", "_path", "_place", "_places", "entries", "start", "verified")
+    __slots__ = ("_disk", "_folder", "_path", "_place", "_places", "deleted_below", "entries", "start", "verified")
 
     def __init__(self, disk: SimDisk, folder: str) -> None:
         """Read what is there."""
@@ -44,12 +52,31 @@ class Shadow:
         self.entries: list[Entry] = []
         self.verified = 0
         """So many entries were found equal to the ledger's."""
+        self.deleted_below = 0
+        """The log start offset: what lies below is still on the disk, and nobody sees it any more."""
         names = [name for name in disk.listdir(folder) if name.endswith(LOG_SUFFIX) and offset_of(name) is not None]
         self.start = min((offset_of(name) or 0 for name in names), default=0)
         self._path = segment_file(folder, self.start, LOG_SUFFIX)
         self._place = 0
         self._places: list[tuple[str, int]] = []
         """Where each entry ends: file and position."""
+
+    def begin_at(self, start: int, committed: list[Entry]) -> None:
+        """Take what the log lacks below its start from what is committed: it was deleted, legally or not.
+
+        So places in a shadow are places in the ledger.
+        """
+        kept = [entry for entry in self.entries if entry.base_offset >= start]
+        below = [entry for entry in committed if entry.next_offset <= start]
+        reach = below[-1].next_offset if below else 0
+        if reach < start:
+            below.append(Entry(reach, start, NO_EPOCH, 0))
+        self._places = [("", 0)] * len(below) + self._places[len(self._places) - len(kept) :]
+        self.entries = below + kept
+        self.verified = 0
+        self.start = start
+        if not kept:
+            self._path, self._place = segment_file(self._folder, start, LOG_SUFFIX), 0
 
     @property
     def end(self) -> int:
@@ -75,7 +102,14 @@ class Shadow:
             if header.base_offset != self.end or header.next_offset > log_end_offset:
                 break
             self.entries.append(
-                Entry(header.base_offset, header.next_offset, header.partition_leader_epoch, header.crc)
+                Entry(
+                    header.base_offset,
+                    header.next_offset,
+                    header.partition_leader_epoch,
+                    header.crc,
+                    header.max_timestamp,
+                    header.size,
+                )
             )
             self._place += header.size
             self._places.append((self._path, self._place))
@@ -107,9 +141,12 @@ class Ledger:
         """Leader epochs whose election may lose what was committed, and why."""
         self.losses: list[str] = []
         """Legal ones, in words."""
+        self.lost_from: int | None = None
+        """The lowest offset of a record that was lost legally, None where none was."""
         self.witnesses: set[int] = set()
-        """ISR and ELR when it last grew: each of them has all of it."""
+        """ISR and ELR when it last grew, and who joined since: each of them has all of it."""
         self.committed_at = 0.0
+        self.starts = LogStarts()
         self.index_of: dict[int, int] = {}
         """The place of the entry that begins at an offset."""
 
@@ -138,7 +175,7 @@ class Ledger:
         for mine, theirs in zip(self.entries[first:], shadow.entries[first:], strict=False):
             if theirs.base_offset >= bound:
                 return
-            if mine != theirs:
+            if mine != theirs and theirs.next_offset > shadow.deleted_below:
                 raise Violation(
                     "LogMatching",
                     f"{who} has {told(theirs)} in {self.name} below its high watermark {bound}, "
@@ -151,8 +188,9 @@ class Ledger:
         for place in range(shadow.verified, len(self.entries)):
             if place >= len(shadow.entries):
                 return f"its log ends at {shadow.end}, committed is everything below {self.end}"
-            if shadow.entries[place] != self.entries[place]:
-                return f"it has {told(shadow.entries[place])}, committed is {told(self.entries[place])}"
+            theirs = shadow.entries[place]
+            if theirs != self.entries[place] and theirs.next_offset > shadow.deleted_below:
+                return f"it has {told(theirs)}, committed is {told(self.entries[place])}"
             shadow.verified += 1
         return None
 
@@ -160,9 +198,13 @@ class Ledger:
         """Begin anew where a new leader's log parts from what was committed: legal, and told."""
         kept = shadow.verified
         self.losses.append(f"{self.name}: {self.end - shadow_end(shadow, kept)} committed records lost: {reason}")
+        if kept < len(self.entries):
+            lowest = self.entries[kept].base_offset
+            self.lost_from = lowest if self.lost_from is None else min(self.lost_from, lowest)
         for entry in self.entries[kept:]:
             del self.index_of[entry.base_offset]
         del self.entries[kept:]
+        self.starts.highest = min(self.starts.highest, self.end)
 
     def acknowledged(self, offset: int, crc: int) -> str | None:
         """Judge an answer to acks=all: None if that batch is committed there, else what is."""

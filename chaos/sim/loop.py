@@ -9,33 +9,23 @@ belongs to a paused one runs when it resumes, all at once and in order, as after
 
 import asyncio
 import contextvars
-import heapq
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from heapq import heappop, heappush
 from typing import Any, Protocol, TypeVar, cast
 
 from typing_extensions import TypeVarTuple
+
+from kvorum.chaos.sim.handles import Host as Host
+from kvorum.chaos.sim.handles import SimHandle
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 START_S = 1000.0
 """Virtual time begins here, away from zero."""
-
-
-class Host:
-    """One process. A restarted process is a new Host."""
-
-    __slots__ = ("alive", "deferred", "jobs", "name", "paused")
-
-    def __init__(self, name: str) -> None:
-        """Start alive."""
-        self.name = name
-        self.alive = True
-        self.paused = False
-        self.deferred: list[asyncio.Handle] = []
-        self.jobs: dict[int, Callable[[], object]] = {}
-        """Executor work handed out and not run yet, by number."""
+LAST_CLAUSES_MAX = 8
+"""Finally clauses of one coroutine, one in another, that wait for something as it ends."""
 
 
 class Streams(Protocol):
@@ -52,20 +42,6 @@ class Streams(Protocol):
         ...
 
 
-class SimHandle(asyncio.Handle):
-    """A callback and the host it belongs to."""
-
-    __slots__ = ("host",)
-    host: Host | None
-
-
-class SimTimer(asyncio.TimerHandle):
-    """A timer and the host it belongs to."""
-
-    __slots__ = ("host",)
-    host: Host | None
-
-
 class Stuck(AssertionError):
     """Nothing is left to run, and what was waited for has not happened."""
 
@@ -77,8 +53,8 @@ class SimLoop(asyncio.BaseEventLoop):
         """Start at START_S with nothing to do."""
         super().__init__()
         self._now = START_S
-        self._ready: deque[asyncio.Handle] = deque()
-        self._timers: list[tuple[float, int, SimTimer]] = []
+        self._ready: deque[SimHandle] = deque()
+        self._timers: list[tuple[float, int, SimHandle]] = []
         self._count = 0
         self._closed = False
         self._tasks: dict[asyncio.Task[Any], None] = {}
@@ -116,8 +92,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         """See asyncio."""
-        handle = SimHandle(callback, args, self, context)
-        handle.host = self.host
+        handle = SimHandle(self._now, callback, args, context, self.host)
         self._ready.append(handle)
         return handle
 
@@ -145,7 +120,10 @@ class SimLoop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         """See asyncio."""
-        return self.call_at_host(self.host, when, callback, *args, context=context)
+        timer = SimHandle(when, callback, args, context, self.host)
+        self._count += 1
+        heappush(self._timers, (when, self._count, timer))
+        return timer
 
     def call_at_host(
         self,
@@ -156,11 +134,9 @@ class SimLoop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         """Schedule a callback that belongs to `host`: how the network reaches another process."""
-        timer = SimTimer(when, callback, args, self, context)
-        timer.host = host
+        timer = SimHandle(when, callback, args, context, host)
         self._count += 1
-        heapq.heappush(self._timers, (when, self._count, timer))
-        timer._scheduled = True  # type: ignore[attr-defined]  # asyncio's mark of a timer in the heap
+        heappush(self._timers, (when, self._count, timer))
         return timer
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
@@ -186,7 +162,7 @@ class SimLoop(asyncio.BaseEventLoop):
         return task
 
     def _forget(self, task: "asyncio.Task[Any]") -> None:
-        del self._tasks[task]
+        self._tasks.pop(task, None)
 
     def run_in_executor(  # type: ignore[override]  # one executor: the loop itself
         self, executor: object, func: Callable[..., T], *args: Any
@@ -249,37 +225,49 @@ class SimLoop(asyncio.BaseEventLoop):
         ready = self._ready
         if not ready:
             timers = self._timers
-            while timers and timers[0][2].cancelled():
-                heapq.heappop(timers)
+            while timers and timers[0][2].is_cancelled:
+                heappop(timers)
             if not timers:
                 return False
-            when, _, timer = heapq.heappop(timers)
-            self._now = max(self._now, when)
-            timer._scheduled = False  # type: ignore[attr-defined]  # as above
+            when, _, timer = heappop(timers)
+            if when > self._now:
+                self._now = when
             ready.append(timer)
         handle = ready.popleft()
-        host: Host | None = handle.host  # type: ignore[attr-defined]  # every handle here is one of ours
-        if handle.cancelled():
+        if handle.is_cancelled:
             return True
-        if host is not None:
-            if not host.alive:
-                return True
-            if host.paused:
-                host.deferred.append(handle)
-                return True
+        host = handle.host
+        if host is None:
+            self.events += 1
+            self._call(handle)
+            return True
+        if not host.alive:
+            return True
+        if host.paused:
+            host.deferred.append(handle)
+            return True
         self.host = host
         self.events += 1
         try:
-            handle._run()
-            if host is not None and self.after_event is not None:
+            self._call(handle)
+            if self.after_event is not None:
                 self.after_event(host)
         except SystemExit:
             # A process that ended itself in the middle of something, as os._exit would.
-            if host is None or host.alive:
+            if host.alive:
                 raise
         finally:
             self.host = None
         return True
+
+    def _call(self, handle: SimHandle) -> None:
+        """Do as asyncio's Handle: what a callback raises is kept, what ends a process passes."""
+        try:
+            handle.context.run(handle.callback, *handle.args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            self.call_exception_handler({"message": f"exception in {handle!r}", "exception": error, "handle": handle})
 
     def resume(self, host: Host) -> None:
         """Let a paused host run on: everything that came due happens now, in order."""
@@ -289,14 +277,14 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def run_until(self, until: Callable[[], bool], *, limit_s: float) -> bool:
         """Run until the condition holds (True), or so many virtual seconds have passed (False)."""
-        end = self._now + limit_s
+        end, step, ready = self._now + limit_s, self.step, self._ready
         self._enter()
         try:
             while not until():
-                if not self._ready and (not self._timers or self._timers[0][0] > end):
+                if not ready and (not self._timers or self._timers[0][0] > end):
                     self._now = end
                     return until()
-                self.step()
+                step()
         finally:
             self._leave()
         return True
@@ -348,8 +336,15 @@ class SimLoop(asyncio.BaseEventLoop):
         return self._closed
 
     def close(self) -> None:
-        """Forget everything."""
+        """Forget everything. Coroutines that are left end here: the collector would end them outside of any loop."""
         self._closed = True
+        self._enter()
+        try:
+            while self._tasks:
+                task, _ = self._tasks.popitem()
+                _end(cast(Coroutine[Any, Any, Any], task.get_coro()))
+        finally:
+            self._leave()
         self._ready.clear()
         self._timers.clear()
 
@@ -367,3 +362,13 @@ class SimLoop(asyncio.BaseEventLoop):
     def default_exception_handler(self, context: dict[str, Any]) -> None:
         """See call_exception_handler."""
         self.call_exception_handler(context)
+
+
+def _end(coroutine: Coroutine[Any, Any, Any]) -> None:
+    """End a coroutine whose process is gone; what its last clauses meet, or wait for, is nobody's concern any more."""
+    for _ in range(LAST_CLAUSES_MAX):
+        try:
+            coroutine.close()
+        except (Exception, SystemExit):  # "ignored GeneratorExit": a finally clause waits for something
+            continue
+        return

@@ -53,6 +53,7 @@ class SimProcess:
         """Start down."""
         self.machine = machine
         self.role = role
+        self.name = f"node-{machine.node_id}/{role}"
         self.disk = disk
         self.settings = settings
         self.clock = SimClock(machine.loop)
@@ -74,11 +75,6 @@ class SimProcess:
         """Called at the begin of each life."""
         self._rng = rng
         self._stack = ExitStack()
-
-    @property
-    def name(self) -> str:
-        """Return `node-1/broker`."""
-        return f"node-{self.machine.node_id}/{self.role}"
 
     @property
     def running(self) -> bool:

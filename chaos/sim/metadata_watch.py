@@ -19,6 +19,7 @@ from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
 from kvorum.quorum.batches import decode_batch
 from kvorum.quorum.image import MetadataImage
+from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ResourceType
 from kvorum.quorum.image.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.quorum.raft.log import SnapshotView
@@ -37,6 +38,8 @@ class MetadataWatch:
         self.images: dict[int, MetadataImage] = {}
         self.digests: dict[int, bytes] = {}
         self.on_change: OnChange = lambda key, name, before, after: None
+        self.on_configs: Callable[[MetadataImage], None] = lambda image: None
+        """Called with an image that has other configs than the one before."""
         self.active: dict[int, int] = {}
         """Who was the active controller in each epoch."""
         self._seen: dict[str, MetadataImage] = {}
@@ -103,6 +106,8 @@ class MetadataWatch:
     def _changed(self, before: MetadataImage, after: MetadataImage) -> None:
         if before.cluster != after.cluster:
             self._check_brokers(after)
+        if before.configs is not after.configs:
+            self.on_configs(after)
         for name, topic in after.topics.by_name.items():
             old = before.topics.by_name.get(name)
             for number, partition in topic.partitions.items():
@@ -141,12 +146,18 @@ class MetadataWatch:
             raise Violation("ElrEmptyWithFullIsr", f"{name} with min ISR {least}: {after}")
 
     def _min_isr(self, image: MetadataImage, topic: str) -> int:
-        return int(image.configs.topic(topic).get(MIN_ISR) or self._settings.int(MIN_ISR))
+        configs = image.configs
+        cluster_wide = configs.of(ResourceType.BROKER, CLUSTER_DEFAULT).get(MIN_ISR)
+        return int(configs.topic(topic).get(MIN_ISR) or cluster_wide or self._settings.int(MIN_ISR))
 
     def min_isr_of(self, key: tuple[Uuid, int]) -> int:
         """Return min.insync.replicas of a partition's topic, as last committed."""
-        topic = self.newest.topics.topic_by_id(key[0])
-        return 1 if topic is None else self._min_isr(self.newest, topic.name)
+        return self.min_isr_in(self.newest, key)
+
+    def min_isr_in(self, image: MetadataImage, key: tuple[Uuid, int]) -> int:
+        """Return the same as an image has it."""
+        topic = image.topics.topic_by_id(key[0])
+        return 1 if topic is None else self._min_isr(image, topic.name)
 
     def _check_members(self, image: MetadataImage) -> None:
         """No fenced broker is in an ISR, but as the last one of a partition that nobody leads."""

@@ -14,6 +14,11 @@ ACTIVE_CONTROLLER: Final = "active"
 """A target: the controller that is active when the fault comes."""
 LEADER: Final = "leader"
 """A target, with a partition behind a colon: "leader:orders-0"."""
+FOLLOWER: Final = "follower"
+"""A target, which one of the replicas that do not lead, and the partition: "follower2:orders-0"."""
+CLIENTS: Final = "clients"
+BROKERS: Final = "brokers"
+"""Other ends of links: all clients, all other brokers."""
 
 KINDS: Final = (
     *("kill", "kill", "terminate", "power", "power", "pause", "pause", "cut", "cut", "isolate", "isolate", "slow"),
@@ -26,7 +31,7 @@ QUIET_START_S: Final = 2.0
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One fault. `at` and `length` in seconds from the start of the load; `target` and `other` are node ids as text,
-    ACTIVE_CONTROLLER, LEADER:partition, or "clients"."""
+    ACTIVE_CONTROLLER, LEADER:partition, FOLLOWER and its number:partition; `other` also CLIENTS or BROKERS."""
 
     at: float
     kind: str
@@ -38,7 +43,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ways: str = "both"
     """Of a cut, an isolation or a slow link, as the target sees it: in, out or both."""
     amount: float = 0.0
-    """Seconds of delay, milliseconds of a clock's jump."""
+    """Seconds of delay, seconds until frozen connections break (0: they do not), hours of a clock's jump."""
     detail: str = ""
     """The disk's operation that fails; "silent" for power that goes without a reset."""
 
@@ -84,6 +89,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     fault_every_s: float
     chase: float = 0.0
     """How likely a fault is followed by the same at once."""
+    retention_check_ms: int = 300_000
+    checkpoint_starts_ms: int = 60_000
+    """How often log start offsets are written down."""
     load: Load
 
     def told(self) -> str:
@@ -105,13 +113,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     options: Options
     faults: list[Fault]
-
-
-def drawn(seed: int, seconds: float = 60.0) -> Plan:
-    """Draw a whole run from its seed."""
-    rng = Random(f"kvorum cluster {seed}")
-    options = draw_options(rng)
-    return Plan(seed=seed, seconds=seconds, options=options, faults=draw_faults(rng, options, seconds))
 
 
 def draw_options(rng: Random) -> Options:

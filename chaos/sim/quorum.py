@@ -14,9 +14,10 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import TypeVar
 
-from kvorum.chaos.sim.loop import Host, SimLoop
+from kvorum.chaos.sim.ledger import Violation
+from kvorum.chaos.sim.loop import START_S, Host, SimLoop
 from kvorum.chaos.sim.network import FrameNetwork, NetworkOptions
-from kvorum.chaos.sim.quorum_checker import Checker, Violation
+from kvorum.chaos.sim.quorum_checker import Checker
 from kvorum.chaos.sim.quorum_options import Options
 from kvorum.chaos.sim.quorum_voter import SimVoter
 from kvorum.protocol.records import Record, build_batch
@@ -30,10 +31,14 @@ class QuorumWorld:
     """One run."""
 
     def __init__(self, seed: int, options: Options | None = None, **fixed: object) -> None:
-        """Build everything from the seed; `options`, or parts of them, may be fixed."""
+        """Build everything from the seed; `options`, or parts of them, may be fixed.
+
+        They are drawn all the same: what else comes from the seed does not depend on them.
+        """
         self.seed = seed
         self.rng = random.Random(seed)
-        self.options = options or Options.drawn(self.rng, **fixed)
+        drawn = Options.drawn(self.rng, **fixed)
+        self.options = options or drawn
         self.loop = SimLoop(random.Random(self.rng.getrandbits(64)))
         self.network = FrameNetwork(self.loop, random.Random(self.rng.getrandbits(64)), self.options.network)
         self.checker = Checker()
@@ -44,6 +49,8 @@ class QuorumWorld:
         self.acked = 0
         self.reads = 0
         self.faults: dict[str, int] = {}
+        self.told: list[tuple[float, str]] = []
+        """The faults and what the quorum made of them, in words."""
         self.quiet = False
         self.healing = False
         self._by_host: dict[str, SimVoter] = {voter.host.name: voter for voter in self.voters.values()}
@@ -61,9 +68,12 @@ class QuorumWorld:
         core = log.node.replica.core
         term, commit = core.term(), core.commit_index()
         if term < voter.seen_term:
-            raise Violation(f"node {voter.node_id}: term {voter.seen_term} went back to {term}")
+            raise Violation("MonotonicEpoch", f"node {voter.node_id}: term {voter.seen_term} went back to {term}")
         if commit < voter.seen_commit:
-            raise Violation(f"node {voter.node_id}: commit index {voter.seen_commit} went back to {commit}")
+            raise Violation(
+                "MonotonicHighWatermark",
+                f"node {voter.node_id}: commit index {voter.seen_commit} went back to {commit}",
+            )
         if commit > voter.seen_commit and core.is_leader():
             log_term = log.node.replica.journal.term_at(commit)
             assert log_term is not None
@@ -154,7 +164,7 @@ class QuorumWorld:
             return [voter for voter in voters if voter.log is not None and voter.log.is_active()]
 
         if not self.loop.run_until(lambda: bool(active()), limit_s=limit_s):
-            raise Violation(f"no leader within {limit_s} s")
+            raise Violation("Convergence", f"no leader within {limit_s} s")
         return max(active(), key=lambda voter: voter.log.epoch if voter.log else 0)
 
     def do(self, voter: SimVoter, action: Callable[[RaftMetadataLog], T]) -> T:
@@ -199,15 +209,23 @@ class QuorumWorld:
         self.loop.run_for(2.0)
         self.quiet = True
         if not self.loop.run_until(self.is_at_rest, limit_s=limit_s):
-            raise Violation(f"did not come to rest within {limit_s} s")
+            raise Violation("Convergence", f"did not come to rest within {limit_s} s")
         self.check_errors()
         (leader,) = [voter for voter in self.voters.values() if voter.log is not None and voter.log.is_active()]
         batch = build_batch([Record(value=b"last", timestamp=1)])
         future = self.do(leader, lambda log: log.append(batch, log.log_end_offset, log.epoch))
         if not self.loop.run_until(lambda: future.done() and self.is_at_rest(), limit_s=5.0):
-            raise Violation("an append after healing does not get through")
+            raise Violation("Convergence", "an append after healing does not get through")
         future.result()
         self.checker.final()
+
+    def now(self) -> float:
+        """Return virtual seconds since the begin."""
+        return self.loop.time() - START_S
+
+    def tell(self, text: str) -> None:
+        """Note something for the reader of the story."""
+        self.told.append((self.now(), text))
 
     def count(self, fault: str) -> None:
         """Count an injected fault."""

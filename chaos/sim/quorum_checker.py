@@ -12,6 +12,8 @@ OneVoteATerm               a directory votes for one candidate in a term, whatev
 KeptTerm                   and never speaks in a term older than one it made a promise in
 TrueMatch                  where a leader believes a peer to be, the peer is, durably
 StateIsReplay              a snapshot's state is what replaying the committed log gives
+LeaderLoadsNoSnapshot      who leads has all of the log: nothing puts its state elsewhere
+Convergence                healed, one leader is active, all nodes are equal, and an append gets through
 """
 
 from collections.abc import Iterable
@@ -19,6 +21,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Protocol
 
+from kvorum.chaos.sim.ledger import Violation
 from kvorum.protocol.records import parse_header
 from kvorum.quorum.raft.journal import DurableJournal
 from kvorum.quorum.raft.messages import Ack, PreVoteAnswer, Vote, VoteAnswer, decode
@@ -26,10 +29,6 @@ from kvorum.quorum.raft.messages import Ack, PreVoteAnswer, Vote, VoteAnswer, de
 EMPTY_STATE = bytes(16)
 PROMISING_TAGS = frozenset((2, 3, 4, 6))
 """PreVoteAnswer, Vote, VoteAnswer, Ack."""
-
-
-class Violation(AssertionError):
-    """An invariant does not hold."""
 
 
 def next_state(state: bytes, batch: bytes) -> bytes:
@@ -75,20 +74,29 @@ class Checker:
     def applied(self, node_id: int, high_watermark: int, base_offset: int, epoch: int, batch: bytes) -> bytes:
         """A node applies a batch; return the state behind it."""
         if base_offset != high_watermark:
-            raise Violation(f"node {node_id} applies offset {base_offset} at high watermark {high_watermark}")
+            raise Violation(
+                "ConsistentCommittedData",
+                f"node {node_id} applies offset {base_offset} at high watermark {high_watermark}",
+            )
         place = self.end_offsets.get(base_offset)
         if place is None:
-            raise Violation(f"node {node_id} applies at offset {base_offset}, in the middle of another's batch")
+            raise Violation(
+                "ConsistentCommittedData",
+                f"node {node_id} applies at offset {base_offset}, in the middle of another's batch",
+            )
         header = parse_header(batch)
         if (header.base_offset, header.partition_leader_epoch) != (base_offset, epoch):
             raise Violation(
-                f"offset {base_offset}: the bytes say {header.base_offset}, {header.partition_leader_epoch}"
+                "ConsistentCommittedData",
+                f"offset {base_offset}: the bytes say {header.base_offset}, {header.partition_leader_epoch}",
             )
         digest = blake2b(batch, digest_size=16).digest()
         if place < len(self.log):
             known = self.log[place]
             if (known.digest, known.epoch) != (digest, epoch):
-                raise Violation(f"node {node_id} applies another batch at offset {base_offset}")
+                raise Violation(
+                    "ConsistentCommittedData", f"node {node_id} applies another batch at offset {base_offset}"
+                )
             return known.state
         state = next_state(self.state_at(base_offset), batch)
         self.log.append(Committed(base_offset, header.next_offset, epoch, digest, state))
@@ -99,39 +107,47 @@ class Checker:
         """Return the state of whoever applied everything below `offset`."""
         place = self.end_offsets.get(offset)
         if place is None:
-            raise Violation(f"no batch ends at offset {offset}")
+            raise Violation("StateIsReplay", f"no batch ends at offset {offset}")
         return self.log[place - 1].state if place else EMPTY_STATE
 
     def loaded(self, node_id: int, end_offset: int, state: bytes) -> None:
         """A node takes a snapshot's state."""
         if self.state_at(end_offset) != state:
-            raise Violation(f"node {node_id} loads a snapshot to {end_offset} whose state no replay gives")
+            raise Violation(
+                "StateIsReplay", f"node {node_id} loads a snapshot to {end_offset} whose state no replay gives"
+            )
 
     def leads(self, node_id: int, incarnation: bytes, epoch: int) -> None:
         """A node is leader of a term."""
         known = self.leaders.setdefault(epoch, (node_id, incarnation))
         if known[0] != node_id:
-            raise Violation(f"nodes {known[0]} and {node_id} both lead term {epoch}")
+            raise Violation("SingleLeader", f"nodes {known[0]} and {node_id} both lead term {epoch}")
 
     def active(self, node_id: int, high_watermark: int) -> None:
         """A leader becomes active."""
         if high_watermark < self.acknowledged_end:
             raise Violation(
-                f"node {node_id} becomes active at {high_watermark}, acknowledged is up to {self.acknowledged_end}"
+                "LeaderCompleteness",
+                f"node {node_id} becomes active at {high_watermark}, acknowledged is up to {self.acknowledged_end}",
             )
 
     def acked(self, base_offset: int, end_offset: int, digest: bytes) -> None:
         """An append was acknowledged."""
         place = self.end_offsets.get(base_offset)
         if place is None or place >= len(self.log) or self.log[place].digest != digest:
-            raise Violation(f"offset {base_offset} is acknowledged, and not what was applied there")
+            raise Violation(
+                "AcknowledgedIsKept", f"offset {base_offset} is acknowledged, and not what was applied there"
+            )
         self.acknowledged[base_offset] = digest
         self.acknowledged_end = max(self.acknowledged_end, end_offset)
 
     def read(self, high_watermark: int, acknowledged_before: int) -> None:
         """A read index was given."""
         if high_watermark < acknowledged_before:
-            raise Violation(f"read index {high_watermark}, acknowledged before it was asked: {acknowledged_before}")
+            raise Violation(
+                "LinearizableRead",
+                f"read index {high_watermark}, acknowledged before it was asked: {acknowledged_before}",
+            )
 
     def committed(self, index: int, term: int, voters: Iterable[CheckedVoter], agreed: dict[int, bytes]) -> None:
         """A leader's commit index moved."""
@@ -140,7 +156,10 @@ class Checker:
         self.committed_index = index
         holders = [voter.node_id for voter in voters if _holds(voter, index, term, agreed)]
         if len(holders) * 2 <= len(agreed):
-            raise Violation(f"index {index} of term {term} is committed, durable only on {holders} of {sorted(agreed)}")
+            raise Violation(
+                "MajorityReachedHighWatermark",
+                f"index {index} of term {term} is committed, durable only on {holders} of {sorted(agreed)}",
+            )
 
     def sent(self, directory_id: bytes, node_id: int, peer: int, frame: bytes) -> None:
         """A voter sends a frame: look at what it promises. The tag is the second byte of the msgpack array."""
@@ -150,7 +169,7 @@ class Checker:
         if isinstance(message, PreVoteAnswer | Ack | Vote | VoteAnswer) and (
             message.term < self.promised.get(directory_id, 0)
         ):
-            raise Violation(f"node {node_id} is in term {message.term} after {self.promised[directory_id]}")
+            raise Violation("KeptTerm", f"node {node_id} is in term {message.term} after {self.promised[directory_id]}")
         match message:
             case Vote():
                 self._voted(directory_id, node_id, message.term, node_id)
@@ -163,20 +182,22 @@ class Checker:
         self.promised[directory_id] = term
         first = self.votes.setdefault((directory_id, term), candidate)
         if first != candidate:
-            raise Violation(f"node {node_id} votes for {first} and for {candidate} in term {term}")
+            raise Violation("OneVoteATerm", f"node {node_id} votes for {first} and for {candidate} in term {term}")
 
     def believed(self, leader: int, term: int, peer: int, index: int, index_term: int, journal: DurableJournal) -> None:
         """A leader believes a peer to match up to an index."""
         if journal.getCurrentTerm() > term or index < journal.first_index:
             return
         if index > journal.durable_index or journal.term_at(index) != index_term:
-            raise Violation(f"node {leader} believes node {peer} to hold index {index} of term {index_term}")
+            raise Violation(
+                "TrueMatch", f"node {leader} believes node {peer} to hold index {index} of term {index_term}"
+            )
 
     def final(self) -> None:
         """At the end: every acknowledged batch is in the log."""
         for offset, digest in self.acknowledged.items():
             if self.log[self.end_offsets[offset]].digest != digest:
-                raise Violation(f"acknowledged batch at offset {offset} is lost")
+                raise Violation("AcknowledgedIsKept", f"acknowledged batch at offset {offset} is lost")
 
 
 def _holds(voter: CheckedVoter, index: int, term: int, agreed: dict[int, bytes]) -> bool:

@@ -1,11 +1,126 @@
-"""Faults for a simulated quorum, drawn from the seed; and `run_seed`, a whole run."""
+"""Faults for a simulated quorum: drawn from the seed as it runs, or carried out from a plan; and a whole run."""
 
 import errno
 import random
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Final
 
+from kvorum.chaos.sim.loop import START_S
 from kvorum.chaos.sim.quorum import QuorumWorld
 from kvorum.chaos.sim.quorum_options import Options
+from kvorum.chaos.sim.quorum_plan import QuorumFault, QuorumPlan, plan_of
 from kvorum.chaos.sim.quorum_voter import SimVoter
+from kvorum.quorum.raft.replicated import RaftMetadataLog
+
+BOTH: Final = "both"
+IN: Final = "in"
+OUT: Final = "out"
+WAYS: Final = ((OUT, IN), (OUT,), (IN,))
+Draw = Callable[[SimVoter], QuorumFault | None]
+
+
+def is_running(voter: SimVoter) -> bool:
+    """Whether a voter's process has its log open."""
+    return voter.host.alive and voter.log is not None
+
+
+class Actions:
+    """Carries faults and repairs out, each where the voter's state allows it, and keeps those that were."""
+
+    def __init__(self, world: QuorumWorld) -> None:
+        """Begin with none."""
+        self._world = world
+        self.done: list[QuorumFault] = []
+
+    def do(self, fault: QuorumFault) -> None:
+        """Carry one out now, if it can be; repairs are not counted as faults."""
+        self.done.append(fault)
+        voter = self._world.voters.get(fault.node)
+        if voter is None:
+            done = self._to_all(fault)
+        elif fault.kind in ("kill", "pause", "disk_error") and not is_running(voter):
+            done = False
+        else:
+            done = self._to_one(fault, voter)
+        if done:
+            self._world.tell(fault.told())
+
+    def _to_all(self, fault: QuorumFault) -> bool:
+        world = self._world
+        match fault.kind:
+            case "heal":
+                world.network.heal_all()
+            case "kill_all":
+                world.count("kill all")
+                for voter in world.voters.values():
+                    if is_running(voter):
+                        voter.kill()
+            case "resign":
+                for voter in world.voters.values():
+                    if voter.log is not None and not voter.host.paused and voter.log.is_active():
+                        world.count("resign")
+                        world.call(voter, voter.log.resign)
+            case _:
+                raise AssertionError(f"{fault.kind} needs a node")
+        return True
+
+    def _to_one(self, fault: QuorumFault, voter: SimVoter) -> bool:
+        world = self._world
+        match fault.kind:
+            case "kill":
+                world.count("kill")
+                voter.kill()
+            case "end" if voter.host.alive and voter.fatal is not None:
+                voter.kill()
+            case "start" if not voter.host.alive:
+                voter.start()
+            case "resume" if voter.host.paused:
+                world.loop.resume(voter.host)
+            case "pause":
+                world.count("pause")
+                voter.host.paused = True
+            case "disk_error":
+                world.count("disk error")
+                voter.disk.fail(fault.detail, fault.number)
+            case "reset":
+                world.count("reset")
+                world.network.reset(voter.node_id, fault.other)
+            case "cut":
+                world.count("cut")
+                self._cut(voter.node_id, fault.other, fault.ways)
+            case "isolate":
+                world.count("isolate")
+                for other in world.ids:
+                    if other != voter.node_id:
+                        self._cut(voter.node_id, other, fault.ways)
+            case "wipe":
+                return self._wipe(voter)
+            case _:
+                return False
+        return True
+
+    def _cut(self, node: int, other: int, ways: str) -> None:
+        if ways in (OUT, BOTH):
+            self._world.network.cut(node, other)
+        if ways in (IN, BOTH):
+            self._world.network.cut(other, node)
+
+    def _wipe(self, voter: SimVoter) -> bool:
+        """Lose one voter's disk: only when all know the last one that did as a voter again."""
+        world = self._world
+        present = {node_id: other.directory_id for node_id, other in world.voters.items()}
+        for other in world.voters.values():
+            if other is not voter and (other.log is None or other.log.node.replica.voters.committed != present):
+                return False
+        world.count("wipe")
+        if is_running(voter):
+            voter.kill()
+        elif voter.host.alive:
+            return False
+        voter.disk.remove_tree("/node")
+        voter.format(None, world.rng.randbytes(16))
+        return True
 
 
 class Faults:
@@ -15,10 +130,13 @@ class Faults:
         """Draw the mixture."""
         self._world = world
         self._rng = random.Random(world.rng.getrandbits(64))
-        kinds = [self._kill, self._kill, self._pause, self._cut, self._cut, self._isolate, self._reset, self._resign]
-        kinds += [self._kill_all, self._disk_error]
+        self.actions = Actions(world)
+        kinds: list[Draw] = [
+            *(self._simple("kill"), self._simple("kill"), self._simple("pause"), self._cut, self._cut),
+            *(self._isolate, self._reset, self._to_all("resign"), self._to_all("kill_all"), self._disk_error),
+        ]
         if world.options.wipes and world.options.voters > 1:
-            kinds.append(self._wipe)
+            kinds.append(self._simple("wipe"))
         self._kinds = self._rng.sample(kinds, self._rng.randint(3, len(kinds)))
 
     def schedule(self) -> None:
@@ -26,112 +144,115 @@ class Faults:
         pause = self._world.options.fault_every_s * (0.2 + 1.6 * self._rng.random())
         self._world.loop.call_later(pause, self._next)
 
+    def replay(self, faults: Sequence[QuorumFault]) -> None:
+        """Carry a list out instead, each at its time; what came in one moment does so again."""
+        for at, together in groupby(faults, key=lambda fault: fault.at):
+            self._world.loop.call_at(START_S + at, self._again, list(together))
+
+    def _again(self, faults: list[QuorumFault]) -> None:
+        for fault in faults if not self._world.healing else ():
+            self.actions.do(fault)
+
     def _next(self) -> None:
         if self._world.healing:
             return
         self._repair()
         if self._rng.random() < 0.75:
-            fault = self._rng.choice(self._kinds)
-            voter = self._world.voters[self._rng.choice(self._world.ids)]
-            fault(voter)
+            draw = self._rng.choice(self._kinds)
+            fault = draw(self._world.voters[self._rng.choice(self._world.ids)])
+            if fault is not None:
+                self.actions.do(fault)
         self.schedule()
 
     def _repair(self) -> None:
         world, rng = self._world, self._rng
         for voter in world.voters.values():
             if voter.host.alive and voter.fatal is not None:
-                voter.kill()
+                self.actions.do(self._fault("end", voter))
             if not voter.host.alive and rng.random() < 0.6:
-                voter.start()
+                self.actions.do(self._fault("start", voter))
             elif voter.host.paused and rng.random() < 0.6:
-                world.loop.resume(voter.host)
+                self.actions.do(self._fault("resume", voter))
         if rng.random() < 0.4:
-            world.network.heal_all()
+            self.actions.do(self._fault("heal"))
 
-    def _is_running(self, voter: SimVoter) -> bool:
-        return voter.host.alive and voter.log is not None
+    # Draws.
 
-    def _kill(self, voter: SimVoter) -> None:
-        if self._is_running(voter):
-            self._world.count("kill")
-            voter.kill()
+    def _fault(self, kind: str, voter: SimVoter | None = None, **rest: object) -> QuorumFault:
+        node = 0 if voter is None else voter.node_id
+        return QuorumFault(at=self._world.now(), kind=kind, node=node, **rest)  # type: ignore[arg-type]  # by name
 
-    def _kill_all(self, _: SimVoter) -> None:
-        self._world.count("kill all")
-        for voter in self._world.voters.values():
-            if self._is_running(voter):
-                voter.kill()
+    def _simple(self, kind: str) -> Draw:
+        return lambda voter: self._fault(kind, voter)
 
-    def _pause(self, voter: SimVoter) -> None:
-        if self._is_running(voter):
-            self._world.count("pause")
-            voter.host.paused = True
+    def _to_all(self, kind: str) -> Draw:
+        return lambda _: self._fault(kind)
 
-    def _cut(self, voter: SimVoter) -> None:
+    def _cut(self, voter: SimVoter) -> QuorumFault | None:
         if self._world.options.voters == 1:
-            return
-        self._world.count("cut")
+            return None
         other = self._rng.choice([node_id for node_id in self._world.ids if node_id != voter.node_id])
-        self._world.network.cut(voter.node_id, other)
-        if self._rng.random() < 0.5:
-            self._world.network.cut(other, voter.node_id)
+        return self._fault("cut", voter, other=other, ways=BOTH if self._rng.random() < 0.5 else OUT)
 
-    def _isolate(self, voter: SimVoter) -> None:
-        self._world.count("isolate")
-        ways = self._rng.choice(((True, True), (True, False), (False, True)))
-        for other in self._world.ids:
-            if other != voter.node_id:
-                if ways[0]:
-                    self._world.network.cut(voter.node_id, other)
-                if ways[1]:
-                    self._world.network.cut(other, voter.node_id)
+    def _isolate(self, voter: SimVoter) -> QuorumFault:
+        ways = self._rng.choice(WAYS)
+        return self._fault("isolate", voter, ways=BOTH if len(ways) == 2 else ways[0])
 
-    def _reset(self, voter: SimVoter) -> None:
-        self._world.count("reset")
-        self._world.network.reset(voter.node_id, self._rng.choice(self._world.ids))
+    def _reset(self, voter: SimVoter) -> QuorumFault:
+        return self._fault("reset", voter, other=self._rng.choice(self._world.ids))
 
-    def _resign(self, _: SimVoter) -> None:
-        for voter in self._world.voters.values():
-            if voter.log is not None and not voter.host.paused and voter.log.is_active():
-                self._world.count("resign")
-                self._world.call(voter, voter.log.resign)
+    def _disk_error(self, voter: SimVoter) -> QuorumFault | None:
+        if not is_running(voter):
+            return None
+        detail = self._rng.choice(("sync", "pwrite"))
+        return self._fault("disk_error", voter, detail=detail, number=self._rng.choice((errno.EIO, errno.ENOSPC)))
 
-    def _disk_error(self, voter: SimVoter) -> None:
-        if self._is_running(voter):
-            self._world.count("disk error")
-            voter.disk.fail(self._rng.choice(("sync", "pwrite")), self._rng.choice((errno.EIO, errno.ENOSPC)))
 
-    def _wipe(self, voter: SimVoter) -> None:
-        """Lose one voter's disk: only when all know the last one that did as a voter again."""
-        world = self._world
-        present = {node_id: other.directory_id for node_id, other in world.voters.items()}
-        for other in world.voters.values():
-            if other is not voter and (other.log is None or other.log.node.replica.voters.committed != present):
-                return
-        world.count("wipe")
-        if self._is_running(voter):
-            voter.kill()
-        elif voter.host.alive:
-            return
-        voter.disk.remove_tree("/node")
-        voter.format(None, world.rng.randbytes(16))
+class QuorumRun:
+    """One run, of a seed or of a plan; `plan` is what it came to, also where it failed."""
+
+    def __init__(self, world: QuorumWorld, faults: Sequence[QuorumFault] | None = None) -> None:
+        """Prepare a world; `faults` are carried out instead of drawn ones."""
+        self.world = world
+        self._given = faults
+        self._faults: Faults | None = None
+
+    @classmethod
+    def of_plan(cls, plan: QuorumPlan, log_class: type[RaftMetadataLog] = RaftMetadataLog) -> "QuorumRun":
+        """Prepare to do a plan again."""
+        return cls(QuorumWorld(plan.seed, plan.run_options(log_class)), plan.faults)
+
+    @property
+    def plan(self) -> QuorumPlan:
+        """Return what was done so far as a plan."""
+        done = () if self._faults is None else self._faults.actions.done
+        return plan_of(self.world.seed, self.world.options, done)
+
+    def run(self) -> None:
+        """Run to the end. Raises what does not hold, with the seed in a note."""
+        world = self.world
+        try:
+            world.boot()
+            faults = self._faults = Faults(world)
+            if self._given is None:
+                faults.schedule()
+            else:
+                faults.replay(self._given)
+            world.loop.run_for(world.options.duration_s)
+            world.check_errors()
+            world.heal()
+        except BaseException as error:
+            error.add_note(f"seed {world.seed}, at {world.loop.time():.4f}, options {world.options}")
+            raise
+        finally:
+            world.loop.close()
 
 
 def run_seed(seed: int, **fixed: object) -> QuorumWorld:
     """Run one seed to its end; return the world for its counts. Raises what does not hold, with the seed in a note."""
-    world = QuorumWorld(seed, None, **fixed)
-    try:
-        world.boot()
-        Faults(world).schedule()
-        world.loop.run_for(world.options.duration_s)
-        world.check_errors()
-        world.heal()
-    except BaseException as error:
-        error.add_note(f"seed {seed}, at {world.loop.time():.4f}, options {world.options}")
-        raise
-    finally:
-        world.loop.close()
-    return world
+    run = QuorumRun(QuorumWorld(seed, None, **fixed))
+    run.run()
+    return run.world
 
 
-__all__ = ["Faults", "Options", "run_seed"]
+__all__ = ["Actions", "Faults", "Options", "QuorumRun", "run_seed"]

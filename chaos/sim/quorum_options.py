@@ -46,7 +46,7 @@ class Options:
             window_count=rng.choice((2, 64)),
             chunk_bytes=rng.choice((64, 1024)),
             apply_slice=rng.choice((1, 256)),
-            snapshot_bytes=rng.choice((1500, 6000, 1 << 30)) if snapshots else 1 << 40,
+            snapshot_bytes=max(rng.choice((1500, 6000, 1 << 30)), 0 if snapshots else 1 << 40),
             retained_entries=rng.choice((0, 5, 50)),
             segment_bytes=SEGMENT_BYTES,
         )

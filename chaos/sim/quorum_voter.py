@@ -5,9 +5,10 @@ from typing import Final, Protocol
 
 from kvorum.chaos.sim.clock import SimClock
 from kvorum.chaos.sim.disk import PowerLost, SimDisk
+from kvorum.chaos.sim.ledger import Violation
 from kvorum.chaos.sim.loop import Host, SimLoop
 from kvorum.chaos.sim.network import FrameNetwork
-from kvorum.chaos.sim.quorum_checker import EMPTY_STATE, Checker, Violation, next_state
+from kvorum.chaos.sim.quorum_checker import EMPTY_STATE, Checker, next_state
 from kvorum.chaos.sim.quorum_options import SEGMENT_BYTES, Options
 from kvorum.protocol.records import parse_header
 from kvorum.quorum.raft.journal import DurableJournal
@@ -28,6 +29,10 @@ class World(Protocol):
     options: Options
     ids: list[int]
     active_count: int
+
+    def tell(self, text: str) -> None:
+        """Note something for the reader of the story."""
+        ...
 
 
 class SimVoter:
@@ -160,7 +165,9 @@ class SimVoter:
         known = self.world.checker.applied(self.node_id, self.high_watermark, base_offset, epoch, batch)
         self.state = next_state(self.state, batch)
         if self.state != known:
-            raise Violation(f"node {self.node_id}: the state behind offset {base_offset} is not the replay's")
+            raise Violation(
+                "StateIsReplay", f"node {self.node_id}: the state behind offset {base_offset} is not the replay's"
+            )
         self.high_watermark = parse_header(batch).next_offset
 
     def on_snapshot_loaded(self, snapshot: SnapshotView) -> None:
@@ -168,15 +175,19 @@ class SimVoter:
         state = b"".join(snapshot.chunks())[:16]
         end_offset = snapshot.snapshot_id.end_offset
         if end_offset < self.high_watermark:
-            raise Violation(f"node {self.node_id} goes back from {self.high_watermark} to snapshot {end_offset}")
+            raise Violation(
+                "MonotonicHighWatermark",
+                f"node {self.node_id} goes back from {self.high_watermark} to snapshot {end_offset}",
+            )
         if self.log is not None and self.log.node.replica.core.is_leader():
-            raise Violation(f"node {self.node_id} loads a snapshot as leader")
+            raise Violation("LeaderLoadsNoSnapshot", f"node {self.node_id} loads a snapshot as leader")
         self.world.checker.loaded(self.node_id, end_offset, state)
         self.high_watermark, self.state = end_offset, state
 
     def on_leader_changed(self, leader_id: int | None, epoch: int) -> None:
         """See MetadataLogListener."""
         if leader_id == self.node_id:
+            self.world.tell(f"node {self.node_id} leads term {epoch}")
             self.world.checker.leads(self.node_id, self.directory_id, epoch)
 
     def on_active(self, epoch: int) -> None:

@@ -6,31 +6,34 @@ it. Tried from coarse to fine, as in delta debugging (Zeller and Hildebrandt, 20
 
 from collections.abc import Callable, Iterator
 from math import ceil
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from kvorum.chaos.sim.plan import Fault, Plan
+from kvorum.chaos.sim.plan import Plan
+from kvorum.chaos.sim.quorum_plan import QuorumPlan
 
 RUNS_MAX: Final = 150
 """Runs of one shrinking; each takes a second or a few."""
 
-Fails = Callable[[Plan], str | None]
+P = TypeVar("P", Plan, QuorumPlan)
+T = TypeVar("T")
+Fails = Callable[[P], str | None]
 """Runs a plan and returns the kind of violation, None if there is none."""
 
 
-class Shrinker:
+class Shrinker(Generic[P]):
     """One shrinking; `plan` is the smallest so far."""
 
-    def __init__(self, plan: Plan, kind: str, fails: Fails, runs_max: int = RUNS_MAX) -> None:
+    def __init__(self, plan: P, kind: str, fails: Fails[P], runs_max: int = RUNS_MAX) -> None:
         """Begin with a plan that fails with this kind."""
-        self.plan = plan
+        self.plan: P = plan
         self.runs = 0
         self._kind = kind
-        self._fails = fails
+        self._fails: Fails[P] = fails
         self._runs_max = runs_max
 
-    def try_plan(self, candidate: Plan) -> bool:
+    def try_plan(self, candidate: P) -> bool:
         """Keep a smaller plan if it still fails alike."""
         if self.runs >= self._runs_max or candidate == self.plan:
             return False
@@ -51,56 +54,64 @@ class Shrinker:
     def drop_kinds(self) -> None:
         """Leave out all faults of one kind."""
         for kind in sorted({fault.kind for fault in self.plan.faults}):
-            self.try_faults([fault for fault in self.plan.faults if fault.kind != kind])
+            faults = [fault for fault in self.plan.faults if fault.kind != kind]
+            self.try_plan(msgspec.structs.replace(self.plan, faults=faults))
 
     def drop_faults(self) -> None:
         """Leave out faults, half of them down to single ones, until none can go."""
         size = max(1, len(self.plan.faults) // 2)
         while self.plan.faults and self.runs < self._runs_max:
-            progress = any(self.try_faults(rest) for rest in without_pieces(self.plan.faults, size))
-            if not progress:
+            rests = without_pieces(list(self.plan.faults), size)
+            if not any(self.try_plan(msgspec.structs.replace(self.plan, faults=rest)) for rest in rests):
                 if size == 1:
                     return
                 size = max(1, size // 2)
 
-    def try_faults(self, faults: list[Fault]) -> bool:
-        """Try the same with these faults only."""
-        return self.try_plan(msgspec.structs.replace(self.plan, faults=faults))
 
-    def lessen_load(self) -> None:
-        """Leave out consumers, changes of topics, and all producers but one."""
-        load = self.plan.options.load
-        candidates = [
-            msgspec.structs.replace(load, admin_every_s=1000.0),
-            msgspec.structs.replace(load, consumers=0),
-            *(msgspec.structs.replace(load, producers=[producer]) for producer in load.producers),
-        ]
-        for candidate in candidates:
-            merged = msgspec.structs.replace(
-                self.plan.options.load,
-                **{
-                    name: getattr(candidate, name)
-                    for name in ("admin_every_s", "consumers", "producers")
-                    if getattr(candidate, name) != getattr(load, name)
-                },
-            )
-            options = msgspec.structs.replace(self.plan.options, load=merged)
-            self.try_plan(msgspec.structs.replace(self.plan, options=options))
+def lessen_load(shrinker: Shrinker[Plan]) -> None:
+    """Leave out consumers, changes of topics, and all producers but one."""
+    load = shrinker.plan.options.load
+    candidates = [
+        msgspec.structs.replace(load, admin_every_s=1000.0),
+        msgspec.structs.replace(load, consumers=0),
+        *(msgspec.structs.replace(load, producers=[producer]) for producer in load.producers),
+    ]
+    for candidate in candidates:
+        merged = msgspec.structs.replace(
+            shrinker.plan.options.load,
+            **{
+                name: getattr(candidate, name)
+                for name in ("admin_every_s", "consumers", "producers")
+                if getattr(candidate, name) != getattr(load, name)
+            },
+        )
+        options = msgspec.structs.replace(shrinker.plan.options, load=merged)
+        shrinker.try_plan(msgspec.structs.replace(shrinker.plan, options=options))
 
 
-def without_pieces(faults: list[Fault], size: int) -> Iterator[list[Fault]]:
+def without_pieces(faults: list[T], size: int) -> Iterator[list[T]]:
     """Go over the lists that lack one piece of so many faults, the last piece first."""
     for start in range((len(faults) - 1) // size * size, -1, -size):
         yield faults[:start] + faults[start + size :]
 
 
-def shrink(plan: Plan, kind: str, fails: Fails, runs_max: int = RUNS_MAX) -> Plan:
+def shrink(plan: Plan, kind: str, fails: Fails[Plan], runs_max: int = RUNS_MAX) -> Plan:
     """Return a smaller plan that fails with the same kind of violation (the same plan if none is found)."""
-    shrinker = Shrinker(plan, kind, fails, runs_max)
+    shrinker: Shrinker[Plan] = Shrinker(plan, kind, fails, runs_max)
     shrinker.shorten()
     shrinker.drop_kinds()
     shrinker.drop_faults()
-    shrinker.lessen_load()
+    lessen_load(shrinker)
     shrinker.shorten()
     shrinker.drop_faults()
+    return shrinker.plan
+
+
+def shrink_quorum(plan: QuorumPlan, kind: str, fails: Fails[QuorumPlan], runs_max: int = RUNS_MAX) -> QuorumPlan:
+    """Return the same for the quorum alone, whose load stays."""
+    shrinker: Shrinker[QuorumPlan] = Shrinker(plan, kind, fails, runs_max)
+    shrinker.shorten()
+    shrinker.drop_kinds()
+    shrinker.drop_faults()
+    shrinker.shorten()
     return shrinker.plan

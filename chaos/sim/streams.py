@@ -5,6 +5,9 @@ buffered protocol), `pause_writing`, `connection_lost`. Bytes of one direction a
 into seeded pieces. What can go wrong is what TCP lets go wrong:
 
     cut(a, b)     bytes from machine a to b wait; connecting waits; healing delivers late (unless `reset` came first)
+    freeze(a, b)  bytes on the connections that are there wait, new ones are none the worse: what a proxy or one path of
+                  several does. With `abandon` a's ends break meanwhile: it tries again on a new connection, and what
+                  it had sent still arrives, after `thaw`
     slow(a, b, s) bytes from a to b take so many seconds longer
     power_off(m)  a machine is gone without a word: nothing passes to or from it until `power_on` breaks it
     reset(a, b)   every connection between the two breaks; what is under way is lost
@@ -48,6 +51,7 @@ class StreamNetwork:
         self._slow: dict[tuple[str, str], float] = {}
         self._dark: set[str] = set()
         self._held: dict[tuple[str, str], list[Callable[[], None]]] = {}
+        self._frozen: dict[SimTransport, list[Callable[[], None]]] = {}
         self._port = PORT_FIRST
         self.pieces_bytes_max = 64 * 1024
         loop.streams = self
@@ -158,6 +162,9 @@ class StreamNetwork:
             self._schedule(source, lambda piece=piece: source.peer.arrive(piece))  # type: ignore[misc]  # bound now
 
     def _schedule(self, source: SimTransport, action: Callable[[], None]) -> None:
+        if self._frozen and source in self._frozen:
+            self._frozen[source].append(action)
+            return
         target = source.peer
         way = (source.name[0], target.name[0])
 
@@ -216,6 +223,26 @@ class StreamNetwork:
         else:
             self._slow.pop((source, target), None)
 
+    def freeze(self, source: str, target: str) -> list[SimTransport]:
+        """Hold back what the present connections carry from one machine to another; return them, for `thaw`."""
+        ends = [each for each in self._transports if (each.name[0], each.peer.name[0]) == (source, target)]
+        ends = [each for each in ends if each not in self._frozen]
+        self._frozen.update((each, []) for each in ends)
+        return ends
+
+    def abandon(self, frozen: list[SimTransport]) -> None:
+        """Break the sending ends of frozen connections: what they sent stays on its way, the break behind it."""
+        for end in frozen:
+            if end in self._frozen and not end.lost:
+                error = ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+                self.break_connection(end, error)
+
+    def thaw(self, frozen: list[SimTransport]) -> None:
+        """Let pass what frozen connections held back, in order, and everything after."""
+        for end in frozen:
+            for action in self._frozen.pop(end, []):
+                self._schedule(end, action)
+
     def power_off(self, machine: str) -> None:
         """Make a machine fall silent: no reset, no refusal. Its processes are the caller's to end."""
         self._dark.add(machine)
@@ -227,7 +254,8 @@ class StreamNetwork:
         for transport in list(self._transports):
             if transport.name[0] == machine and transport.host is not None and not transport.host.alive:
                 self.forget(transport)
-                transport.peer.lose(reset)
+                # Behind what was sent in time: a cut or a frozen connection may bring that later still.
+                self._schedule(transport, lambda peer=transport.peer: peer.lose(reset))  # type: ignore[misc]  # bound now
         for way in sorted(self._held):
             if machine in way:
                 self._release(way)

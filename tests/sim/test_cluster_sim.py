@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.chaos.sim.plan import drawn, from_json
+from kvorum.chaos.sim.campaign import plan_result, read_plan
+from kvorum.chaos.sim.draw import drawn
 from kvorum.chaos.sim.run import run_plan
 
 SEEDS = 60
@@ -20,7 +21,7 @@ SECONDS = 40.0
 FIRST = int(os.environ.get("KVORUM_SIM_FIRST_SEED", "0"))
 KEPT = sorted(Path(__file__).with_name("seeds").glob("*.json"))
 TRACE = """
-from kvorum.chaos.sim.plan import drawn
+from kvorum.chaos.sim.draw import drawn
 from kvorum.chaos.sim.run import run_plan
 for seed in (3, 5):
     print(run_plan(drawn(seed, 15.0)).trace)
@@ -44,8 +45,8 @@ def test_seeds_hold_every_invariant_and_come_to_rest(first: int) -> None:
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
 def test_schedules_that_failed_once_are_kept(path: Path) -> None:
-    outcome = run_plan(from_json(path.read_bytes()))
-    assert outcome.kind is None, f"kvorum sim --schedule {path}: {outcome.message}"
+    result = plan_result(read_plan(path.read_bytes()))
+    assert result.failure is None, f"kvorum sim --schedule {path}: {result.failure}"
 
 
 def test_the_same_seed_does_the_same_in_any_process() -> None:

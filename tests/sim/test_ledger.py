@@ -115,3 +115,32 @@ def test_after_a_legal_loss_the_ledger_goes_on_from_the_new_leaders_log() -> Non
     survivor.append(b"c", 1)
     shadow.follow(2)
     assert ledger.commit(shadow, 2, "new leader") and ledger.end == 2
+
+
+def test_what_lies_below_a_replicas_log_start_is_deleted_whatever_it_was() -> None:
+    ledger, leader, follower = Ledger("orders-0"), replica_of(b"a"), replica_of(b"a")
+    leader.append(b"b", 1)
+    follower.append(b"x", 0)
+    for replica in (leader, follower):
+        replica.append(b"c", 1)
+    ledger.commit(leader.shadow(), 3, "leader")
+    shadow = follower.shadow()
+    with pytest.raises(Violation, match="LogMatching"):
+        ledger.verify(shadow, 3, "follower")
+    assert ledger.missing(shadow) is not None
+    shadow.deleted_below = 2
+    ledger.verify(shadow, 3, "follower")
+    assert ledger.missing(shadow) is None and shadow.verified == 3
+
+
+def test_the_lowest_offset_that_was_lost_legally_is_known() -> None:
+    ledger = Ledger("orders-0")
+    ledger.commit(replica_of(b"a", b"b", b"c").shadow(), 3, "leader")
+    assert ledger.lost_from is None
+    whole, shadow = replica_of(b"a", b"b", b"c").shadow(), replica_of(b"a").shadow()
+    assert ledger.missing(whole) is None
+    ledger.lose(whole, "unclean election")
+    assert ledger.lost_from is None
+    assert ledger.missing(shadow) is not None
+    ledger.lose(shadow, "unclean election")
+    assert ledger.lost_from == 1

@@ -1,7 +1,9 @@
 """SimLoop and StreamNetwork: virtual time, hosts that die and pause, production's network code over streams."""
 
 import asyncio
+import gc
 import random
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -301,3 +303,25 @@ def test_a_process_that_ends_itself_does_not_end_the_loop() -> None:
     on(loop, other, go_on)
     loop.run_for(2.0)
     assert seen == ["ended", "went on"]
+
+
+def test_what_is_left_behind_ends_with_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A finally clause that needs a running loop, and waits in it, is none of the garbage collector's affairs."""
+    ignored: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda what: ignored.append(what.exc_value))
+    loop, ended = SimLoop(random.Random(1)), []
+
+    async def hang() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            asyncio.get_running_loop()
+            ended.append("began to end")
+            await asyncio.wait([asyncio.ensure_future(asyncio.sleep(1.0))])
+            ended.append("never reached")
+
+    loop.call_soon(lambda: loop.create_task(hang()))
+    loop.run_for(1.0)
+    loop.close()
+    gc.collect()
+    assert ended == ["began to end"] and ignored == []

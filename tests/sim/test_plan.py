@@ -4,7 +4,9 @@ import msgspec
 
 from kvorum.chaos.history import Fault as FaultEvent
 from kvorum.chaos.history import Metadata
-from kvorum.chaos.sim.plan import KINDS, Fault, Plan, drawn, from_json, machines_of, to_json
+from kvorum.chaos.sim.changes import KINDS as CHANGES
+from kvorum.chaos.sim.draw import drawn
+from kvorum.chaos.sim.plan import KINDS, Fault, Plan, from_json, machines_of, to_json
 from kvorum.chaos.sim.shrink import Shrinker, shrink, without_pieces
 from kvorum.chaos.sim.story import lines_of, told
 
@@ -31,7 +33,7 @@ def test_seeds_together_reach_every_size_and_every_kind_of_fault() -> None:
     assert {(plan.options.elr, plan.options.unclean, plan.options.combined) for plan in plans} == {
         (elr, unclean, combined) for elr in (False, True) for unclean in (False, True) for combined in (False, True)
     }
-    assert {fault.kind for plan in plans for fault in plan.faults} == set(KINDS)
+    assert {fault.kind for plan in plans for fault in plan.faults} == {*KINDS, "freeze", *CHANGES}
 
 
 def test_plans_make_sense() -> None:

@@ -1,0 +1,114 @@
+"""Where a partition's log may begin: which records may be gone because somebody wanted them gone. Sans-IO.
+
+A replica's log start offset moves up by DeleteRecords, by retention, or after its leader's; each move is held against
+what was asked for and what retention was ever in force, and against what is committed: nothing above the true high
+watermark may be deleted. What was once legally deleted may come back (a leader whose followers had not heard of it
+yet, a log start that was not written down before a kill -9), so no record below the highest legal start is missed.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+UNTIL_HIGH_WATERMARK: Final = -1
+"""DeleteRecords' offset for everything that is committed."""
+RETENTION_MS: Final = "retention.ms"
+RETENTION_BYTES: Final = "retention.bytes"
+SLACK_MS: Final = 5
+
+
+class Kept(Protocol):
+    """A batch as retention sees it: ledger's Entry."""
+
+    @property
+    def next_offset(self) -> int:
+        """One past its last record."""
+        ...
+
+    @property
+    def timestamp(self) -> int:
+        """The latest of its records, in milliseconds."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        ...
+
+
+class Retention:
+    """What was ever in force for one topic: a broker may be behind, so no value is over."""
+
+    def __init__(self) -> None:
+        """Begin with the defaults, which delete nothing in a run's time."""
+        self._ms: int | None = None
+        self._bytes: int | None = None
+
+    def take(self, configs: Mapping[str, str]) -> None:
+        """Note a topic's configs."""
+        self._ms = least(self._ms, configs.get(RETENTION_MS))
+        self._bytes = least(self._bytes, configs.get(RETENTION_BYTES))
+
+    def may_delete(self, removed: Sequence[Kept], kept_bytes: int, wall_ms: int | None) -> bool:
+        """Tell whether time or size explains it. `wall_ms` is the replica's, None where its clock has jumped."""
+        if self._bytes is not None and kept_bytes >= self._bytes:
+            return True
+        if self._ms is None:
+            return False
+        return wall_ms is None or all(each.timestamp + self._ms <= wall_ms + SLACK_MS for each in removed)
+
+
+def least(known: int | None, value: str | None) -> int | None:
+    """Return the stricter of two limits; -1 and nothing are none."""
+    limit = None if value is None or int(value) < 0 else int(value)
+    if known is None or limit is None:
+        return limit if known is None else known
+    return min(known, limit)
+
+
+class LogStarts:
+    """Of one partition."""
+
+    def __init__(self) -> None:
+        """Begin with nothing deleted."""
+        self.retention = Retention()
+        self.highest = 0
+        """Everything below may be gone; all above must be there."""
+        self._asked = 0
+        self._asked_all = False
+
+    def asked(self, offset: int) -> None:
+        """Somebody sends a DeleteRecords."""
+        self._asked = max(self._asked, offset)
+        self._asked_all = self._asked_all or offset == UNTIL_HIGH_WATERMARK
+
+    def rise(self, start: int) -> None:
+        """Take in that a log begins there, rightly or not."""
+        self.highest = max(self.highest, start)
+
+    def moved(
+        self,
+        before: int,
+        after: int,
+        *,
+        committed_end: int,
+        batches: Sequence[Kept],
+        wall_ms: int | None,
+    ) -> str | None:
+        """Take in that a replica's log now begins at `after`; say what is wrong with that, None if nothing is.
+
+        `batches` are those that the replica held before.
+        """
+        if after > committed_end:
+            return f"its log starts at {after}, committed is everything below {committed_end}"
+        if after <= max(self.highest, self._asked) or self._asked_all:
+            self.highest = max(self.highest, after)
+            return None
+        removed = [each for each in batches if before < each.next_offset <= after]
+        kept_bytes = sum(each.size for each in batches if each.next_offset > after)
+        if self.retention.may_delete(removed, kept_bytes, wall_ms):
+            self.highest = after
+            return None
+        return (
+            f"its log starts at {after}, before at {before}: nobody asked for that, and no retention ever in force "
+            f"explains it ({kept_bytes} bytes are kept)"
+        )

@@ -1,0 +1,187 @@
+"""An operator of a simulated cluster: carries out the changes of a plan's schedule with requests, as a person does.
+
+Each change is one request to some broker, asked again for a while where it brought no answer; what was answered is told
+in the story. Which changes were *asked for* is what counts for the invariants: a request without an answer may take
+effect later.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final
+
+from kvorum.chaos.sim.changes import ALIVE, HIGH_WATERMARK
+from kvorum.chaos.sim.client import RETRIABLE, RETRY_S, NoAnswer, SimClient
+from kvorum.chaos.sim.cluster import TOPIC, SimCluster
+from kvorum.chaos.sim.ledger import Violation
+from kvorum.chaos.sim.link_faults import Story
+from kvorum.chaos.sim.machine import BROKER
+from kvorum.chaos.sim.plan import Fault
+from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from kvorum.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from kvorum.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from kvorum.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from kvorum.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
+from kvorum.quorum.controller.features import UpgradeType
+from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ResourceType
+from kvorum.quorum.image.features import ELIGIBLE_LEADER_REPLICAS_VERSION
+
+TRIES: Final = 8
+PARTITIONS_MAX: Final = 6
+SET: Final = 0
+"""IncrementalAlterConfigs' operation."""
+
+Ask = Callable[[SimClient], Awaitable[int]]
+"""Asks once and returns the error code. Raises NoAnswer."""
+
+
+class Operator:
+    """Of one run. Each method returns what is asked for in words, None where there is nothing to change."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        """Take the cluster."""
+        self._cluster = cluster
+        self._count = 0
+
+    def _start(self, what: str, ask: Ask, targets: list[str]) -> Story:
+        self._count += 1
+        cluster = self._cluster
+
+        async def work(client: SimClient) -> None:
+            outcome = "without an answer"
+            for _ in range(TRIES):
+                try:
+                    code = ErrorCode(await ask(client))
+                except NoAnswer:
+                    await asyncio.sleep(RETRY_S)
+                    continue
+                outcome = f"answered with {code.name}"
+                if code not in RETRIABLE:
+                    break
+                await asyncio.sleep(4 * RETRY_S)
+            cluster.note(f"the operator's {what}: {outcome}")
+            await client.close()
+
+        start: Callable[[SimClient], Coroutine[Any, Any, None]] = work
+        cluster.start_client(f"operator-{self._count}", start)
+        return f"the operator asks: {what}", targets, None
+
+    # Configs.
+
+    def min_isr(self, fault: Fault) -> Story | None:
+        """Set min.insync.replicas."""
+        return self._configure(fault.target, "min.insync.replicas", fault.detail)
+
+    def unclean(self, fault: Fault) -> Story | None:
+        """Set unclean.leader.election.enable."""
+        return self._configure(fault.target, "unclean.leader.election.enable", fault.detail)
+
+    def topic_config(self, fault: Fault) -> Story | None:
+        """Set a config of the topic."""
+        key, _, value = fault.detail.partition("=")
+        return self._configure("topic", key, value)
+
+    def _configure(self, scope: str, key: str, value: str) -> Story:
+        kind, name = (ResourceType.TOPIC, TOPIC) if scope == "topic" else (ResourceType.BROKER, CLUSTER_DEFAULT)
+        config = AlterableConfig(name=key, config_operation=SET, value=value)
+        resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[config])
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+
+        async def ask(client: SimClient) -> int:
+            return (await client.ask_any(request, IncrementalAlterConfigsResponse)).responses[0].error_code
+
+        return self._start(f"{key}={value} for {'the topic' if scope == 'topic' else 'all brokers'}", ask, [])
+
+    def elr(self, fault: Fault) -> Story | None:
+        """Switch eligible leader replicas on or off."""
+        level = int(fault.detail)
+        kind = UpgradeType.UPGRADE if level else UpgradeType.UNSAFE_DOWNGRADE
+        update = FeatureUpdateKey(feature=ELIGIBLE_LEADER_REPLICAS_VERSION, max_version_level=level, upgrade_type=kind)
+        request = UpdateFeaturesRequest(feature_updates=[update])
+
+        async def ask(client: SimClient) -> int:
+            return (await client.ask_any(request, UpdateFeaturesResponse)).error_code
+
+        return self._start(f"{ELIGIBLE_LEADER_REPLICAS_VERSION}={level}", ask, [])
+
+    # Partitions.
+
+    def grow(self, fault: Fault) -> Story | None:
+        """Add a partition to the topic."""
+        topic = self._cluster.metadata.newest.topics.topic(TOPIC)
+        count = len(topic.partitions) + 1 if topic is not None else 0
+        if topic is None or count > PARTITIONS_MAX:
+            return None
+        request = CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name=TOPIC, count=count, assignments=None)], timeout=2_000
+        )
+
+        async def ask(client: SimClient) -> int:
+            return (await client.ask_any(request, CreatePartitionsResponse)).results[0].error_code
+
+        return self._start(f"{count} partitions of {TOPIC}", ask, [])
+
+    def delete_records(self, fault: Fault) -> Story | None:
+        """Delete the records of a partition up to an offset, or up to its high watermark."""
+        cluster, number = self._cluster, int(fault.target)
+        topic = cluster.metadata.newest.topics.topic(TOPIC)
+        ledger = cluster.invariants.ledgers.get((topic.topic_id, number)) if topic is not None else None
+        if ledger is None or not ledger.end:
+            return None
+        starts = ledger.starts
+        offset = -1
+        if fault.amount != HIGH_WATERMARK:
+            offset = starts.highest + round(fault.amount * (ledger.end - starts.highest))
+        starts.asked(offset)
+        row = DeleteRecordsPartition(partition_index=number, offset=offset)
+        request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=TOPIC, partitions=[row])], timeout=1_500)
+
+        async def ask(client: SimClient) -> int:
+            leader = await client.leader(TOPIC, number)
+            if leader is None or leader.broker_id < 0:
+                client.forget(TOPIC, number)
+                raise NoAnswer("no leader is known", maybe_sent=False)
+            try:
+                response = await client.ask(client.address(leader.broker_id), request, DeleteRecordsResponse)
+            finally:
+                client.forget(TOPIC, number)
+            answer = response.topics[0].partitions[0]
+            if answer.error_code == ErrorCode.NONE and answer.low_watermark < offset:
+                raise Violation(
+                    "DeleteRecordsAnswer",
+                    f"records of {ledger.name} below {offset} are deleted, says an answer whose low watermark is "
+                    f"{answer.low_watermark}",
+                )
+            return answer.error_code
+
+        return self._start(f"delete the records of {ledger.name} below {offset}", ask, [])
+
+    # Brokers.
+
+    def unregister(self, fault: Fault) -> Story | None:
+        """Forget a broker that is down, or, by mistake, one that runs."""
+        machine = self._cluster.machines[int(fault.target)]
+        process = machine.processes.get(BROKER)
+        if process is None or (process.running and fault.detail != ALIVE):
+            return None
+        self._cluster.invariants.dismissed.add(machine.node_id)
+        request = UnregisterBrokerRequest(broker_id=machine.node_id)
+
+        async def ask(client: SimClient) -> int:
+            return (await client.ask_any(request, UnregisterBrokerResponse)).error_code
+
+        return self._start(f"unregister broker {machine.node_id}", ask, [f"node-{machine.node_id}"])

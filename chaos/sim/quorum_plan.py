@@ -1,0 +1,94 @@
+"""A run of the quorum's simulation as data: seed, options, and every fault and repair with its moment. Sans-IO.
+
+Faults are drawn while a seed runs (see quorum_faults): what comes next depends on what is down. What was drawn is
+written down, so a run can be saved, replayed and shrunk: a replay carries the list out and draws none. Everything else
+still comes from the seed, so the whole list does exactly what its seed did.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from kvorum.chaos.sim.network import NetworkOptions
+from kvorum.chaos.sim.quorum_options import Options
+from kvorum.quorum.raft.replicated import RaftMetadataLog
+from kvorum.quorum.raft.settings import RaftSettings
+
+
+class QuorumFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One fault, or the repair of one. `at` in seconds from the start; `node` and `other` are voters, 0 is none."""
+
+    at: float
+    kind: str
+    node: int = 0
+    other: int = 0
+    ways: str = "both"
+    """Of a cut or an isolation, as the node sees it: in, out or both."""
+    detail: str = ""
+    """The disk's operation that fails."""
+    number: int = 0
+    """The errno it fails with."""
+
+    def told(self) -> str:
+        """Say it in words."""
+        words = [self.kind.replace("_", " ")]
+        words += [f"node {self.node}"] if self.node else []
+        words += [f"and node {self.other}"] if self.other else []
+        words += [f"({self.ways})"] if self.kind in ("cut", "isolate") else []
+        words += [f"({self.detail}, errno {self.number})"] if self.detail else []
+        return " ".join(words)
+
+
+class QuorumOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options without the class of the log, which is code."""
+
+    voters: int
+    known_directories: bool
+    wipes: bool
+    network: NetworkOptions
+    append_every_s: float
+    fault_every_s: float
+    settings: RaftSettings
+
+    @classmethod
+    def of(cls, options: Options) -> "QuorumOptions":
+        """Take over an options' values."""
+        return cls(**{name: getattr(options, name) for name in cls.__struct_fields__})
+
+    def told(self) -> str:
+        """Say in a line what matters."""
+        known, wipes = "known at format" if self.known_directories else "agreed on later", self.wipes
+        network, settings = self.network, self.settings
+        wild = f"loss {network.loss:g}, duplicates {network.duplicate:g}, reordering {network.reorder:g}"
+        return (
+            f"{self.voters} voters, directories {known}, {'wipes' if wipes else 'no wipes'}; "
+            f"delays to {network.delay_max_s * 1000:g} ms, {wild}; appends of {settings.append_bytes} bytes, window "
+            f"{settings.window_count}, snapshots every {settings.snapshot_bytes} bytes; faults about every "
+            f"{self.fault_every_s:g} s"
+        )
+
+
+class QuorumPlan(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="quorum"):
+    """A run: replays exactly, as long as a seed draws as many numbers for its options."""
+
+    seed: int
+    seconds: float
+    options: QuorumOptions
+    faults: list[QuorumFault]
+
+    def run_options(self, log_class: type[RaftMetadataLog] = RaftMetadataLog) -> Options:
+        """Return what a world is made of."""
+        values = {name: getattr(self.options, name) for name in QuorumOptions.__struct_fields__}
+        return Options(duration_s=self.seconds, log_class=log_class, **values)
+
+
+def plan_of(seed: int, options: Options, faults: Sequence[QuorumFault]) -> QuorumPlan:
+    """Return the plan of a seed that ran."""
+    return QuorumPlan(seed=seed, seconds=options.duration_s, options=QuorumOptions.of(options), faults=list(faults))
+
+
+class Kind(msgspec.Struct):
+    """As much of a saved plan as says which kind it is."""
+
+    kind: Literal["cluster", "quorum"] = "cluster"

@@ -1,0 +1,59 @@
+"""How many brokers may fall before a committed record may be gone: what was promised, held against who fell. Sans-IO.
+
+Without unclean elections kill -9 alone loses nothing, however many it hits. With ELR in use (KIP-966) one broker less
+than min.insync.replicas may fall hard, too: lose what it had not synced, or be taken for such by the controllers.
+"""
+
+from collections.abc import Mapping, Set
+from typing import Final
+
+from kvorum.chaos.sim.ledger import Ledger, Violation
+from kvorum.chaos.sim.metadata_watch import MetadataWatch
+from kvorum.chaos.sim.plan import Options
+
+SLACK_S: Final = 5.0
+"""A broker may have fallen so long before a commit to which its last fetch, slow on its way, still led."""
+
+
+def fallen_since(ledger: Ledger, uncleans: Mapping[int, float]) -> list[int]:
+    """Return who of ISR and ELR at the last commit ended without a word since, in order."""
+    since = ledger.committed_at - SLACK_S
+    return sorted(each for each in ledger.witnesses if uncleans.get(each, -1.0) >= since)
+
+
+def commit_told(ledger: Ledger) -> str:
+    """Say who has what was committed last."""
+    return f"{ledger.name}, last committed at {ledger.committed_at:.3f} s by {sorted(ledger.witnesses)}"
+
+
+def unexplained(
+    ledger: Ledger, lacks: str, uncleans: Mapping[int, float], robbed: Set[int], borne: int | None
+) -> Violation | None:
+    """Judge a loss: what is broken by it, None if nothing. `borne`: so many may fall hard, None where none is said."""
+    told = f"{commit_told(ledger)}: {lacks}"
+    if not robbed & ledger.witnesses:
+        return Violation("KillLosesNothing", f"nobody lost what was not synced, but {told}")
+    fallen = fallen_since(ledger, uncleans)
+    if borne is not None and len(fallen) < min(borne + 1, len(ledger.witnesses)):
+        return Violation("ElrTolerance", f"only {fallen} fell hard, but {told}")
+    return None
+
+
+def lost_globally(ledger: Ledger, uncleans: Mapping[int, float], borne: int | None) -> Violation | None:
+    """Judge that nobody may be elected any more: ISR and ELR are empty. An operator's unclean election comes next.
+
+    Without it no leader's completeness would show that too few had fallen for that.
+    """
+    fallen = fallen_since(ledger, uncleans)
+    if borne is None or not ledger.entries or len(fallen) >= min(borne + 1, len(ledger.witnesses)):
+        return None
+    return Violation(
+        "NoCommittedRecordLostGlobally",
+        f"only {fallen} fell hard, but neither ISR nor ELR has anybody left: {commit_told(ledger)}",
+    )
+
+
+def borne_in(options: Options, metadata: MetadataWatch) -> int | None:
+    """Return how many brokers may fall hard by ELR's promise, None where it depends on what was in force when."""
+    steady = "elr" not in options.fault_kinds and "min_isr" not in options.fault_kinds
+    return options.min_isr - 1 if steady and metadata.elr_enabled else None

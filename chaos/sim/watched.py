@@ -1,0 +1,57 @@
+"""A replica as the invariants last saw it, in one life of its broker."""
+
+from typing import Final
+
+from kvorum.broker.replica.isr import IsrState
+from kvorum.broker.replica.partition import Partition
+from kvorum.broker.replica.types import Role
+from kvorum.chaos.sim.ledger import Shadow
+from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.image.partition import PartitionRegistration
+
+Key = tuple[Uuid, int]
+NOWHERE: Final = -1
+
+
+class Watched:
+    """A replica in one life of its broker, as it was when last looked at."""
+
+    __slots__ = (
+        "end",
+        "epoch",
+        "folder",
+        "high_watermark",
+        "isr_state",
+        "key",
+        "led_epoch",
+        "log",
+        "partition",
+        "partition_epoch",
+        "role",
+        "shadow",
+        "start",
+    )
+
+    def __init__(self, key: Key, shadow: Shadow, folder: str, partition: Partition) -> None:
+        """Begin with a log on a disk."""
+        self.key = key
+        self.partition = partition
+        self.log = partition.log
+        self.end = shadow.end
+        self.shadow = shadow
+        self.folder = folder
+        self.role = Role.NONE
+        self.epoch = NOWHERE
+        self.led_epoch = NOWHERE
+        self.partition_epoch = NOWHERE
+        self.high_watermark = 0
+        self.start = 0 if partition.log is None else partition.log.log_start_offset
+        self.isr_state: IsrState | None = None
+
+
+def not_waited_for(partition: Partition, registration: PartitionRegistration) -> list[int]:
+    """Return whom the controller may elect though a leader that can commit does not wait for them."""
+    state = partition.isr_state
+    if len(state.isr) < partition.effective_min_isr:
+        return []
+    return sorted({*registration.isr, *registration.elr} - state.maximal_isr)

@@ -1,0 +1,425 @@
+"""Each rule about brokers, broken once by hand and kept once just beside it: what cannot fail says nothing.
+
+The rules of committed metadata stand in test_metadata_watch, those of a run's end in test_rest, the quorum's in
+test_quorum_checker.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from kvorum.broker.replica.isr import CommittedIsr
+from kvorum.chaos.sim.ledger import Violation
+from tests.sim.by_hand import ALL, KEY, World
+
+Deed = Callable[[World], None]
+
+
+def committed(world: World) -> None:
+    """Have two records everywhere, committed."""
+    world.write(b"a", b"b")
+    world.mark(2)
+
+
+def elected(world: World, leader: int = 2, isr: tuple[int, ...] = (2, 3), elr: tuple[int, ...] = ()) -> None:
+    """Have another leader in the next epoch, which hears of it."""
+    world.commit(leader, isr, elr, epoch=world.leader_epoch + 1)
+    world.take_role(leader)
+
+
+def comes_back(world: World, broker_id: int, end: int) -> None:
+    """Have a broker killed and started with so much of its log, and registered anew."""
+    replica = world.replicas[broker_id]
+    world.invariants.killed(broker_id)
+    replica.cut(end)
+    replica.begin_life()
+    world.take_role(broker_id)
+
+
+def robbed(world: World, broker_id: int, end: int) -> None:
+    """Have a broker lose power, and what was not synced; it does not come back yet."""
+    world.invariants.lost_power(broker_id)
+    world.replicas[broker_id].cut(end)
+    world.replicas[broker_id].begin_life()
+
+
+# Who leads, and in which epoch.
+
+
+def leads_in_its_neighbours_epoch(world: World) -> None:
+    world.take_role(2, leads=True)
+
+
+def leads_in_the_next_epoch(world: World) -> None:
+    committed(world)
+    elected(world)
+
+
+def goes_back_an_epoch(world: World) -> None:
+    world.replicas[2].partition.leader_epoch -= 1
+    world.look(2)
+
+
+def goes_back_a_partition_epoch(world: World) -> None:
+    world.replicas[2].partition.partition_epoch -= 1
+    world.look(2)
+
+
+def leads_without_what_is_committed(world: World) -> None:
+    """It lost power, and is elected though others have everything."""
+    committed(world)
+    robbed(world, 2, 1)
+    elected(world)
+
+
+def leads_after_it_lost_nothing(world: World) -> None:
+    committed(world)
+    robbed(world, 2, 2)
+    elected(world)
+
+
+def lags_behind_and_is_nobody(world: World) -> None:
+    world.commit(1, (1, 3))
+    world.take_role(1)
+    world.write(b"a", b"b", to=(1, 3))
+    world.mark(2)
+
+
+# The high watermark.
+
+
+def commits_alone_from_the_first_record(world: World) -> None:
+    world.commit(1, (1,))
+    world.take_role(1)
+    world.write(b"a", to=(1,))
+    world.mark(1)
+
+
+def commits_alone_later(world: World) -> None:
+    committed(world)
+    world.commit(1, (1,))
+    world.take_role(1)
+    world.write(b"c", to=(1,))
+    world.mark(3)
+
+
+def waits_alone(world: World) -> None:
+    committed(world)
+    world.commit(1, (1,), (2,))
+    world.take_role(1)
+    world.write(b"c", to=(1,))
+
+
+def commits_with_two(world: World) -> None:
+    committed(world)
+    world.commit(1, (1, 2))
+    world.take_role(1)
+    world.write(b"c", to=(1, 2))
+    world.mark(3)
+
+
+def leader_takes_its_watermark_back(world: World) -> None:
+    committed(world)
+    world.mark(1)
+
+
+def follower_takes_its_watermark_back(world: World) -> None:
+    committed(world)
+    world.mark(2, 2)
+    world.mark(1, 2)
+
+
+def new_leader_begins_with_an_older_watermark(world: World) -> None:
+    committed(world)
+    world.mark(1, 2)
+    elected(world)
+
+
+def commits_before_the_followers_have_it(world: World) -> None:
+    world.write(b"a", to=(1,))
+    world.mark(1)
+
+
+def shows_what_is_not_committed(world: World) -> None:
+    world.write(b"a", b"b")
+    world.mark(1)
+    world.mark(2, 2)
+
+
+def shows_another_record(world: World) -> None:
+    world.commit(1, (1, 3))
+    world.take_role(1)
+    world.write(b"a", to=(1, 3))
+    world.write(b"x", to=(2,))
+    world.mark(1)
+    world.mark(1, 2)
+
+
+def shows_less_than_is_committed(world: World) -> None:
+    committed(world)
+    world.mark(1, 2)
+
+
+def says_more_than_lies_on_its_disk(world: World) -> None:
+    committed(world)
+    world.replicas[2].log.log_end_offset = 3
+    world.look(2)
+
+
+def member_cuts_off_what_is_committed(world: World) -> None:
+    committed(world)
+    world.replicas[3].cut(1)
+    world.look(3)
+
+
+def member_cuts_off_what_is_not_committed(world: World) -> None:
+    committed(world)
+    world.write(b"c", to=(3,))
+    world.replicas[3].cut(2)
+    world.look(3)
+
+
+def candidate_of_the_elr_cuts_off_what_is_committed(world: World) -> None:
+    committed(world)
+    world.commit(1, (1,), (3,))
+    world.replicas[3].cut(1)
+    world.look(3)
+
+
+# Members of the ISR.
+
+
+def joins_without_what_it_lost(world: World) -> None:
+    committed(world)
+    world.commit(1, (1, 2))
+    robbed(world, 3, 1)
+    world.take_role(3)
+    world.commit(1, ALL)
+
+
+def joins_with_all_of_it(world: World) -> None:
+    committed(world)
+    world.commit(1, (1, 2))
+    robbed(world, 3, 1)
+    world.take_role(3)
+    world.write(b"b", to=(3,))
+    world.commit(1, ALL)
+
+
+def is_waited_for_by_nobody(world: World) -> None:
+    world.replicas[1].partition.isr_state = CommittedIsr(frozenset((1, 2)))
+    world.look(1)
+
+
+def is_not_waited_for_by_who_cannot_commit(world: World) -> None:
+    world.replicas[1].partition.isr_state = CommittedIsr(frozenset((1,)))
+    world.look(1)
+
+
+# Losses.
+
+
+def comes_back_without_what_it_wrote(world: World) -> None:
+    committed(world)
+    world.commit(1, (1, 2))
+    comes_back(world, 3, 1)
+
+
+def comes_back_with_what_it_wrote(world: World) -> None:
+    committed(world)
+    world.commit(1, (1, 2))
+    comes_back(world, 3, 2)
+
+
+def power_takes_what_was_not_synced(world: World) -> None:
+    committed(world)
+    world.commit(1, (1, 2))
+    robbed(world, 3, 1)
+    world.take_role(3)
+
+
+def lagging(world: World) -> None:
+    """Have broker 3 out of everything, and behind what is committed."""
+    world.write(b"a")
+    world.mark(1)
+    world.commit(1, (1, 2))
+    world.take_role(1)
+    world.write(b"b", to=(1, 2))
+    world.mark(2)
+
+
+def leader_of_no_list_though_nobody_lost_anything(world: World) -> None:
+    lagging(world)
+    elected(world, 3, (3,))
+
+
+def leader_of_no_list_after_an_operators_wish(world: World) -> None:
+    lagging(world)
+    world.invariants.operated.add(KEY)
+    elected(world, 3, (3,))
+    assert world.ledger.losses and world.ledger.end == 1
+
+
+def last_member(world: World, *robbed_ones: int) -> None:
+    """Have an ISR of broker 1 alone after all had everything; some lose power, and broker 1 comes back and leads."""
+    committed(world)
+    world.commit(1, (1,))
+    for broker_id in robbed_ones:
+        robbed(world, broker_id, 1)
+    world.commit(-1, (1,))
+    world.take_role(1)
+    elected(world, 1, (1,))
+
+
+def one_loss_is_too_many_for_the_elr(world: World) -> None:
+    last_member(world, 1)
+
+
+def two_losses_are_not(world: World) -> None:
+    last_member(world, 1, 2)
+
+
+def returns_with_the_watermark_of_before_a_loss(world: World) -> None:
+    """The mark it wrote down covers records that are lost; it follows the new leader, and has not cut its log off."""
+    committed(world)
+    world.mark(2, 3)
+    world.commit(1, (1,))
+    world.invariants.killed(3)
+    for broker_id in (1, 2):
+        robbed(world, broker_id, 1)
+    world.commit(-1, (1,))
+    world.take_role(1)
+    elected(world, 1, (1,))
+    world.write(b"x", to=(1,))
+    assert world.ledger.losses and world.ledger.end == 1
+    world.replicas[3].begin_life()
+    world.replicas[3].log.high_watermark = 2
+    world.take_role(3)
+
+
+def takes_a_watermark_of_after_a_loss_over_what_is_lost(world: World) -> None:
+    returns_with_the_watermark_of_before_a_loss(world)
+    world.write(b"y", to=(2,))
+    world.commit(1, (1, 2))
+    world.take_role(1)
+    world.mark(2)
+    world.mark(1, 3)
+    world.mark(2, 3)
+
+
+# Where a log begins.
+
+
+def deletes_what_nobody_asked_for(world: World) -> None:
+    committed(world)
+    world.replicas[2].log.log_start_offset = 1
+    world.look(2)
+
+
+def deletes_what_was_asked_for(world: World) -> None:
+    committed(world)
+    world.ledger.starts.asked(1)
+    world.replicas[2].log.log_start_offset = 1
+    world.look(2)
+
+
+def begins_earlier_again(world: World) -> None:
+    deletes_what_was_asked_for(world)
+    world.replicas[2].log.log_start_offset = 0
+    world.look(2)
+
+
+BROKEN: tuple[tuple[str, Deed], ...] = (
+    ("SingleLeader", leads_in_its_neighbours_epoch),
+    ("MonotonicEpoch", goes_back_an_epoch),
+    ("MonotonicEpoch", goes_back_a_partition_epoch),
+    ("LeaderCompleteness", leads_without_what_is_committed),
+    ("MinIsr", commits_alone_from_the_first_record),
+    ("MinIsr", commits_alone_later),
+    ("MonotonicHighWatermark", leader_takes_its_watermark_back),
+    ("LeaderCandidateCompleteness", commits_before_the_followers_have_it),
+    ("LeaderCandidateCompleteness", member_cuts_off_what_is_committed),
+    ("LeaderCandidateCompleteness", candidate_of_the_elr_cuts_off_what_is_committed),
+    ("LogMatching", shows_what_is_not_committed),
+    ("LogMatching", shows_another_record),
+    ("LogMatching", takes_a_watermark_of_after_a_loss_over_what_is_lost),
+    ("LogOnDisk", says_more_than_lies_on_its_disk),
+    ("JoinedIsComplete", joins_without_what_it_lost),
+    ("ReplicationQuorumSuperset", is_waited_for_by_nobody),
+    ("KillLosesNothing", comes_back_without_what_it_wrote),
+    ("KillLosesNothing", leader_of_no_list_though_nobody_lost_anything),
+    ("LogStart", deletes_what_nobody_asked_for),
+    ("MonotonicLogStart", begins_earlier_again),
+)
+KEPT: tuple[Deed, ...] = (
+    committed,
+    leads_in_the_next_epoch,
+    leads_after_it_lost_nothing,
+    lags_behind_and_is_nobody,
+    waits_alone,
+    commits_with_two,
+    follower_takes_its_watermark_back,
+    new_leader_begins_with_an_older_watermark,
+    shows_less_than_is_committed,
+    member_cuts_off_what_is_not_committed,
+    joins_with_all_of_it,
+    is_not_waited_for_by_who_cannot_commit,
+    comes_back_with_what_it_wrote,
+    power_takes_what_was_not_synced,
+    leader_of_no_list_after_an_operators_wish,
+    returns_with_the_watermark_of_before_a_loss,
+    deletes_what_was_asked_for,
+)
+
+
+@pytest.mark.parametrize(("kind", "deed"), BROKEN, ids=lambda value: getattr(value, "__name__", ""))
+def test_what_must_not_be_is_told_by_its_name(kind: str, deed: Deed) -> None:
+    world = World()
+    with pytest.raises(Violation) as found:
+        deed(world)
+    assert found.value.kind == kind
+
+
+@pytest.mark.parametrize("deed", KEPT, ids=lambda deed: deed.__name__)
+def test_what_may_be_is_taken(deed: Deed) -> None:
+    deed(World())
+
+
+def test_with_elr_min_isr_less_one_losses_are_borne() -> None:
+    """Two of three lost power with min ISR 2: legal, and told. Only one did: somebody else was to lead."""
+    world = World(elr=True)
+    two_losses_are_not(world)
+    assert "committed records lost" in world.ledger.losses[0]
+    with pytest.raises(Violation) as found:
+        one_loss_is_too_many_for_the_elr(World(elr=True))
+    assert found.value.kind == "ElrTolerance"
+
+
+def nobody_is_left(*fallen: int) -> None:
+    """Have some killed, and the controllers drop them, and whoever else is left, from ISR and ELR.
+
+    Broker 3 joined after the last commit: it counts as those do who were members then.
+    """
+    world = World(elr=True)
+    world.write(b"a")
+    world.commit(1, (1, 2))
+    world.take_role(1)
+    world.mark(1)
+    world.commit(1, ALL)
+    for broker_id in fallen:
+        world.invariants.killed(broker_id)
+    world.commit(-1, ())
+
+
+def test_nobody_is_left_to_elect_only_after_min_isr_brokers_fell() -> None:
+    nobody_is_left(1, 3)
+    with pytest.raises(Violation) as found:
+        nobody_is_left(3)
+    assert found.value.kind == "NoCommittedRecordLostGlobally"
+
+
+def test_without_elr_one_loss_of_the_last_member_is_legal() -> None:
+    """KIP-966's reason to be."""
+    world = World()
+    one_loss_is_too_many_for_the_elr(world)
+    assert world.ledger.losses

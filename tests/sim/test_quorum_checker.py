@@ -1,0 +1,212 @@
+"""Each rule about the metadata quorum, broken once by hand and kept once just beside it."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kvorum.chaos.sim.ledger import Violation
+from kvorum.chaos.sim.quorum import QuorumWorld
+from kvorum.chaos.sim.quorum_checker import EMPTY_STATE, Checker, next_state
+from kvorum.chaos.sim.quorum_options import Options
+from kvorum.chaos.sim.quorum_voter import SimVoter
+from kvorum.protocol.records import Record, build_batch, patch_place
+from kvorum.quorum.raft.journal import DurableJournal
+from kvorum.quorum.raft.log import SnapshotView
+from kvorum.quorum.raft.messages import Ack, Vote, VoteAnswer, encode
+
+DIRECTORY = b"d" * 16
+OTHER = b"o" * 16
+Deed = Callable[[Checker], object]
+
+
+def batch(offset: int, epoch: int = 1, value: bytes = b"a", count: int = 1) -> bytes:
+    built = bytearray(build_batch([Record(value=value, timestamp=1)] * count))
+    patch_place(memoryview(built), 0, offset, epoch)
+    return bytes(built)
+
+
+def checker() -> Checker:
+    """Return one that has seen two batches, of one record and of two, applied by node 1; the first is acknowledged."""
+    made = Checker()
+    made.applied(1, 0, 0, 1, batch(0))
+    made.applied(1, 1, 1, 1, batch(1, count=2))
+    made.acked(0, 1, made.log[0].digest)
+    return made
+
+
+def journal(durable: int, term: int = 1, first: int = 1, current: int = 1) -> DurableJournal:
+    """Return as much of a journal as the checker asks for: one term's entries up to the durable one and one more."""
+    made = SimpleNamespace(
+        durable_index=durable,
+        first_index=first,
+        term_at=lambda index: term if index <= durable + 1 else None,
+        getCurrentTerm=lambda: current,
+    )
+    return cast(DurableJournal, made)
+
+
+def voters(*durable: int, **rest: int) -> list[Any]:
+    return [
+        SimpleNamespace(node_id=node_id, journals={DIRECTORY: journal(each, **rest)})
+        for node_id, each in enumerate(durable, 1)
+    ]
+
+
+AGREED = {1: DIRECTORY, 2: DIRECTORY, 3: DIRECTORY}
+
+
+def say(message: object, node: int = 1, peer: int = 2, directory: bytes = DIRECTORY) -> Deed:
+    return lambda each: each.sent(directory, node, peer, encode(cast(Any, message)))
+
+
+def both(*deeds: Deed) -> Deed:
+    return lambda each: [deed(each) for deed in deeds]
+
+
+def vote(term: int, granted: bool = True) -> VoteAnswer:
+    return VoteAnswer(term=term, granted=granted, directory_id=DIRECTORY)
+
+
+def stand(term: int) -> Vote:
+    return Vote(term=term, last_index=1, last_term=1, transfer=False, directory_id=DIRECTORY)
+
+
+def ack(term: int, matched: bool = True) -> Ack:
+    return Ack(term, 0, matched, 1)
+
+
+BROKEN: tuple[tuple[str, str, Deed], ...] = (
+    ("ConsistentCommittedData", "another batch", lambda it: it.applied(2, 0, 0, 1, batch(0, value=b"x"))),
+    ("ConsistentCommittedData", "another epoch", lambda it: it.applied(2, 0, 0, 2, batch(0, epoch=2))),
+    ("ConsistentCommittedData", "one left out", lambda it: it.applied(2, 0, 1, 1, batch(1, count=2))),
+    ("ConsistentCommittedData", "one twice", lambda it: it.applied(2, 1, 0, 1, batch(0))),
+    ("ConsistentCommittedData", "amid a batch", lambda it: it.applied(2, 2, 2, 1, batch(2))),
+    ("ConsistentCommittedData", "other bytes than told", lambda it: it.applied(2, 0, 0, 2, batch(0))),
+    ("SingleLeader", "two in a term", both(lambda it: it.leads(1, DIRECTORY, 4), lambda it: it.leads(2, OTHER, 4))),
+    ("LeaderCompleteness", "active too early", lambda it: it.active(2, 0)),
+    ("MajorityReachedHighWatermark", "one of three", lambda it: it.committed(2, 1, voters(2, 1, 1), AGREED)),
+    ("MajorityReachedHighWatermark", "another term", lambda it: it.committed(2, 2, voters(2, 2, 2, term=1), AGREED)),
+    (
+        "MajorityReachedHighWatermark",
+        "a wiped voter's new directory",
+        lambda it: it.committed(2, 1, voters(2, 2, 1), {**AGREED, 2: OTHER}),
+    ),
+    ("AcknowledgedIsKept", "not applied", lambda it: it.acked(3, 4, bytes(16))),
+    ("AcknowledgedIsKept", "another there", lambda it: it.acked(1, 3, bytes(16))),
+    ("AcknowledgedIsKept", "lost in the end", both(lambda it: setattr(it.log[0], "digest", b""), Checker.final)),
+    ("LinearizableRead", "older than acknowledged", lambda it: it.read(0, it.acknowledged_end)),
+    ("OneVoteATerm", "two candidates", both(say(vote(5)), say(vote(5), peer=3))),
+    ("OneVoteATerm", "itself and another", both(say(stand(5)), say(vote(5)))),
+    ("KeptTerm", "older than a vote", both(say(vote(5)), say(ack(4)))),
+    ("KeptTerm", "older than entries taken", both(say(ack(5)), say(stand(4)))),
+    ("TrueMatch", "not durable", lambda it: it.believed(1, 1, 2, 3, 1, journal(2))),
+    ("TrueMatch", "of another term", lambda it: it.believed(1, 2, 2, 2, 2, journal(2, term=1))),
+    ("StateIsReplay", "another state", lambda it: it.loaded(2, 1, EMPTY_STATE)),
+    ("StateIsReplay", "amid a batch", lambda it: it.loaded(2, 2, EMPTY_STATE)),
+)
+KEPT: tuple[tuple[str, Deed], ...] = (
+    ("the same batch", lambda it: it.applied(2, 0, 0, 1, batch(0))),
+    ("the next batch, of a newer epoch", lambda it: it.applied(2, 3, 3, 2, batch(3, 2))),
+    ("the same leader again", both(lambda it: it.leads(1, DIRECTORY, 4), lambda it: it.leads(1, DIRECTORY, 4))),
+    ("another in the next term", both(lambda it: it.leads(1, DIRECTORY, 4), lambda it: it.leads(2, OTHER, 5))),
+    ("active with all of it", lambda it: it.active(2, 1)),
+    ("two of three", lambda it: it.committed(2, 1, voters(2, 2, 0), AGREED)),
+    ("behind a snapshot", lambda it: it.committed(2, 1, voters(2, 9, 0, first=5), AGREED)),
+    ("the batch that was applied", both(lambda it: it.acked(1, 3, it.log[1].digest), Checker.final)),
+    ("a read of all that is acknowledged", lambda it: it.read(1, it.acknowledged_end)),
+    ("the same vote again", both(say(vote(5)), say(vote(5)))),
+    ("a vote refused", both(say(vote(5)), say(vote(5, granted=False), peer=3))),
+    ("a wiped voter's vote", both(say(vote(5)), say(vote(5), peer=3, directory=OTHER))),
+    ("a later term", both(say(vote(5)), say(ack(6)), say(stand(7)))),
+    ("a term that promised nothing", both(say(ack(5, matched=False)), say(ack(4)))),
+    ("a durable match", lambda it: it.believed(1, 1, 2, 2, 1, journal(2))),
+    ("a match of a leader that is deposed", lambda it: it.believed(1, 1, 2, 3, 1, journal(2, current=2))),
+    ("the replay's state", lambda it: it.loaded(2, 1, next_state(EMPTY_STATE, batch(0)))),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "deed"), [(kind, deed) for kind, _, deed in BROKEN], ids=[
+    f"{kind}: {what}" for kind, what, _ in BROKEN
+])  # fmt: skip
+def test_what_must_not_be_is_told_by_its_name(kind: str, deed: Deed) -> None:
+    with pytest.raises(Violation) as found:
+        deed(checker())
+    assert found.value.kind == kind
+
+
+@pytest.mark.parametrize("deed", [deed for _, deed in KEPT], ids=[what for what, _ in KEPT])
+def test_what_may_be_is_taken(deed: Deed) -> None:
+    deed(checker())
+
+
+# What the world and its voters look at themselves.
+
+
+def world() -> tuple[QuorumWorld, SimVoter]:
+    """Return a quorum that has a leader, and the leader."""
+    made = QuorumWorld(1, Options(voters=3))
+    made.boot(load=False)
+    return made, made.leader()
+
+
+@pytest.mark.parametrize(("kind", "seen"), [("MonotonicEpoch", "seen_term"), ("MonotonicHighWatermark", "seen_commit")])
+def test_terms_and_commit_indexes_do_not_go_back_in_a_life(kind: str, seen: str) -> None:
+    made, leader = world()
+    made.loop.run_for(1.0)
+    setattr(leader, seen, getattr(leader, seen) + 1)
+    with pytest.raises(Violation) as found:
+        made.loop.run_for(1.0)
+    assert found.value.kind == kind
+
+
+class View:
+    """As much of a snapshot as a voter reads."""
+
+    def __init__(self, end_offset: int, state: bytes) -> None:
+        self.snapshot_id = SimpleNamespace(end_offset=end_offset)
+        self._state = state
+
+    def chunks(self) -> list[bytes]:
+        return [self._state]
+
+
+def load(voter: SimVoter, end_offset: int, state: bytes) -> None:
+    voter.on_snapshot_loaded(cast(SnapshotView, View(end_offset, state)))
+
+
+def test_who_follows_may_load_a_snapshot_that_is_ahead_and_a_leader_none() -> None:
+    made, leader = world()
+    made.loop.run_for(1.0)
+    checked = made.checker
+    checked.applied(1, 0, 0, 1, batch(0))
+    follower = next(voter for voter in made.voters.values() if voter is not leader)
+    state = next_state(EMPTY_STATE, batch(0))
+    load(follower, 1, state)
+    assert follower.high_watermark == 1 and follower.state == state
+    with pytest.raises(Violation) as found:
+        load(follower, 0, EMPTY_STATE)
+    assert found.value.kind == "MonotonicHighWatermark"
+    with pytest.raises(Violation) as found:
+        load(leader, 1, state)
+    assert found.value.kind == "LeaderLoadsNoSnapshot"
+
+
+def test_a_state_that_is_not_the_replays_is_told() -> None:
+    made, leader = world()
+    leader.on_batch_applied(0, 1, 0, batch(0))
+    follower = next(voter for voter in made.voters.values() if voter is not leader)
+    follower.state = b"x" * 16
+    with pytest.raises(Violation) as found:
+        follower.on_batch_applied(0, 1, 0, batch(0))
+    assert found.value.kind == "StateIsReplay"
+
+
+def test_a_quorum_that_does_not_come_to_rest_is_told() -> None:
+    made, _ = world()
+    made.heal()
+    made.is_at_rest = lambda: False  # type: ignore[method-assign]  # as if a voter stayed behind
+    with pytest.raises(Violation) as found:
+        made.heal()
+    assert found.value.kind == "Convergence"
