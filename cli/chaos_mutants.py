@@ -1,43 +1,103 @@
-"""`kvorum chaos mutants`: known protocol mistakes, put in one at a time; does the simulation find each of them?"""
+"""`kvorum chaos mutants`: known protocol mistakes, put in one at a time; does the chaos lab find each of them?"""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.output import Exit
+from kvorum.cli.output import Exit, fail
+
+if TYPE_CHECKING:
+    from kvorum.chaos.report.results import MutantResult
 
 SEEDS = 100
 FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 @click.command()
 @click.option("--only", metavar="NAME", multiple=True, help="This mutant alone; may be given again.")
 @click.option("--seeds", default=SEEDS, show_default=True, type=click.IntRange(1), help="Seeds to try with each.")
 @click.option("--first", default=1, show_default=True, type=click.IntRange(0), help="The first seed.")
+@click.option("--swarm", is_flag=True, help="Drawn plans only, none that is directed at a mutant.")
+@click.option("--real", is_flag=True, help="On real processes, by a short scenario each: those that can be shown so.")
+@click.option("--out", type=FOLDER, help="With --real: keep histories, reports, logs here.")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="Mutants looked for at once.")
 @click.option("--json", "json_file", type=FILE, help="Also write the table as JSON.")
-def mutants(only: tuple[str, ...], seeds: int, first: int, json_file: Path | None) -> None:
-    """Put known protocol mistakes into the code, one at a time, and let the simulation find them.
+def mutants(
+    only: tuple[str, ...],
+    seeds: int,
+    first: int,
+    swarm: bool,
+    real: bool,
+    out: Path | None,
+    jobs: int,
+    json_file: Path | None,
+) -> None:
+    """Put known protocol mistakes into the code, one at a time, and let simulation or real processes find them.
 
     Prints which were caught, by what, after how many seeds. Exit code 0: all of them; 1: some were not.
 
     \b
     kvorum chaos mutants
     kvorum chaos mutants --only guard-off --seeds 20
+    kvorum chaos mutants --real --only ignore-min-isr
     """
-    from kvorum.chaos.mutants.catalogue import MUTANTS
-    from kvorum.chaos.mutants.hunt import hunt
+    from kvorum.chaos.mutants.catalogue import MUTANTS, SIMULATED
     from kvorum.chaos.report.tables import mutant_table, mutants_json
 
     unknown = [name for name in only if name not in MUTANTS]
     if unknown:
         raise click.BadParameter(f"{unknown[0]} is none of {', '.join(MUTANTS)}", param_hint="--only")
+    if real and (swarm or jobs > 1):
+        raise click.UsageError("real processes run one mutant after the other, and by scenarios")
+    if not real and any(name not in SIMULATED for name in only):
+        raise click.UsageError(f"no simulation shows {next(n for n in only if n not in SIMULATED)}: --real does")
+    found = on_processes(only, first, out) if real else simulated(only or SIMULATED, seeds, first, swarm, jobs)
     results = []
-    for name in only or MUTANTS:
-        result = hunt(MUTANTS[name], range(first, first + seeds))
+    for result in found:
         results.append(result)
-        click.echo(f"{name}: {result.caught_by or 'not caught'}", err=True)
+        click.echo(f"{result.name}: {result.caught_by or 'not caught'}", err=True)
     click.echo(mutant_table(results), nl=False)
     if json_file is not None:
         json_file.write_text(mutants_json(results))
     sys.exit(Exit.DONE if all(result.caught_by for result in results) else Exit.FAILED)
+
+
+def simulated(names: tuple[str, ...], seeds: int, first: int, swarm: bool, jobs: int) -> "Iterator[MutantResult]":
+    """Look for mutants with the simulations."""
+    import multiprocessing
+    from functools import partial
+
+    from kvorum.chaos.mutants.hunt import hunt_named
+
+    work = partial(hunt_named, first=first, seeds=seeds, swarm=swarm)
+    if jobs == 1:
+        yield from map(work, names)
+        return
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+        yield from pool.imap(work, names, chunksize=1)
+
+
+def on_processes(only: tuple[str, ...], seed: int, out: Path | None) -> "Iterator[MutantResult]":
+    """Look for mutants with scenarios on real processes."""
+    import tempfile
+
+    try:
+        from kvorum.chaos.mutants.real import CouldNotRun, hunt_real
+        from kvorum.chaos.mutants.scenarios import SHOWN, scenarios_of
+    except ModuleNotFoundError as error:
+        fail(f"{error.name} is not installed: pip install 'kvorum[chaos]'", Exit.USAGE)
+    without = [name for name in only if name not in SHOWN]
+    if without:
+        raise click.BadParameter(f"no scenario shows {without[0]}, only {', '.join(SHOWN)}", param_hint="--only")
+    with tempfile.TemporaryDirectory(prefix="kvorum-mutants-") as scratch:
+        for name in only or SHOWN:
+            for scenario in scenarios_of(name):
+                folder = (out or Path(scratch)) / name / scenario.name.replace("/", "-")
+                try:
+                    yield hunt_real(name, folder, seed=seed, scenario=scenario)
+                except CouldNotRun as error:
+                    fail(f"{name}, {scenario.name}: could not run: {error}", Exit.USAGE)

@@ -1,17 +1,24 @@
 """Mistakes in a broker's replication: what leaders acknowledge, whom they count, what followers cut off."""
 
-from kvorum.broker.replica import isr_changes, partition_reads
+from kvorum.broker.replica import isr_changes, isr_manager, partition_reads
 from kvorum.broker.replica.follower_state import FollowerState
-from kvorum.broker.replica.isr import PendingExpandIsr, PendingShrinkIsr
+from kvorum.broker.replica.isr import (
+    AlterPartitionAnswer,
+    AlterPartitionProposal,
+    PendingExpandIsr,
+    PendingShrinkIsr,
+)
 from kvorum.broker.replica.log_view import ReplicaLog
 from kvorum.broker.replica.partition import Partition
-from kvorum.broker.replica.types import NO_BROKER_EPOCH, Role
+from kvorum.broker.replica.types import NO_BROKER_EPOCH, FetchTarget, LogRead, Role
 from kvorum.chaos.mutants.patches import Patches
-from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.alter_partition import BrokerState
 from kvorum.quorum.controller import alter_partition
 from kvorum.quorum.controller.context import Context
 from kvorum.quorum.image.partition import PartitionRegistration
+from kvorum.storage.disk_health import DiskHealth
+from kvorum.storage.log_types import AppendInfo
 
 
 def acknowledge_before_isr(patches: Patches) -> None:
@@ -113,3 +120,83 @@ def forget_producer_state(patches: Patches) -> None:
 def ignore_min_isr(patches: Patches) -> None:
     """A leader acknowledges acks=all with itself alone in sync, whatever min.insync.replicas says."""
     patches.replace(Partition, "effective_min_isr", property(lambda self: 1))
+
+
+def keep_high_watermark_at_shrink(patches: Patches) -> None:
+    """A leader does not look at its high watermark again once the ISR has shrunk (before KAFKA-13091)."""
+    increment = Partition.maybe_increment_leader_high_watermark
+    make_leader = Partition.make_leader
+    complete = isr_changes.complete_alter_partition
+    still: list[Partition] = []
+
+    def unless_still(self: Partition, now_ms: int) -> None:
+        if self not in still:
+            increment(self, now_ms)
+
+    def led(self: Partition, registration: PartitionRegistration, log: ReplicaLog, now_ms: int) -> bool:
+        if self.role is not Role.LEADING or registration.leader_epoch > self.leader_epoch:
+            return make_leader(self, registration, log, now_ms)
+        still.append(self)
+        try:
+            return make_leader(self, registration, log, now_ms)
+        finally:
+            still.remove(self)
+
+    def completed(
+        partition: Partition, proposal: AlterPartitionProposal, answer: AlterPartitionAnswer, now_ms: int
+    ) -> None:
+        still.append(partition)
+        try:
+            complete(partition, proposal, answer, now_ms)
+        finally:
+            still.remove(partition)
+
+    patches.replace(Partition, "maybe_increment_leader_high_watermark", unless_still)
+    patches.replace(Partition, "make_leader", led)
+    patches.replace(isr_manager, "complete_alter_partition", completed)
+
+
+def join_below_min_isr(patches: Patches) -> None:
+    """Under the minimum ISR a follower joins at the high watermark, which stands still there (before KAFKA-19996)."""
+
+    def at_high_watermark(partition: Partition, follower: FollowerState, now_ms: int) -> bool:
+        assert partition.log is not None and partition.leader_epoch_start_offset is not None
+        return follower.log_end_offset >= max(partition.log.high_watermark, partition.leader_epoch_start_offset)
+
+    patches.replace(isr_changes, "is_in_sync", at_high_watermark)
+
+
+def unreadable_above_high_watermark(patches: Patches) -> None:
+    """A leader whose high watermark lags calls a consumer's place above it out of range (before KIP-207)."""
+    read = partition_reads._read
+
+    def strict(log: ReplicaLog, target: FetchTarget, max_bytes: int, min_one: bool, upper_bound: int) -> LogRead:
+        if target.fetch_offset > upper_bound:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {target.fetch_offset} is above {upper_bound}")
+        return read(log, target, max_bytes, min_one, upper_bound)
+
+    patches.replace(partition_reads, "_read", strict)
+
+
+def disk_error_unknown(patches: Patches) -> None:
+    """What the disk raises is answered as UNKNOWN_SERVER_ERROR, which no producer may try again."""
+    failed = DiskHealth.failed
+
+    def unknown(self: DiskHealth, error: Exception) -> KafkaError:
+        return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, failed(self, error).message or "")
+
+    patches.replace(DiskHealth, "failed", unknown)
+
+
+def duplicate_at_log_end(patches: Patches) -> None:
+    """A batch that was written before is answered with the log's end, not with its own offset (Redpanda #5356)."""
+    append = Partition.append_records_to_leader
+
+    def appended(self: Partition, records: memoryview, required_acks: int, now_ms: int) -> AppendInfo:
+        info = append(self, records, required_acks, now_ms)
+        assert isinstance(info, AppendInfo) and self.log is not None
+        if not info.is_duplicate:
+            return info
+        return info._replace(first_offset=self.log.log_end_offset)
+
+    patches.replace(Partition, "append_records_to_leader", appended)

@@ -15,11 +15,13 @@ DIRECTED: Final = "directed cluster"
 """Whole clusters, some options fixed: drawn ones rarely or never show it."""
 QUORUM: Final = "quorum"
 """The metadata quorum alone."""
+PROCESSES: Final = "real processes"
+"""Nothing but scenarios on real processes: what no simulation holds against it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """A known mistake. `options`, `load` and `every_fault` are what a directed plan fixes."""
+    """A known mistake. `options`, `load`, `every_fault` and the `drama` are what a directed plan fixes."""
 
     name: str
     apply: Callable[[Patches], None]
@@ -27,6 +29,10 @@ class Mutant:
     options: dict[str, object] = field(default_factory=dict)
     load: dict[str, object] = field(default_factory=dict)
     every_fault: dict[str, object] = field(default_factory=dict)
+    drama: str | None = None
+    """The one that is played, without other faults: drawn plans play it in a seed of twelve."""
+    apply_real: Callable[[Patches], None] | None = None
+    """Instead of `apply` in a process of its own, where what the simulation does to a machine cannot be done."""
     first: int = 1
     """A seed that finds it, for those who have no time to look; the command begins at 1."""
 
@@ -43,43 +49,11 @@ ALL: Final = (
         name="forget-epoch-start-offset",
         apply=broker.forget_epoch_start_offset,
         means=DIRECTED,
-        options={
-            **THREE,
-            "brokers": 4,
-            "replication_factor": 4,
-            "controllers": 1,
-            "partitions": 3,
-            "min_isr": 2,
-            "elr": False,
-            "delay_max_s": 0.1,
-            "fast_fencing": True,
-            "session_timeout_ms": 1000,
-            "heartbeat_interval_ms": 300,
-            "lag_time_ms": 500,
-            "fetch_wait_ms": 50,
-            "fault_kinds": ["pause", "kill", "cut"],
-            "fault_every_s": 0.7,
-            "chase": 0.1,
-        },
-        load={"producers": [(-1, False), (-1, True), (-1, False)], "every_s": 0.05, "burst_s": 0.0, "in_flight": 4},
-        every_fault={"role": "broker", "length": 0.7},
+        drama="laggard",
+        first=2,
     ),
     Mutant(name="no-maximal-isr", apply=broker.no_maximal_isr, first=3),
-    Mutant(
-        name="ignore-broker-epoch",
-        apply=broker.ignore_broker_epoch,
-        means=DIRECTED,
-        options={
-            **THREE,
-            "min_isr": 1,
-            "flush": False,
-            "delay_max_s": 0.03,
-            "fault_kinds": ["power", "wipe", "slow"],
-            "fault_every_s": 0.7,
-            "chase": 0.5,
-        },
-        load={"producers": [(-1, False), (-1, True)], "every_s": 0.05},
-    ),
+    Mutant(name="ignore-broker-epoch", apply=broker.ignore_broker_epoch, means=DIRECTED, drama="earlier life"),
     Mutant(
         name="forget-producer-state",
         apply=broker.forget_producer_state,
@@ -88,7 +62,7 @@ ALL: Final = (
         load={"producers": [(-1, True), (-1, True)], "every_s": 0.05, "burst_s": 0.0, "in_flight": 4},
         first=4,
     ),
-    Mutant(name="ignore-min-isr", apply=broker.ignore_min_isr, first=2),
+    Mutant(name="ignore-min-isr", apply=broker.ignore_min_isr, first=6),
     Mutant(
         name="unclean-always-on",
         apply=controller.unclean_always_on,
@@ -108,23 +82,7 @@ ALL: Final = (
         name="accept-stale-partition-epoch",
         apply=controller.accept_stale_partition_epoch,
         means=DIRECTED,
-        options={
-            **THREE,
-            "controllers": 1,
-            "partitions": 1,
-            "min_isr": 1,
-            "elr": False,
-            "fast_fencing": False,
-            "session_timeout_ms": 600,
-            "heartbeat_interval_ms": 200,
-            "lag_time_ms": 500,
-            "delay_max_s": 0.001,
-            "fault_kinds": ["pause", "slow"],
-            "fault_every_s": 0.7,
-            "chase": 0.0,
-        },
-        load={"producers": [(-1, False), (-1, True)], "every_s": 0.05, "burst_s": 0.0},
-        every_fault={"length": 1.0, "role": "broker", "ways": "out", "other": "4", "amount": 0.4},
+        drama="late copy",
     ),
     Mutant(
         name="keep-who-fell-eligible",
@@ -143,17 +101,34 @@ ALL: Final = (
         first=4,
     ),
     Mutant(name="acknowledge-metadata-before-commit", apply=controller.acknowledge_metadata_before_commit, first=6),
-    Mutant(name="journal-without-sync", apply=controller.journal_without_sync, means=QUORUM),
+    Mutant(
+        name="journal-without-sync",
+        apply=controller.journal_without_sync,
+        apply_real=controller.journal_withheld,
+        means=QUORUM,
+    ),
     Mutant(name="answer-before-durable", apply=controller.answer_before_durable, means=QUORUM),
+    Mutant(name="keep-high-watermark-at-shrink", apply=broker.keep_high_watermark_at_shrink, means=PROCESSES),
+    Mutant(name="join-below-min-isr", apply=broker.join_below_min_isr, means=PROCESSES),
+    Mutant(name="unreadable-above-high-watermark", apply=broker.unreadable_above_high_watermark, means=PROCESSES),
+    Mutant(name="duplicate-at-log-end", apply=broker.duplicate_at_log_end, means=PROCESSES),
+    Mutant(name="disk-error-unknown", apply=broker.disk_error_unknown, means=PROCESSES),
     Mutant(name="guard-off", apply=controller.guard_off, means=QUORUM),
+    Mutant(name="isolated-leader-stays", apply=controller.isolated_leader_stays, means=PROCESSES),
     Mutant(name="read-without-round", apply=controller.read_without_round, means=QUORUM, first=54),
 )
 MUTANTS: Final = {mutant.name: mutant for mutant in ALL}
+SIMULATED: Final = tuple(mutant.name for mutant in ALL if mutant.means != PROCESSES)
+"""Those that a simulation is to find."""
 
 
 @contextmanager
-def mutated(name: str) -> Iterator[None]:
-    """Have a mutant in place in this process. Raises KeyError: unknown; TargetGone: its target is not there."""
+def mutated(name: str, *, real: bool = False) -> Iterator[None]:
+    """Have a mutant in place in this process, `real`: one of its own, not a simulation's.
+
+    Raises KeyError: unknown; TargetGone: its target is not there.
+    """
+    mutant = MUTANTS[name]
     with Patches() as patches:
-        MUTANTS[name].apply(patches)
+        (mutant.apply_real if real and mutant.apply_real is not None else mutant.apply)(patches)
         yield

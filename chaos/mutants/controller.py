@@ -1,9 +1,10 @@
 """Mistakes in the controller and in the metadata quorum: elections, ISR changes, what is durable, what is committed."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from typing_extensions import Buffer
 
@@ -17,13 +18,17 @@ from kvorum.quorum.controller.context import Context
 from kvorum.quorum.controller.partition_change import NOBODY, PartitionChangeBuilder
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.quorum.raft import follower, guard
+from kvorum.quorum.raft.core import RaftCore
 from kvorum.quorum.raft.guard import AckFilter, AppendVerdict, TermAt
 from kvorum.quorum.raft.journal import Batch, DurableJournal
+from kvorum.quorum.raft.leader import Leader
 from kvorum.quorum.raft.reads import ReadRounds
 from kvorum.quorum.raft.replica import Outbox
 from kvorum.runtime.disk import File
 
 T = TypeVar("T")
+WITHHELD_WRITES: Final = 5
+"""So many writes of a journal are lost: some seconds' worth."""
 
 
 class Unsynced:
@@ -104,6 +109,40 @@ def journal_without_sync(patches: Patches) -> None:
     patches.replace(DurableJournal, "write", unsynced)
 
 
+class Withheld(Unsynced):
+    """A file that keeps its newest writes to itself, as a kernel does with what is not synced: kill -9 takes them."""
+
+    def __init__(self, file: File) -> None:
+        """Stand before a file."""
+        super().__init__(file)
+        self._kept: deque[tuple[bytes, int]] = deque()
+
+    def pwrite(self, data: Buffer, position: int) -> None:
+        """Keep it, and write what has been kept longest."""
+        self._kept.append((bytes(data), position))
+        if len(self._kept) > WITHHELD_WRITES:
+            self.file.pwrite(*self._kept.popleft())
+
+    def close(self) -> None:
+        """Write all."""
+        while self._kept:
+            self.file.pwrite(*self._kept.popleft())
+        self.file.close()
+
+
+def journal_withheld(patches: Patches) -> None:
+    """The same for a process of its own, where kill -9 stands for the loss of power."""
+    write = DurableJournal.write
+
+    def withheld(self: DurableJournal, batch: Batch) -> None:
+        if not isinstance(self._file, Withheld):
+            assert self._file is not None
+            self._file = Withheld(self._file)
+        write(self, batch)
+
+    patches.replace(DurableJournal, "write", withheld)
+
+
 def answer_before_durable(patches: Patches) -> None:
     """A voter answers before what it answers about is on its disk."""
     patches.replace(Outbox, "send_durable", Outbox.send)
@@ -164,3 +203,15 @@ def read_without_round(patches: Patches) -> None:
         start(self, sequence=sequence, commit_index=commit_index, alone=True)
 
     patches.replace(ReadRounds, "start", alone_always)
+
+
+def isolated_leader_stays(patches: Patches) -> None:
+    """A leader of the quorum whom no majority answers goes on as active controller (before KAFKA-15489)."""
+    start = RaftCore.__init__
+
+    def patient(self: RaftCore, *arguments: object, **named: object) -> None:
+        start(self, *arguments, **named)  # type: ignore[arg-type]
+        self._SyncObj__conf.leaderFallbackTimeout = float("inf")
+
+    patches.replace(RaftCore, "__init__", patient)
+    patches.replace(Leader, "answered_majority", lambda self, now: True)

@@ -3,12 +3,14 @@
 import time
 import traceback
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final
 
-from kvorum.chaos.mutants.catalogue import CLUSTER, DIRECTED, QUORUM, Mutant, mutated
+from kvorum.chaos.mutants.catalogue import CLUSTER, DIRECTED, MUTANTS, QUORUM, Mutant, mutated
 from kvorum.chaos.mutants.plans import directed
 from kvorum.chaos.report.results import MutantResult
-from kvorum.chaos.sim.plan import Plan, drawn
+from kvorum.chaos.sim.draw import drawn
+from kvorum.chaos.sim.plan import Plan
 from kvorum.chaos.sim.quorum_faults import run_seed
 from kvorum.chaos.sim.run import quiet, run_plan
 
@@ -35,6 +37,14 @@ def hunt(mutant: Mutant, seeds: Iterable[int]) -> MutantResult:
     return MutantResult(name=mutant.name, wrong=mutant.wrong, seeds=tried, seconds=time.monotonic() - began)
 
 
+def hunt_named(name: str, *, first: int = 1, seeds: int, swarm: bool = False) -> MutantResult:
+    """Hunt a mutant by its name from a first seed on; `swarm`: directed plans give way to drawn ones."""
+    mutant = MUTANTS[name]
+    if swarm and mutant.means == DIRECTED:
+        mutant = replace(mutant, means=CLUSTER)
+    return hunt(mutant, range(first, first + seeds))
+
+
 def passes(mutant: Mutant, seed: int) -> bool:
     """Tell whether a seed of the mutant's means finds nothing where no mutant is in place."""
     return FINDERS[mutant.means](mutant, seed) is None
@@ -43,7 +53,7 @@ def passes(mutant: Mutant, seed: int) -> bool:
 def plan_of(mutant: Mutant, seed: int) -> Plan:
     """Return the plan of a seed, as the mutant's means has it."""
     return (
-        directed(seed, mutant.options, mutant.load, mutant.every_fault)
+        directed(seed, mutant.options, mutant.load, mutant.every_fault, mutant.drama)
         if mutant.means == DIRECTED
         else drawn(seed, SECONDS)
     )

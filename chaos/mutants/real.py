@@ -1,0 +1,74 @@
+"""Look for a mutant on real processes: its scenario with mutated children, and the chaos lab's checker as the judge."""
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from kvorum.chaos.faults.events import OnFault
+from kvorum.chaos.mutants.catalogue import MUTANTS
+from kvorum.chaos.mutants.child import MODULE, VARIABLE
+from kvorum.chaos.mutants.scenarios import scenarios_of
+from kvorum.chaos.report.results import MutantResult
+from kvorum.chaos.scenario.models import Scenario
+from kvorum.chaos.scenario.outcome import Outcome
+from kvorum.chaos.scenario.runner import Run
+from kvorum.chaos.scenario.systems import LabSystem, System
+
+REAL: Final = "real processes"
+TOLD_MAX: Final = 120
+"""How much of expectations that were not met is told."""
+
+
+class CouldNotRun(Exception):
+    """The scenario did not come to a verdict: it shows nothing either way."""
+
+
+@dataclass(slots=True)
+class MutatedRun(Run):
+    """A run whose nodes all carry a mutant."""
+
+    mutant: str = field(kw_only=True)
+
+    def _system(self, on_fault: OnFault) -> System:
+        """Make the cluster."""
+        return LabSystem(
+            self.scenario,
+            self.folder,
+            self.seed,
+            on_fault,
+            self._seconds,
+            child_module=MODULE,
+            environment={VARIABLE: self.mutant},
+        )
+
+
+def run_real(
+    name: str, folder: Path, *, seed: int = 1, mutated: bool = True, scenario: Scenario | None = None
+) -> Outcome:
+    """Run a scenario that shows a mutant (the first, if none is given) with it, or with the code as it is.
+
+    Raises KeyError: no scenario shows it.
+    """
+    scenario = scenario or scenarios_of(name)[0]
+    if mutated:
+        return MutatedRun(scenario, folder, seed, keep_data=False, mutant=name).run()
+    return Run(scenario, folder, seed, keep_data=False).run()
+
+
+def hunt_real(name: str, folder: Path, *, seed: int = 1, scenario: Scenario | None = None) -> MutantResult:
+    """Run a scenario that shows a mutant (the first, if none is given) with it and tell what was found.
+
+    By the checker, else what was not as the scenario expects (the cluster does not recover, for one). Raises
+    CouldNotRun.
+    """
+    began = time.monotonic()
+    outcome = run_real(name, folder, seed=seed, scenario=scenario)
+    if outcome.verdict is None:
+        raise CouldNotRun(outcome.could_not_run or outcome.skipped)
+    found = ", ".join(f"{each.anomaly} x {each.count}" for each in outcome.verdict.violations)
+    found = found or "; ".join(outcome.failures)[:TOLD_MAX]
+    caught_by = f"{REAL}, {outcome.scenario}, seed {seed}: {found}" if found else None
+    return MutantResult(
+        name=name, wrong=MUTANTS[name].wrong, caught_by=caught_by, seeds=1, seconds=time.monotonic() - began
+    )

@@ -1,0 +1,128 @@
+"""What shows a mutant on real processes: a short scenario for each that can be shown so. The code as it is holds them.
+
+Times are those of the `fast` profile: sessions of 3 s, replica lag of 2 s, fencing of who refuses at once.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kvorum.chaos.scenario.files import find
+from kvorum.chaos.scenario.models import Scenario
+
+BASE: Final[Mapping[str, Any]] = {
+    "cluster": {"combined": False, "brokers": 3, "controllers": 1, "network": "plain"},
+    "topics": {"orders": {"replication_factor": 3, "configs": {"min.insync.replicas": 2}}},
+    "workload": [{"kind": "send", "count": 2, "rate": 60, "in_flight": 3000}],
+    "quiet_start": 1,
+    "quiet_end": 0.5,
+    "duration": 8,
+    "expect": {"loss": "none", "acked_min": 20},
+}
+PATIENT: Final[Mapping[str, str]] = {"broker.session.timeout.ms": "9000", "replica.lag.time.max.ms": "10000"}
+"""Nobody leaves an ISR by silence while a busy machine comes to the next step."""
+PROXIES: Final[Mapping[str, Any]] = {**BASE["cluster"], "network": "proxies", "configs": PATIENT}
+MIN_ISR_1: Final[Mapping[str, Any]] = {"orders": {"replication_factor": 3, "configs": {"min.insync.replicas": 1}}}
+ALONE: Final[Mapping[str, Any]] = {"do": "wait", "until": {"isr": {"orders-0": 1}}}
+
+CELLS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "acknowledge-before-isr": {
+        "title": "The follower sleeps for a second, less than the lag allows; then the leader dies",
+        "cluster": {**BASE["cluster"], "brokers": 2, "configs": PATIENT},
+        "topics": {"orders": {"replication_factor": 2, "configs": {"min.insync.replicas": 1}}},
+        "steps": [
+            {"at": 1, "do": "pause", "target": "followers orders-0", "as": "asleep"},
+            {"after": 1, "do": "kill", "target": "leader orders-0", "as": "old"},
+            {"do": "resume", "target": "asleep"},
+            {"after": 1, "do": "start", "target": "old"},
+        ],
+    },
+    "ignore-min-isr": {
+        "title": "The followers sleep until the leader is alone in the ISR; it dies, they are eligible and wake up",
+        "steps": [
+            {"at": 1, "do": "pause", "target": "followers orders-0", "as": "asleep"},
+            ALONE,
+            {"after": 1, "do": "kill", "target": "leader orders-0", "as": "old"},
+            {"do": "resume", "target": "asleep"},
+            {"do": "wait", "until": {"leader": {"orders-0": "some"}}},
+            {"after": 1, "do": "start", "target": "old"},
+        ],
+    },
+    "unclean-always-on": {
+        "title": "The followers sleep until the leader is alone in the ISR, with min ISR 1; it dies, they wake up",
+        "topics": MIN_ISR_1,
+        "steps": [
+            {"at": 1, "do": "pause", "target": "followers orders-0", "as": "asleep"},
+            ALONE,
+            {"after": 1, "do": "kill", "target": "leader orders-0", "as": "old"},
+            {"do": "resume", "target": "asleep"},
+            {"after": 2, "do": "start", "target": "old"},
+        ],
+    },
+    "truncate-to-high-watermark": {
+        "title": "One follower follows the other, from which it is cut off, and leads itself right after",
+        "cluster": PROXIES,
+        "workload": [{"kind": "send", "count": 2, "rate": 15, "in_flight": 3000}],
+        "steps": [
+            {"at": 2, "do": "cut", "target": "follower 1 orders-0/broker", "to": "follower 2 orders-0/broker"},
+            {"after": 0.5, "do": "kill", "target": "leader orders-0", "as": "first"},
+            {"do": "wait", "until": {"leader": {"orders-0": "not first"}}},
+            {"do": "kill", "target": "leader orders-0", "as": "second"},
+            {"do": "wait", "until": {"leader": {"orders-0": "not second"}}},
+            {"after": 1, "do": "heal"},
+            {"do": "start"},
+        ],
+    },
+    "journal-without-sync": {
+        "title": "Right after an election the only controller dies: what it forgot, its metadata log still knows",
+        "recovery": 20,
+        "steps": [
+            {"at": 1, "do": "kill", "target": "leader orders-0", "as": "first"},
+            {"do": "wait", "until": {"leader": {"orders-0": "not first"}}},
+            {"do": "kill", "target": "controller-1"},
+            {"after": 1, "do": "start", "target": "controller-1"},
+        ],
+    },
+    "forget-producer-state": {
+        "title": "Acknowledgements are lost on their way, then the leader dies: all is sent again to another",
+        "cluster": PROXIES,
+        "steps": [
+            {"at": 1, "do": "lose-responses", "target": "clients", "to": "leader orders-0/broker"},
+            {"after": 1, "do": "kill", "target": "leader orders-0", "as": "old"},
+            {"after": 0.5, "do": "heal"},
+            {"after": 1, "do": "start", "target": "old"},
+        ],
+    },
+}
+
+
+SHIPPED: Final[Mapping[str, tuple[str, ...]]] = {
+    "ignore-broker-epoch": ("regressions/replaced-disk",),
+    "ignore-min-isr": ("regressions/shrunk-to-leader",),
+    "unclean-always-on": ("regressions/zombie-alone",),
+    "keep-high-watermark-at-shrink": ("regressions/acks-after-shrink",),
+    "join-below-min-isr": ("regressions/flap-below-min",),
+    "truncate-to-high-watermark": ("regressions/silent-elections",),
+    "forget-epoch-start-offset": ("regressions/late-watermark",),
+    "forget-producer-state": ("regressions/late-requests",),
+    "duplicate-at-log-end": ("regressions/lost-acks",),
+    "disk-error-unknown": ("regressions/failing-disk",),
+    "unreadable-above-high-watermark": ("regressions/known-places",),
+    "isolated-leader-stays": ("controller-partition",),
+}
+"""{mutant: shipped scenarios that have to fail with it}: a regression that holds with its bug shows nothing."""
+SHOWN: Final = tuple(dict.fromkeys([*CELLS, *SHIPPED]))
+"""All mutants that some scenario shows."""
+
+
+def scenarios_of(name: str) -> list[Scenario]:
+    """Return every scenario that shows a mutant: its own, and the shipped ones. Raises KeyError: there is none."""
+    own = [scenario_of(name)] if name in CELLS or name not in SHIPPED else []
+    return own + [cell for shipped in SHIPPED.get(name, ()) for cell in find(shipped)]
+
+
+def scenario_of(name: str) -> Scenario:
+    """Return a mutant's own scenario. Raises KeyError: it has none."""
+    content = {"name": f"mutants/{name}", **BASE, **CELLS[name]}
+    # As JSON: strict, and yet lists are tuples there; texts as Kafka spells them.
+    return Scenario.model_validate_json(json.dumps(content))

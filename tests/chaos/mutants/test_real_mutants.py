@@ -1,0 +1,69 @@
+"""Mutants on real processes: every process of a node carries the mistake, and the checker finds what it does."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy, find_or_build
+from kvorum.chaos.mutants.catalogue import MUTANTS
+from kvorum.chaos.mutants.child import MODULE, carry_on
+from kvorum.chaos.mutants.patches import Patches
+from kvorum.chaos.mutants.real import run_real
+from kvorum.chaos.mutants.scenarios import CELLS, SHIPPED, scenario_of, scenarios_of
+from kvorum.cli.chaos_mutants import mutants
+from kvorum.cluster import supervisor
+from kvorum.cluster.paths import NodePaths
+
+
+def anomalies_of(name: str, folder: Path) -> set[str]:
+    outcome = run_real(name, folder)
+    assert outcome.verdict is not None, outcome.could_not_run
+    assert outcome.verdict.figures.acked > 0
+    return {violation.anomaly for violation in outcome.verdict.violations}
+
+
+@pytest.mark.cluster
+def test_records_acknowledged_before_the_isr_has_them_are_found_lost(tmp_path: Path) -> None:
+    assert "lost-write" in anomalies_of("acknowledge-before-isr", tmp_path)
+
+
+@pytest.mark.cluster
+def test_records_that_a_forgetful_leader_wrote_twice_are_found(tmp_path: Path) -> None:
+    try:
+        find_or_build()
+    except NoToxiproxy as error:
+        pytest.skip(str(error))
+    assert "duplicate" in anomalies_of("forget-producer-state", tmp_path)
+
+
+def test_a_supervisor_starts_its_children_with_the_mutant() -> None:
+    def command() -> list[str]:
+        return supervisor.child_command("broker", NodePaths("node-1"), "node.properties", ["a=b"])
+
+    plain = command()
+    with Patches() as patches:
+        carry_on(patches)
+        carried = command()
+    assert carried == [MODULE if word == "kvorum.cluster.child" else word for word in plain] != plain
+    assert command() == plain
+
+
+@pytest.mark.parametrize("name", sorted(CELLS))
+def test_each_scenario_is_whole_and_shows_a_mutant_there_is(name: str) -> None:
+    scenario = scenario_of(name)
+    assert name in MUTANTS and scenario.steps and scenario.expect.loss == "none"
+
+
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_each_shipped_scenario_that_shows_a_mutant_is_there(name: str) -> None:
+    own = [scenario_of(name).name] if name in CELLS else []
+    assert name in MUTANTS
+    assert [scenario.name for scenario in scenarios_of(name)] == [*own, *SHIPPED[name]]
+
+
+def test_the_command_says_which_mutants_have_a_scenario() -> None:
+    done = CliRunner().invoke(mutants, ["--real", "--only", "guard-off"])
+    assert done.exit_code == 2 and "acknowledge-before-isr" in done.output
+    both = CliRunner().invoke(mutants, ["--real", "--jobs", "2"])
+    assert both.exit_code == 2
