@@ -70,7 +70,11 @@ class TopicShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Start(Event, frozen=True, kw_only=True, tag="start", omit_defaults=True):
-    """The first line: which scenario on what cluster. `expect` is the scenario's own and the checker leaves it be."""
+    """The first line: which scenario on what cluster. `expect` is the scenario's own and the checker leaves it be.
+
+    `software`: {"kvorum": version, "python": version, ...}, of what recorded the history: clients' libraries too.
+    `command`: what was typed, and does it again.
+    """
 
     version: int = HISTORY_VERSION
     scenario: str = ""
@@ -78,6 +82,8 @@ class Start(Event, frozen=True, kw_only=True, tag="start", omit_defaults=True):
     expect: dict[str, object] = {}
     cluster: ClusterShape = ClusterShape()
     topics: dict[str, TopicShape] = {}
+    software: dict[str, str] = {}
+    command: str = ""
 
 
 class Process(Event, frozen=True, kw_only=True, tag="process"):

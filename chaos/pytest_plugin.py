@@ -15,7 +15,8 @@ Everything ends with its fixture, by process id; and with pytest's own process, 
 imported until a test asks for a cluster. See docs/testing-your-application.md.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
+from types import UnionType
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -24,6 +25,20 @@ if TYPE_CHECKING:
     from kvorum.chaos.pytest_cluster import KvorumCluster
 
 Factory = Callable[..., "KvorumCluster"]
+OPTIONS: Final[Mapping[str, "type | UnionType"]] = {
+    "brokers": int,
+    "controllers": int | None,
+    "configs": dict | None,
+    "node_configs": dict | None,
+    "links": bool,
+}
+WORDS: Final = {
+    "brokers": "a number",
+    "controllers": "a number, or None",
+    "configs": "{key: value}",
+    "node_configs": "{node: {key: value}}",
+    "links": "True or False",
+}
 FIXTURES: Final = ("kvorum_cluster", "kvorum_session_cluster")
 BROKERS: Final = 3
 MARKER: Final = (
@@ -65,13 +80,14 @@ def kvorum_cluster_factory(pytestconfig: pytest.Config, tmp_path_factory: pytest
     configs = dict(configs_of(pytestconfig.getoption("--kvorum-config")))
 
     def make(**options: object) -> KvorumCluster:
+        check_options(options)
         merged = {
             "brokers": pytestconfig.getoption("--kvorum-brokers"),
             "links": pytestconfig.getoption("--kvorum-links"),
             **options,
         }
         own = options.get("configs") or {}
-        assert isinstance(own, dict), "configs are {key: value}"
+        assert isinstance(own, dict), "it was checked"
         merged["configs"] = {**configs, **own}
         cluster = KvorumCluster.start_in(str(tmp_path_factory.mktemp("kvorum")), **merged)
         made.append(cluster)
@@ -119,6 +135,16 @@ def pytest_runtest_makereport(
             if cluster is not None:
                 report.sections.append((f"{name}: what was done to it", cluster.story()))
     return report
+
+
+def check_options(options: Mapping[str, object]) -> None:
+    """Raise pytest.UsageError for an option that there is not, or that is of the wrong kind."""
+    for name, value in options.items():
+        kind = OPTIONS.get(name)
+        if kind is None:
+            raise pytest.UsageError(f"a kvorum cluster has no option {name!r}; it has {', '.join(OPTIONS)}")
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
+            raise pytest.UsageError(f"a kvorum cluster's {name} is {WORDS[name]}, not {value!r}")
 
 
 def configs_of(texts: list[str]) -> Iterator[tuple[str, str]]:

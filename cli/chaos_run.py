@@ -1,10 +1,11 @@
 """`kvorum chaos run` and `list`: scenarios, run one after the other, with live progress and a verdict for CI."""
 
+import shlex
 import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,8 +86,6 @@ def run(
 
     try:
         from kvorum.chaos.report.files import REPORT
-        from kvorum.chaos.report.junit import write_junit
-        from kvorum.chaos.report.tables import scenario_table
         from kvorum.chaos.scenario.files import ScenarioError, find, shipped
         from kvorum.chaos.scenario.runner import Run, Watch
         from kvorum.chaos.scenario.systems import Elsewhere
@@ -96,22 +95,25 @@ def run(
     if not scenarios and not every:
         raise click.UsageError("name a scenario (kvorum chaos list), or say --all")
     try:
-        chosen = [each for name in (shipped() if every else scenarios) for each in find(name)]
+        chosen = [(name, each) for name in (shipped() if every else scenarios) for each in find(name)]
     except ScenarioError as error:
         fail(str(error), Exit.USAGE)
     commands = {name.removesuffix("_hook"): command for name, command in hooks.items() if command}
     if commands and bootstrap is None:
         raise click.UsageError("hooks are for a cluster that somebody else runs (--bootstrap)")
-    elsewhere = None
-    if bootstrap is not None:
-        elsewhere = Elsewhere(bootstrap=bootstrap, hooks=commands, keep_topics=keep_topics)
+    elsewhere = Elsewhere(bootstrap=bootstrap, hooks=commands, keep_topics=keep_topics) if bootstrap else None
+    check_folder(junit, "--junit")
+    check_folder(html, "--html")
+    given = {"--duration": duration, "--bootstrap": bootstrap}
+    given |= {f"--{name}-hook": command for name, command in commands.items()}
     outcomes = []
     with tempfile.TemporaryDirectory(prefix="kvorum-chaos-") as scratch:
         base = out or Path(scratch)
-        for each in chosen:
+        for name, each in chosen:
             watch = Watch() if quiet else Watch(told=told)
             folder = base / each.name.replace("/", "-")
             job = Run(each, folder, seed, duration=duration, elsewhere=elsewhere, watch=watch, keep_data=keep_data)
+            job.command = typed(name, each, seed, given)
             if not quiet:
                 click.echo(f"{each.name}: {each.title} (seed {seed})")
             outcome = observed(job.run, watch, quiet, job.stop)
@@ -121,11 +123,37 @@ def run(
                 html.write_bytes((Path(outcome.folder) / REPORT).read_bytes())
             if job.stop.is_set():
                 break
-    if len(outcomes) > 1:
-        click.echo("\n" + scenario_table([outcome.result() for outcome in outcomes]), nl=False)
-    if junit is not None:
-        write_junit(junit, [outcome.result() for outcome in outcomes])
+    conclude(outcomes, junit)
     sys.exit(exit_code(outcomes))
+
+
+def conclude(outcomes: "list[Outcome]", junit: Path | None) -> None:
+    """Print the table of all runs, and write the file for CI."""
+    from kvorum.chaos.report.junit import write_junit
+    from kvorum.chaos.report.tables import scenario_table
+
+    results = [outcome.result() for outcome in outcomes]
+    if len(results) > 1:
+        click.echo("\n" + scenario_table(results), nl=False)
+    if junit is not None:
+        write_junit(junit, results)
+
+
+def check_folder(path: Path | None, option: str) -> None:
+    """Raise click.BadParameter for a file that could not be written at the end, for want of its folder."""
+    if path is not None and not path.resolve().parent.is_dir():
+        raise click.BadParameter(f"there is no folder {path.resolve().parent}", param_hint=option)
+
+
+def typed(name: str, scenario: "Scenario", seed: int, given: Mapping[str, object]) -> str:
+    """Return the command that runs this one scenario again, found by `name`: a cell of it alone."""
+    _, slash, cell = scenario.name.rpartition("/")
+    target = f"{name}/{cell}" if slash and not name.endswith(f"/{cell}") else name
+    words = ["kvorum", "chaos", "run", target, "--seed", str(seed)]
+    for option, value in given.items():
+        if value is not None:
+            words += [option, f"{value:g}" if isinstance(value, float) else str(value)]
+    return shlex.join(words)
 
 
 def told(text: str) -> None:
@@ -204,6 +232,8 @@ def tell(scenario: "Scenario", outcome: "Outcome") -> None:
     for failure in outcome.failures:
         click.echo(f"  NOT AS EXPECTED {failure}")
     figures = verdict.figures
+    for sentence in figures.not_judged:
+        click.echo(f"  not judged: {sentence}")
     kinds = ", ".join(f"{kind} {count}" for kind, count in figures.faults_by_kind.items()) or "none"
     legal = f", {figures.lost_legally} of them legally" if figures.lost_legally else ""
     click.echo(

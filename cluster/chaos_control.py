@@ -28,6 +28,7 @@ import msgspec
 from kvorum.cluster.exits import Exit
 from kvorum.cluster.hosting import Refusal
 from kvorum.cluster.injection import Action, Injection, NoSuchListener, Rule, TooManyRules
+from kvorum.cluster.stream_server import StreamServer
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.errors import ErrorCode
 from kvorum.runtime import failpoints
@@ -129,38 +130,19 @@ class ChaosControl:
         self._injection = injection
         self._identity: Answer = {"role": role, "node_id": node_id}
         self._armed = ""
-        self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
+        self._server = StreamServer(self._serve, connections_max=CONNECTIONS_MAX, line_bytes_max=LINE_BYTES_MAX)
 
     async def start(self) -> int:
         """Listen; return the port. Raises OSError."""
         endpoint = self._endpoint
-        self._server = await asyncio.start_server(self._accept, endpoint.host, endpoint.port, limit=LINE_BYTES_MAX)
-        port = int(self._server.sockets[0].getsockname()[1])
+        port = await self._server.start(endpoint.host, endpoint.port)
         log.warning("faults may be injected into this process", host=endpoint.host, port=port)
         return port
 
     async def close(self) -> None:
         """Stop listening, end every connection, take all rules back. Idempotent."""
-        server, self._server = self._server, None
         self._injection.clear()
-        if server is None:
-            return
-        server.close()
-        connections = tuple(self._connections)
-        for task in connections:
-            task.cancel()
-        if connections:
-            await asyncio.wait(connections)
-        await server.wait_closed()
-
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._server is None or len(self._connections) >= CONNECTIONS_MAX:
-            writer.close()
-            return
-        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
-        self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
+        await self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Check the token, then do what each line asks for."""
@@ -175,8 +157,6 @@ class ChaosControl:
                 await _send(writer, await self._answer(line))
         except (OSError, TimeoutError, ValueError) as error:  # ValueError: a line longer than the limit
             log.debug("control connection ended", reason=repr(error))
-        finally:
-            writer.close()
 
     def _knows_token(self, line: bytes) -> bool:
         try:

@@ -14,12 +14,12 @@ from random import Random
 from kvorum.cluster.controller_metrics import follow_quorum
 from kvorum.cluster.formatting import controller_directory
 from kvorum.network.addresses import AddressBook
-from kvorum.network.connection import NetworkMetrics
 from kvorum.network.connection_counts import ConnectionCounts
 from kvorum.network.interposer import Interposer
 from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.request_queue import RequestQueue
 from kvorum.network.server import Listener
+from kvorum.network.shared import NetworkMetrics
 from kvorum.quorum.raft.opening import Opened
 from kvorum.quorum.raft.replicated import RaftMetadataLog
 from kvorum.quorum.raft.settings import raft_settings

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
+from kvorum.cluster.stream_server import StreamServer
 from kvorum.runtime.logs import get_logger
 
 log = get_logger("cluster")
@@ -64,33 +65,15 @@ class HttpServer:
         self._host = host
         self._port = port
         self._pages = pages
-        self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
+        self._server = StreamServer(self._serve, connections_max=CONNECTIONS_MAX, line_bytes_max=HEAD_BYTES_MAX)
 
     async def start(self) -> None:
         """Listen. Raises OSError."""
-        self._server = await asyncio.start_server(self._accept, self._host, self._port, limit=HEAD_BYTES_MAX)
+        await self._server.start(self._host, self._port)
 
     async def close(self) -> None:
         """Stop listening, and cut every connection."""
-        server, self._server = self._server, None
-        if server is None:
-            return
-        server.close()
-        connections = tuple(self._connections)
-        for task in connections:
-            task.cancel()
-        if connections:
-            await asyncio.wait(connections)
-        await server.wait_closed()
-
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._server is None or len(self._connections) >= CONNECTIONS_MAX:
-            writer.close()
-            return
-        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
-        self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
+        await self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer a connection's requests until it ends."""
@@ -99,8 +82,6 @@ class HttpServer:
                 pass
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             log.debug("http connection ended", reason=repr(error))
-        finally:
-            writer.close()
 
     async def _answer_next(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Answer one request; tell whether the connection goes on."""

@@ -26,6 +26,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {"runtime", "protocol", "network", "storage", "quorum", "broker", "admin", "cluster", "chaos"},
 }
 
+# Folders without code that an installed Kvorum needs too: {package: folder}.
+DATA_FOLDERS = {"kvorum.configs.chaos": "configs/chaos"}
+
 # These decide. Time, chance, files and sockets come in as arguments and go out as return values.
 SANS_IO = (
     "protocol/",
@@ -43,6 +46,7 @@ SANS_IO = (
     "broker/replica/follower.py",
     "broker/replica/purgatory.py",
     "broker/fetch_session.py",
+    "broker/metadata/suspicion.py",
     "chaos/checker/",
 )
 IO_MODULES = {"aiohttp", "asyncio", "concurrent", "datetime", "multiprocessing", "os", "pathlib", "pysyncobj", "random"}
@@ -128,7 +132,18 @@ def test_every_package_is_packaged() -> None:
     on_disk = {
         ".".join((PACKAGE, *path.parent.relative_to(ROOT).parts)) for path in FILES if path.name == "__init__.py"
     }
-    assert set(project["tool"]["setuptools"]["packages"]) == on_disk
+    assert set(project["tool"]["setuptools"]["packages"]) == on_disk | set(DATA_FOLDERS)
+
+
+@pytest.mark.parametrize(("package", "folder"), DATA_FOLDERS.items())
+def test_shipped_files_are_packaged_where_they_are_looked_for(package: str, folder: str) -> None:
+    """Code finds them from its own place upwards: the same in a checkout and in an installed wheel."""
+    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    assert setuptools["package-dir"][package] == folder and package == f"{PACKAGE}.{folder.replace('/', '.')}"
+    files = [path for path in (ROOT / folder).rglob("*") if path.is_file()]
+    patterns = setuptools["package-data"][package]
+    assert files and all(path.parent == ROOT / folder for path in files)
+    assert not [path for path in files if not any(path.match(pattern) for pattern in patterns)]
 
 
 def test_every_folder_with_code_is_a_package() -> None:

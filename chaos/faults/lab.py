@@ -14,42 +14,28 @@ Every call blocks and may come from any thread; from an event loop use asyncio.t
 still ends with this process.
 """
 
-import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
-from random import Random
 from types import TracebackType
-from typing import Final, Literal, Self, TypeAlias, TypeVar
+from typing import Final, Self, TypeVar
 
 from kvorum.chaos import history
 from kvorum.chaos.faults.clocks import NodeClock
-from kvorum.chaos.faults.cuts import LINK_KINDS, Cuts, NamespaceCuts, NotThisNetwork, ProxyCuts
+from kvorum.chaos.faults.cuts import LINK_KINDS, Cuts, NotThisNetwork
 from kvorum.chaos.faults.disk_damage import FlippedBit
 from kvorum.chaos.faults.disks import DiskFaults
 from kvorum.chaos.faults.events import FaultRegister, Injected, OnFault, unheard
-from kvorum.chaos.faults.links import Links
 from kvorum.chaos.faults.namespaces import Namespaces
-from kvorum.chaos.faults.observer import NO_LEADER, Observer, PartitionView, addresses_of, in_a_thread
-from kvorum.chaos.faults.ports import PortBlock
+from kvorum.chaos.faults.observer import AT_ONCE_MS, NO_LEADER, Observer, PartitionView
+from kvorum.chaos.faults.parts import CHILD_MODULE, Network, make_parts
 from kvorum.chaos.faults.processes import DOWN_KINDS, START_SECONDS, ProcessFaults
-from kvorum.chaos.faults.shape import LabPlan, LabShape, lab_plan
-from kvorum.chaos.faults.small_disk import SmallDisk
-from kvorum.chaos.faults.topology import BROKER, CONTROLLER
-from kvorum.chaos.faults.toxiproxy import ToxiproxyServer
-from kvorum.chaos.faults.toxiproxy_binary import find_or_build
-from kvorum.cluster.formatting import new_cluster_id
+from kvorum.chaos.faults.shape import LabPlan, LabShape
+from kvorum.chaos.faults.topology import BROKER
 from kvorum.cluster.local import LocalCluster
-from kvorum.network.addresses import Address
 from kvorum.runtime.chance import new_random
 
-Network: TypeAlias = Literal["proxies", "plain", "namespaces"]
-CHILD_MODULE: Final = "kvorum.cluster.child"
-LAB_MEMBER: Final = "lab"
-"""The namespace from which the lab itself looks at the cluster."""
 HEALTHY_SECONDS: Final = 60.0
 LEADER_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.05
@@ -103,7 +89,7 @@ class Lab:
         began = time.monotonic()
         stack = ExitStack()
         with stack:
-            lab = _make(
+            parts = make_parts(
                 folder,
                 shape or LabShape(),
                 network,
@@ -113,11 +99,23 @@ class Lab:
                 child_module,
                 stack,
             )
-            lab.cluster.environment.update(environment or {})
+            parts.cluster.environment.update(environment or {})
             if start:
-                lab.processes.started(())
-            lab._resources = stack.pop_all()
-        return lab
+                parts.processes.started(())
+            return cls(
+                shape=parts.shape,
+                plan=parts.plan,
+                cluster=parts.cluster,
+                register=parts.register,
+                processes=parts.processes,
+                disks=parts.disks,
+                observer=parts.observer,
+                clocks=parts.clocks,
+                cuts=parts.cuts,
+                namespaces=parts.namespaces,
+                node_environment=parts.node_environment,
+                _resources=stack.pop_all(),
+            )
 
     def close(self) -> None:
         """Kill everything and give everything back; tells of nothing. Idempotent."""
@@ -204,6 +202,15 @@ class Lab:
         )
         return self.name_of(found[0])
 
+    def active_controller_now(self) -> str | None:
+        """Return the node of the active controller if it says so at once, None where nobody does."""
+        found = self.observer.active_controller(AT_ONCE_MS)
+        return None if found is None else self.name_of(found)
+
+    def say_they_are_active(self) -> list[str]:
+        """Return every node whose controller answers as the active one, each asked at its own address."""
+        return [self.name_of(each) for each in self.observer.active_controllers()]
+
     def wait_until_healthy(self, timeout_seconds: float = HEALTHY_SECONDS) -> None:
         """Wait until all brokers are unfenced and agree, all replicas are in sync, all controllers vote.
 
@@ -250,9 +257,9 @@ class Lab:
         """Stop a node in order and start it again. Raises processes.NotStarted."""
         self.processes.restart(name)
 
-    def pause(self, name: str, *roles: str) -> Injected:
+    def pause(self, name: str, *roles: str, story: str = "") -> Injected:
         """SIGSTOP a node, or only some of its roles."""
-        return self.processes.pause(name, roles)
+        return self.processes.pause(name, roles, story)
 
     def resume(self, name: str) -> None:
         """SIGCONT all of a node."""
@@ -346,91 +353,3 @@ class Lab:
         if self.cuts is None:
             raise NotThisNetwork("this lab has plain links: no fault can be put on them")
         return self.cuts
-
-
-def _make(
-    folder: str,
-    shape: LabShape,
-    network: Network,
-    register: FaultRegister,
-    rng: Random,
-    small_disks: Mapping[str, int],
-    child_module: str,
-    stack: ExitStack,
-) -> Lab:
-    """Make everything but the running processes; what must be given back goes onto the stack."""
-    os.makedirs(folder, exist_ok=True)
-    ports = PortBlock.take()
-    stack.callback(ports.release)
-    spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="chaos-spawner")
-    stack.callback(spawner.shutdown)
-    parties = shape.parties()
-    namespaces = None
-    if network == "namespaces":
-        namespaces = Namespaces.create([*parties.roles, *parties.groups, LAB_MEMBER])
-        stack.callback(namespaces.close)
-    host_of: Callable[[str], str] = (
-        (lambda node: "127.0.0.1") if namespaces is None else namespaces.addresses.__getitem__
-    )
-    plan = lab_plan(shape, folder, new_cluster_id(), ports.next, proxied=network == "proxies", host_of=host_of)
-    cluster = LocalCluster.create(folder, plan.cluster)
-    clocks = {name: NodeClock(os.path.join(cluster.node(name).folder, "clock-offset")) for name in parties.roles}
-    for clock in clocks.values():
-        clock.create()
-    small: dict[str, SmallDisk] = {}
-    for name, size in small_disks.items():
-        small[name] = SmallDisk.mount(cluster.node(name).data, size)
-        stack.callback(small[name].close)
-    processes = ProcessFaults(cluster, register, spawner)
-    node_environment: dict[str, dict[str, str]] = {name: clock.environment() for name, clock in clocks.items()}
-    cluster.wrap = partial(_command, namespaces, small, node_environment, child_module)
-    cuts: Cuts | None = None
-    if network == "proxies":
-        server = ToxiproxyServer(find_or_build(), ports.next(), os.path.join(folder, "toxiproxy.log"))
-        spawner.submit(server.start).result()
-        stack.callback(server.stop)
-        links = Links(server.api, list(plan.topology.proxies.values()))
-        links.open()
-        cuts = ProxyCuts(plan.topology, links, register)
-    elif namespaces is not None:
-        cuts = NamespaceCuts(parties, namespaces, register)
-    stack.callback(processes.end_all)
-    return Lab(
-        shape=shape,
-        plan=plan,
-        cluster=cluster,
-        register=register,
-        processes=processes,
-        disks=DiskFaults(cluster, register, processes, small, rng),
-        observer=_observer(shape, plan, namespaces),
-        clocks=clocks,
-        cuts=cuts,
-        namespaces=namespaces,
-        node_environment=node_environment,
-        _resources=ExitStack(),
-    )
-
-
-def _observer(shape: LabShape, plan: LabPlan, namespaces: Namespaces | None) -> Observer:
-    ids = {name: node_id for name, (node_id, _) in shape.nodes().items()}
-
-    def of(role: str) -> dict[int, Address]:
-        return addresses_of(plan.direct, ids, role)
-
-    run = in_a_thread if namespaces is None else partial(namespaces.run_loop, LAB_MEMBER)
-    return Observer(of(BROKER), of(CONTROLLER), run)
-
-
-def _command(
-    namespaces: Namespaces | None,
-    small: Mapping[str, SmallDisk],
-    node_environment: Mapping[str, Mapping[str, str]],
-    child_module: str,
-    name: str,
-    command: Sequence[str],
-) -> list[str]:
-    """Return the command line of a node: in its namespaces, with its environment. Each step becomes the next one."""
-    before = [] if namespaces is None else namespaces.entering(name)
-    before += small[name].keeper.entering() if name in small else []
-    variables = [f"{key}={value}" for key, value in node_environment[name].items()]
-    return [*before, "env", *variables, *(child_module if word == CHILD_MODULE else word for word in command)]

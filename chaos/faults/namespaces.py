@@ -14,7 +14,8 @@ import ctypes
 import os
 import shutil
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -155,6 +156,22 @@ class Namespaces:
         self.unlimit(member)
         return True
 
+    @contextmanager
+    def inside(self, name: str) -> Iterator[None]:
+        """Let the calling thread be in a member's namespace meanwhile: what it opens, and threads that it starts, stay.
+
+        Raises OSError.
+        """
+        home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            enter(self.members[name].pid)
+            try:
+                yield
+            finally:
+                _set_namespace(home)
+        finally:
+            os.close(home)
+
     def call(self, name: str, function: Callable[[], T]) -> T:
         """Call a function in a thread that is in a member's namespace, and so are the threads it starts: a client.
 
@@ -191,11 +208,15 @@ class Namespaces:
 
 def enter(pid: int) -> None:
     """Move the calling thread into the network namespace of a process. Raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
     fd = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        if libc.setns(fd, CLONE_NEWNET) != 0:
-            error = ctypes.get_errno()
-            raise OSError(error, f"setns: {os.strerror(error)}")
+        _set_namespace(fd)
     finally:
         os.close(fd)
+
+
+def _set_namespace(fd: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.setns(fd, CLONE_NEWNET) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"setns: {os.strerror(error)}")

@@ -28,6 +28,8 @@ from kvorum.runtime.listeners import split_address
 
 ASK_MS: Final = 2_000
 """A process that is stopped does not answer at all."""
+AT_ONCE_MS: Final = 300
+"""For what is asked only to tell a story: it must not hold up what it tells of."""
 VOTER_LAG_MAX: Final = 10
 """Records that a voter may be behind and be called healthy: the log moves while it is looked at."""
 NO_LEADER: Final = -1
@@ -45,6 +47,9 @@ class PartitionView:
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    """Both are told by DescribeTopicPartitions alone (KIP-966)."""
 
 
 @dataclass(slots=True)
@@ -65,10 +70,14 @@ class Observer:
                     found[name] = view
         return found
 
-    def active_controller(self) -> int | None:
-        """Return the node id of the active controller with the highest epoch among those that answer."""
-        serving = self._quorum().values()
+    def active_controller(self, timeout_ms: int = ASK_MS) -> int | None:
+        """Return the node id of the active controller with the highest epoch among those that answer in time."""
+        serving = self._quorum(timeout_ms).values()
         return max(serving, key=lambda row: row.leader_epoch).leader_id if serving else None
+
+    def active_controllers(self, timeout_ms: int = ASK_MS) -> list[int]:
+        """Return the node ids of all controllers that answer as the active one, deposed ones too."""
+        return sorted(self._quorum(timeout_ms))
 
     def ailments(self) -> list[str]:
         """Return what is not as it should be: empty where every broker and controller is well and agrees."""
@@ -101,14 +110,14 @@ class Observer:
         found: dict[int, MetadataResponse] = self.run(lambda: ask_all(self.brokers, request, MetadataResponse))
         return found
 
-    def _quorum(self) -> dict[int, ResponsePartitionData]:
+    def _quorum(self, timeout_ms: int = ASK_MS) -> dict[int, ResponsePartitionData]:
         """Return what each controller that is active tells of the quorum."""
         wanted = RequestTopicData(
             topic_name=METADATA_TOPIC, partitions=[RequestPartitionData(partition_index=METADATA_PARTITION)]
         )
         request = DescribeQuorumRequest(topics=[wanted])
         answers: dict[int, DescribeQuorumResponse] = self.run(
-            lambda: ask_all(self.controllers, request, DescribeQuorumResponse)
+            lambda: ask_all(self.controllers, request, DescribeQuorumResponse, timeout_ms)
         )
         rows = {
             node_id: answer.topics[0].partitions[0]
@@ -153,17 +162,19 @@ def addresses_of(direct: Mapping[str, str], ids: Mapping[str, int], role: str) -
     return found
 
 
-async def ask_all(addresses: Mapping[int, Address], request: Message, response: type[M]) -> dict[int, M]:
-    """Ask all at the same time; return the answers of those that answer within ASK_MS."""
-    answers = await asyncio.gather(*(ask(address, request, response) for address in addresses.values()))
+async def ask_all(
+    addresses: Mapping[int, Address], request: Message, response: type[M], timeout_ms: int = ASK_MS
+) -> dict[int, M]:
+    """Ask all at the same time; return the answers of those that answer in time."""
+    answers = await asyncio.gather(*(ask(address, request, response, timeout_ms) for address in addresses.values()))
     return {node: answer for node, answer in zip(addresses, answers, strict=True) if answer is not None}
 
 
-async def ask(address: Address, request: Message, response: type[M]) -> M | None:
+async def ask(address: Address, request: Message, response: type[M], timeout_ms: int = ASK_MS) -> M | None:
     """Ask one, over a connection of its own; None where it does not answer, or not to this."""
     channel = Channel(*address, client_id="kvorum-chaos-observer", chance=new_random())
     try:
-        return await channel.ask(request, response, timeout_ms=ASK_MS)
+        return await channel.ask(request, response, timeout_ms=timeout_ms)
     except (ChannelError, KafkaError):
         return None
     finally:

@@ -108,13 +108,13 @@ class ProcessFaults:
         for name in names:
             self.cluster.kill(name)
 
-    def pause(self, name: str, roles: Sequence[str]) -> Injected:
+    def pause(self, name: str, roles: Sequence[str], story: str = "") -> Injected:
         """SIGSTOP a node's processes, or only those of the roles; ends when they go on."""
         targets = [f"{name}/{role}" for role in roles] or [name]
         return self.register.begin(
             "pause",
             targets,
-            f"SIGSTOP to {', '.join(targets)}",
+            story or f"SIGSTOP to {', '.join(targets)}",
             do=lambda: _none(self.cluster.pause(name, *roles)),
             undo=lambda: _none(self.cluster.resume(name, *roles)),
         )

@@ -91,6 +91,9 @@ def lab_plan(
     Raises ValueError, ConfigError.
     """
     parties = shape.parties()
+    strangers = sorted(shape.node_configs.keys() - parties.roles.keys())
+    if strangers:
+        raise ValueError(f"{', '.join(strangers)}: configs of a node that is not there; {', '.join(parties.roles)} are")
     direct = {
         party: f"{host_of(str(node_of(party)))}:{port()}" for party in parties.every() if party not in parties.groups
     }
@@ -161,7 +164,10 @@ def _entries(
     fixed = sorted(given.keys() & lab.keys())
     if fixed:
         raise ValueError(f"{', '.join(fixed)}: a lab sets this itself")
-    wished = known(override_entries([f"{key}={value}" for key, value in given.items()]), [])
+    wrong: list[str] = []
+    wished = known(override_entries([f"{key}={value}" for key, value in given.items()]), wrong)
+    if wrong:
+        raise ValueError("; ".join(each.partition(": ")[2] for each in wrong))
     return {key: Entry(value, static("lab")) for key, value in lab.items() if value} | dict(wished)
 
 

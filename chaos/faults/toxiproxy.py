@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote
 
@@ -62,6 +63,14 @@ class ProxyState:
     enabled: bool
     toxics: frozenset[str]
     """Their names."""
+
+
+def require_library() -> None:
+    """Raise ToxiproxyError where what talks to the server is not installed."""
+    try:
+        import_module("toxiproxy.api")
+    except ImportError as error:
+        raise ToxiproxyError(f"{error}: faults on links need `pip install 'kvorum[chaos]'`") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +126,15 @@ class ToxiproxyApi:
     def _call(self, method: str, path: str, body: object = None, *, missing_ok: bool = False) -> Any:
         """Send one request; return what it answers, None where it has no body. Raises ToxiproxyError."""
         # Imported here: only who puts proxies on links needs the extra `kvorum[chaos]`.
-        try:
-            import requests
-            from toxiproxy.api import APIConsumer  # type: ignore[import-untyped]
-            from toxiproxy.exceptions import (  # type: ignore[import-untyped]
-                InvalidToxic,
-                NotFound,
-                ProxyExists,
-            )
-        except ImportError as error:
-            raise ToxiproxyError(f"{error}: faults on links need `pip install 'kvorum[chaos]'`") from error
+        require_library()
+        import requests
+        from toxiproxy.api import APIConsumer  # type: ignore[import-untyped]
+        from toxiproxy.exceptions import (  # type: ignore[import-untyped]
+            InvalidToxic,
+            NotFound,
+            ProxyExists,
+        )
+
         # An environment's HTTP proxy is none for this machine's own server.
         options: dict[str, object] = {"timeout": TIMEOUT_SECONDS, "proxies": {"no_proxy": HOST}}
         if body is not None:
@@ -163,6 +171,7 @@ class ToxiproxyServer:
     def start(self) -> None:
         """Start it and wait until it answers. Raises ToxiproxyError."""
         assert self._process is None, "started once"
+        require_library()
         output = os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
             self._process = subprocess.Popen(

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from kvorum.chaos.checker.timeline import TOPIC_RESOURCE, Timeline
+from kvorum.chaos.checker.configs import TOPIC_RESOURCE
+from kvorum.chaos.checker.timeline import Timeline
 from kvorum.chaos.history import AnyEvent, Fail, Fault, Finish, Info, Invoke, Metadata, Note, Ok, Process, Start
 
 BUCKETS: Final = 400

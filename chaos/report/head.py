@@ -1,14 +1,32 @@
 """The first screen: the verdict in words, the worst gap, the first violation, the key figures, the faults by kind."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from kvorum.chaos.checker import Figures, Verdict
-from kvorum.chaos.checker.verdict import FaultFigures
 from kvorum.chaos.history import Start
 from kvorum.chaos.report import palette
 from kvorum.chaos.report.aggregate import Aggregate
 from kvorum.chaos.report.markup import Child, Markup, tag
-from kvorum.chaos.report.words import Outcome, clipped, number, outcome_sentence, plural, seconds, tell, unbroken
+from kvorum.chaos.report.words import (
+    DUPLICATES,
+    REORDERINGS,
+    Outcome,
+    all_explained,
+    clipped,
+    found_illegal,
+    number,
+    outcome_sentence,
+    plural,
+    seconds,
+    tell,
+    unbroken,
+)
+
+FAULT_LAG_MAX: Final = 0.5
+"""Seconds after a gap's begin in which a fault may begin and be what it began with: a send waited already."""
+
+FAULTS_NAMED_MAX: Final = 2
 
 CLASSES = {
     Outcome.HELD: "held",
@@ -45,7 +63,7 @@ def head(
         tag("p", _shape(start, verdict.figures), class_="shape"),
         banner,
         tag("div", _gap(picture, verdict.figures), _first(verdict), class_="cards"),
-        _tiles(verdict.figures),
+        _tiles(verdict),
         _kinds(verdict.figures),
     )
 
@@ -62,7 +80,8 @@ def _shape(start: Start, figures: Figures) -> str:
     if nodes:
         brokers = sum(not node.roles or "broker" in node.roles for node in nodes)
         controllers = sum("controller" in node.roles for node in nodes)
-        parts.append(f"{plural(len(nodes), 'node')} ({plural(brokers, 'broker')}, {plural(controllers, 'controller')})")
+        told = f", {plural(controllers, 'controller')}" if controllers else ""  # of a cluster of others none is known
+        parts.append(f"{plural(len(nodes), 'node')} ({plural(brokers, 'broker')}{told})")
     topics = [
         f"{name}: {plural(topic.partitions, 'partition')} of {plural(topic.replication_factor, 'replica')}"
         for name, topic in list(start.topics.items())[:2]
@@ -87,9 +106,8 @@ def _gap(picture: Aggregate, figures: Figures) -> Markup:
     when = max(spans, default=None)
     told = f"{name} had sends waiting and acknowledged none"
     if when is not None:
-        fault = _fault_at(figures, when.begin, when.end)
         told += f", from {unbroken(f'{when.begin:.3f} s')}"
-        told += f", with {fault.fault} of {', '.join(fault.targets)} in force" if fault is not None else ""
+        told += _in_force(figures, when.begin, when.end)
     begin, gap = picture.longest_gap(figures.longest_gap_at, figures.longest_gap)
     whole = f"{unbroken(seconds(gap))}, from {unbroken(f'{begin:.3f} s')}"
     return _card(
@@ -101,10 +119,14 @@ def _gap(picture: Aggregate, figures: Figures) -> Markup:
     )
 
 
-def _fault_at(figures: Figures, begin: float, end: float) -> FaultFigures | None:
-    """Return the fault that came last of those in force in a gap."""
+def _in_force(figures: Figures, begin: float, end: float) -> str:
+    """Name the fault that a gap began with, and the first that came while it lasted."""
     there = [f for f in figures.faults if f.begin < end and (f.end is None or f.end > begin)]
-    return there[-1] if there else None
+    before = [f for f in there if f.begin <= begin + FAULT_LAG_MAX]
+    named = [*before[-1:], *[f for f in there if f not in before]]
+    told = ", then ".join(f"{f.fault} of {', '.join(f.targets)}" for f in named[:FAULTS_NAMED_MAX])
+    more = f" and {plural(len(named) - FAULTS_NAMED_MAX, 'more fault')}" if len(named) > FAULTS_NAMED_MAX else ""
+    return f", with {told}{more} in force" if named else ""
 
 
 def _first(verdict: Verdict) -> Markup:
@@ -120,6 +142,7 @@ def _first(verdict: Verdict) -> Markup:
             "No violation",
             tag("p", "The first finding that was legal: ", told),
             tag("p", link),
+            _not_judged(verdict.figures),
             id="first",
             class_="card wide",
         )
@@ -131,12 +154,19 @@ def _first(verdict: Verdict) -> Markup:
         "No violation",
         tag("p", _answers(figures)),
         tag("p", f"{plural(figures.records_read, 'record')} read back, {compared} compared."),
-        None
-        if figures.final_reads
-        else tag("p", "There were no final reads: what nobody ever saw cannot be judged.", class_="quiet"),
+        _not_judged(figures),
         id="first",
         class_="card wide",
     )
+
+
+def _not_judged(figures: Figures) -> Markup | None:
+    """Say how much could not be judged, and the first of it."""
+    if not figures.not_judged:
+        return None
+    first, more = figures.not_judged[0], len(figures.not_judged) - 1
+    link = tag("a", f" And {number(more)} more.", href="#not-judged") if more else None
+    return tag("p", f"Not judged: {clipped(first, 200)}", link, class_="quiet")
 
 
 def _answers(figures: Figures) -> str:
@@ -150,7 +180,8 @@ def _answers(figures: Figures) -> str:
     return told + (f"; the commonest error is {clipped(common[0], 80)} ({number(common[1])})." if common else ".")
 
 
-def _tiles(figures: Figures) -> Markup:
+def _tiles(verdict: Verdict) -> Markup:
+    figures = verdict.figures
     operations = sum(sum(counts.values()) for counts in figures.operations.values())
     illegally = figures.lost - figures.lost_legally
     values = (
@@ -158,8 +189,12 @@ def _tiles(figures: Figures) -> Markup:
         ("acknowledged", figures.acked, f"of {plural(figures.sends, 'send')}", False),
         ("lost", illegally, "gone, and illegal", illegally > 0),
         ("explained", figures.lost_legally, "gone, and legal", False),
-        ("duplicated", figures.duplicated, "in the log twice", False),
-        ("reordered", figures.reordered, "not as they were sent", False),
+        ("duplicated", figures.duplicated, *_judged(verdict, DUPLICATES, "in the log twice", "twice, legally")),
+        (
+            "reordered",
+            figures.reordered,
+            *_judged(verdict, REORDERINGS, "not as they were sent", "out of order, legally"),
+        ),
     )
     tiles = [
         tag(
@@ -172,6 +207,11 @@ def _tiles(figures: Figures) -> Markup:
         for name, value, hint, bad in values
     ]
     return tag("section", tiles, class_="tiles")
+
+
+def _judged(verdict: Verdict, anomalies: frozenset[str], what: str, explained: str) -> tuple[str, bool]:
+    """Return what a tile says of its number, and whether some of it is illegal."""
+    return explained if all_explained(verdict, anomalies) else what, found_illegal(verdict, anomalies)
 
 
 def _kinds(figures: Figures) -> Markup:

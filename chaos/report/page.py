@@ -68,6 +68,7 @@ def render(
         sections.findings(
             "Explained: legal, and why", verdict.explained, "explained", "Nothing needed an explanation."
         ),
+        sections.not_judged(verdict.figures),
         sections.anomalies(verdict),
         sections.operations(verdict.figures),
         sections.cluster(picture, verdict.figures),

@@ -55,8 +55,8 @@ def gaps(picture: Aggregate, figures: Figures) -> Markup:
     note = tag("p", f"{plural(left, 'more fault')} with shorter waits.", class_="quiet") if left else None
     intro = (
         "Gap until first ack: from the fault's begin to the first acknowledgement of a send that began after it. "
-        "Longest wait: the longest time, touching the fault, in which a partition had sends waiting and acknowledged "
-        "none."
+        "Longest wait: the longest time, touching the fault and counted from its begin, in which a partition had sends "
+        "waiting and acknowledged none."
     )
     body = (
         [tag("p", intro, class_="quiet"), table(columns, rows, id="faults"), note]
@@ -99,6 +99,14 @@ def _finding(found: Violation, *, first: bool) -> Markup:
         open=first,
         data_count=found.count,
     )
+
+
+def not_judged(figures: Figures) -> Markup | None:
+    """Return what the history does not tell, if there is anything."""
+    if not figures.not_judged:
+        return None
+    told = [tag("li", clipped(each, TEXT_MAX)) for each in figures.not_judged]
+    return section("Not judged", tag("ul", told), id="not-judged")
 
 
 def anomalies(verdict: Verdict) -> Markup:
@@ -222,6 +230,7 @@ def again(start: Start, picture: Aggregate, remarks: Iterable[str]) -> Markup:
     if picture.notes_left:
         notes.append(tag("li", f"and {plural(picture.notes_left, 'more note')} in the history"))
     told = [tag("li", clipped(each, TEXT_MAX)) for each in remarks]
+    software = ", ".join(f"{name} {found}" for name, found in start.software.items())
     return section(
         "Run it again",
         tag("pre", tag("code", command(start), id="command")),
@@ -229,9 +238,10 @@ def again(start: Start, picture: Aggregate, remarks: Iterable[str]) -> Markup:
         tag("details", tag("summary", f"Notes ({len(picture.notes) + picture.notes_left})"), tag("ul", notes))
         if notes
         else None,
+        tag("p", f"Recorded with {clipped(software, TEXT_MAX)}.", class_="quiet", id="software") if software else None,
         tag(
             "p",
-            f"Written by kvorum {version('kvorum')} on Python {platform.python_version()}; "
+            f"Report written by kvorum {version('kvorum')} on Python {platform.python_version()}; "
             f"history format {start.version} (this release writes {HISTORY_VERSION}).",
             class_="quiet",
         ),

@@ -80,7 +80,8 @@ pre{background:var(--soft);padding:10px 14px;border-radius:6px;overflow-x:auto;m
 .banner{padding:8px 12px}.banner h2{font-size:22px}.row{grid-template-columns:1fr}.label{padding:4px 0 1px}
 .label small{display:inline;margin-left:6px}.tick.odd{display:none}.side{grid-template-columns:1fr}
 
-.part{padding:12px 10px}.tile{padding:6px 8px}.tile b{font-size:18px}.tile small{display:none}
-#faults{min-width:660px}#processes,#topics{min-width:520px}}
+.part{padding:12px 10px}.tile{padding:6px 8px}.tile b{font-size:18px}.tile span{font-size:13px}
+.tile small{display:none}#faults{min-width:660px}
+#partitions{min-width:560px}#processes,#topics,#counts{min-width:520px}}
 @media print{body{background:#fff}.part,.card,.tile{break-inside:avoid}}
 """

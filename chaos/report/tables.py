@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kvorum.chaos.report.results import MutantResult, ScenarioResult
-from kvorum.chaos.report.words import Outcome, number, seconds
+from kvorum.chaos.report.words import DUPLICATES, REORDERINGS, Outcome, all_explained, number, seconds
 
 SCENARIO_COLUMNS: Final = (
     "scenario",
@@ -95,8 +95,8 @@ def _scenario_cells(result: ScenarioResult) -> tuple[str, ...]:
         number(sum(sum(counts.values()) for counts in figures.operations.values())),
         number(figures.acked),
         lost,
-        number(figures.duplicated),
-        number(figures.reordered),
+        number(figures.duplicated) + (" (explained)" if all_explained(verdict, DUPLICATES) else ""),
+        number(figures.reordered) + (" (explained)" if all_explained(verdict, REORDERINGS) else ""),
         seconds(unavailability(result)),
         outcome,
     )

@@ -214,7 +214,7 @@ def _worst(picture: Aggregate, verdict: Verdict, axis: Axis) -> Markup | None:
         return None
     at = axis.at(begin + length / 2)
     anchor = "start" if at < 12 else "end" if at > 88 else "middle"
-    text = f"worst gap {seconds(length)}"
+    text = f"no ack for {seconds(length)}"
     return tag("text", text, x=percent(at), y=CHART - 10, text_anchor=anchor, class_="worst")
 
 

@@ -18,6 +18,8 @@ PLAIN: Final[dict[str, str]] = {
     "unseen": "an acknowledged record was never seen by any reader",
     "duplicate": "one record stands in the log twice",
     "acked-twice": "two sends were acknowledged at one offset",
+    "missing-offset": "a send was acknowledged by the ISR and told no offset",
+    "acked-below-min-isr": "a send was acknowledged though too few replicas were in sync",
     "inconsistent-offsets": "one offset held different records",
     "aborted-read": "a record was read that had been refused for certain",
     "unknown-value": "a record was read that nobody sent",
@@ -33,6 +35,7 @@ PLAIN: Final[dict[str, str]] = {
     "realtime-order": "a record stands before one that was acknowledged before it was sent",
     "torn-transaction": "a transaction was seen in part",
     "unclean-election": "a leader was elected from outside the in-sync replicas",
+    "two-leaders": "one leader epoch had two leaders",
     "replica-divergence": "replicas hold different bytes at one offset",
     "epoch-divergence": "replicas disagree about leader epochs",
     "missing-on-replica": "a replica lacks an acknowledged record",
@@ -41,6 +44,10 @@ PLAIN: Final[dict[str, str]] = {
     "G1c-realtime": "operations follow each other in a circle of real time",
 }
 """What an anomaly means, by the checker's name for it."""
+
+DUPLICATES: Final = frozenset({"duplicate"})
+REORDERINGS: Final = frozenset({"nonmonotonic-send", "int-nonmonotonic-send", "realtime-order"})
+"""What the figures count as duplicated and as reordered."""
 
 
 class Outcome(StrEnum):
@@ -90,6 +97,16 @@ def outcome_sentence(
             return f"All {number(figures.acked)} acknowledged records are there, in order, once."
 
 
+def found_illegal(verdict: Verdict, anomalies: frozenset[str]) -> bool:
+    """Tell whether one of these is among the violations."""
+    return any(found.anomaly in anomalies for found in verdict.violations)
+
+
+def all_explained(verdict: Verdict, anomalies: frozenset[str]) -> bool:
+    """Tell whether there are any of these, and all of them were legal."""
+    return not found_illegal(verdict, anomalies) and any(found.anomaly in anomalies for found in verdict.explained)
+
+
 def tell(violation: Violation) -> str:
     """Return a violation in a sentence."""
     plain = PLAIN.get(violation.anomaly, violation.anomaly)
@@ -99,6 +116,8 @@ def tell(violation: Violation) -> str:
 
 def command(start: Start) -> str:
     """Return the command that runs a scenario again with its seed."""
+    if start.command:
+        return start.command
     if start.scenario == "simulation" and start.seed is not None:
         return f"kvorum sim --seed {start.seed}"
     seed = f" --seed {start.seed}" if start.seed is not None else ""

@@ -1,4 +1,4 @@
-"""A cluster that somebody else runs: broken by hooks, seen through Metadata.
+"""A cluster that somebody else runs: broken by hooks, seen through Metadata and DescribeQuorum.
 
 Hooks are shell commands; `{node}` in them is the node's name (`node-ID`), `{id}` its id. Without hooks nobody breaks
 it but by hand, and load and checker run all the same.
@@ -7,7 +7,7 @@ it but by hand, and load and checker run all the same.
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from confluent_kafka import KafkaException
@@ -15,9 +15,17 @@ from confluent_kafka import KafkaException
 from kvorum.chaos import history
 from kvorum.chaos.faults.events import FaultRegister, Injected
 from kvorum.chaos.faults.lab import LabError
-from kvorum.chaos.faults.observer import NO_LEADER, Observer, PartitionView, in_a_thread, under_replicated
+from kvorum.chaos.faults.observer import (
+    AT_ONCE_MS,
+    NO_LEADER,
+    Observer,
+    PartitionView,
+    in_a_thread,
+    under_replicated,
+)
 from kvorum.chaos.faults.topology import BROKER
 from kvorum.chaos.workload.admin import admin_client
+from kvorum.network.addresses import Address
 
 HOOKS: Final = ("kill", "start", "pause", "resume")
 HOOK_SECONDS: Final = 120.0
@@ -46,6 +54,10 @@ class ExternalCluster:
     observer: Observer
     topics: frozenset[str] = frozenset()
     """Of the run: the health of others' is their affair."""
+    addresses: Mapping[int, Address] = field(default_factory=dict)
+    """{node id: where the broker is reached}."""
+    has_quorum: bool = False
+    """Brokers tell of a metadata quorum (KRaft), and so who its leader is."""
 
     @classmethod
     def connect(
@@ -55,11 +67,17 @@ class ExternalCluster:
         register: FaultRegister,
         topics: frozenset[str],
     ) -> "ExternalCluster":
-        """Find the brokers. Raises KafkaException where none answers."""
-        metadata = admin_client(bootstrap).list_topics(timeout=ASK_SECONDS)
+        """Find the brokers. Raises LabError where none answers."""
+        try:
+            metadata = admin_client(bootstrap).list_topics(timeout=ASK_SECONDS)
+        except KafkaException as error:
+            raise LabError(f"no broker answers at {bootstrap}: {error.args[0].str()}") from error
         addresses = {each.id: (str(each.host), each.port) for each in metadata.brokers.values()}
         ids = {f"node-{each}": each for each in sorted(addresses)}
-        return cls(bootstrap, ids, dict(hooks), register, Observer(addresses, {}, in_a_thread), topics)
+        # Brokers hand DescribeQuorum on to the active controller, so they stand for the controllers here.
+        observer = Observer(addresses, addresses, in_a_thread)
+        has_quorum = observer.active_controller() is not None
+        return cls(bootstrap, ids, dict(hooks), register, observer, topics, addresses, has_quorum)
 
     @property
     def nodes(self) -> list[str]:
@@ -90,21 +108,34 @@ class ExternalCluster:
         return self._eventually(leader, f"{topic}-{partition} has a leader", timeout_seconds)
 
     def active_controller(self, timeout_seconds: float = LEADER_SECONDS) -> str:
-        """Return the node that brokers name as controller. Kafka's brokers name any; so do not rely on it."""
+        """Return the node of the active controller: the quorum's leader, or whom Metadata names where there is none.
+
+        Raises LabError where there is none in time, or where it is no broker: hooks know brokers only.
+        """
 
         def controller() -> str | None:
+            if self.has_quorum:
+                return self.active_controller_now()
             found = admin_client(self.bootstrap).list_topics(timeout=ASK_SECONDS).controller_id
             return None if found < 0 else self.name_of(found)
 
-        return self._eventually(controller, "a controller is known", timeout_seconds)
+        name = self._eventually(controller, "a controller is known", timeout_seconds)
+        if name not in self.ids:
+            raise LabError(f"the active controller is {name}, which is no broker: hooks are for {', '.join(self.ids)}")
+        return name
+
+    def active_controller_now(self) -> str | None:
+        """Return the quorum's leader if a broker tells it at once, None where none does."""
+        found = self.observer.active_controller(AT_ONCE_MS)
+        return None if found is None else self.name_of(found)
 
     def kill(self, name: str, *roles: str, story: str = "") -> Injected:
         """kill -9 a node by its hook; it ends by the start hook."""
         return self._begin("kill", name, story or f"kill -9 {name}", "start")
 
-    def pause(self, name: str, *roles: str) -> Injected:
+    def pause(self, name: str, *roles: str, story: str = "") -> Injected:
         """Stop a node in time by its hook; it ends by the resume hook."""
-        return self._begin("pause", name, f"{name} paused", "resume")
+        return self._begin("pause", name, story or f"{name} paused", "resume")
 
     def start(self, *names: str) -> object:
         """Start nodes (all that were killed, when none is named)."""

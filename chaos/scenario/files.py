@@ -6,6 +6,7 @@ Shipped scenarios lie in configs/chaos, from where they are run by name: `n-minu
 
 import difflib
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +19,7 @@ from kvorum.chaos.scenario.models import Scenario
 SHIPPED: Final = Path(__file__).resolve().parent.parent.parent / "configs" / "chaos"
 SUFFIX: Final = ".yaml"
 TITLES: Final = ("name", "title")
+A_PATH: Final = re.compile(r"(?P<path>.+\.ya?ml)(/(?P<cell>[^/]+))?")
 
 
 class ScenarioError(Exception):
@@ -32,7 +34,7 @@ def shipped() -> list[str]:
 def find(name: str) -> list[Scenario]:
     """Return the runs that a name stands for: a shipped scenario, a path of a file, or one cell (`NAME/CELL`).
 
-    Raises ScenarioError.
+    A file elsewhere is named by its path, a cell of it as `PATH/CELL`. Raises ScenarioError.
     """
     path, cell = _located(name)
     runs = load(path)
@@ -46,9 +48,9 @@ def find(name: str) -> list[Scenario]:
 
 
 def _located(name: str) -> tuple[Path, str]:
-    given = Path(name)
-    if given.suffix in (SUFFIX, ".yml"):
-        return given, ""
+    given = A_PATH.fullmatch(name)
+    if given is not None:
+        return Path(given["path"]), given["cell"] or ""
     stem, _, cell = name.partition("/")
     path = SHIPPED / f"{stem}{SUFFIX}"
     if path.exists():
@@ -64,6 +66,8 @@ def load(path: Path) -> list[Scenario]:
         content = yaml.safe_load(path.read_text())
     except OSError as error:
         raise ScenarioError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ScenarioError(f"{path} is no text in UTF-8: {error}") from error
     except yaml.YAMLError as error:
         raise ScenarioError(f"{path} is no YAML: {error}") from error
     if not isinstance(content, dict):

@@ -12,7 +12,8 @@
 
 Targets are words: a node (`node-1`), a process (`node-1/broker`), `leader orders-0`, `follower orders-0` (`follower 2
 orders-0`), `in-sync orders-0`, `active-controller`, `standby-controller`, `random`, `all`, `clients`, `brokers`,
-`controllers`, or a name that an earlier step gave (`as: old`). `leader orders-0/broker` is its broker alone.
+`controllers`, or a name that an earlier step gave (`as: old`). `leader orders-0/broker` is its broker alone. `heal`
+ends every fault of links, or with a name for its target what the step of that name began.
 """
 
 from typing import Literal, TypeAlias
@@ -57,6 +58,7 @@ Verb: TypeAlias = Literal[
     "drop-syn",
     "packet-loss",
     "refuse-inside",
+    "failpoint",
     "heal",
     "recover",
     "alter-topic",
@@ -66,6 +68,11 @@ Verb: TypeAlias = Literal[
     "window",
 ]
 """What a step can do."""
+
+OF_A_PARTITION = ("leader", "follower", "followers", "in-sync")
+"""Targets that name a partition."""
+NO_PARTITIONS = frozenset({"", "all", "journal"})
+"""What a step's `partition` may say beside a partition."""
 
 RandomKind: TypeAlias = Literal[
     "kill",
@@ -105,6 +112,11 @@ class Cluster(Strict):
     def _texts(cls, value: object) -> object:
         return texts(value)
 
+    @field_validator("node_configs", mode="before")
+    @classmethod
+    def _texts_of_nodes(cls, value: object) -> object:
+        return {node: texts(own) for node, own in value.items()} if isinstance(value, dict) else value
+
 
 class Topic(Strict):
     """One topic, or `count` of them: `small` with count 3 is small-1, small-2, small-3."""
@@ -133,6 +145,8 @@ class Condition(Strict):
     """So many more acknowledgements than when the step began."""
     controller: str = ""
     """"some", or "not TARGET"."""
+    resigned: str = ""
+    """A target whose controller, asked by itself, does not say that it is active."""
 
 
 class Step(Strict):
@@ -157,6 +171,8 @@ class Step(Strict):
     rate: int = Field(default=0, ge=0)
     count: int = Field(default=1, ge=1)
     partition: str = ""
+    arm: str = ""
+    """What a `failpoint` arms in the target's process: `log.append.before=raise@20`."""
     topic: str = ""
     configs: dict[str, str] = Field(default_factory=dict)
     clients: bool = True
@@ -184,6 +200,7 @@ class Step(Strict):
             **{verb: ("target",) for verb in ("disk-full", "read-only", "clock-jump", "refuse-inside", "resume")},
             **{verb: ("target", "to") for verb in LINK_VERBS},
             "flip-bits": ("target", "partition"),
+            "failpoint": ("target", "arm"),
             "wait": ("until",),
             "window": ("hold",),
             "alter-topic": ("topic", "configs"),
@@ -195,6 +212,19 @@ class Step(Strict):
             words = ", ".join("for" if each == "hold" else each for each in missing)
             raise ValueError(f"do: {self.do} needs {words}")
         return self
+
+    def partitions(self) -> set[str]:
+        """Return the partitions that the step names."""
+        targets = [self.target] if isinstance(self.target, str) else list(self.target)
+        asked = {self.partition} - NO_PARTITIONS
+        if self.until is not None:
+            asked |= {*self.until.isr, *self.until.isr_at_most, *self.until.leader}
+            targets += [*self.until.leader.values(), self.until.controller, self.until.resigned]
+        for target in [*targets, self.to]:
+            words = [word for word in target.partition("/")[0].split() if word != "not"]
+            if len(words) > 1 and words[0] in OF_A_PARTITION:
+                asked.add(words[-1])
+        return asked
 
 
 class Randomised(Strict):
@@ -211,6 +241,14 @@ class Randomised(Strict):
     """Seconds between a fault's end and the next one's begin."""
     down_max: int = Field(default=1, ge=0)
     """Nodes that are dead, stopped or cut off at the same time, at most."""
+
+
+class LateAnswers(Strict):
+    """Proof that requests came late: sends that a broker answered, in whatever way, so long after they had begun."""
+
+    after: float = Field(gt=0)
+    """Seconds."""
+    min: int = Field(default=1, ge=1)
 
 
 class Expectation(Strict):
@@ -230,6 +268,12 @@ class Expectation(Strict):
     """Sends that ended as fail or info."""
     errors: tuple[str, ...] = ()
     """Errors that have to be seen, by Kafka's names."""
+    errors_not: tuple[str, ...] = ()
+    """Errors that no client may see."""
+    isr_changes_max: dict[str, int] = Field(default_factory=dict)
+    """{partition: how often its ISR may change in all}."""
+    late_answers: LateAnswers | None = None
+    """Of clients that send once (`kvorum`): only theirs are known to be one request each."""
     anomalies: tuple[str, ...] = ()
     """What the checker calls explained findings that have to be there."""
 
@@ -261,6 +305,11 @@ class Scenario(Strict):
             raise ValueError("steps: their times (at) must not go back")
         if self.random is not None and self.steps:
             raise ValueError("either steps or random, not both")
+        partitions = {f"{name}-{n}" for name, topic in self.every_topic().items() for n in range(topic.partitions)}
+        for step in self.steps:
+            for asked in step.partitions():
+                if asked not in partitions:
+                    raise ValueError(f"do: {step.do}: there is no partition {asked}; topics: {', '.join(self.topics)}")
         return self
 
     def every_step(self) -> tuple[Step, ...]:

@@ -83,6 +83,7 @@ def unmet(
     if expect.failed_sends_max is not None and failed > expect.failed_sends_max:
         found.append(f"{failed} sends were refused or not answered, more than {expect.failed_sends_max}")
     found += [f"the error {name} was never seen" for name in expect.errors if name not in figures.errors]
+    found += [f"the error {name} was seen" for name in expect.errors_not if name in figures.errors]
     seen = {finding.anomaly for finding in verdict.explained}
     found += [f"nothing was explained as {name}" for name in expect.anomalies if name not in seen]
     return found + _losses(scenario, verdict) + [line for window in windows for line in _window(window, acked)]

@@ -32,6 +32,7 @@ from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy
 from kvorum.chaos.history import read_history
 from kvorum.chaos.inside import InsideError
 from kvorum.chaos.report import files as report
+from kvorum.chaos.scenario.event_rules import needs_events, unmet_in_events
 from kvorum.chaos.scenario.models import Scenario
 from kvorum.chaos.scenario.outcome import HISTORY, Outcome, unmet
 from kvorum.chaos.scenario.schedule import Schedule, drawn
@@ -41,6 +42,7 @@ from kvorum.chaos.scenario.verbs import CannotDo, Verbs
 from kvorum.chaos.workload.admin import REQUEST_SECONDS, Administrator, admin_client
 from kvorum.chaos.workload.final import read_all
 from kvorum.chaos.workload.inspect import Unreadable
+from kvorum.chaos.workload.libraries import software
 from kvorum.chaos.workload.load import Load
 from kvorum.chaos.workload.recorder import Recorder, named, split_partition
 from kvorum.cluster.local import ClusterError
@@ -58,6 +60,8 @@ CANNOT_START: Final = (
     NotPermitted,
     LabError,
     NotStarted,
+    ToxiproxyError,
+    ClusterError,
     ConfigError,
     ValueError,
     OSError,
@@ -98,6 +102,8 @@ class Run:
     folder: Path
     seed: int
     duration: float | None = None
+    command: str = ""
+    """What has to be typed to run it again, for the report."""
     elsewhere: Elsewhere | None = None
     """A cluster that somebody else runs, instead of one of the lab's."""
     watch: Watch = field(default_factory=Watch)
@@ -147,6 +153,7 @@ class Run:
         with ExitStack() as stack:
             system = self._system(on_fault)
             stack.callback(system.close)
+            stack.enter_context(system.within())
             self._begin(recorder, system.described())
             followers = system.followers(recorder)
             for follower in followers:
@@ -182,7 +189,14 @@ class Run:
         expect = scenario.expect.model_dump(exclude_defaults=True)
         recorder.write(
             lambda t: history.Start(
-                t=t, scenario=scenario.name, seed=self.seed, expect=expect, cluster=cluster, topics=topics
+                t=t,
+                scenario=scenario.name,
+                seed=self.seed,
+                expect=expect,
+                cluster=cluster,
+                topics=topics,
+                software=software(),
+                command=self.command,
             )
         )
 
@@ -190,7 +204,7 @@ class Run:
         """Load the cluster and break it; returns when the schedule is over and the load has stopped."""
         scenario, rng = self.scenario, Random(self.seed)
         topics = {name: topic.partitions for name, topic in scenario.every_topic().items()}
-        load = Load(scenario.workload, topics, system.bootstrap_of, recorder, rng)
+        load = Load(scenario.workload, topics, system.bootstrap_of, recorder, rng, system.within)
         groups = ("clients", *scenario.cluster.groups)
         targets = Targets(system.cluster, rng, lambda: system.controllers, groups)
         verbs = Verbs(system.cluster, targets, recorder, self.stop.is_set)
@@ -266,6 +280,8 @@ class Run:
         faults_wanted = bool(self.scenario.random or any(step.do not in NO_FAULTS for step in self.scenario.steps))
         outcome.failures += recorder.problems
         outcome.failures += unmet(self.scenario, verdict, recorder.acked, schedule.windows, faults_wanted)
+        if needs_events(self.scenario.expect):
+            outcome.failures += unmet_in_events(self.scenario.expect, read_history(self.folder / HISTORY))
 
 
 NO_FAULTS: Final = frozenset({"wait", "window", "heal", "recover", "start", "resume", "alter-topic"})

@@ -1,6 +1,7 @@
 """The cluster of a run, either way it comes: made by the lab for this run, or somebody else's."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
@@ -8,6 +9,7 @@ from typing import Final, Protocol
 from kvorum.chaos import history
 from kvorum.chaos.faults.events import FaultRegister, OnFault
 from kvorum.chaos.faults.lab import Lab, LabError
+from kvorum.chaos.faults.parts import CHILD_MODULE, LAB_MEMBER
 from kvorum.chaos.faults.shape import LabShape
 from kvorum.chaos.faults.topology import BROKER, CONTROLLER
 from kvorum.chaos.inside import inside_configs
@@ -77,6 +79,13 @@ class System(Protocol):
         """Return what a group of clients is given."""
         ...
 
+    def within(self, group: str | None = None) -> AbstractContextManager[None]:
+        """Be where a group of clients is, or (nobody named) where the brokers' own addresses can be reached.
+
+        For the calling thread and those that it starts meanwhile: in a network of namespaces both are elsewhere.
+        """
+        ...
+
     def described(self) -> history.ClusterShape:
         """Return the cluster for the history's first line."""
         ...
@@ -98,11 +107,21 @@ class LabSystem:
     """A cluster made for the run."""
 
     def __init__(
-        self, scenario: Scenario, folder: Path, seed: int, on_fault: OnFault, seconds: Callable[[], float]
+        self,
+        scenario: Scenario,
+        folder: Path,
+        seed: int,
+        on_fault: OnFault,
+        seconds: Callable[[], float],
+        *,
+        child_module: str = CHILD_MODULE,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Make it and start it. Raises what Lab.create raises."""
+        """Make it and start it. Raises what Lab.create raises, which see for the last two."""
         cluster = scenario.cluster
-        refusing = any(step.do == "refuse-inside" for step in scenario.steps)
+        topics = scenario.every_topic().values()
+        self._replicas_expected = sum(topic.partitions * topic.replication_factor for topic in topics)
+        refusing = any(step.do in ("refuse-inside", "failpoint") for step in scenario.steps)
         inside = inside_configs(str(folder)) if refusing else {}
         shape = LabShape(
             brokers=cluster.brokers,
@@ -120,6 +139,8 @@ class LabSystem:
             seconds=seconds,
             seed=seed,
             small_disks=cluster.small_disks,
+            child_module=child_module,
+            environment=environment,
         )
 
     @property
@@ -141,6 +162,11 @@ class LabSystem:
         """See System."""
         return self.lab.bootstrap_of(group)
 
+    def within(self, group: str | None = None) -> AbstractContextManager[None]:
+        """See System."""
+        network = self.lab.namespaces
+        return nullcontext() if network is None else network.inside(LAB_MEMBER if group is None else group)
+
     def described(self) -> history.ClusterShape:
         """See System."""
         return self.lab.described()
@@ -158,10 +184,18 @@ class LabSystem:
         lab = self.lab
         late = lab.cluster.stop()
         names = [party.partition("/")[0] for party in lab.plan.topology.parties.processes(BROKER)]
-        write_replicas(recorder, {lab.id_of(name): lab.log_directories(name) for name in names}, high_watermarks)
+        replicas = write_replicas(
+            recorder, {lab.id_of(name): lab.log_directories(name) for name in names}, high_watermarks
+        )
         roles = [(name, role) for name, (_, found) in lab.shape.nodes().items() for role in found]
-        write_images(recorder, {f"{name}/{role}": lab.disks.directories(name, role)[0] for name, role in roles})
-        return [f"{', '.join(late)} did not shut down in order and had to be killed"] if late else []
+        homes = {f"{name}/{role}": lab.disks.directories(name, role)[0] for name, role in roles}
+        images = write_images(recorder, homes)
+        failures = [f"{', '.join(late)} did not shut down in order and had to be killed"] if late else []
+        if replicas < self._replicas_expected:
+            failures.append(f"only {replicas} of {self._replicas_expected} replicas were there to be compared")
+        if images < len(roles):
+            failures.append(f"only {images} of {len(roles)} metadata images were there to be compared")
+        return failures
 
     def close(self) -> None:
         """Kill everything."""
@@ -203,13 +237,20 @@ class ExternalSystem:
         """See System."""
         return self._elsewhere.bootstrap
 
+    def within(self, group: str | None = None) -> AbstractContextManager[None]:
+        """See System: it is right here."""
+        return nullcontext()
+
     def described(self) -> history.ClusterShape:
         """See System."""
         return self.external.described()
 
     def followers(self, recorder: Recorder) -> list[Follower]:
-        """Return a sampler: the metadata log of others is not ours to read."""
-        return [MetadataSampler(self.external.partitions, self._topics, recorder)]
+        """Return samplers: the metadata log of others is not ours to read."""
+        return [
+            MetadataSampler(self.external.addresses, self._topics, recorder),
+            ControllerWatch(self.external.active_controller_now, recorder),
+        ]
 
     def compare(self, recorder: Recorder, high_watermarks: Mapping[str, int]) -> list[str]:
         """Say that nobody can look at the disks."""

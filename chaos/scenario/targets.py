@@ -34,6 +34,10 @@ class Seen(Protocol):
         """Return the active controller's node."""
         ...
 
+    def active_controller_now(self) -> str | None:
+        """Return it if somebody says so at once, None where nobody does."""
+        ...
+
     def name_of(self, node_id: int) -> str:
         """Return a node's name."""
         ...
@@ -46,7 +50,7 @@ class Targets:
         """`links`: names that only stand at ends of links (client groups)."""
         self._seen = seen
         self._rng = rng
-        self._controllers = controllers
+        self.controllers = controllers
         self._links = links
         self._named: dict[str, list[str]] = {}
 
@@ -74,10 +78,10 @@ class Targets:
                 return [self._seen.active_controller()]
             case ["standby-controller"]:
                 active = self._seen.active_controller()
-                return [self._rng.choice([each for each in self._controllers() if each != active])]
+                return [self._rng.choice([each for each in self.controllers() if each != active])]
             case ["standby-controllers"]:
                 active = self._seen.active_controller()
-                return [each for each in self._controllers() if each != active]
+                return [each for each in self.controllers() if each != active]
             case ["leader", partition]:
                 return [self._leader(partition)]
             case ["follower", partition]:

@@ -6,7 +6,7 @@ Every cluster can be killed, started, paused and resumed; the rest needs one tha
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from confluent_kafka import KafkaException
@@ -53,7 +53,7 @@ class Breakable(Seen, Protocol):
         """Start nodes that do not run."""
         ...
 
-    def pause(self, name: str, *roles: str) -> Injected:
+    def pause(self, name: str, *roles: str, story: str = "") -> Injected:
         """Stop a node in time."""
         ...
 
@@ -83,6 +83,8 @@ class Verbs:
     recorder: Recorder
     stopped: Callable[[], bool]
     """Whether the run is to end: waits give up."""
+    _begun: dict[str, list[Injected]] = field(default_factory=dict)
+    """What the steps that have a name began last."""
 
     def do(self, step: Step) -> list[Injected]:
         """Begin a step; returns the faults that its `for` ends. Raises CannotDo, UnknownTarget and the lab's errors."""
@@ -93,16 +95,17 @@ class Verbs:
         found = self.targets.resolve(step.target)
         if step.name:
             self.targets.remember(step.name, found)
-        if step.do in ("kill", "pause", "resume"):
-            return self._pieces(found, step)
-        return self._by_lab(step, found)
+        began = self._pieces(found, step) if step.do in ("kill", "pause", "resume") else self._by_lab(step, found)
+        if step.name:
+            self._begun[step.name] = began
+        return began
 
     def _whole(self, step: Step) -> list[Injected]:
         """Do what is not about a target's nodes alone."""
         cluster = self.cluster
         match step.do:
             case "heal":
-                cluster.heal()
+                self._heal(step.target)
             case "recover":
                 cluster.recover()
             case "kill-all":
@@ -120,17 +123,29 @@ class Verbs:
                 self._elect(step)
         return []
 
+    def _heal(self, name: str | tuple[str, ...]) -> None:
+        """End what the step of this name began; without one every fault of links."""
+        if not name:
+            self.cluster.heal()
+            return
+        if not isinstance(name, str) or name not in self._begun:
+            raise CannotDo(f"do: heal: no step before is called {name!r}; there are {', '.join(self._begun)}")
+        for fault in self._begun[name]:
+            fault.end()
+
     def _pieces(self, found: Sequence[str], step: Step) -> list[Injected]:
         """Kill, pause or resume the targets, all at the same time."""
+        active = None if step.do == "resume" else self._active_controller(found)
 
         def do(each: str) -> list[Injected]:
             node, _, role = each.partition("/")
             roles = (role,) if role else ()
+            who = f"{each}{self._which(step, each, active)}"
             match step.do:
                 case "kill":
-                    return [self.cluster.kill(node, *roles, story=f"kill -9 {each}{self._which(step, each)}")]
+                    return [self.cluster.kill(node, *roles, story=f"kill -9 {who}")]
                 case "pause":
-                    return [self.cluster.pause(node, *roles)]
+                    return [self.cluster.pause(node, *roles, story=f"SIGSTOP to {who}")]
                 case _:
                     self.cluster.resume(node)
                     return []
@@ -140,14 +155,27 @@ class Verbs:
         with ThreadPoolExecutor(max(1, len(found)), "chaos-verb") as pool:
             return [fault for faults in pool.map(do, found) for fault in faults]
 
-    def _which(self, step: Step, name: str) -> str:
-        """Return why a node was chosen, where the words tell more than its name."""
+    def _active_controller(self, found: Sequence[str]) -> str | None:
+        """Return the active controller's node; nobody is asked where no target may be it."""
+        controllers = self.targets.controllers()
+        may_be = any((node := each.partition("/"))[0] in controllers and node[2] != BROKER for each in found)
+        return self.cluster.active_controller_now() if may_be else None
+
+    def _which(self, step: Step, name: str, active: str | None) -> str:
+        """Return what a node is to the cluster, and why it was chosen where the words tell more than its name."""
+        node, _, role = name.partition("/")
         words = step.target if isinstance(step.target, str) else ", ".join(step.target)
-        return "" if words.partition("/")[0] == name.partition("/")[0] else f" ({words})"
+        is_active = node == active and role != BROKER
+        told = ", the active controller" if is_active else ""
+        plain = words.partition("/")[0]
+        return told if plain == node or (is_active and plain == "active-controller") else f"{told} ({words})"
 
     def _lab(self, step: Step) -> Lab:
+        return self._lab_for(f"do: {step.do}")
+
+    def _lab_for(self, what: str) -> Lab:
         if not isinstance(self.cluster, Lab):
-            raise CannotDo(f"do: {step.do} needs a cluster that the lab makes itself")
+            raise CannotDo(f"{what} needs a cluster that the lab makes itself")
         return self.cluster
 
     def _by_lab(self, step: Step, found: Sequence[str]) -> list[Injected]:
@@ -175,6 +203,9 @@ class Verbs:
                 return [lab.jump_clock(each, step.ms) for each in found]
             case "isolate":
                 return [lab.isolate(each, step.how or None, clients=step.clients) for each in found]
+            case "failpoint":
+                inside = Inside.of(lab.plan.cluster, lab.register)
+                return [inside.failpoints(each, step.arm) for each in found]
             case "refuse-inside":
                 inside = Inside.of(lab.plan.cluster, lab.register)
                 return [inside.refuse(f"{node}/{BROKER}", INTERNAL, cut=True) for node, _, _ in self._split(found)]
@@ -280,6 +311,11 @@ class Verbs:
                 return f"{partition} led by {who}: {leader}"
         if wanted.controller and not self._is(self.cluster.active_controller(), wanted.controller):
             return f"an active controller that is {wanted.controller}"
+        if wanted.resigned:
+            active = self._lab_for("until: resigned").say_they_are_active()
+            still = [each for each in self.targets.resolve(wanted.resigned) if each in active]
+            if still:
+                return f"{', '.join(still)} not active any more"
         if wanted.healthy:
             self.cluster.wait_until_healthy(max(left, 0.0))
         return ""

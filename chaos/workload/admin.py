@@ -9,7 +9,6 @@ from random import Random
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
-from confluent_kafka import version as confluent_version
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it means to export all of them
     AdminClient,
     AlterConfigOpType,
@@ -21,8 +20,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it means to
 
 from kvorum.chaos.history import Ok, OperationValue
 from kvorum.chaos.workload.classify import failed_change, kafka_name
+from kvorum.chaos.workload.libraries import CONFLUENT
 from kvorum.chaos.workload.plan import AdminClients
 from kvorum.chaos.workload.recorder import Recorder
+from kvorum.chaos.workload.threads import client_thread
 
 REQUEST_SECONDS: Final = 10.0
 ANSWER_SECONDS: Final = 30.0
@@ -60,7 +61,7 @@ class Administrator:
         self.deleted: set[str] = set()
         """Certainly so."""
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="chaos-admin", daemon=True)
+        self._thread = client_thread("chaos-admin", self._run, recorder)
 
     def start(self) -> None:
         """Begin."""
@@ -75,7 +76,7 @@ class Administrator:
         self._thread.join()
 
     def _run(self) -> None:
-        process = self._recorder.process(f"confluent-kafka {confluent_version()[0]} admin")
+        process = self._recorder.process(f"{CONFLUENT} admin")
         client = admin_client(self._bootstrap)
         while not self._stop.wait(self._plan.every * (0.5 + self._rng.random())):
             chance = self._rng.random()

@@ -8,7 +8,6 @@ import asyncio
 import logging
 import time
 from functools import partial
-from importlib.metadata import version
 from random import Random
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from aiokafka.errors import (  # type: ignore[import-untyped]
 
 from kvorum.chaos.history import Info, Ok, PolledRecord
 from kvorum.chaos.workload.classify import failed_send, kafka_name
+from kvorum.chaos.workload.libraries import AIOKAFKA
 from kvorum.chaos.workload.plan import AssignClients, SendClients
 from kvorum.chaos.workload.recorder import Recorder, decode_value, encode_value, named, split_partition, words
 from kvorum.chaos.workload.senders import GIVE_UP_SECONDS, IDLE_SECONDS, KEYS, Pace, Placing
@@ -36,7 +36,6 @@ REQUEST_SECONDS_MAX: Final = 30.0
 CLOSE_SECONDS: Final = 5.0
 POLL_MS: Final = 300
 POLL_RECORDS_MAX: Final = 500
-NAME: Final = f"aiokafka {version('aiokafka')}"
 
 
 class AioSender(LoopThread):
@@ -46,7 +45,7 @@ class AioSender(LoopThread):
         self, plan: SendClients, topics: dict[str, int], bootstrap: str, recorder: Recorder, rng: Random
     ) -> None:
         """Nothing starts yet."""
-        super().__init__("chaos-aio-send")
+        super().__init__("chaos-aio-send", recorder)
         _quiet()
         self._plan = plan
         self._bootstrap = bootstrap
@@ -68,7 +67,7 @@ class AioSender(LoopThread):
 
     async def _life(self, producer: AIOKafkaProducer) -> None:
         plan, recorder = self._plan, self._recorder
-        process = recorder.process(NAME, acks=plan.acks, idempotent=plan.idempotent)
+        process = recorder.process(AIOKAFKA, acks=plan.acks, idempotent=plan.idempotent)
         lifetime = float("inf") if plan.crash_every is None else plan.crash_every * (0.5 + self._rng.random())
         pace, ends = Pace(plan.rate), time.monotonic() + lifetime
         pending: set[asyncio.Future[Any]] = set()
@@ -152,7 +151,7 @@ class AioReader(LoopThread):
         self, plan: AssignClients, topics: dict[str, int], bootstrap: str, recorder: Recorder, rng: Random
     ) -> None:
         """Nothing starts yet."""
-        super().__init__("chaos-aio-assign")
+        super().__init__("chaos-aio-assign", recorder)
         _quiet()
         self._plan = plan
         self._names = named(topics)
@@ -184,7 +183,7 @@ class AioReader(LoopThread):
 
     async def _life(self, consumer: AIOKafkaConsumer) -> None:
         recorder = self._recorder
-        process = recorder.process(NAME, isolation=self._plan.isolation)
+        process = recorder.process(AIOKAFKA, isolation=self._plan.isolation)
         ends = time.monotonic() + self._around(self._plan.crash_every or float("inf"))
         while not self.stopping and time.monotonic() < ends:
             count = len(self._names) if self._rng.random() < 0.5 else (len(self._names) + 1) // 2

@@ -13,6 +13,7 @@ import msgspec
 
 from kvorum.chaos.history import Metadata
 from kvorum.chaos.workload.recorder import Recorder
+from kvorum.chaos.workload.threads import client_thread
 from kvorum.network.addresses import Address
 from kvorum.network.channel import Channel
 from kvorum.network.dial import ChannelError
@@ -43,7 +44,7 @@ class MetadataFollower:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._done = threading.Event()
         self._stopping: asyncio.Event
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._follow()), name="chaos-metadata", daemon=True)
+        self._thread = client_thread("chaos-metadata", lambda: asyncio.run(self._follow()), recorder)
 
     def start(self) -> None:
         """Begin to follow."""

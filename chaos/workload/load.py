@@ -4,9 +4,11 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from random import Random
 from typing import Protocol, assert_never
 
+from kvorum.chaos.faults.topology import CLIENTS
 from kvorum.chaos.workload.admin import Administrator
 from kvorum.chaos.workload.aio import AioReader, AioSender
 from kvorum.chaos.workload.plan import (
@@ -40,6 +42,11 @@ class Client(Protocol):
         ...
 
 
+def here(group: str) -> AbstractContextManager[None]:
+    """Let clients start where their maker is."""
+    return nullcontext()
+
+
 class NotYet(ValueError):
     """A kind of clients that this release has a place for and no code."""
 
@@ -54,13 +61,19 @@ class Load:
         bootstrap_of: Callable[[str], str],
         recorder: Recorder,
         rng: Random,
+        within: Callable[[str], AbstractContextManager[None]] = here,
     ) -> None:
-        """Make all; nothing starts yet. `topics` are {name: partitions}. Raises ValueError."""
+        """Make all; nothing starts yet. `topics` are {name: partitions}. Raises ValueError.
+
+        `within`: where the clients of a group are started, for threads stay where they began.
+        """
         self.admins: list[Administrator] = []
-        self._clients: list[Client] = []
+        self._within = within
+        self._clients: list[tuple[str, Client]] = []
         for plan in plans:
             for _ in range(plan.count if not isinstance(plan, AdminClients) else 1):
-                self._clients.append(self._make(plan, dict(topics), bootstrap_of, recorder, Random(rng.random())))
+                client = self._make(plan, dict(topics), bootstrap_of, recorder, Random(rng.random()))
+                self._clients.append((getattr(plan, "group", CLIENTS), client))
 
     def _make(
         self,
@@ -94,12 +107,13 @@ class Load:
 
     def start(self) -> None:
         """Start all."""
-        for client in self._clients:
-            client.start()
+        for group, client in self._clients:
+            with self._within(group):
+                client.start()
 
     def stop(self) -> None:
         """Let all begin nothing new, and wait for what is open."""
-        for client in self._clients:
+        for _, client in self._clients:
             client.stop()
-        for client in self._clients:
+        for _, client in self._clients:
             client.join()

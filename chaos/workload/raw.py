@@ -10,6 +10,7 @@ from typing import Final
 
 from kvorum.chaos.history import Ok
 from kvorum.chaos.workload.classify import Attempts, failed_send
+from kvorum.chaos.workload.libraries import CHANNEL
 from kvorum.chaos.workload.plan import SendClients
 from kvorum.chaos.workload.recorder import Recorder, encode_value, split_partition
 from kvorum.chaos.workload.senders import GIVE_UP_SECONDS, IDLE_SECONDS, KEYS, Pace, Placing
@@ -29,7 +30,6 @@ METADATA_MS: Final = 2_000
 METADATA_AGE_SECONDS: Final = 2.0
 ANSWER_SECONDS: Final = 10.0
 """A request that is not answered within this is given up, whatever the plan's timeout."""
-NAME: Final = "kvorum channel"
 ACKS: Final = {"all": -1, "1": 1, "0": 0}
 
 
@@ -40,14 +40,15 @@ class RawSender(LoopThread):
         self, plan: SendClients, topics: dict[str, int], bootstrap: str, recorder: Recorder, rng: Random
     ) -> None:
         """Nothing starts yet. `bootstrap`: HOST:PORT,... of the brokers."""
-        super().__init__("chaos-raw-send")
+        super().__init__("chaos-raw-send", recorder)
         self._plan = plan
         self._recorder = recorder
         self._rng = rng
         self._placing = Placing(topics, plan.hot_share, rng)
         self._topics = list(topics)
         self._bootstrap = [address for each in bootstrap.split(",") if (address := split_address(each)) is not None]
-        self._channels: dict[Address, Channel] = {}
+        self._channels: dict[tuple[Address, bool], Channel] = {}
+        """{(address, whether for records): channel}. A request that times out ends all that wait on its connection."""
         self._addresses: dict[int, Address] = {}
         self._leaders: dict[str, tuple[int, Uuid]] = {}
         self._refreshed = -METADATA_AGE_SECONDS
@@ -56,7 +57,7 @@ class RawSender(LoopThread):
     async def live(self) -> None:
         """Send at the plan's rate, then wait for the answers."""
         plan, recorder = self._plan, self._recorder
-        process = recorder.process(NAME, acks=plan.acks, idempotent=False)
+        process = recorder.process(CHANNEL, acks=plan.acks, idempotent=False)
         pace = Pace(plan.rate)
         pending: set[asyncio.Task[None]] = set()
         while not self.stopping:
@@ -115,16 +116,16 @@ class RawSender(LoopThread):
             timeout=round(min(self._plan.timeout, ANSWER_SECONDS) * 500),
             topic_data=[TopicProduceData(name=topic, topic_id=topic_id, partition_data=[data])],
         )
-        answer = await self._channel(address).ask(
+        answer = await self._channel(address, for_records=True).ask(
             request, ProduceResponse, timeout_ms=round(min(self._plan.timeout, ANSWER_SECONDS) * 1000)
         )
         row = answer.responses[0].partition_responses[0]
         return ErrorCode(row.error_code), row.base_offset if row.base_offset >= 0 else None
 
-    def _channel(self, address: Address) -> Channel:
-        found = self._channels.get(address)
+    def _channel(self, address: Address, *, for_records: bool) -> Channel:
+        found = self._channels.get((address, for_records))
         if found is None:
-            found = self._channels[address] = Channel(
+            found = self._channels[address, for_records] = Channel(
                 *address, client_id="kvorum-chaos-raw", chance=new_random(), setup_timeout_ms=METADATA_MS
             )
         return found
@@ -145,7 +146,8 @@ class RawSender(LoopThread):
         )
         for address in self._rng.sample(self._bootstrap, len(self._bootstrap)):
             try:
-                answer = await self._channel(address).ask(request, MetadataResponse, timeout_ms=METADATA_MS)
+                channel = self._channel(address, for_records=False)
+                answer = await channel.ask(request, MetadataResponse, timeout_ms=METADATA_MS)
             except (ChannelError, KafkaError):
                 continue
             self._addresses = {each.node_id: (each.host, each.port) for each in answer.brokers}

@@ -10,11 +10,12 @@ from random import Random
 from typing import Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka import version as confluent_version
 
 from kvorum.chaos.history import Info, MicroOp, Ok, PolledRecord
+from kvorum.chaos.workload.libraries import CONFLUENT
 from kvorum.chaos.workload.plan import AssignClients
 from kvorum.chaos.workload.recorder import Recorder, decode_value, named, split_partition, words
+from kvorum.chaos.workload.threads import client_thread
 
 POLL_SECONDS: Final = 0.3
 POLL_RECORDS_MAX: Final = 500
@@ -37,7 +38,7 @@ class AssignedConsumer:
         """Begin a process."""
         self._recorder = recorder
         self._final = final
-        self.process = recorder.process(f"confluent-kafka {confluent_version()[0]}", isolation=isolation)
+        self.process = recorder.process(CONFLUENT, isolation=isolation)
         self.partitions: list[str] = []
         self.positions: dict[str, int] = {}
         """One past the last offset that a poll returned."""
@@ -133,7 +134,7 @@ class ConfluentReader:
         self._recorder = recorder
         self._rng = rng
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="chaos-assign", daemon=True)
+        self._thread = client_thread("chaos-assign", self._run, recorder)
 
     def start(self) -> None:
         """Begin to read."""

@@ -1,77 +1,168 @@
-"""What is sampled into the history: the active controller, and leaders and ISRs where no metadata log can be followed.
+"""What is sampled into the history: the active controller, and leaders, ISRs and ELRs of a cluster of others.
 
-Of a cluster of others Metadata answers are all there is. Each change that is seen becomes a whole `Partition` record,
-as if it had been in the log. What happened between two samples is not known, so nothing is concluded from it: an
-unclean election between them cannot be told.
+Their metadata log cannot be followed: brokers do not serve it to clients. So every broker is asked over and over again
+by DescribeTopicPartitions (KIP-966), by Metadata where it does not know that, and each change that is seen becomes a
+whole `Partition` record, marked as sampled. What happened between two samples is not known.
 """
 
+import asyncio
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Final
 
-from kvorum.chaos.faults.observer import PartitionView
+from kvorum.chaos.faults.observer import PartitionView, views
 from kvorum.chaos.history import Metadata
 from kvorum.chaos.workload.recorder import Recorder, split_partition
+from kvorum.chaos.workload.samples import Samples
+from kvorum.chaos.workload.threads import client_thread
+from kvorum.network.addresses import Address
+from kvorum.network.channel import Channel
+from kvorum.network.dial import ChannelError
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    RequestCursor,
+    TopicRequest,
+)
+from kvorum.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kvorum.runtime.chance import new_random
 
-SAMPLE_SECONDS: Final = 0.2
+SAMPLE_SECONDS: Final = 0.1
+"""Between a broker's answer and the next question to it: well below what the checker allows for (FOLLOW_LAG_MAX)."""
+ASK_MS: Final = 1_000
+"""A broker that says nothing for so long does not count until it speaks again."""
+PAGES_MAX: Final = 100
+"""Of one answer; a page holds some 2000 partitions."""
 CONTROLLER_SECONDS: Final = 1.0
 
 
 class MetadataSampler:
-    """One a run, in a thread. `look` returns {"orders-0": leader, ISR, ...}; `topics` are those that count."""
+    """One a run, in a thread with its own event loop. `brokers`: {node id: address}; `topics`: those that count."""
 
-    def __init__(
-        self, look: Callable[[], Mapping[str, PartitionView]], topics: Collection[str], recorder: Recorder
-    ) -> None:
+    def __init__(self, brokers: Mapping[int, Address], topics: Collection[str], recorder: Recorder) -> None:
         """Nothing is known yet."""
-        self._look = look
-        self._topics = set(topics)
+        self._brokers = brokers
+        self._topics = sorted(topics)
         self._recorder = recorder
-        self._known: dict[str, PartitionView] = {}
+        self._samples = Samples()
         self._named: set[str] = set()
         self._offset = -1
+        self._last = 0.0
+        self._apart = 0.0
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="chaos-sample", daemon=True)
+        self._thread = client_thread("chaos-sample", lambda: asyncio.run(self._run()), recorder)
 
     def start(self) -> None:
         """Begin to look."""
-        self._recorder.note("the metadata log cannot be followed: leaders and ISRs are sampled")
+        self._recorder.note("the metadata log cannot be followed: leaders, ISRs and ELRs are sampled")
+        self._last = time.monotonic()
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more. Idempotent."""
+        """Look no more, and say how close the look was. Idempotent."""
+        first = not self._stop.is_set()
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
+        if first:
+            elr = "with" if self._samples.with_elr else "without"
+            self._recorder.note(
+                f"leaders and ISRs were sampled {self._samples.taken} times, {elr} eligible leader replicas; "
+                f"the longest time without an answer of any broker was {self._apart:.2f} s"
+            )
 
-    def _run(self) -> None:
-        while not self._stop.wait(SAMPLE_SECONDS):
-            for name, view in sorted(self._look().items()):
-                topic, number = split_partition(name)
-                if topic in self._topics and self._known.get(name) != view:
-                    self._known[name] = view
-                    self._told(topic, number, view)
+    async def _run(self) -> None:
+        tasks = [asyncio.create_task(self._read(node, address)) for node, address in self._brokers.items()]
+        await asyncio.to_thread(self._stop.wait)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _read(self, node: int, address: Address) -> None:
+        """Ask one broker for ever."""
+        while True:
+            channel = Channel(*address, client_id="kvorum-chaos-sample", chance=new_random())
+            try:
+                while True:
+                    self._take(node, await self._asked(channel))
+                    await asyncio.sleep(SAMPLE_SECONDS)
+            except (ChannelError, KafkaError):
+                self._samples.silent(node)
+                await asyncio.sleep(SAMPLE_SECONDS)
+            finally:
+                await channel.close()
+
+    async def _asked(self, channel: Channel) -> dict[str, PartitionView]:
+        """Return what one broker tells now. Raises ChannelError, KafkaError."""
+        try:
+            found = await self._described(channel)
+        except KafkaError as error:
+            if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+                raise
+            wanted = [MetadataRequestTopic(name=name) for name in self._topics]
+            request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+            return views(await channel.ask(request, MetadataResponse, timeout_ms=ASK_MS))
+        self._samples.with_elr = True
+        return found
+
+    async def _described(self, channel: Channel) -> dict[str, PartitionView]:
+        """Return what DescribeTopicPartitions tells, page by page."""
+        found: dict[str, PartitionView] = {}
+        cursor: RequestCursor | None = None
+        for _ in range(PAGES_MAX):
+            request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=n) for n in self._topics], cursor=cursor)
+            answer = await channel.ask(request, DescribeTopicPartitionsResponse, timeout_ms=ASK_MS)
+            for topic in answer.topics:
+                found |= {f"{topic.name}-{each.partition_index}": described(each) for each in topic.partitions}
+            if answer.next_cursor is None:
+                break
+            cursor = RequestCursor(
+                topic_name=answer.next_cursor.topic_name, partition_index=answer.next_cursor.partition_index
+            )
+        return found
+
+    def _take(self, node: int, found: Mapping[str, PartitionView]) -> None:
+        now = time.monotonic()
+        self._apart, self._last = max(self._apart, now - self._last), now
+        for name, view in self._samples.take(node, found):
+            topic, number = split_partition(name)
+            self._told(topic, number, view)
 
     def _told(self, topic: str, number: int, view: PartitionView) -> None:
         if topic not in self._named:
             self._named.add(topic)
             self._write({"type": "Topic", "name": topic, "topic_id": topic})
-        self._write(
-            {
-                "type": "Partition",
-                "topic_id": topic,
-                "partition_id": number,
-                "leader": view.leader,
-                "leader_epoch": view.leader_epoch,
-                "replicas": list(view.replicas),
-                "isr": list(view.isr),
-            }
-        )
+        record: dict[str, object] = {
+            "type": "Partition",
+            "sampled": True,
+            "topic_id": topic,
+            "partition_id": number,
+            "leader": view.leader,
+            "leader_epoch": view.leader_epoch,
+            "replicas": list(view.replicas),
+            "isr": list(view.isr),
+        }
+        if self._samples.with_elr:
+            record |= {"elr": list(view.elr), "last_known_elr": list(view.last_known_elr)}
+        self._write(record)
 
     def _write(self, record: dict[str, object]) -> None:
         self._offset += 1
         offset = self._offset
         self._recorder.write(lambda t: Metadata(t=t, offset=offset, record=record))
+
+
+def described(found: DescribeTopicPartitionsResponsePartition) -> PartitionView:
+    """Return one partition with its eligible leader replicas."""
+    view = PartitionView(
+        found.leader_id, found.leader_epoch, tuple(sorted(found.replica_nodes)), tuple(sorted(found.isr_nodes))
+    )
+    elr = tuple(sorted(found.eligible_leader_replicas or ()))
+    return replace(view, elr=elr, last_known_elr=tuple(sorted(found.last_known_elr or ())))
 
 
 class ControllerWatch:
@@ -83,7 +174,7 @@ class ControllerWatch:
         self._recorder = recorder
         self._known: str | None = None
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="chaos-controller", daemon=True)
+        self._thread = client_thread("chaos-controller", self._run, recorder)
 
     def start(self) -> None:
         """Begin to look."""

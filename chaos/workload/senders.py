@@ -10,12 +10,13 @@ from random import Random
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka import version as confluent_version
 
 from kvorum.chaos.history import Ok
 from kvorum.chaos.workload.classify import failed_send, kafka_name
+from kvorum.chaos.workload.libraries import CONFLUENT
 from kvorum.chaos.workload.plan import SendClients
 from kvorum.chaos.workload.recorder import Recorder, encode_value, named
+from kvorum.chaos.workload.threads import client_thread
 
 IDLE_SECONDS: Final = 0.02
 """The longest a client lets pass without looking at its answers."""
@@ -77,7 +78,7 @@ class ConfluentSender:
         self._placing = Placing(topics, plan.hot_share, rng)
         self._open = 0
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="chaos-send", daemon=True)
+        self._thread = client_thread("chaos-send", self._run, recorder)
 
     def start(self) -> None:
         """Begin to send."""
@@ -98,9 +99,7 @@ class ConfluentSender:
 
     def _live(self, seconds: float | None) -> None:
         plan, recorder = self._plan, self._recorder
-        process = recorder.process(
-            f"confluent-kafka {confluent_version()[0]}", acks=plan.acks, idempotent=plan.idempotent
-        )
+        process = recorder.process(CONFLUENT, acks=plan.acks, idempotent=plan.idempotent)
         self._open = 0
         producer = Producer(settings(plan, self._bootstrap))
         pace, ends = Pace(plan.rate), None if seconds is None else time.monotonic() + seconds
@@ -119,13 +118,12 @@ class ConfluentSender:
         except KafkaException as error:
             # A fatal error: what an idempotent producer is told that does not know any more what was written.
             recorder.note(f"process {process} cannot go on: {error.args[0].name()}")
-        self._crash(producer, process)
-
-    def _crash(self, producer: Producer, process: int) -> None:
-        """Die without waiting for an answer: what is open stays unknown for ever."""
-        self._recorder.invoke(process, "crash", [])
-        producer.purge(in_queue=True, in_flight=True, blocking=False)
-        self._recorder.abandon(process)
+        recorder.invoke(process, "crash", [])
+        recorder.abandon(process)
+        # Its end takes as long as its connections take: the next life does not wait for that.
+        corpses = [producer]
+        del producer
+        threading.Thread(target=bury, args=(corpses,), name="chaos-send-end", daemon=True).start()
 
     def _send(self, producer: Producer, process: int) -> None:
         recorder, partition = self._recorder, self._placing.draw()
@@ -136,7 +134,8 @@ class ConfluentSender:
             self._open -= 1
             if error is None:
                 offset = message.offset()
-                known = offset if self._plan.acks != "0" and offset >= 0 else None
+                # None: librdkafka had an error for it, then an acknowledgement of a later batch, which vouches for it.
+                known = offset if self._plan.acks != "0" and offset is not None and offset >= 0 else None
                 recorder.complete(op, Ok, [["send", partition, value, known]])
             else:
                 recorder.complete(op, failed_send(error.name(), "many"), error=kafka_name(error.name()))
@@ -156,6 +155,12 @@ class ConfluentSender:
             recorder.complete(op, failed_send(error.name(), "none"), error=kafka_name(error.name()))
         except BufferError:
             recorder.complete(op, failed_send("_QUEUE_FULL", "none"), error="_QUEUE_FULL")
+
+
+def bury(corpses: list[Producer]) -> None:
+    """End producers without waiting for an answer to what they have open. Theirs are the last references."""
+    while corpses:
+        corpses.pop().purge(in_queue=True, in_flight=True, blocking=False)
 
 
 def settings(plan: SendClients, bootstrap: str) -> dict[str, Any]:

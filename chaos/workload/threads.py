@@ -1,17 +1,35 @@
-"""A client that is a coroutine, in a thread with an event loop of its own."""
+"""The threads of a run's clients. One that dies of an exception is a problem of the run: its work was not done."""
 
 import asyncio
 import threading
+import traceback
 from abc import abstractmethod
+from collections.abc import Callable
+
+from kvorum.chaos.workload.recorder import Recorder
+
+
+def client_thread(name: str, work: Callable[[], None], recorder: Recorder) -> threading.Thread:
+    """Return a thread, not started yet, that does `work` and tells the recorder if it does not come to its end."""
+
+    def run() -> None:
+        try:
+            work()
+        except Exception as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            why = f"{type(error).__name__}: {error} ({where.filename}:{where.lineno})"
+            recorder.problem(f"the client thread {name} died: {why}")
+
+    return threading.Thread(target=run, name=name, daemon=True)
 
 
 class LoopThread:
-    """Runs `live` until it is stopped; `live` looks at `stopping` and waits by `pause`."""
+    """Runs `live`, a coroutine, in a loop of its own until it is stopped; `live` looks at `stopping`."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, recorder: Recorder) -> None:
         """Nothing starts yet."""
         self.stopping = False
-        self._thread = threading.Thread(target=lambda: asyncio.run(self.live()), name=name, daemon=True)
+        self._thread = client_thread(name, lambda: asyncio.run(self.live()), recorder)
 
     @abstractmethod
     async def live(self) -> None:

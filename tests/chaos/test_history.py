@@ -35,6 +35,7 @@ EVENTS: list[AnyEvent] = [
         expect={"lost": 0},
         cluster=ClusterShape(nodes={"node-1": NodeShape(id=1, roles=["broker"])}),
         topics={"orders": TopicShape(partitions=3, replication_factor=3, configs={"min.insync.replicas": "2"})},
+        software={"kvorum": "0.1.0", "librdkafka": "2.5.0"},
     ),
     Process(t=0.1, process=3, client="confluent-kafka 2.5.0"),
     Invoke(t=0.2, op=17, process=3, f="send", value=[["send", "orders-0", 12]]),

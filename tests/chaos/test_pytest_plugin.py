@@ -84,11 +84,17 @@ def test_options_that_make_no_sense_are_said_so(pytester: pytest.Pytester) -> No
     assert "it is KEY=VALUE" in done.stdout
     pytester.makepyfile(
         "import pytest\n@pytest.mark.kvorum(3)\ndef test_it(kvorum_cluster): pass\n"
-        "@pytest.mark.kvorum(controllers=5, brokers=1)\ndef test_other(kvorum_cluster): pass"
+        "@pytest.mark.kvorum(controllers=5, brokers=1)\ndef test_other(kvorum_cluster): pass\n"
+        "@pytest.mark.kvorum(broker=3)\ndef test_typo(kvorum_cluster): pass\n"
+        "@pytest.mark.kvorum(brokers='3')\ndef test_kind(kvorum_cluster): pass\n"
+        "@pytest.mark.kvorum(configs={'min.isr': 2})\ndef test_config(kvorum_cluster): pass"
     )
     done = plugged(pytester)
     assert "takes its options by name" in done.stdout
     assert "more controllers than brokers" in done.stdout
+    assert "a kvorum cluster has no option 'broker'; it has brokers, controllers, configs" in done.stdout
+    assert "a kvorum cluster's brokers is a number, not '3'" in done.stdout
+    assert "min.isr is not a config Kafka or Kvorum knows" in done.stdout
 
 
 def test_a_suite_without_clusters_imports_nothing_of_kvorum_but_the_plugin(pytester: pytest.Pytester) -> None:

@@ -235,6 +235,30 @@ def test_who_may_not_is_turned_away_at_every_door(play: Any, headers: dict[str, 
     play(scenario)
 
 
+@pytest.mark.parametrize("origin", ["http://evil.example", "http://127.0.0.1:1", "null"])
+def test_a_page_from_elsewhere_can_neither_ask_nor_read_what_is_answered(play: Any, origin: str) -> None:
+    """What a browser sends for it: the question before, without a token; a form's POST; and a GET with the token."""
+
+    async def scenario(api: Api, paper: Paper, client: Any) -> None:
+        asked = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+        asked |= {"Access-Control-Request-Headers": "authorization,content-type"}
+        tries = [
+            ("OPTIONS", "/v1/chaos/faults", asked, None),
+            ("POST", "/v1/chaos/faults", {"Origin": origin}, b'{"fault": "kill", "targets": ["node-1"]}'),
+            ("GET", "/v1/chaos/state", {"Origin": origin, **KNOWN}, None),
+            ("GET", "/v1/chaos/events", {"Origin": origin}, None),
+        ]
+        for method, path, headers, data in tries:
+            answer = await client.request(method, path, headers=headers, data=data)
+            assert answer.status == 403 and (await answer.json())["error"] == "FORBIDDEN_ORIGIN"
+            assert not [name for name in answer.headers if name.lower().startswith("access-control-")]
+        no_origin = await client.get("/v1/chaos/state")
+        assert no_origin.status == 401, "as an image or a link, without Origin: the token is missing"
+        assert paper.done == []
+
+    play(scenario)
+
+
 def test_other_mistakes_have_the_same_shape(play: Any) -> None:
     async def scenario(api: Api, paper: Paper, client: Any) -> None:
         assert (await api("GET", "/nowhere"))[0] == 404

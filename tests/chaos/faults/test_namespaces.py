@@ -69,6 +69,27 @@ def test_members_reach_each_other_and_nobody_else_does(network: Namespaces, echo
         socket.create_connection((network.addresses["b"], PORT), timeout=0.3)
 
 
+def test_a_thread_that_went_inside_comes_back_and_those_it_started_stay(network: Namespaces, echo_in_b: Echo) -> None:
+    home = os.readlink("/proc/thread-self/ns/net")
+    go, found = threading.Event(), []
+
+    def later() -> None:
+        go.wait(10)
+        with socket.create_connection((network.addresses["b"], PORT), timeout=5) as connection:
+            found.append(connection.getsockname()[0])
+
+    with network.inside("a"):
+        thread = threading.Thread(target=later)
+        thread.start()
+        assert os.readlink("/proc/thread-self/ns/net") != home
+        with closing(socket.create_connection((network.addresses["b"], PORT), timeout=5)) as connection:
+            assert connection.getsockname()[0] == network.addresses["a"]
+    assert os.readlink("/proc/thread-self/ns/net") == home
+    go.set()
+    thread.join(10)
+    assert found == [network.addresses["a"]]
+
+
 def test_a_drop_is_silence_one_way_until_it_ends(network: Namespaces, echo_in_b: Echo) -> None:
     client = connect(network, "a")
     with closing(client.connection):

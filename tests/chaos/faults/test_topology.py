@@ -134,3 +134,16 @@ def test_around_a_node_are_the_others_and_around_a_process_not_its_own_node() ->
     assert own == ["node-1/controller"] and "node-1/broker" not in others
     assert len(topology.towards(own, others)) == 2, "to two controllers"
     assert len(topology.towards(others, own)) == 4, "from two brokers and two controllers"
+
+
+@pytest.mark.parametrize(
+    ("shape", "told"),
+    [
+        (LabShape(node_configs={"node-7": {}}), "node-7: configs of a node that is not there; node-1, node-2, node-3"),
+        (LabShape(configs={"min.isr": "2"}), "min.isr is not a config"),
+        (LabShape(configs={"log.retention.mss": "2"}), "did you mean log.retention.ms"),
+    ],
+)
+def test_configs_of_nobody_and_of_no_name_are_refused(shape: LabShape, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        plan_of_lab(shape)

@@ -177,9 +177,10 @@ def _final(plan: Plan, logs: dict[int, list[list[int]]]) -> Iterator[AnyEvent]:
             middle = len(log) // 2
             gone = set(range(middle, middle + plan.lost))
         if index == 0 and plan.unclean_at is not None:
-            # What was written between node 3's leaving the ISR and its election is gone with its deposed leader.
+            # What was written after node 3 had left the ISR is gone with its deposed leader, to the last record.
             place = int((plan.unclean_at - 4.0 - 1.0) * plan.rate / plan.partitions)
-            gone = set(range(place, place + 30))
+            died = (plan.unclean_at - 2.0 - 1.0) * plan.rate
+            gone = {offset for offset, op in log[place:] if op < died}
         kept = [record for record in log if record[0] not in gone]
         for place in range(0, len(kept), 500):
             op += 1

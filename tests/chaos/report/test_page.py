@@ -5,12 +5,15 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import pytest
 from made_history import KILLS, Plan, made
 
-from kvorum.chaos.checker import Verdict, check
+from kvorum.chaos.checker import Verdict, Violation, check
+from kvorum.chaos.checker.verdict import FaultFigures
 from kvorum.chaos.history import AnyEvent, Fault, Finish, Invoke, Note, Ok, Start
 from kvorum.chaos.report.aggregate import BUCKETS, aggregate
+from kvorum.chaos.report.head import _in_force
 from kvorum.chaos.report.markup import VOID
 from kvorum.chaos.report.page import write_html
 
@@ -147,7 +150,7 @@ def test_the_outcome_is_told_in_words(name: str, heading: str, tmp_path: Path) -
     else:
         assert first.startswith("No violation")
     if name == "unclean":
-        assert "30 acknowledged records lost, every one legally" in page.by("id", "sentence")[1]
+        assert "79 acknowledged records lost, every one legally" in page.by("id", "sentence")[1]
         assert any("UNCLEAN election of node 3 for orders-0" in (attrs["data-tip"] or "") for attrs, _ in rects(page))
 
 
@@ -295,3 +298,45 @@ def test_there_are_never_more_buckets_than_a_screen_shows() -> None:
     assert aggregate([], 1000.0, 10_000_000).buckets == BUCKETS
     assert aggregate([], 1000.0, 40).buckets == 10
     assert aggregate([], 0.0, 0).buckets == 1
+
+
+def test_what_is_out_of_order_after_a_legal_loss_is_said_to_be_legal(tmp_path: Path) -> None:
+    events = made(PLANS["clean"])
+    figures = check(events).figures
+    found = Violation(
+        anomaly="realtime-order", partition="orders-0", values=[1], count=1, story=[], reason="it came early", t=1.0
+    )
+    page = page_of(events, Verdict(violations=[], explained=[found], figures=figures), tmp_path)
+    assert any("out of order, legally" in text for _, text in page.all("div", "tile"))
+    assert not page.all("div", "bad")
+    page = page_of(events, Verdict(violations=[found], explained=[], figures=figures), tmp_path)
+    assert not any("legally" in text for _, text in page.all("div", "tile"))
+    (bad,) = [text for _, text in page.all("div", "bad")]
+    assert "reordered" in bad
+
+
+def test_a_gap_is_told_with_the_fault_it_began_with_and_what_came_next(tmp_path: Path) -> None:
+    faults = [("kill", ("node-2",), 20.0, 10.0), ("pause", ("node-3",), 23.0, 2.0), ("kill", ("node-1",), 26.0, 2.0)]
+    verdict = check(made(Plan(faults=[("kill", ("node-1",), 2.0, 1.0)])))
+    verdict.figures.faults = [
+        FaultFigures(id=number, fault=kind, targets=list(targets), begin=begin, end=begin + length)
+        for number, (kind, targets, begin, length) in enumerate(faults)
+    ]
+    told = _in_force(verdict.figures, 19.9, 27.0)
+    assert told == ", with kill of node-2, then pause of node-3 and 1 more fault in force"
+    assert _in_force(verdict.figures, 24.0, 24.5) == ", with pause of node-3 in force"
+    assert _in_force(verdict.figures, 1.0, 2.0) == ""
+
+
+def test_what_nobody_can_judge_and_what_recorded_it_are_on_the_page(tmp_path: Path) -> None:
+    events = made(PLANS["clean"])
+    start = events[0]
+    assert isinstance(start, Start)
+    events[0] = msgspec.structs.replace(start, software={"kvorum": "0.1.0", "librdkafka": "2.5.0"})
+    verdict = check(events)
+    page = page_of(events, verdict, tmp_path)
+    assert "kvorum 0.1.0, librdkafka 2.5.0" in page.by("id", "software")[1]
+    verdict.figures.not_judged[:] = ["The moon was not asked.", "Nor was the sun."]
+    page = page_of(events, verdict, tmp_path)
+    assert "Nor was the sun." in page.by("id", "not-judged")[1]
+    assert "Not judged: The moon was not asked. And 1 more." in page.by("id", "first")[1]

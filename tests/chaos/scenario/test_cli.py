@@ -6,9 +6,9 @@ import pytest
 from click.testing import CliRunner
 
 from kvorum.chaos.checker import Figures, Verdict, Violation
-from kvorum.chaos.scenario.files import shipped
+from kvorum.chaos.scenario.files import find, shipped
 from kvorum.chaos.scenario.outcome import Outcome
-from kvorum.cli.chaos_run import exit_code
+from kvorum.cli.chaos_run import exit_code, typed
 from kvorum.cli.main import main
 
 
@@ -30,6 +30,7 @@ def test_every_shipped_scenario_is_listed_with_its_title() -> None:
         (["run", "frozen-leder"], "did you mean frozen-leader"),
         (["run", "load", "--kill-hook", "true"], "hooks are for a cluster that somebody else runs"),
         (["run", "load", "--duration", "0"], "0"),
+        (["run", "load", "--junit", "/no/such/folder/junit.xml"], "there is no folder /no/such/folder"),
     ],
 )
 def test_what_cannot_be_run_is_told_with_exit_code_2(words: list[str], told: str) -> None:
@@ -39,7 +40,24 @@ def test_what_cannot_be_run_is_told_with_exit_code_2(words: list[str], told: str
 
 def test_a_cluster_that_is_not_there_could_not_be_tested(tmp_path: Path) -> None:
     code, output = run("run", "load", "--bootstrap", "127.0.0.1:9", "--out", str(tmp_path), "--quiet")
-    assert code == 2 and "could not run" in output
+    assert code == 2 and "could not run" in output and "no broker answers at 127.0.0.1:9" in output
+
+
+@pytest.mark.parametrize(
+    ("name", "scenario", "given", "command"),
+    [
+        ("matrix", "matrix/a", {}, "kvorum chaos run matrix/a --seed 3"),
+        ("matrix/a", "matrix/a", {"--duration": 40.0}, "kvorum chaos run matrix/a --seed 3 --duration 40"),
+        ("my dir/x.yaml", "mine/b", {}, "kvorum chaos run 'my dir/x.yaml/b' --seed 3"),
+        ("x.yaml", "mine", {"--kill-hook": "k {id}"}, "kvorum chaos run x.yaml --seed 3 --kill-hook 'k {id}'"),
+        ("x.yaml", "mine", {"--bootstrap": None}, "kvorum chaos run x.yaml --seed 3"),
+    ],
+)
+def test_the_command_that_runs_it_again_is_the_one_that_was_typed(
+    name: str, scenario: str, given: dict[str, object], command: str
+) -> None:
+    found = find("load")[0].model_copy(update={"name": scenario})
+    assert typed(name, found, 3, given) == command
 
 
 def test_exit_codes() -> None:

@@ -9,10 +9,10 @@ import pytest
 from kvorum.chaos.faults.events import FaultRegister
 from kvorum.chaos.faults.lab import LabError
 from kvorum.chaos.faults.observer import Observer, PartitionView
-from kvorum.chaos.history import Fault, HistoryWriter, Metadata, Note
+from kvorum.chaos.history import Fault, HistoryWriter, Note
 from kvorum.chaos.scenario.external import ExternalCluster, HookFailed
 from kvorum.chaos.workload.recorder import Recorder
-from kvorum.chaos.workload.sampler import ControllerWatch, MetadataSampler
+from kvorum.chaos.workload.sampler import ControllerWatch
 
 
 class Views:
@@ -21,8 +21,13 @@ class Views:
     def __init__(self) -> None:
         self.seen: dict[str, PartitionView] = {"orders-0": PartitionView(2, 5, (1, 2), (1, 2))}
 
+        self.leader: int | None = 2
+
     def partitions(self) -> dict[str, PartitionView]:
         return self.seen
+
+    def active_controller(self, timeout_ms: int = 0) -> int | None:
+        return self.leader
 
 
 @pytest.fixture
@@ -92,27 +97,17 @@ def test_health_is_that_of_the_runs_own_topics(views: Views, events: list[Fault]
         found.wait_until_healthy(0)
 
 
-def test_sampled_changes_become_whole_partitions_of_the_runs_topics(views: Views) -> None:
-    writer = HistoryWriter()
-    looks = 0
-    views.seen["others-0"] = PartitionView(1, 1, (1,), (1,))
-
-    def look() -> dict[str, PartitionView]:
-        nonlocal looks
-        looks += 1
-        if looks == 3:
-            views.seen["orders-0"] = PartitionView(1, 6, (1, 2), (1,))
-        if looks == 4:
-            sampler._stop.set()
-        return views.seen
-
-    sampler = MetadataSampler(look, {"orders"}, Recorder(writer))
-    sampler.start()
-    sampler._thread.join(10)
-    sampler.stop()
-    records = [event.record for event in writer.events if isinstance(event, Metadata)]
-    assert [record["type"] for record in records] == ["Topic", "Partition", "Partition"]
-    assert [(record["leader"], record["isr"]) for record in records[1:]] == [(2, [1, 2]), (1, [1])]
+def test_the_active_controller_is_the_quorums_leader_and_only_a_broker_can_be_broken(views: Views) -> None:
+    found = cluster({}, views, [])
+    found.has_quorum = True
+    assert (found.active_controller_now(), found.active_controller(0)) == ("node-2", "node-2")
+    views.leader = 3000
+    assert found.active_controller_now() == "node-3000"
+    with pytest.raises(LabError, match="node-3000, which is no broker: hooks are for node-1, node-2"):
+        found.active_controller(0)
+    views.leader = None
+    with pytest.raises(LabError, match="a controller is known"):
+        found.active_controller(0)
 
 
 def test_the_active_controller_is_noted_when_it_is_another_one() -> None:

@@ -12,6 +12,7 @@ WANTED = {
     *("n-minus-one", "matrix", "unclean-on", "unclean-off", "elr", "controller-failover", "controller-partition"),
     *("one-way-cuts", "slow-follower", "frozen-leader", "rolling-restart", "disk-full", "wiped-broker", "kill-all"),
     *("flapping-links", "false-refusal", "wiped-controller", "regressions", "random", "many-topics", "load"),
+    "packet-loss",
 }
 WHOLE = """
 name: mine
@@ -25,6 +26,41 @@ def written(tmp_path: Path, text: str) -> Path:
     path = tmp_path / "mine.yaml"
     path.write_text(text)
     return path
+
+
+def test_a_cell_of_a_file_is_found_by_the_files_path(tmp_path: Path) -> None:
+    path = written(tmp_path, WHOLE + "matrix: [{name: a}, {name: b, title: B}]")
+    assert [run.name for run in find(str(path))] == ["mine/a", "mine/b"]
+    assert [run.title for run in find(f"{path}/b")] == ["B"]
+
+
+def test_what_is_no_text_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(b"name: \xff")
+    with pytest.raises(ScenarioError, match="no text in UTF-8"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "{do: kill, at: 1, target: leader order-0}",
+        "{do: kill, at: 1, target: [follower 2 orders-1]}",
+        "{do: cut, at: 1, target: node-1, to: not leader orders-7}",
+        "{do: wait, at: 1, until: {isr: {orders-1: 2}}}",
+        "{do: wait, at: 1, until: {leader: {orders-0: not leader ordres-0}}}",
+        "{do: elect-unclean, at: 1, partition: other-0}",
+    ],
+)
+def test_a_partition_that_is_not_there_is_told_before_the_run(tmp_path: Path, step: str) -> None:
+    with pytest.raises(ScenarioError, match=r"there is no partition \S+; topics: orders"):
+        load(written(tmp_path, WHOLE + f"steps: [{step}]"))
+
+
+def test_configs_of_nodes_may_be_numbers_and_truths(tmp_path: Path) -> None:
+    own = "{log.retention.ms: 5, auto.create.topics.enable: no}"
+    (run,) = load(written(tmp_path, WHOLE + f"cluster: {{node_configs: {{node-1: {own}}}}}"))
+    assert run.cluster.node_configs == {"node-1": {"log.retention.ms": "5", "auto.create.topics.enable": "false"}}
 
 
 def test_all_that_is_promised_is_shipped() -> None:

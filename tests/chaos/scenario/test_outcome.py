@@ -47,6 +47,8 @@ def lines(found: Verdict, windows: list[Window] | None = None, **expect: object)
         ({"loss": "required"}, 0, "no acknowledged record was lost"),
         ({"loss": "required"}, 3, None),
         ({"loss": "none", "topics": {"a": "required"}}, 0, "a: no acknowledged record was lost"),
+        ({"errors_not": ("NOT_ENOUGH_REPLICAS",)}, 0, "the error NOT_ENOUGH_REPLICAS was seen"),
+        ({"errors_not": ("UNKNOWN_SERVER_ERROR",)}, 0, None),
         ({"acked_min": 101}, 0, "only 100 sends"),
         ({"acked_during_faults": 2}, 0, None),
         ({"acked_during_faults": 3}, 0, "2 sends were acknowledged during faults, not 3"),

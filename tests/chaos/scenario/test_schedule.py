@@ -3,13 +3,18 @@
 import json
 from itertools import pairwise
 from random import Random
+from typing import cast
 
 import pytest
 
+from kvorum.chaos.faults.events import FaultRegister, Injected, nothing
 from kvorum.chaos.faults.observer import PartitionView
+from kvorum.chaos.history import HistoryWriter
 from kvorum.chaos.scenario.models import Randomised, Step
 from kvorum.chaos.scenario.schedule import DOWN, drawn, told
 from kvorum.chaos.scenario.targets import Targets, UnknownTarget
+from kvorum.chaos.scenario.verbs import Breakable, Verbs
+from kvorum.chaos.workload.recorder import Recorder
 
 PARTITIONS = ["orders-0", "orders-1"]
 KINDS = ("kill", "pause", "cut", "isolate", "slow", "freeze", "lose-responses", "clock-jump")
@@ -56,8 +61,49 @@ class Cluster:
     def active_controller(self, timeout_seconds: float = 30.0) -> str:
         return "node-3"
 
+    def active_controller_now(self) -> str | None:
+        return "node-3"
+
     def name_of(self, node_id: int) -> str:
         return f"node-{node_id}"
+
+
+class Stories(Cluster):
+    """A cluster that keeps the stories of what is done to it."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def kill(self, name: str, *roles: str, story: str = "") -> Injected:
+        return self._begin("kill", name, story)
+
+    def pause(self, name: str, *roles: str, story: str = "") -> Injected:
+        return self._begin("pause", name, story)
+
+    def _begin(self, kind: str, name: str, story: str) -> Injected:
+        self.told.append(story)
+        return FaultRegister().begin(kind, [name], story, undo=nothing)
+
+
+@pytest.mark.parametrize(
+    ("do", "target", "story"),
+    [
+        ("kill", "node-1", "kill -9 node-1"),
+        ("kill", "node-3", "kill -9 node-3, the active controller"),
+        ("kill", "active-controller", "kill -9 node-3, the active controller"),
+        ("kill", "leader orders-0", "kill -9 node-2 (leader orders-0)"),
+        ("kill", "follower orders-0", "kill -9 node-3, the active controller (follower orders-0)"),
+        ("kill", "node-3/broker", "kill -9 node-3/broker"),
+        ("pause", "active-controller/controller", "SIGSTOP to node-3/controller, the active controller"),
+        ("pause", "leader orders-0/broker", "SIGSTOP to node-2/broker (leader orders-0/broker)"),
+    ],
+)
+def test_the_story_of_a_fault_names_the_active_controller(do: str, target: str, story: str) -> None:
+    cluster = Stories()
+    targets = Targets(cluster, Random(1), lambda: ["node-1", "node-3"], ("clients",))
+    verbs = Verbs(cast(Breakable, cluster), targets, Recorder(HistoryWriter()), lambda: False)
+    verbs.do(Step.model_validate_json(json.dumps({"do": do, "target": target})))
+    assert cluster.told == [story]
 
 
 @pytest.fixture

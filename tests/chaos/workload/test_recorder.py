@@ -8,6 +8,7 @@ import pytest
 
 from kvorum.chaos.history import Fail, HistoryWriter, Info, Invoke, Ok, Process
 from kvorum.chaos.workload.recorder import Recorder, decode_value, encode_value, named, split_partition
+from kvorum.chaos.workload.threads import client_thread
 
 
 def ticking() -> Iterator[float]:
@@ -92,9 +93,21 @@ def test_a_value_survives_its_record(size: int) -> None:
 
 
 @pytest.mark.parametrize("data", [None, b"", b"7", b"[]", b'{"v":"7"}', b"\xff"])
-def test_a_record_that_no_workload_sent_is_an_error(data: bytes | None) -> None:
-    with pytest.raises(ValueError):
-        decode_value(data)
+def test_a_record_that_no_workload_sent_is_a_value_nobody_wrote(data: bytes | None) -> None:
+    assert decode_value(data) < 0
+
+
+def test_a_client_thread_that_dies_is_a_problem_of_the_run() -> None:
+    recorder = Recorder(HistoryWriter(), lambda: 0.0)
+
+    def work() -> None:
+        raise LookupError("nobody foresaw this")
+
+    thread = client_thread("chaos-send", work, recorder)
+    thread.start()
+    thread.join()
+    (problem,) = recorder.problems
+    assert problem.startswith("the client thread chaos-send died: LookupError: nobody foresaw this (")
 
 
 def test_partitions_by_name() -> None:

@@ -1,0 +1,44 @@
+"""What several brokers tell of partitions at different times, made into one account of what changed: pure.
+
+The highest leader epoch counts. Where several brokers tell of the same, the leader's own word does: it is the leader
+who acknowledges, by the ISR that it knows. An account never goes back to an earlier leader epoch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kvorum.chaos.faults.observer import PartitionView
+
+
+@dataclass(slots=True)
+class Samples:
+    """The last word of every broker that answers, and what was made of it so far."""
+
+    known: dict[str, PartitionView] = field(default_factory=dict)
+    """{"orders-0": what the account says}."""
+    taken: int = 0
+    """Answers so far."""
+    with_elr: bool = False
+    """Some answer told of eligible leader replicas, if only that there are none."""
+    _told: dict[int, Mapping[str, PartitionView]] = field(default_factory=dict)
+
+    def take(self, broker: int, views: Mapping[str, PartitionView]) -> list[tuple[str, PartitionView]]:
+        """Take a broker's answer; returns what is new, by partition."""
+        self.taken += 1
+        self._told[broker] = views
+        changed: list[tuple[str, PartitionView]] = []
+        for name in sorted(views):
+            view = self._best(name)
+            before = self.known.get(name)
+            if view != before and (before is None or view.leader_epoch >= before.leader_epoch):
+                self.known[name] = view
+                changed.append((name, view))
+        return changed
+
+    def silent(self, broker: int) -> None:
+        """A broker does not answer: what it said last does not count any more."""
+        self._told.pop(broker, None)
+
+    def _best(self, name: str) -> PartitionView:
+        told = [(broker, views[name]) for broker, views in sorted(self._told.items()) if name in views]
+        return max(told, key=lambda each: (each[1].leader_epoch, each[0] == each[1].leader))[1]

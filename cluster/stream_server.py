@@ -1,0 +1,54 @@
+"""A listening socket whose connections are served by a task each, no more than so many at a time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+
+class StreamServer:
+    """Calls `serve` with each connection's streams; it closes them itself. `start` once, `close` once or more."""
+
+    def __init__(
+        self,
+        serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+        *,
+        connections_max: int,
+        line_bytes_max: int,
+    ) -> None:
+        """Prepare; nothing is opened yet. One connection more than `connections_max` is closed at once."""
+        self._serve = serve
+        self._connections_max = connections_max
+        self._line_bytes_max = line_bytes_max
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; return the port. Raises OSError."""
+        self._server = await asyncio.start_server(self._accept, host, port, limit=self._line_bytes_max)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        """Stop listening, and cut every connection."""
+        server, self._server = self._server, None
+        if server is None:
+            return
+        server.close()
+        connections = tuple(self._connections)
+        for task in connections:
+            task.cancel()
+        if connections:
+            await asyncio.wait(connections)
+        await server.wait_closed()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None or len(self._connections) >= self._connections_max:
+            writer.close()
+            return
+        task = asyncio.get_running_loop().create_task(self._run(reader, writer))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self._serve(reader, writer)
+        finally:
+            writer.close()
