@@ -155,6 +155,11 @@ class Ledger:
         """One past the last committed record: the true high watermark."""
         return self.entries[-1].next_offset if self.entries else 0
 
+    def has_batch(self, base_offset: int, inside: int) -> bool:
+        """Tell whether a committed batch begins there and holds the other offset, but not as its first."""
+        place = self.index_of.get(base_offset)
+        return place is not None and base_offset < inside < self.entries[place].next_offset
+
     def commit(self, shadow: Shadow, high_watermark: int, who: str) -> bool:
         """A leader moved its high watermark: what is below is committed. Return whether anything new is."""
         self.verify(shadow, high_watermark, who)

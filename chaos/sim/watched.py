@@ -48,6 +48,14 @@ class Watched:
         self.start = 0 if partition.log is None else partition.log.log_start_offset
         self.isr_state: IsrState | None = None
 
+    def began_anew(self, start: int) -> bool:
+        """Tell whether a follower's empty log begins there: its leader's history parts from its own below its start.
+
+        A log whose records retention has all deleted knows its last leader epochs from its last checkpoint alone.
+        """
+        following, log = self.partition.role is Role.FOLLOWING, self.partition.log
+        return following and log is not None and log.log_start_offset == log.log_end_offset == start
+
 
 def not_waited_for(partition: Partition, registration: PartitionRegistration) -> list[int]:
     """Return whom the controller may elect though a leader that can commit does not wait for them."""
