@@ -102,6 +102,8 @@ def run(
     if commands and bootstrap is None:
         raise click.UsageError("hooks are for a cluster that somebody else runs (--bootstrap)")
     elsewhere = Elsewhere(bootstrap=bootstrap, hooks=commands, keep_topics=keep_topics) if bootstrap else None
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
     check_folder(junit, "--junit")
     check_folder(html, "--html")
     given = {"--duration": duration, "--bootstrap": bootstrap}

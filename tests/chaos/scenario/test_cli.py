@@ -39,7 +39,9 @@ def test_what_cannot_be_run_is_told_with_exit_code_2(words: list[str], told: str
 
 
 def test_a_cluster_that_is_not_there_could_not_be_tested(tmp_path: Path) -> None:
-    code, output = run("run", "load", "--bootstrap", "127.0.0.1:9", "--out", str(tmp_path), "--quiet")
+    out = tmp_path / "made" / "by the run"
+    files = ["--out", str(out), "--junit", str(out / "junit.xml")]
+    code, output = run("run", "load", "--bootstrap", "127.0.0.1:9", *files, "--quiet")
     assert code == 2 and "could not run" in output and "no broker answers at 127.0.0.1:9" in output
 
 
