@@ -6,8 +6,8 @@ from history_kit import History, P
 from kvorum.chaos.history import Ok
 
 
-def acked_without_offset(acks: str, told: list[int | None], *, idempotent: bool = True) -> list[str]:
-    history = History().created().process(1, acks=acks, idempotent=idempotent).send(1, 0)
+def acked_without_offset(acks: str, told: list[int | None], *, idempotent: bool = True, client: str = "") -> list[str]:
+    history = History().created().process(1, acks=acks, idempotent=idempotent, client=client).send(1, 0)
     history.end(history.begin(1, "send", [["send", P, 2]]), Ok, [["send", P, 2, *told]])
     return history.final((0, 1), (1, 2)).anomalies()
 
@@ -17,6 +17,12 @@ def acked_without_offset(acks: str, told: list[int | None], *, idempotent: bool 
 def test_acks_all_without_an_offset(told: int | None, idempotent: bool) -> None:
     assert acked_without_offset("all", [told], idempotent=idempotent) == ["missing-offset"]
     assert acked_without_offset("-1", [told], idempotent=idempotent) == ["missing-offset"]
+
+
+def test_librdkafka_takes_a_batch_for_written_by_the_answer_to_a_later_one() -> None:
+    client = "confluent-kafka 2.5.0"
+    assert acked_without_offset("all", [None], client=client) == []
+    assert acked_without_offset("all", [None], client=client, idempotent=False) == ["missing-offset"]
 
 
 @pytest.mark.parametrize("acks", ["0", "1"])
