@@ -2,8 +2,9 @@
 
 missing-offset: a send with acks=all was acknowledged without the offset that its client library tells otherwise: nobody
 knows where the record is, if anywhere. Not held against idempotent librdkafka, which takes a batch whose answer was an
-error for written once a later one is acknowledged: the broker would have refused that one otherwise. acked-below-min-isr: a send with acks=all was acknowledged although the ISR on
-record had been smaller than min.insync.replicas for so long that the leader must have known.
+error for written once a later one is acknowledged: the broker would have refused that one otherwise.
+acked-below-min-isr: a send with acks=all was acknowledged although the ISR on record had been smaller than
+min.insync.replicas for so long that the leader must have known.
 """
 
 from bisect import bisect_right
@@ -16,7 +17,6 @@ from kvorum.chaos.checker.logs import Finding
 from kvorum.chaos.checker.partitions import Partition
 from kvorum.chaos.checker.sends import NEVER, NOWHERE, OK
 from kvorum.chaos.checker.timeline import FOLLOW_LAG_MAX, Timeline
-
 
 LIBRDKAFKA: Final = ("confluent-kafka", "librdkafka", "rdkafka")
 
