@@ -60,8 +60,6 @@ class Invariants:
         metadata.on_change = self.registration_changed
         metadata.on_configs = self.configs_changed
 
-    # Lives of brokers.
-
     def killed(self, broker_id: int) -> None:
         """Remember what a broker's logs held: kill -9 loses nothing."""
         self.uncleans[broker_id] = self._now()
@@ -198,13 +196,12 @@ class Invariants:
             self._look_again(process.machine.node_id, each, ledger)
 
     def _started_anew(self, process: SimProcess, each: Watched, start: int) -> None:
-        """The log start offset moved."""
+        """The log start moved; back only where an empty log begins anew, or with the batch its leader's start lies in."""
         before, each.start = each.start, start
         ledger = self.ledgers[each.key]
         if start > before:
             self._judge_start(process, ledger, before, start, each.shadow.entries)
         elif not (ledger.losses or ledger.has_batch(start, before) or each.began_anew(start)):
-            # An empty log takes the whole batch in the middle of which its leader's log starts.
             raise Violation("MonotonicLogStart", f"{process.name}: log start of {ledger.name} went {before} to {start}")
 
     def _judge_start(
