@@ -196,7 +196,7 @@ class Invariants:
             self._look_again(process.machine.node_id, each, ledger)
 
     def _started_anew(self, process: SimProcess, each: Watched, start: int) -> None:
-        """The log start moved; back only where an empty log begins anew, or with the batch its leader's start lies in."""
+        """The log start moved; back only where an empty log begins anew, or with a batch its leader starts within."""
         before, each.start = each.start, start
         ledger = self.ledgers[each.key]
         if start > before:
