@@ -25,6 +25,13 @@ FOLLOW_LAG_MAX: Final = 0.25
 INJECTION_MAX: Final = 1.0
 """Seconds from the line that announces a fault to its being done."""
 
+LINK_FAULTS: Final = frozenset(
+    {
+        *("cut", "isolate", "slow", "reset", "refuse", "black_hole", "freeze", "latency", "bandwidth", "slicer"),
+        *("lose_requests", "lose_responses", "drop", "drop_syn", "packet_loss"),
+    }
+)
+"""Faults of links, of which targets name one end: whoever is at the other does not hear either."""
 ELR_FEATURE: Final = "eligible.leader.replicas.version"
 
 
@@ -82,6 +89,11 @@ class FaultSpan(NamedTuple):
     lost_by: float
     """Where it is lossy: data written after this was not touched by it."""
     story: str
+
+
+def _holds_metadata(fault: FaultSpan) -> bool:
+    """Tell whether a fault may keep any broker from hearing of an election: one of links, or of a controller."""
+    return fault.fault in LINK_FAULTS or any(target.endswith("/controller") for target in fault.targets)
 
 
 class Timeline:
@@ -187,7 +199,7 @@ class Timeline:
         return max(t, ends[at]) if at >= 0 else t
 
     def cut_off(self, deposed: int, elected: float, t: float) -> bool:
-        """Say whether a deposed leader may, at `t`, not have known of this election: a fault held it."""
+        """Say whether a deposed leader may, at `t`, not have known of this election: a fault held it, or its news."""
         faults, ends = self._faults_of(deposed)
         at = bisect_left(ends, elected)
         return at < len(faults) and faults[at].begin <= t
@@ -196,7 +208,7 @@ class Timeline:
         """Return the faults of a node and by when all up to each had ended. For when all events are taken."""
         known = self._by_node.get(node)
         if known is None:
-            faults = [fault for fault in self.faults if node in fault.brokers]
+            faults = [fault for fault in self.faults if node in fault.brokers or _holds_metadata(fault)]
             known = self._by_node[node] = faults, list(accumulate((fault.end for fault in faults), max))
         return known
 

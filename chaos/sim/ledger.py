@@ -194,7 +194,9 @@ class Ledger:
             if place >= len(shadow.entries):
                 return f"its log ends at {shadow.end}, committed is everything below {self.end}"
             theirs = shadow.entries[place]
-            if theirs != self.entries[place] and theirs.next_offset > shadow.deleted_below:
+            # Below the highest legal start it may keep what parts from its leader's, which has nothing there any more.
+            deleted_below = max(shadow.deleted_below, self.starts.highest)
+            if theirs != self.entries[place] and theirs.next_offset > deleted_below:
                 return f"it has {told(theirs)}, committed is {told(self.entries[place])}"
             shadow.verified += 1
         return None
