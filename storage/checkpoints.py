@@ -138,7 +138,7 @@ def read_meta_properties(disk: Disk, folder: str) -> MetaProperties | None:
 
 
 def write_partition_metadata(disk: Disk, folder: str, topic_id: Uuid) -> None:
-    """Write the topic id into a log's folder; not synced, since the metadata log knows it too. Raises OSError."""
+    """Write the topic id into a log's folder; sync_partition_metadata makes it durable. Raises OSError."""
     failpoints.hit("partition-metadata.write.before")
     file = disk.open(join(folder, PARTITION_METADATA), create=True)
     try:
@@ -147,6 +147,18 @@ def write_partition_metadata(disk: Disk, folder: str, topic_id: Uuid) -> None:
     finally:
         file.close()
     failpoints.hit("partition-metadata.write.after")
+
+
+def sync_partition_metadata(disk: Disk, folder: str) -> None:
+    """Make the topic id in a log's folder durable. Raises OSError."""
+    file = disk.open(join(folder, PARTITION_METADATA), create=False)
+    try:
+        file.sync()
+    finally:
+        file.close()
+    failpoints.hit("partition-metadata.sync.file")
+    disk.sync_dir(folder)
+    failpoints.hit("partition-metadata.sync.after")
 
 
 def read_partition_metadata(disk: Disk, folder: str) -> Uuid | None:

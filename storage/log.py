@@ -63,6 +63,7 @@ class Log:
         """Take over what recovery made. `on_io_error` is called once, when the disk fails under this log."""
         self.partition = partition
         self.topic_id = topic_id
+        self.is_topic_id_durable = False  # LogManager.sync_topic_id makes it so, before the first record
         self.log_start_offset = parts.log_start_offset
         self.epoch_cache = parts.epoch_cache
         self.producer_state = parts.producer_state

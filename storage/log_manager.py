@@ -32,6 +32,7 @@ from kvorum.storage.checkpoints import (
     LOG_START_OFFSETS,
     NO_BROKER_EPOCH,
     RECOVERY_POINTS,
+    sync_partition_metadata,
     write_partition_metadata,
 )
 from kvorum.storage.directory_checkpoints import DirectoryCheckpoints, write_last_words
@@ -165,6 +166,24 @@ class LogManager:
             self._table.take_offline(directory, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{existing.partition}: {error}") from error
         existing.topic_id = topic_id
+        existing.is_topic_id_durable = False
+
+    async def sync_topic_id(self, found: Log) -> None:
+        """Make a log's topic id durable, in a thread. Called before the log gets its first record.
+
+        A log whose id a power loss could take would be taken for that of any topic of the name: its records, kept in
+        the page cache's good time, for those of a topic made anew. Raises KafkaError KAFKA_STORAGE_ERROR.
+        """
+        directory = self._table.dir_of(found.partition)
+        if found.is_topic_id_durable or directory is None:
+            return
+        try:
+            await blocking.run(asyncio.get_running_loop(), sync_partition_metadata, self._disk, found.folder)
+        except OSError as error:
+            self._table.take_offline(directory, error)
+        if found.failure is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{found.partition}: {found.failure}")
+        found.is_topic_id_durable = True
 
     def update_topic_config(self, topic: str, config: LogConfig) -> None:
         """Give the logs of a topic its new configuration."""

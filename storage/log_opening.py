@@ -113,5 +113,7 @@ class LogOpening:
             tail_budget=self._tail_budget,
             options=options,
         )
+        # No log gets a record before its id is synced.
+        opened.is_topic_id_durable = topic_id is None and known_id is not None and opened.log_end_offset > 0
         opened.high_watermark = directory.checkpoints[HIGH_WATERMARKS].get(partition, 0)
         return opened

@@ -1,12 +1,14 @@
 """A broker's order of taking over new metadata: each step may rely on those before it.
 
-    metadata cache -> replicas -> coordinators -> configs -> quotas, SCRAM, ACLs -> who waits for the metadata to move
+    logs of new replicas -> metadata cache -> replicas -> coordinators -> configs -> quotas, SCRAM, ACLs
+    -> who waits for the metadata to move
 
-The cache comes first, so that what is led from now on is also what clients are told; replicas come before coordinators,
-which live on them. But a greater min.insync.replicas counts before the replicas change: with the ISR of the same
-update and the old minimum a leader could commit what an eligible replica lacks (KIP-966); a smaller one after them,
-since until then this broker may take itself for a leader that it is no more. The rooms of coordinators and security are
-in the list already: `followers`, called in order.
+The cache comes before the replicas, so that what is led from now on is also what clients are told; but what takes long,
+new logs and the sync of their topic ids, is done by then, and a client that is told comes to a leader. Replicas come
+before coordinators, which live on them. But a greater min.insync.replicas counts before the replicas change: with the
+ISR of the same update and the old minimum a leader could commit what an eligible replica lacks (KIP-966); a smaller one
+after them, since until then this broker may take itself for a leader that it is no more. The rooms of coordinators and
+security are in the list already: `followers`, called in order.
 Source: Kafka's BrokerMetadataPublisher.
 """
 
@@ -28,6 +30,10 @@ Moved: TypeAlias = Callable[[], None]
 
 class Replicas(Protocol):
     """The replica manager, as far as this module needs it."""
+
+    def prepare_delta(self, delta: MetadataDelta) -> Awaitable[None] | None:
+        """Make the logs of new replicas, which nobody has heard of yet."""
+        ...
 
     def apply_delta(self, delta: MetadataDelta, image: MetadataImage) -> Awaitable[None] | None:
         """Create, lead, follow and delete replicas as the delta says."""
@@ -68,6 +74,8 @@ class BrokerMetadataPublisher:
     async def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage, manifest: LoaderManifest) -> None:
         """See the head of the module."""
         self._configs.set_image(image.configs)
+        if not delta.topics_delta.is_empty:
+            await finished(self._replicas.prepare_delta(delta))
         self._cache.image = image
         for changed in self._changed:
             changed(delta)

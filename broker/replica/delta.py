@@ -1,7 +1,9 @@
 """What a change of the metadata makes of this broker's replicas: deletes, then leaders, then followers.
 
-A large delta is applied in slices: between two partitions the event loop gets its turn when 10 ms are over. Each
-partition changes in one step, and a request that comes in between finds each either before or after it.
+The logs of new replicas are made before: their topic ids are synced, which takes time, and clients that hear of a
+leader find it leading. A large delta is applied in slices: between two partitions the event loop gets its turn when 10
+ms are over. Each partition changes in one step, and a request that comes in between finds each either before or after
+it.
 Source: ReplicaManager.applyDelta, handleLogDirFailure.
 """
 
@@ -16,7 +18,7 @@ from kvorum.broker.replica.types import ClusterView, Role
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.quorum.image import MetadataDelta, MetadataImage
-from kvorum.quorum.image.topics_delta import PartitionInfo
+from kvorum.quorum.image.topics_delta import LocalReplicaChanges, PartitionInfo
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.logs import get_logger
@@ -29,6 +31,8 @@ log = get_logger("broker")
 
 SLICE_MS = 10
 """A busy broker's other requests wait no longer for a delta."""
+SYNCS_AT_ONCE = 16
+"""Topic ids of new logs are synced so many together: the file system's journal writes them in one go."""
 
 
 class DeltaApplier:
@@ -60,10 +64,43 @@ class DeltaApplier:
         self._broker_epoch = broker_epoch
         self._figures = figures
         self._slice_began_ms = 0
+        self._prepared: tuple[MetadataDelta, LocalReplicaChanges] | None = None
+
+    async def prepare(self, delta: MetadataDelta) -> None:
+        """Make the logs of replicas that are new here. One that cannot be made yet or at all is left to `apply`."""
+        changes = delta.topics_delta.local_changes(self._broker_id)
+        self._prepared = delta, changes
+        self._slice_began_ms = self._clock.monotonic_ms()
+        new = [
+            (TopicPartition(topic, index), info)
+            for (topic, index), info in (*changes.leaders.items(), *changes.followers.items())
+            if (topic, index) not in self._hosted.by_name
+        ]
+        for start in range(0, len(new), SYNCS_AT_ONCE):
+            made = [found for key, info in new[start : start + SYNCS_AT_ONCE] if (found := self._make_log(key, info))]
+            for failed in await asyncio.gather(*map(self._log_manager.sync_topic_id, made), return_exceptions=True):
+                if failed is not None and not isinstance(failed, KafkaError):
+                    raise failed
+            await self._pause()
+
+    def _make_log(self, key: TopicPartition, info: PartitionInfo) -> Log | None:
+        """Return a new replica's log; None where another topic's is in the way, or where it cannot be opened."""
+        found = self._log_manager.get_log(key)
+        if found is not None and found.topic_id not in (info.topic_id, ZERO_UUID):
+            return None
+        try:
+            return self._find_or_make_log(key, info)
+        except KafkaError as error:
+            log.warning("the log of a new replica cannot be made yet", partition=key, error=error)
+            return None
 
     async def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Apply one delta. Not to be called again before it is done."""
-        changes = delta.topics_delta.local_changes(self._broker_id)
+        """Apply one delta, prepared or not. Not to be called again before it is done."""
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None and prepared[0] is delta:
+            changes = prepared[1]
+        else:
+            changes = delta.topics_delta.local_changes(self._broker_id)
         self._slice_began_ms = self._clock.monotonic_ms()
         deleted: list[TopicPartition] = []
         for (topic, index), topic_id in changes.deletes.items():
@@ -191,7 +228,13 @@ class DeltaApplier:
         found = self._log_manager.get_log(key)
         if found is not None and found.topic_id not in (info.topic_id, ZERO_UUID):
             await self._log_manager.delete(key)
-            found = None
+        opened = self._find_or_make_log(key, info)
+        await self._log_manager.sync_topic_id(opened)
+        return opened
+
+    def _find_or_make_log(self, key: TopicPartition, info: PartitionInfo) -> Log:
+        """See _open_log, where no other topic's log is in the way."""
+        found = self._log_manager.get_log(key)
         if found is not None and found.failure is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "its log directory is offline")
         if found is None and not all(each.is_online for each in self._log_manager.dirs):

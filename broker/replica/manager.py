@@ -1,5 +1,6 @@
 """The replicas on this broker: what the metadata makes of them, and the door to them for handlers and coordinators.
 
+    prepare_delta       create the logs of new replicas, before the metadata cache knows
     apply_delta         create logs, lead, follow, delete, as the metadata log says (after the metadata cache knows)
     append_records      Produce              delete_records   DeleteRecords
     fetch_records       Fetch                offsets          ListOffsets, OffsetForLeaderEpoch
@@ -126,6 +127,10 @@ class ReplicaManager:
         await self._isr_manager.close()
         await self._housekeeping.close()
         self._deadlines.close()
+
+    async def prepare_delta(self, delta: MetadataDelta) -> None:
+        """Make and sync what a change of the metadata needs before anybody hears of it: the logs of new replicas."""
+        await self._delta.prepare(delta)
 
     async def apply_delta(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Do what a change of the metadata asks of this broker's replicas, in slices under 10 ms.

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from kvorum.chaos.sim.disk import SimDisk
+from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.runtime.disk import File
 from kvorum.storage.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, read_offsets
 from kvorum.storage.log import Log
@@ -166,5 +167,46 @@ def test_a_disk_that_fails_in_a_thread_is_told_on_the_event_loop() -> None:
         await manager.purge_deleted(NOW_MS + 10**6)
         assert threads == [threading.main_thread()]
         assert log.failure is not None
+
+    run(work())
+
+
+def test_a_power_cut_leaves_no_log_whose_topic_nobody_can_tell() -> None:
+    """Whatever it takes: where records are, there is the id, or a topic made anew would be given them."""
+
+    async def work() -> None:
+        with_records = 0
+        for chance in range(60):
+            world = World(dirs=[A])
+            world.disk = SimDisk(random.Random(chance))
+            world.disk.mkdir("/data")
+            world.disk.mkdir(A)
+            world.disk.sync_dir("/")
+            world.disk.sync_dir("/data")
+            manager = await world.started()
+            log = manager.get_or_create(T0, TOPIC_ID)
+            assert not log.is_topic_id_durable
+            await manager.sync_topic_id(log)
+            log.append_as_leader(batch(), 0)
+            world.disk.crash()  # keeps by chance what was not synced
+            found = (await world.started()).get_log(T0)
+            if found is not None and found.log_end_offset:
+                with_records += 1
+                assert (found.topic_id, found.is_topic_id_durable) == (TOPIC_ID, True)
+        assert with_records
+
+    run(work())
+
+
+def test_a_disk_that_fails_at_the_topic_id_takes_the_directory_offline() -> None:
+    async def work() -> None:
+        world = World(dirs=[A])
+        manager = await world.started()
+        log = manager.get_or_create(T0, TOPIC_ID)
+        world.disk.fail("sync", errno.EIO)
+        with pytest.raises(KafkaError) as raised:
+            await manager.sync_topic_id(log)
+        assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert world.offline == [A]
 
     run(work())

@@ -55,6 +55,10 @@ class Story:
             moved=(lambda: self.told.append("moved"),),
         )
 
+    async def prepare_delta(self, delta: MetadataDelta) -> None:
+        await asyncio.sleep(0)
+        self.told.append(("logs", self.cache.contains("a")))
+
     async def apply_delta(self, delta: MetadataDelta, image: MetadataImage) -> None:
         retention = self.configs.log_config("a").retention_ms
         self.told.append(("replicas", self.cache.contains("a"), retention))
@@ -76,10 +80,11 @@ class Story:
         return self.told
 
 
-def test_the_cache_comes_first_then_replicas_followers_and_configs() -> None:
+def test_new_logs_come_first_then_the_cache_replicas_followers_and_configs() -> None:
     story = Story()
     made = [*a_topic("a", A_ID), set_config(ResourceType.TOPIC, "a", "retention.ms", "5")]
     assert story.publish(*made) == [
+        ("logs", False),
         ("minimums", {"a"}),
         ("replicas", True, 5),
         "follower",

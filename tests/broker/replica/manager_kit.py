@@ -131,6 +131,7 @@ class World:
             {"node.id": broker_id, "log.dirs": str(folder), "replica.fetch.wait.max.ms": 50, **(settings or {})}
         )
         self.cache = MetadataCache(broker_id, lambda: None, Random(1))
+        self.topic_configs = self.cache.image.configs
         self.logs = LogManager(
             OsDisk(),
             self.clock,
@@ -152,7 +153,7 @@ class World:
         )
 
     def topic_config(self, topic: str) -> LogConfig:
-        return LogConfig.from_overrides(dict(self.cache.image.configs.topic(topic)), self.settings)
+        return LogConfig.from_overrides(dict(self.topic_configs.topic(topic)), self.settings)
 
     async def start(self) -> "World":
         await self.logs.start()
@@ -167,7 +168,10 @@ class World:
         delta = MetadataDelta(self.cache.image)
         for record in made:
             delta.replay(record)
-        self.cache.image = image = delta.apply(self.cache.image.offset + len(made), 1)
+        image = delta.apply(self.cache.image.offset + len(made), 1)
+        self.topic_configs = image.configs
+        await self.manager.prepare_delta(delta)
+        self.cache.image = image
         await self.manager.apply_delta(delta, image)
 
     def image(self) -> MetadataImage:

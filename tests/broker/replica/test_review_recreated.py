@@ -21,6 +21,26 @@ def made_anew(**how: object) -> list[records.MetadataRecord]:
     return [records.RemoveTopic(topic_id=TOPIC_ID), *topic(topic_id=OTHER, **how)]  # type: ignore[arg-type]
 
 
+def test_a_replica_begins_only_once_its_topics_id_is_synced(tmp_path: Path) -> None:
+    """Also one that an earlier process left without a record: it may have died before it synced the id."""
+
+    async def test() -> None:
+        async with a_world(tmp_path, *topic()) as world:
+            log = world.logs.get_log(KEY)
+            assert log is not None and log.is_topic_id_durable
+            for directory in world.logs.dirs:
+                directory.unlock()
+            again = World(tmp_path)
+            await again.logs.start()
+            reopened = again.logs.get_log(KEY)
+            assert reopened is not None and not reopened.is_topic_id_durable
+            await again.metadata(*brokers(), *topic())
+            assert reopened.is_topic_id_durable
+            await again.close()
+
+    run(test)
+
+
 def test_while_a_topics_logs_are_taken_away_nothing_is_acknowledged_into_them(tmp_path: Path) -> None:
     """The metadata cache knows the new topic already, and so do clients; the disk is slow."""
 
