@@ -4,12 +4,15 @@ What is recorded are overrides of the node's configuration. One counts only as l
 there: whoever writes a port, or other listeners, into the configuration later means it.
 """
 
+import errno
 import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from typing import Final
 
 from kvorum.cluster.paths import NodePaths
+from kvorum.runtime.chance import new_random
 from kvorum.runtime.config import ConfigError, Settings
 from kvorum.runtime.disk import Disk
 from kvorum.runtime.listeners import controller_listeners, voters
@@ -24,15 +27,52 @@ OPEN_PORT = re.compile(r"(\[[^\]\s]*\]|[^,:\s\[\]/@]*):0(?=,|/|\s|$)")
 """HOST:0 in a list of addresses."""
 
 
+FIRST_PORT: Final = 20_000
+TRIES_MAX: Final = 100
+"""Drawn ports that are taken; then the kernel may choose."""
+EPHEMERAL_RANGE: Final = "/proc/sys/net/ipv4/ip_local_port_range"
+EPHEMERAL_DEFAULT: Final = 32_768
+
+
 def free_ports(hosts: Iterable[str]) -> list[int]:
-    """Return a free port for each host: all are held until all are chosen, so none is named twice."""
+    """Return a free port for each host: all are held until all are chosen, so none is named twice.
+
+    They lie below what the kernel gives to clients: a node's port must not be taken by some connection while the node
+    is down. Raises OSError where a host is none of this machine.
+    """
+    chance, above = new_random(), ephemeral_start()
     with ExitStack() as stack:
         ports = []
         for host in hosts:
-            holder = stack.enter_context(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET))
-            holder.bind((host or "127.0.0.1", 0))
+            drawn = [chance.randrange(FIRST_PORT, above) for _ in range(TRIES_MAX)]
+            holder = stack.enter_context(bound(host, drawn))
             ports.append(holder.getsockname()[1])
         return ports
+
+
+def bound(host: str, drawn: Iterable[int]) -> socket.socket:
+    """Return a socket on the first of these ports that is free, or else on any. Raises OSError."""
+    for port in (*drawn, 0):
+        holder = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        try:
+            holder.bind((host or "127.0.0.1", port))
+        except OSError as error:
+            holder.close()
+            if error.errno != errno.EADDRINUSE or port == 0:
+                raise
+        else:
+            return holder
+    raise AssertionError("the last port is 0")
+
+
+def ephemeral_start() -> int:
+    """Return the first port that the kernel gives to clients by itself; Linux's default where it lies too low."""
+    try:
+        with open(EPHEMERAL_RANGE, encoding="ascii") as file:
+            start = int(file.read().split()[0])
+    except OSError:
+        return EPHEMERAL_DEFAULT
+    return start if start > FIRST_PORT + TRIES_MAX else EPHEMERAL_DEFAULT
 
 
 def open_hosts(texts: Mapping[str, str]) -> list[str]:

@@ -1,12 +1,13 @@
 """Is that broker's process gone? What its closed connection hints at, two refused connections make certain enough.
 
     connected --last connection closed--> attempt --refused--> wait 20 ms --> attempt --refused--> fence
-                                          attempt --anything else--> wait 20 ms, begin again (5 times at most)
-                                          a new connection or another epoch --> let it be
+                                          attempt --anything else--> wait 20 ms (after 5 times 250 ms), begin again
+                                          a new connection, another epoch, fenced --> let it be
 
 A refusal is the answer of a machine that is up and on which nobody listens: the process is gone, or was replaced by
 one that has not come so far. An open door says little: a process that is being killed closes its connections before
-its listener, some 40 ms before on a busy machine. Silence says nothing. Asked is the broker's own advertised
+its listener, some 40 ms before on a busy machine, and more than that on a very busy one. So who has not come back is
+asked until its session is over. Silence says nothing. Asked is the broker's own advertised
 inter-broker address, never one that a test put in its place: a proxy that is down is no dead broker. A false refusal
 costs one leadership change and no data: the next heartbeat unfences. `kvorum.fast.fencing=off` leaves it to
 broker.session.timeout.ms.
@@ -33,7 +34,9 @@ log = get_logger("quorum")
 ATTEMPTS: Final = 2
 ATTEMPT_GAP_MS: Final = 20
 OPEN_DOORS_MAX: Final = 5
-"""A process's end is over by then; one that lives has long connected again."""
+"""A process's end is nearly always over by then; one that lives has long connected again."""
+LATER_ATTEMPT_GAP_MS: Final = 250
+"""After so many open doors."""
 ATTEMPT_TIMEOUT_MS: Final = 500
 """An address that neither answers nor refuses for so long does not refuse."""
 PROBES_MAX: Final = 100
@@ -66,6 +69,7 @@ class Step(Enum):
 
     ATTEMPT = "attempt"
     WAIT = "wait"
+    WAIT_LONGER = "wait longer"
     FENCE = "fence"
     STOP = "stop"
 
@@ -92,7 +96,7 @@ class FenceProbe:
         if not refused:
             self._refusals = 0
             self._open_doors += 1
-            return Step.STOP if self._open_doors > OPEN_DOORS_MAX else Step.WAIT
+            return Step.WAIT_LONGER if self._open_doors > OPEN_DOORS_MAX else Step.WAIT
         self._refusals += 1
         assert self._refusals <= ATTEMPTS, "the last refusal ends it"
         return Step.FENCE if self._refusals == ATTEMPTS else Step.WAIT
@@ -214,8 +218,9 @@ class FastFencing:
             match probe.next(refused=refused, still_gone=gone):
                 case Step.ATTEMPT:
                     refused = await self._prober.refuses(address)
-                case Step.WAIT:
-                    await asyncio.sleep(ATTEMPT_GAP_MS / 1000)
+                case Step.WAIT | Step.WAIT_LONGER as wait:
+                    gap_ms = ATTEMPT_GAP_MS if wait is Step.WAIT else LATER_ATTEMPT_GAP_MS
+                    await asyncio.sleep(gap_ms / 1000)
                     refused = None
                 case Step.FENCE:
                     log.info("broker refuses connections", broker_id=broker_id, address=f"{address[0]}:{address[1]}")

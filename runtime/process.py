@@ -17,8 +17,8 @@ from kvorum.runtime.disk import OsDisk
 
 PR_SET_PDEATHSIG = 1
 STATE_FIELD = 0  # of /proc/PID/stat, counted after the name in parentheses
+THREADS_FIELD = 17
 STARTTIME_FIELD = 19
-DEAD_STATES = ("Z", "X")
 START_ENDING = ".start"
 PID_FILE_BYTES_MAX = 64
 
@@ -45,9 +45,19 @@ def stat_fields(pid: int) -> list[str] | None:
 def identify(pid: int) -> ProcessId | None:
     """Return the process that has this pid now; None if none has, or it is dead and only not yet waited for."""
     fields = stat_fields(pid)
-    if fields is None or fields[STATE_FIELD] in DEAD_STATES:
+    if fields is None or is_dead(fields):
         return None
     return ProcessId(pid, int(fields[STARTTIME_FIELD]))
+
+
+def is_dead(fields: list[str]) -> bool:
+    """Tell from its stat_fields whether nothing of a process is left but its exit status.
+
+    The state is the first thread's. A killed process whose first thread has ended still holds its sockets, files and
+    locks until the last of the others has, which on a busy machine takes a while.
+    """
+    state, threads = fields[STATE_FIELD], int(fields[THREADS_FIELD])
+    return state == "X" or (state == "Z" and threads <= 1)
 
 
 def is_alive(process: ProcessId) -> bool:

@@ -1,7 +1,8 @@
-"""Ports that are known before anything listens on them: a block a lab, below the range the kernel gives to clients.
+"""Ports that are known before anything listens on them: a block a lab, below those that nodes choose for themselves.
 
-A port from the kernel's own range may be taken by any client's connection between the choice and the use. Two labs at
-the same time keep apart by a lock on their block, held until `release`.
+Those lie in turn below the range the kernel gives to clients: a port from the kernel's own range may be taken by any
+client's connection between the choice and the use. Two labs at the same time keep apart by a lock on their block, held
+until `release`.
 """
 
 import fcntl
@@ -12,11 +13,11 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import Final
 
+from kvorum.cluster.ports import FIRST_PORT as FIRST_CHOSEN_PORT
+
 FIRST_PORT: Final = 10_000
 BLOCK_PORTS: Final = 512
 """Enough for eight combined nodes with two client groups: 208 proxies, 56 listeners."""
-EPHEMERAL_RANGE: Final = "/proc/sys/net/ipv4/ip_local_port_range"
-EPHEMERAL_DEFAULT: Final = 32_768
 
 
 class NoPorts(Exception):
@@ -39,7 +40,7 @@ class PortBlock:
         """
         folder = os.path.join(tempfile.gettempdir(), f"kvorum-ports-{os.getuid()}")
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        count = max(1, (ephemeral_start() - FIRST_PORT) // BLOCK_PORTS)
+        count = (FIRST_CHOSEN_PORT - FIRST_PORT) // BLOCK_PORTS
         begin = secrets.randbelow(count)
         for step in range(count):
             first = FIRST_PORT + (begin + step) % count * BLOCK_PORTS
@@ -66,16 +67,6 @@ class PortBlock:
         if self._lock_fd >= 0:
             os.close(self._lock_fd)
             self._lock_fd = -1
-
-
-def ephemeral_start() -> int:
-    """Return the first port that the kernel gives to clients by itself."""
-    try:
-        with open(EPHEMERAL_RANGE, encoding="ascii") as file:
-            start = int(file.read().split()[0])
-    except OSError:
-        return EPHEMERAL_DEFAULT
-    return start if start >= FIRST_PORT + BLOCK_PORTS else EPHEMERAL_DEFAULT
 
 
 def is_free(port: int) -> bool:

@@ -417,7 +417,7 @@ def serving(folder: Path, *arguments: str) -> Iterator[Command]:
         assert os.stat(folder / "chaos-serve.token").st_mode & 0o777 == 0o600
         yield Command(line.split()[2].removesuffix("/state"), token)
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     finally:
         if process.poll() is None:
             process.kill()
@@ -426,7 +426,7 @@ def serving(folder: Path, *arguments: str) -> Iterator[Command]:
         process.stdout.close()
 
 
-def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
+def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

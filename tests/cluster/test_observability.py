@@ -205,7 +205,7 @@ def test_a_broker_answers_while_its_controller_is_gone_and_the_next_one_counts_i
 
 def test_a_dead_broker_is_fenced_long_before_its_session_is_over(start_cluster: Start) -> None:
     """kill -9 of the node with the active controller: its broker never had a connection to the next one."""
-    cluster = start_cluster("three-nodes.yaml")
+    cluster = start_cluster("three-nodes.yaml", f"broker.session.timeout.ms={SESSION_SECONDS * 1000:.0f}")
     create_topic(cluster.plan.bootstrap, "orders", PARTITIONS, 3)
     by_id = {int(node.properties["node.id"]): node.name for node in cluster.plan.nodes}
     active = next(
@@ -227,5 +227,5 @@ def test_a_dead_broker_is_fenced_long_before_its_session_is_over(start_cluster: 
     assert all(total(scrape(base), names.OFFLINE_PARTITIONS_COUNT) == 0 for base in left)
 
 
-SESSION_SECONDS = 9.0
-"""broker.session.timeout.ms as shipped."""
+SESSION_SECONDS = 60.0
+"""Much longer than shipped: a busy machine takes its time for an election, too."""

@@ -6,7 +6,18 @@ from pathlib import Path
 import pytest
 
 from kvorum.cluster.paths import NodePaths
-from kvorum.cluster.ports import check_voters_ports, fill_ports, open_hosts, read_ports, resolve_ports, still_open
+from kvorum.cluster.ports import (
+    FIRST_PORT,
+    bound,
+    check_voters_ports,
+    ephemeral_start,
+    fill_ports,
+    free_ports,
+    open_hosts,
+    read_ports,
+    resolve_ports,
+    still_open,
+)
 from kvorum.cluster.ports import write_ports as write
 from kvorum.runtime.config import ConfigError, Settings
 from kvorum.runtime.disk import OsDisk
@@ -28,6 +39,24 @@ def test_a_nodes_own_voter_entry_gets_the_port_of_its_controller_listener() -> N
     ports = [endpoint.port for endpoint in listeners(resolved)]
     assert all(ports) and len(set(ports)) == 2
     assert voters(resolved) == {1: ("127.0.0.1", controller_listeners(resolved)[0].port)}
+
+
+def test_chosen_ports_are_none_that_a_clients_connection_could_take() -> None:
+    chosen = free_ports(["127.0.0.1"] * 20 + ["::1"])
+    assert len(set(chosen)) == 21
+    assert min(chosen) >= FIRST_PORT and max(chosen) < ephemeral_start()
+
+
+def test_a_drawn_port_that_is_taken_gives_way_to_the_next_and_at_last_to_any() -> None:
+    taken, free = free_ports(["127.0.0.1"] * 2)
+    with bound("127.0.0.1", [taken]) as holder:
+        assert holder.getsockname()[1] == taken
+        with bound("127.0.0.1", [taken, free]) as other:
+            assert other.getsockname()[1] == free
+            with bound("127.0.0.1", [taken, free]) as any_other:
+                assert any_other.getsockname()[1] not in (0, taken, free)
+    with pytest.raises(OSError, match="assign"):
+        bound("192.0.2.1", [taken])
 
 
 def test_of_several_voters_only_the_own_entry_changes() -> None:

@@ -42,6 +42,24 @@ def test_a_process_lives_until_it_is_dead_even_before_it_is_waited_for(sleeper: 
     assert process.identify(sleeper.pid) is None
 
 
+def test_a_process_lives_until_its_last_thread_has_ended() -> None:
+    """As one does for a moment that was killed: its sockets are open until then, and its locks are held."""
+    program = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(300,)).start()
+print("up", flush=True)
+ctypes.CDLL(None).pthread_exit(None)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None and child.stdout.readline() == b"up\n"
+        identity = process.identify(child.pid)
+        until(lambda: (process.stat_fields(child.pid) or [""])[0] == "Z")
+        assert identity is not None and process.identify(child.pid) == identity
+        assert process.send(identity, signal.SIGKILL)
+        until(lambda: not process.is_alive(identity))
+        assert child.poll() == -signal.SIGKILL
+
+
 def test_another_process_with_the_same_pid_is_not_the_same(sleeper: "subprocess.Popen[bytes]") -> None:
     identity = process.identify(sleeper.pid)
     assert identity is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kvorum.chaos.faults.clocks import NodeClock
-from kvorum.chaos.faults.ports import BLOCK_PORTS, NoPorts, PortBlock, ephemeral_start, is_free
+from kvorum.chaos.faults.ports import BLOCK_PORTS, FIRST_CHOSEN_PORT, NoPorts, PortBlock, is_free
 from kvorum.runtime.clock import SystemClock, shared_offset
 
 HOUR_MS = 3_600_000
@@ -66,7 +66,7 @@ def test_two_blocks_never_share_a_port_and_lie_below_the_kernel_s_range() -> Non
     try:
         assert abs(first.first - second.first) >= BLOCK_PORTS
         found = [first.next() for _ in range(20)] + [second.next() for _ in range(20)]
-        assert len(set(found)) == 40 and max(found) < ephemeral_start()
+        assert len(set(found)) == 40 and max(found) < FIRST_CHOSEN_PORT
     finally:
         first.release()
         second.release()
