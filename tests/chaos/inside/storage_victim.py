@@ -184,6 +184,7 @@ async def live(victim: Victim) -> None:
     victim.log(MAIN).flush()
     victim.begin_at(MAIN, victim.log(MAIN).log_end_offset - 4)
     await victim.duties()
+    await victim.manager.sync_topic_id(victim.log(FRESH))
     victim.append(FRESH, 10)
     victim.restart(FRESH, 100)
     victim.append(FRESH, 10)
