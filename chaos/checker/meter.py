@@ -2,6 +2,8 @@
 
 Two measures of unavailability, in seconds: the longest gap between two acknowledgements (as anyone would draw it), and
 the longest time in which a partition had a send waiting and acknowledged none (which does not blame a quiet producer).
+A client's way to its first acknowledgement in a partition that has given none yet is neither: it connects, and is given
+a producer id. One that never gets there was let down all the time.
 """
 
 from bisect import bisect_right
@@ -21,7 +23,18 @@ GAP_MIN: Final = 0.05
 class Wait:
     """A partition's acknowledgements as time goes by."""
 
-    __slots__ = ("acked", "gap", "gap_at", "last_ack", "last_send", "pending", "sends", "unavailable", "waiting")
+    __slots__ = (
+        "acked",
+        "gap",
+        "gap_at",
+        "last_ack",
+        "last_send",
+        "pending",
+        "sends",
+        "unavailable",
+        "waiter",
+        "waiting",
+    )
 
     def __init__(self) -> None:
         """Begin with nothing sent."""
@@ -31,6 +44,8 @@ class Wait:
         self.last_ack: float | None = None
         self.last_send = 0.0
         self.waiting: float | None = None
+        self.waiter = -1
+        """The process whose send began the wait."""
         self.gap = 0.0
         self.gap_at = 0.0
         self.unavailable = 0.0
@@ -55,7 +70,8 @@ class Meter:
         self._waits: list[Wait] = []
         self._gaps: dict[int, list[tuple[float, float]]] = {}
         self._open: list[FaultFigures] = []
-        self._first_acks: dict[int, float] = {}
+        self._started: set[int] = set()
+        """The processes that have been acknowledged something."""
         self._client_of: dict[int, Counter[str]] = {}
         self._end = 0.0
 
@@ -68,7 +84,7 @@ class Meter:
             wait.last_send = event.t
             self.whole.last_send = event.t
             if wait.waiting is None:
-                wait.waiting = event.t
+                wait.waiting, wait.waiter = event.t, event.process
 
     def end(self, event: Ok | Fail | Info, pending: Pending) -> None:
         """Take a completion with its invocation."""
@@ -90,6 +106,7 @@ class Meter:
             wait = self._wait(sends.partition[row])
             wait.pending = max(0, wait.pending - (pending.sequence >= 0))
             if sends.kind[row] == OK:
+                self._start(event.process, event.t)
                 self._acknowledge(wait, sends.partition[row], event.t)
         if self._open and kind == "ok" and pending.rows:
             self._first_ack(event.t, pending.t)
@@ -134,6 +151,14 @@ class Meter:
         while index >= len(self._waits):
             self._waits.append(Wait())
         return self._waits[index]
+
+    def _start(self, process: int, t: float) -> None:
+        """Forget how long a process has waited so far, at its first acknowledgement."""
+        if process not in self._started:
+            self._started.add(process)
+            for wait in self._waits:
+                if wait.waiting is not None and wait.waiter == process and not wait.acked:
+                    wait.waiting = t
 
     def _acknowledge(self, wait: Wait, index: int, t: float) -> None:
         wait.acked += 1

@@ -40,6 +40,27 @@ def test_a_quiet_producer_is_no_unavailability() -> None:
     assert figures.partitions[P].unavailable == pytest.approx(0.1)
 
 
+def test_a_clients_way_to_its_first_acknowledgement_is_no_unavailability() -> None:
+    history = History()
+    first = history.begin(1, "send", [["send", P, 1]])
+    history.wait(2).end(first, Ok, [["send", P, 1, 0]]).send(2, 1)
+    assert history.check().figures.partitions[P].unavailable == pytest.approx(0.1)
+
+
+def test_but_one_that_never_gets_there_was_let_down_all_the_time() -> None:
+    history = History().send(1, 0, at="orders-1")
+    history.begin(2, "send", [["send", P, 1]])
+    history.wait(8).poll((0, 1), at="orders-1")
+    assert history.check().figures.partitions[P].unavailable > 8
+
+
+def test_a_client_that_comes_while_a_partition_is_away_waits_with_it() -> None:
+    history = History().send(1, 0)
+    late = history.begin(2, "send", [["send", P, 2]])
+    history.wait(3).end(late, Ok, [["send", P, 2, 1]])
+    assert history.check().figures.partitions[P].unavailable > 3
+
+
 def test_refused_and_unknown_sends_are_waiting() -> None:
     history = History().send(1, 0).wait(5).send_fail(2).wait(1).send_info(3).wait(1).send(4, 1)
     assert history.check().figures.partitions[P].unavailable == pytest.approx(2.5)
