@@ -74,25 +74,34 @@ class Longest:
 class Waiting:
     """A partition: how many sends are open, and since when it has acknowledged none of them."""
 
-    __slots__ = ("last_send", "pending", "since", "spans")
+    __slots__ = ("is_acked", "last_send", "pending", "since", "spans", "waiter")
 
     def __init__(self) -> None:
         """Begin with nothing sent."""
         self.last_send = 0.0
         self.pending = 0
+        self.is_acked = False
         self.since: float | None = None
+        self.waiter = -1
+        """The process whose send began the wait."""
         self.spans = Longest()
 
-    def begin(self, t: float) -> None:
+    def begin(self, t: float, process: int) -> None:
         """A send begins."""
         self.pending += 1
         self.last_send = t
         if self.since is None:
+            self.since, self.waiter = t, process
+
+    def started(self, t: float, process: int) -> None:
+        """A process is acknowledged something for the first time: its way there is not held against a new partition."""
+        if self.since is not None and self.waiter == process and not self.is_acked:
             self.since = t
 
     def end(self, t: float, acked: bool) -> None:
         """A send ends."""
         self.pending = max(0, self.pending - 1)
+        self.is_acked = self.is_acked or acked
         if acked and self.since is not None:
             self.spans.add(self.since, t)
             self.since = t if self.pending else None
@@ -115,6 +124,7 @@ class Aggregate:
         self.gaps = Longest()
         """Times in which no partition acknowledged anything."""
         self.waiting: dict[str, Waiting] = {}
+        self._started: set[int] = set()
         self.timeline = Timeline()
         self.outcomes: dict[int, str] = {}
         """By place of the fault: its story, with what came of it where its end tells that."""
@@ -220,13 +230,17 @@ class Aggregate:
                 if len(self.waiting) >= PARTITIONS_MAX:
                     continue
                 waiting = self.waiting[partition] = Waiting()
-            waiting.begin(event.t)
+            waiting.begin(event.t, event.process)
         if partitions:
             self._last_send = event.t
 
     def _complete(self, event: Ok | Fail | Info) -> None:
         begun, partitions = self._open.pop(event.op, (event.t, ()))
         acked = isinstance(event, Ok) and event.committed is not False
+        if acked and partitions and event.process not in self._started:
+            self._started.add(event.process)
+            for each in self.waiting.values():
+                each.started(event.t, event.process)
         for partition in partitions:
             waiting = self.waiting.get(partition)
             if waiting is not None:
