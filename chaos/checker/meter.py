@@ -106,7 +106,7 @@ class Meter:
             wait = self._wait(sends.partition[row])
             wait.pending = max(0, wait.pending - (pending.sequence >= 0))
             if sends.kind[row] == OK:
-                self._start(event.process, event.t)
+                self._start(event.process, event.t, wait)
                 self._acknowledge(wait, sends.partition[row], event.t)
         if self._open and kind == "ok" and pending.rows:
             self._first_ack(event.t, pending.t)
@@ -152,12 +152,12 @@ class Meter:
             self._waits.append(Wait())
         return self._waits[index]
 
-    def _start(self, process: int, t: float) -> None:
-        """Forget how long a process has waited so far, at its first acknowledgement."""
+    def _start(self, process: int, t: float, here: Wait) -> None:
+        """Forget how long a process has waited so far, at its first acknowledgement, and who else `here`."""
         if process not in self._started:
             self._started.add(process)
             for wait in self._waits:
-                if wait.waiting is not None and wait.waiter == process and not wait.acked:
+                if wait.waiting is not None and not wait.acked and (wait is here or wait.waiter == process):
                     wait.waiting = t
 
     def _acknowledge(self, wait: Wait, index: int, t: float) -> None:

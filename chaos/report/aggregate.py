@@ -93,9 +93,9 @@ class Waiting:
         if self.since is None:
             self.since, self.waiter = t, process
 
-    def started(self, t: float, process: int) -> None:
+    def started(self, t: float, process: int, *, is_here: bool) -> None:
         """A process is acknowledged something for the first time: its way there is not held against a new partition."""
-        if self.since is not None and self.waiter == process and not self.is_acked:
+        if self.since is not None and not self.is_acked and (is_here or self.waiter == process):
             self.since = t
 
     def end(self, t: float, acked: bool) -> None:
@@ -239,8 +239,8 @@ class Aggregate:
         acked = isinstance(event, Ok) and event.committed is not False
         if acked and partitions and event.process not in self._started:
             self._started.add(event.process)
-            for each in self.waiting.values():
-                each.started(event.t, event.process)
+            for name, each in self.waiting.items():
+                each.started(event.t, event.process, is_here=name in partitions)
         for partition in partitions:
             waiting = self.waiting.get(partition)
             if waiting is not None:

@@ -47,6 +47,14 @@ def test_a_clients_way_to_its_first_acknowledgement_is_no_unavailability() -> No
     assert history.check().figures.partitions[P].unavailable == pytest.approx(0.1)
 
 
+def test_nor_is_that_of_two_clients_who_come_at_once() -> None:
+    history = History()
+    first = history.begin(1, "send", [["send", P, 1]])
+    second = history.begin(2, "send", [["send", P, 2]])
+    history.wait(2).end(second, Ok, [["send", P, 2, 0]]).end(first, Ok, [["send", P, 1, 1]])
+    assert history.check().figures.partitions[P].unavailable < 1
+
+
 def test_but_one_that_never_gets_there_was_let_down_all_the_time() -> None:
     history = History().send(1, 0, at="orders-1")
     history.begin(2, "send", [["send", P, 1]])
