@@ -143,25 +143,51 @@ def empty_moments(name: str, states: list[PartitionState], lossy: list[FaultSpan
     """Return when all that could lead cleanly, ISR and ELR of the moment, had lost their data.
 
     Dated by the loss, not by a change of the ISR: a node that lost its data and is made the only member afterwards is
-    a mistake, and no excuse.
+    a mistake, and no excuse. But for this: the controllers have not noticed yet that the node was gone, and the last
+    of the others leaves in order.
     """
     topic = name.rpartition("-")[0]
+
+    def moment_of(t: float, electable: frozenset[int], fault: FaultSpan) -> Empty:
+        # Who was let go while less was promised is not missed.
+        elr = timeline.elr_in_use(shrunk, t)
+        least = timeline.configs.least_min_isr(topic, shrunk, t) if elr else 1
+        struck = sorted(lacking.values(), reverse=True)
+        reason = (
+            f"all that could lead cleanly {sorted(electable)} had lost their data when "
+            f"{fault.fault} hit {', '.join(fault.targets)} at {fault.begin:.3f} s"
+        )
+        if t > fault.begin:
+            reason += f", which was not known yet when the others left the ISR at {t:.3f} s"
+        limit = struck[least - 1] if least <= len(struck) else NO_LIMIT
+        return Empty(t, reason, limit, f"min.insync.replicas={least}" if elr else "no ELR")
+
     moments: list[Empty] = []
     at_loss = 0
     holders: frozenset[int] = frozenset()
     isr: frozenset[int] = frozenset()
     could_lead, shrunk = frozenset[int](), -NEVER  # since when there are no more who could lead
     lacking: dict[int, float] = {}  # by when nodes lost their data, that have not come back into the ISR since
+    losses: dict[int, FaultSpan] = {}  # the first such loss of each
     for at, state in enumerate(states):
         electable, members = frozenset(state.isr + state.elr), frozenset(state.isr)
         holders = holders & electable | members - isr
-        holders = holders or electable
         if could_lead - electable:
             shrunk = state.t - FOLLOW_LAG_MAX
         could_lead = electable
         for node in members - isr:
             lacking.pop(node, None)
+            losses.pop(node, None)
         isr = members
+        if (
+            electable
+            and not holders
+            and all(node in losses and timeline.is_unnoticed(node, losses[node].begin, state.t) for node in electable)
+        ):
+            moments.append(
+                moment_of(state.t, electable, max((losses[node] for node in electable), key=lambda fault: fault.begin))
+            )
+        holders = holders or electable
         end = states[at + 1].t if at + 1 < len(states) else NEVER
         while at_loss < len(lossy) and lossy[at_loss].begin < end:
             fault = lossy[at_loss]
@@ -169,17 +195,7 @@ def empty_moments(name: str, states: list[PartitionState], lossy: list[FaultSpan
             holders -= fault.brokers
             for node in fault.brokers.intersection(state.replicas):
                 lacking.setdefault(node, fault.lost_by)
-            if holders or not fault.brokers & electable:
-                continue
-            # Who was let go while less was promised is not missed.
-            elr = timeline.elr_in_use(shrunk, fault.begin)
-            least = timeline.configs.least_min_isr(topic, shrunk, fault.begin) if elr else 1
-            struck = sorted(lacking.values(), reverse=True)
-            reason = (
-                f"all that could lead cleanly {sorted(electable)} had lost their data when "
-                f"{fault.fault} hit {', '.join(fault.targets)} at {fault.begin:.3f} s"
-            )
-            limit = struck[least - 1] if least <= len(struck) else NO_LIMIT
-            guarantee = f"min.insync.replicas={least}" if elr else "no ELR"
-            moments.append(Empty(fault.begin, reason, limit, guarantee))
+                losses.setdefault(node, fault)
+            if not holders and fault.brokers & electable:
+                moments.append(moment_of(fault.begin, electable, fault))
     return moments

@@ -125,6 +125,9 @@ class Timeline:
         self._topics: dict[str, str] = {}
         self._offset = -1
         self._record: dict[str, object] = {}
+        self._broker_epochs: dict[int, int] = {}
+        self._noticed: dict[int, list[float]] = {}
+        """By broker: when it registered, or was fenced."""
         self._features: set[str] = set()
         self._elr_levels: list[tuple[float, int]] = []
         self._batch: list[Metadata] | None = None
@@ -242,6 +245,12 @@ class Timeline:
         before = self._elr_levels[at - 1][1] if at else 0
         return before != 0 and all(level != 0 for t, level in self._elr_levels[at:] if t <= until)
 
+    def is_unnoticed(self, node: int, since: float, until: float) -> bool:
+        """Say whether the controllers knew a broker, and had no word of its end in this time, nor of its next life."""
+        noticed = self._noticed.get(node, [])
+        at = bisect_right(noticed, since)
+        return at > 0 and (at == len(noticed) or noticed[at] > until)
+
     def _replay(self, event: Metadata) -> None:
         record = event.record
         match record.get("type"):
@@ -251,6 +260,11 @@ class Timeline:
                 self._features.add(str(record["name"]))
                 if record["name"] == ELR_FEATURE:
                     self._elr_levels.append((event.t, _number(record, "level", 0)))
+            case "RegisterBroker" | "BrokerRegistrationChange":
+                node, epoch = _number(record, "broker_id", -1), _number(record, "broker_epoch", -1)
+                if epoch > self._broker_epochs.get(node, -1) or record.get("fenced") is True:
+                    self._noticed.setdefault(node, []).append(event.t)
+                self._broker_epochs[node] = epoch
             case "RemoveTopic":
                 self._remove(self._topics.pop(str(record["topic_id"]), None), event.t)
             case "Config":

@@ -152,6 +152,35 @@ def test_a_node_that_lost_its_data_and_stayed_in_the_isr_is_no_excuse() -> None:
     assert "lost-write" in without_two(history).anomalies()
 
 
+def wiped_unnoticed(*noticed: dict[str, object], level: int = 0, elr: tuple[int, ...] = ()) -> History:
+    """Node 1 loses its disk; the others leave the ISR in order before its session is over, and it leads when back."""
+    history = History(min_isr=2)
+    history.metadata(type="Feature", name="eligible.leader.replicas.version", level=level)
+    history.metadata(type="RegisterBroker", broker_id=1, broker_epoch=3)
+    history.created().send(1, 0).send(2, 1).send(3, 2).wait(5).fault("wipe", "node-1", lossy=True)
+    for record in noticed:
+        history.metadata(**record)
+    history.change(isr=[1], elr=list(elr)).wait(3).change(leader=-1).wait(1)
+    history.metadata(type="RegisterBroker", broker_id=1, broker_epoch=30)
+    return without_two(history.change(leader=1))
+
+
+def test_who_loses_its_data_before_anybody_knows_may_be_left_alone_in_the_isr() -> None:
+    verdict = wiped_unnoticed().check()
+    assert verdict.valid
+    assert "which was not known yet when the others left the ISR" in verdict.explained[0].reason
+    assert not wiped_unnoticed().check(strict=True).valid
+
+
+def test_but_not_once_it_was_fenced_or_is_back_and_not_where_others_are_eligible() -> None:
+    fenced: dict[str, object] = {"type": "BrokerRegistrationChange", "broker_id": 1, "broker_epoch": 3, "fenced": True}
+    back: dict[str, object] = {"type": "RegisterBroker", "broker_id": 1, "broker_epoch": 20}
+    assert "lost-write" in wiped_unnoticed(fenced).anomalies()
+    assert "lost-write" in wiped_unnoticed(back).anomalies()
+    assert "lost-write" in wiped_unnoticed(level=1, elr=(2, 3)).anomalies()
+    assert "lost-write" in wiped_unnoticed(level=1).anomalies(), "of a minimum of 2 one may be lost"
+
+
 def test_a_send_that_waited_for_the_isr_to_shrink_is_judged_by_the_shrunken_one() -> None:
     history = History().created().send(1, 0)
     op = history.begin(1, "send", [["send", P, 2]])
