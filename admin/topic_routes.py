@@ -1,10 +1,11 @@
 """Topics over HTTP."""
 
+import asyncio
 import fnmatch
 
 from pydantic import BaseModel
 
-from kvorum.admin.client import EARLIEST, LATEST, ConfigChange, ConfigOperation, Eligible, ResourceType
+from kvorum.admin.client import EARLIEST, LATEST, ClusterClient, ConfigChange, ConfigOperation, Eligible, ResourceType
 from kvorum.admin.models import (
     Change,
     ConfigAlter,
@@ -33,6 +34,9 @@ from kvorum.runtime.config_types import InvalidValue, Value
 
 PAGE_DEFAULT = 100
 PAGE_MAX = 10_000
+LATE_TRIES = 50
+LATE_PAUSE_S = 0.1
+"""How often a broker is asked for a topic that the controller has already: its metadata come a moment later."""
 UNSET = -1
 """Partitions or replication factor left to the cluster's defaults (KIP-464)."""
 
@@ -143,16 +147,19 @@ async def apply_topic(call: Call[TopicSpec]) -> TopicApplied:
     Configs that the body leaves out are set back to the defaults.
     """
     name, spec, only = call.path["topic"], call.body, call.flag("validate_only")
-    try:
-        topic = await call.cluster.topic(name)
-    except KafkaError as error:
-        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise
-        made = (await call.cluster.create_topic(creatable(name, spec), validate_only=only)).topics[0]
-        changes = [Change(what="partitions", before=None, after=made.num_partitions)]
-        changes.append(Change(what="replication_factor", before=None, after=made.replication_factor))
-        changes += [Change(what=f"configs.{key}", before=None, after=value) for key, value in spec.configs.items()]
-        return TopicApplied(name=name, created=True, changes=changes, validated_only=only)
+    topic = await found_topic(call.cluster, name)
+    if topic is None:
+        try:
+            made = (await call.cluster.create_topic(creatable(name, spec), validate_only=only)).topics[0]
+        except KafkaError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+            topic = await late_topic(call.cluster, name, error)
+        else:
+            changes = [Change(what="partitions", before=None, after=made.num_partitions)]
+            changes.append(Change(what="replication_factor", before=None, after=made.replication_factor))
+            changes += [Change(what=f"configs.{key}", before=None, after=value) for key, value in spec.configs.items()]
+            return TopicApplied(name=name, created=True, changes=changes, validated_only=only)
     now = summary(topic)
     if spec.replication_factor not in (None, now.replication_factor):
         raise KafkaError(
@@ -176,6 +183,26 @@ async def apply_topic(call: Call[TopicSpec]) -> TopicApplied:
     if wanted:
         await call.cluster.alter_configs(ResourceType.TOPIC, name, wanted, validate_only=only)
     return TopicApplied(name=name, created=False, changes=changes, validated_only=only)
+
+
+async def found_topic(cluster: ClusterClient, name: str) -> MetadataResponseTopic | None:
+    """Return a topic as some broker knows it, None if that one does not."""
+    try:
+        return await cluster.topic(name)
+    except KafkaError as error:
+        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        return None
+
+
+async def late_topic(cluster: ClusterClient, name: str, exists: KafkaError) -> MetadataResponseTopic:
+    """Return a topic that the controller has and the broker asked did not know yet. Raises `exists` if it stays so."""
+    for _ in range(LATE_TRIES):
+        await asyncio.sleep(LATE_PAUSE_S)
+        topic = await found_topic(cluster, name)
+        if topic is not None:
+            return topic
+    raise exists
 
 
 def config_differences(before: dict[str, str], after: dict[str, str]) -> list[Change]:

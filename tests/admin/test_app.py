@@ -32,6 +32,8 @@ class MemoryCluster:
 
     def __init__(self) -> None:
         self.topics: dict[str, MetadataResponseTopic] = {}
+        self.late = 0
+        """So many times a broker is asked that has not heard of any topic yet."""
         self.configs: dict[str, dict[str, str]] = {}
         self.told: dict[int, Eligible] = {}
         self.reachable = True
@@ -49,7 +51,8 @@ class MemoryCluster:
 
     async def topic(self, name: str) -> MetadataResponseTopic:
         self._check()
-        if name not in self.topics:
+        self.late -= 1
+        if name not in self.topics or self.late >= 0:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}")
         return self.topics[name]
 
@@ -153,6 +156,17 @@ async def call(client: Client, method: str, path: str, body: Any = None, **optio
     async with client.request(method, path, json=body, **options) as answer:
         text = await answer.text()
         return answer.status, json.loads(text) if text else None
+
+
+def test_a_broker_that_has_not_heard_of_a_topic_yet_is_asked_again_before_a_put_fails() -> None:
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        spec = {"partitions": 3, "replication_factor": 2, "configs": {}}
+        assert (await call(client, "PUT", "/v1/topics/t", spec))[1]["created"]
+        cluster.late = 3
+        status, applied = await call(client, "PUT", "/v1/topics/t", spec)
+        assert (status, applied["created"], applied["changes"]) == (200, False, [])
+
+    with_api(test)
 
 
 def test_a_topics_life() -> None:

@@ -40,14 +40,20 @@ def all_led(admin: AdminClient, name: str, partitions: int) -> bool:
 
 def leader_of(bootstrap: str, name: str, partition: int) -> int:
     """Return the leader's id as a living broker tells it, -1 if there is none."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    return int(admin.list_topics(name, timeout=30).topics[name].partitions[partition].leader)
+    return int(told_of(bootstrap, name, partition).leader)
 
 
 def isr_of(bootstrap: str, name: str, partition: int) -> list[int]:
     """Return the in-sync replicas."""
+    return sorted(told_of(bootstrap, name, partition).isrs)
+
+
+def told_of(bootstrap: str, name: str, partition: int) -> Any:
+    """Return a partition as a living broker tells it: one that has not heard of a new topic yet is asked again."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    return sorted(admin.list_topics(name, timeout=30).topics[name].partitions[partition].isrs)
+    return eventually(
+        lambda: admin.list_topics(name, timeout=30).topics[name].partitions.get(partition), f"{name}-{partition}"
+    )
 
 
 @dataclass(slots=True)
