@@ -77,8 +77,11 @@ class DeltaApplier:
             if (topic, index) not in self._hosted.by_name
         ]
         for start in range(0, len(new), SYNCS_AT_ONCE):
-            made = [found for key, info in new[start : start + SYNCS_AT_ONCE] if (found := self._make_log(key, info))]
-            for failed in await asyncio.gather(*map(self._log_manager.sync_topic_id, made), return_exceptions=True):
+            made = [self._make_log(key, info) for key, info in new[start : start + SYNCS_AT_ONCE]]
+            # At a start nearly all of them have theirs.
+            unsynced = [found for found in made if found is not None and not found.is_topic_id_durable]
+            for failed in await asyncio.gather(*map(self._log_manager.sync_topic_id, unsynced), return_exceptions=True):
+                # A disk that fails has taken its directory offline, and `apply` says so of the replica.
                 if failed is not None and not isinstance(failed, KafkaError):
                     raise failed
             await self._pause()
