@@ -168,7 +168,7 @@ def empty_moments(name: str, states: list[PartitionState], lossy: list[FaultSpan
     isr: frozenset[int] = frozenset()
     could_lead, shrunk = frozenset[int](), -NEVER  # since when there are no more who could lead
     lacking: dict[int, float] = {}  # by when nodes lost their data, that have not come back into the ISR since
-    losses: dict[int, FaultSpan] = {}  # the first such loss of each
+    losses: dict[int, FaultSpan] = {}  # that loss of each
     for at, state in enumerate(states):
         electable, members = frozenset(state.isr + state.elr), frozenset(state.isr)
         holders = holders & electable | members - isr
@@ -194,8 +194,9 @@ def empty_moments(name: str, states: list[PartitionState], lossy: list[FaultSpan
             at_loss += 1
             holders -= fault.brokers
             for node in fault.brokers.intersection(state.replicas):
-                lacking.setdefault(node, fault.lost_by)
-                losses.setdefault(node, fault)
+                if node in isr or node not in lacking:  # a member that was struck before has been written to since
+                    lacking[node] = fault.lost_by
+                    losses[node] = fault
             if not holders and fault.brokers & electable:
                 moments.append(moment_of(fault.begin, electable, fault))
     return moments

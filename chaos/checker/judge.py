@@ -17,7 +17,7 @@ from kvorum.chaos.checker.sends import INFO, NEVER, NOWHERE, OK, READ_FINAL
 from kvorum.chaos.checker.sessions import PollFinding, SendFinding
 from kvorum.chaos.checker.story import Sentence, Storyteller
 from kvorum.chaos.checker.timeline import Timeline
-from kvorum.chaos.checker.verdict import VALUES_SHOWN_MAX, Violation
+from kvorum.chaos.checker.verdict import Violation
 from kvorum.chaos.history import Replica
 
 NO_IDEMPOTENCE = "the producer is not idempotent: its retries may do that"
@@ -29,16 +29,17 @@ ROWS_MAX = 16
 class Group:
     """Findings that are told as one."""
 
-    def __init__(self, first: Violation) -> None:
-        """Begin with the first of them."""
+    def __init__(self, first: Violation, values_max: int) -> None:
+        """Begin with the first of them; `values_max` values are kept."""
         self.first = first
         self.values = list(first.values)
         self.count = 1
+        self._values_max = values_max
 
     def add(self, value: int | None) -> None:
         """Take one more."""
         self.count += 1
-        if value is not None and len(self.values) < VALUES_SHOWN_MAX:
+        if value is not None and len(self.values) < self._values_max:
             self.values.append(value)
 
     def told(self) -> Violation:
@@ -66,13 +67,15 @@ class Judge:
         final_logs: dict[str, dict[int, Replica]],
         images: replicas.Images,
         *,
-        strict: bool = False,
+        strict: bool,
+        values_max: int,
     ) -> None:
         """Take everything the history held."""
         self._derivation = derivation
         self._timeline = timeline
         self._final_logs = final_logs
         self._images = images
+        self._values_max = values_max
         self._loss = Loss(derivation, timeline, final_logs, strict=strict)
         self._teller = Storyteller(derivation, timeline, self._loss, final_logs)
         self._groups: dict[tuple[str, str | None, str | None], Group] = {}
@@ -156,7 +159,7 @@ class Judge:
             reason=why,
             t=0.0 if t == NEVER else t,
         )
-        self._groups[key] = Group(told)
+        self._groups[key] = Group(told, self._values_max)
 
     def _add(self, finding: Finding, excuse: str | None, last: list[Sentence] | None = None) -> None:
         """Put a finding in a log, told by the stories of its sends."""

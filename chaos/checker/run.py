@@ -9,7 +9,7 @@ from kvorum.chaos.checker.meter import Meter
 from kvorum.chaos.checker.replicas import Images
 from kvorum.chaos.checker.sends import NEVER
 from kvorum.chaos.checker.timeline import Timeline
-from kvorum.chaos.checker.verdict import FaultFigures, Figures, Verdict
+from kvorum.chaos.checker.verdict import VALUES_SHOWN_MAX, FaultFigures, Figures, Verdict
 from kvorum.chaos.history import (
     AnyEvent,
     Fail,
@@ -78,11 +78,13 @@ class Checker:
             case Note() | Finish():
                 pass
 
-    def verdict(self, *, ww: bool = False, strict: bool = False) -> Verdict:
+    def verdict(self, *, ww: bool = False, strict: bool = False, values_max: int = VALUES_SHOWN_MAX) -> Verdict:
         """Judge what was fed; the options are those of `check`."""
         self._derivation.finish()
         self._timeline.ended = self._last
-        judge = Judge(self._derivation, self._timeline, self._final_logs, self._images, strict=strict)
+        judge = Judge(
+            self._derivation, self._timeline, self._final_logs, self._images, strict=strict, values_max=values_max
+        )
         judge.judge(ww=ww)
         return Verdict(violations=judge.violations, explained=judge.explained, figures=self._figures(judge))
 
@@ -157,14 +159,17 @@ class Checker:
                     yield name, node
 
 
-def check(events: Iterable[AnyEvent], *, ww: bool = False, strict: bool = False) -> Verdict:
+def check(
+    events: Iterable[AnyEvent], *, ww: bool = False, strict: bool = False, values_max: int = VALUES_SHOWN_MAX
+) -> Verdict:
     """Return the verdict on a history.
 
     `ww`: also look for cycles that need the order of writes (G0, and G1c through it); Kafka does not isolate writes,
     so they are among what is explained. `strict`: loss is legal only where every member of the ISR at acknowledgement
     time lost its data (or by an unclean election), whoever could still be elected; see `kvorum.chaos.checker.loss`.
+    `values_max`: how many values a violation lists.
     """
     checker = Checker()
     for event in events:
         checker.feed(event)
-    return checker.verdict(ww=ww, strict=strict)
+    return checker.verdict(ww=ww, strict=strict, values_max=values_max)

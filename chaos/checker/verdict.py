@@ -11,8 +11,8 @@ VALUES_SHOWN_MAX: Final = 1000
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
     """Something that must not be, or looked so and was legal.
 
-    `values` are those of the partition that it concerns, at most VALUES_SHOWN_MAX of `count`. `story` tells the first
-    of them in sentences, in time order. `reason` says which rule is broken, or what makes it legal.
+    `values` are those of the partition that it concerns, as many of `count` as `check` was asked for. `story` tells the
+    first of them in sentences, in time order. `reason` says which rule is broken, or what makes it legal.
     """
 
     anomaly: str
