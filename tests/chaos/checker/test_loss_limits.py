@@ -3,6 +3,7 @@
 import pytest
 from history_kit import History, P
 
+from kvorum.chaos.checker import Violation
 from kvorum.chaos.history import Info, Ok
 
 
@@ -200,6 +201,24 @@ def last_standing(*, caught_up: bool) -> History:
 def test_a_node_that_caught_up_has_not_lost_a_copy() -> None:
     assert last_standing(caught_up=True).anomalies() == ["unseen"]
     assert last_standing(caught_up=False).excused() == ["unseen"]
+
+
+def test_a_member_that_was_struck_before_loses_what_came_between_too() -> None:
+    """Node 1 lost its data once, as all did, and stayed in the ISR; what it got afterwards goes with its second loss."""
+
+    def run(second: str) -> list[str]:
+        history = History(min_isr=1).created(isr=[1, 2]).fault("power_all", "node-1", "node-2", lossy=True).wait(5)
+        history.change(isr=[1]).wait(5).change(isr=[1, 2]).wait(5).send(1, 0).send(2, 1).wait(5)
+        history.change(isr=[1]).wait(5).fault("wipe", second, lossy=True).wait(5)
+        verdict = history.final((0, 1)).check()
+        return [*verdict_names(verdict.violations), *(f"legal {each}" for each in verdict_names(verdict.explained))]
+
+    assert run("node-1") == ["legal unseen"]
+    assert run("node-2") == ["unseen"]
+
+
+def verdict_names(found: list[Violation]) -> list[str]:
+    return [each.anomaly for each in found]
 
 
 def test_min_isr_is_that_of_the_moment() -> None:
