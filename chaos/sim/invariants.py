@@ -267,8 +267,9 @@ class Invariants:
         ledger, mark, leads = self.ledgers[each.key], partition.log.high_watermark, partition.role is Role.LEADING
         who = f"{process.name}, {'leader' if leads else 'replica'} in epoch {each.epoch}"
         if not leads:
-            each.high_watermark = mark
-            if not ledger.losses or each.epoch >= max(ledger.leaders, default=0):  # else it has an old leader
+            before, each.high_watermark = each.high_watermark, mark
+            # Where logs parted legally an old leader's word does not count, nor a mark that fell: more may be cut off.
+            if not ledger.losses or (mark > before and each.epoch >= max(ledger.leaders, default=0)):
                 ledger.verify(each.shadow, min(mark, ledger.end), who)
                 if mark > ledger.end and not ledger.losses:  # it may have to cut its log off once more
                     above = f"high watermark {mark} of {ledger.name} is above {ledger.end}"
