@@ -49,7 +49,8 @@ chaos: $(VENV)/.tests
 # The full figures: every count of the acceptance list, thousands of seeds.
 acceptance: $(VENV)/.tests
 	$(BIN)/python -m kvorum.cli.main sim --kind quorum --seeds 1000-4000 --time 600
-	KVORUM_RECORDS=20000 KVORUM_ROUNDS=5 $(BIN)/python -m pytest -q -m cluster --deselect tests/cluster/test_quorum.py
+	KVORUM_RECORDS=20000 KVORUM_ROUNDS=5 KVORUM_EXACTLY_ONCE_RECORDS=100000 KVORUM_EXACTLY_ONCE_SECONDS=600 \
+		$(BIN)/python -m pytest -q -m cluster --deselect tests/cluster/test_quorum.py
 	KVORUM_ROUNDS=20 $(BIN)/python -m pytest -q -m cluster tests/cluster/test_quorum.py
 	$(BIN)/python -m kvorum.cli.main sim --seeds 1-5000
 
@@ -61,6 +62,8 @@ soak: $(VENV)/.tests
 # Kvorum and Apache Kafka 4.3.0 side by side (java and mvn on the PATH).
 bench: $(VENV)/.tests
 	$(BIN)/python -m bench.compare
+	$(BIN)/python -m bench.groups
+	$(BIN)/python -m bench.transactions
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

@@ -7,18 +7,11 @@ an ordinary file system; the clients are Kafka's own ProducerPerformance and con
 """
 
 import argparse
-import json
-import os
-import statistics
-import sys
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 
 from bench.measure import (
     Asker,
-    StalledError,
     Throughput,
     create_topic,
     first_acknowledgement,
@@ -26,62 +19,12 @@ from bench.measure import (
     memory_mib,
     throughput,
 )
+from bench.report import Report, StalledError, add_options, finish, machine
 from bench.systems import MAKERS, System, formatted
 
 IDLE_SECONDS = 5.0
 THREE = {"min.insync.replicas": "2", "default.replication.factor": "3"}
 STEPS = ("start", "throughput", "gap")
-Results = dict[tuple[str, str], list[float]]
-"""{(what, which system): one figure a run}."""
-
-
-class Report:
-    """Collects figures, and says each as it comes."""
-
-    def __init__(self) -> None:
-        self.figures: Results = defaultdict(list)
-        self.failures: list[str] = []
-
-    def add(self, what: str, kind: str, figure: float) -> None:
-        """Take one figure."""
-        self.figures[what, kind].append(figure)
-        print(f"  {kind:7} {what}: {figure:,.2f}   (load {os.getloadavg()[0]:.2f})", flush=True)
-
-    def fail(self, what: str) -> None:
-        """Take note of a measurement that came to nothing; the others go on."""
-        self.failures.append(what)
-        print(f"  FAILED {what}", flush=True)
-
-    def table(self) -> str:
-        """Return the markdown table: medians, all runs, and the ratio Kafka to Kvorum, or the other way for rates."""
-        lines = ["| what | Kvorum | Apache Kafka 4.3.0 | Kvorum is better by |", "| --- | --- | --- | --- |"]
-        for what in dict.fromkeys(what for what, _ in self.figures):
-            own, other = self.figures.get((what, "kvorum"), []), self.figures.get((what, "kafka"), [])
-            lines.append(f"| {what} | {shown(own)} | {shown(other)} | {ratio(what, own, other)} |")
-        return "\n".join(lines)
-
-
-def shown(figures: list[float]) -> str:
-    """Return the median, and the runs where there were several."""
-    if not figures:
-        return "-"
-    middle = f"{round_off(statistics.median(figures))}"
-    return middle if len(figures) == 1 else f"{middle} ({', '.join(map(round_off, figures))})"
-
-
-def round_off(figure: float) -> str:
-    """Return three digits or so."""
-    return f"{figure:,.0f}" if figure >= 100 else f"{figure:.1f}" if figure >= 10 else f"{figure:.2f}"
-
-
-def ratio(what: str, own: list[float], other: list[float]) -> str:
-    """Return how many times better Kvorum is: below 1 it is worse."""
-    if not own or not other:
-        return "-"
-    first, second = statistics.median(own), statistics.median(other)
-    if what.endswith("records/s"):
-        first, second = second, first
-    return f"{second / first:.2f}x" if first else "-"
 
 
 def measure_start(kind: str, nodes: int, report: Report) -> None:
@@ -139,30 +82,13 @@ def label(nodes: int) -> str:
     return "1 node" if nodes == 1 else f"{nodes} nodes, RF {nodes}"
 
 
-def machine() -> str:
-    """Say what it was measured on."""
-    models = [line.partition(":")[2].strip() for line in read_lines("/proc/cpuinfo") if line.startswith("model name")]
-    memory = next(int(line.split()[1]) for line in read_lines("/proc/meminfo") if line.startswith("MemTotal"))
-    load = ", ".join(f"{each:.2f}" for each in os.getloadavg())
-    model = models[0] if models else "unknown"
-    version = sys.version.split()[0]
-    return f"{os.cpu_count()} cores ({model}), {memory / 2**20:.0f} GiB, Python {version}; load {load}"
-
-
-def read_lines(path: str) -> Iterable[str]:
-    """Return a file's lines."""
-    return Path(path).read_text().splitlines()
-
-
 def main() -> None:
     """Measure what was asked for and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each figure, the systems alternating")
+    add_options(parser)
     parser.add_argument("--records", type=int, default=1_000_000, help="records of 100 bytes a run")
-    parser.add_argument("--only", choices=sorted(MAKERS), help="one system")
     parser.add_argument("--skip", choices=STEPS, action="append", default=[])
     parser.add_argument("--nodes", type=int, choices=(1, 3), help="one size of cluster")
-    parser.add_argument("--json", help="a file for all figures")
     options = parser.parse_args()
     kinds = [options.only] if options.only else list(MAKERS)
     sizes = [options.nodes] if options.nodes else [1, 3]
@@ -177,17 +103,12 @@ def main() -> None:
         print(f"round {round_number}", flush=True)
         for step in (step for step in STEPS if step not in options.skip):
             for nodes in sizes:
-                for kind in kinds:
+                for kind in kinds if round_number % 2 else reversed(kinds):
                     try:
                         steps[step](kind, nodes)
                     except StalledError as error:
                         report.fail(f"round {round_number}, {step}, {nodes} nodes: {error}")
-    print(f"\nafter: {machine()}\n\n{report.table()}")
-    if options.json:
-        body = [{"what": what, "system": kind, "runs": runs} for (what, kind), runs in report.figures.items()]
-        Path(options.json).write_text(json.dumps(body, indent=1) + "\n")
-    if report.failures:
-        sys.exit("\n".join(report.failures))
+    finish(report, options.json)
 
 
 def gaps(kind: str, nodes: int, report: Report) -> None:

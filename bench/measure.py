@@ -10,6 +10,7 @@ from pathlib import Path
 from confluent_kafka import KafkaError, Message, Producer
 
 from bench.apache_kafka import jars, java
+from bench.report import StalledError
 from bench.systems import System
 from kvorum.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from kvorum.protocol.messages.describe_quorum import DescribeQuorumRequest, RequestPartitionData, RequestTopicData
@@ -27,10 +28,6 @@ TOTAL = re.compile(
     r"(\d+) records sent, ([\d.]+) records/sec \(([\d.]+) MB/sec\), ([\d.]+) ms avg latency, ([\d.]+) ms max latency"
     r"(?:, (\d+) ms 50th, (\d+) ms 95th, (\d+) ms 99th)?"
 )
-
-
-class StalledError(Exception):
-    """A cluster no longer does what is asked, and why one thinks so."""
 
 
 class Asker:

@@ -109,6 +109,10 @@ class Kvorum:
         names = [node.name for node in self._cluster.plan.nodes]
         return [process.pid for name in names for process in self._cluster.processes(name).values()]
 
+    def data(self, node: int) -> Path:
+        """Return a node's log directory."""
+        return Path(self._cluster.node(f"node-{node}").data)
+
     def kill(self, node: int) -> None:
         """kill -9 every process of a node."""
         self._cluster.kill(f"node-{node}")

@@ -1,10 +1,14 @@
-"""What the log manager does by the clock: syncs, retention, removals, checkpoints (Kafka's LogManager.startup)."""
+"""What is done to logs by the clock: syncs, retention, removals, checkpoints, cleaning (Kafka's LogManager.startup).
+
+Retention drops what compaction leaves of a log with both policies: by the clock, and after each cleaning of that log.
+"""
 
 from collections.abc import Callable
 
 from kvorum.broker.replica.housekeeping import Duties
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
+from kvorum.storage.cleaner.manager import LogCleaner
 from kvorum.storage.log_manager import LogManager
 
 FLUSH_INTERVAL_MS = 1_000
@@ -16,10 +20,13 @@ PURGE_INTERVAL_MS = 5_000
 class LogDuties:
     """Runs them until closed."""
 
-    __slots__ = ("_clock", "_duties", "_logs", "_settings")
+    __slots__ = ("_clock", "_duties", "_logs", "_settings", "cleaner")
 
-    def __init__(self, logs: LogManager, settings: Callable[[], Settings], clock: Clock) -> None:
+    def __init__(
+        self, logs: LogManager, settings: Callable[[], Settings], clock: Clock, cleaner: LogCleaner | None = None
+    ) -> None:
         """Do nothing before `start`. `settings` answers those in force: intervals are taken at the start."""
+        self.cleaner = cleaner
         self._logs = logs
         self._settings = settings
         self._clock = clock
@@ -36,9 +43,13 @@ class LogDuties:
         every(points, "recovery-point-checkpoint", self._logs.checkpoint_recovery_points)
         starts = interval("log.flush.start.offset.checkpoint.interval.ms")
         every(starts, "log-start-checkpoint", self._logs.checkpoint_log_start_offsets)
+        if self.cleaner is not None and self._settings().bool("log.cleaner.enable"):
+            self.cleaner.start()
 
     async def close(self) -> None:
         """Stop, and wait for what is running."""
+        if self.cleaner is not None:
+            await self.cleaner.close()
         await self._duties.close()
 
     def _apply_retention(self) -> None:
@@ -48,5 +59,5 @@ class LogDuties:
         """Forget idle producers, by producer.id.expiration.ms as it is now."""
         expiration_ms = self._settings().int("producer.id.expiration.ms")
         for each in self._logs.logs():
-            each.producer_id_expiration_ms = expiration_ms
+            each.producers.expiration_ms = expiration_ms
         self._logs.expire_producers(self._clock.wall_ms())

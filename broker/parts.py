@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from random import Random
 
 from kvorum.broker.api import registry
+from kvorum.broker.api.local import LocalRequests
+from kvorum.broker.cleaner_figures import follow_cleaner
+from kvorum.broker.coordinator.parts import Coordinators, Ground, World, make_coordinators
 from kvorum.broker.fetch_session import FetchSessionCache
 from kvorum.broker.log_duties import LogDuties
 from kvorum.broker.metadata.auto_topic_creation import AutoTopicCreation
@@ -33,6 +36,7 @@ from kvorum.runtime.disk import Disk
 from kvorum.runtime.listeners import inter_broker_listener_name, peer_addresses
 from kvorum.runtime.metrics import Metrics
 from kvorum.runtime.sockets import buffer_bytes
+from kvorum.storage.cleaner.manager import LogCleaner
 from kvorum.storage.log_manager import LogManager
 
 PROBE_TIMEOUT_MS = 500
@@ -65,10 +69,11 @@ class ControllerChannels:
     lifecycle: ControllerChannel
     isr: ControllerChannel
     forwarding: ControllerChannel
+    coordinators: ControllerChannel
 
     async def close(self) -> None:
         """Close all."""
-        for channel in (self.lifecycle, self.isr, self.forwarding):
+        for channel in (self.lifecycle, self.isr, self.forwarding, self.coordinators):
             await channel.close()
 
 
@@ -82,6 +87,7 @@ class Parts:
     log_manager: LogManager
     log_duties: LogDuties
     replica_manager: ReplicaManager
+    coordinators: Coordinators
     loader: MetadataLoader
     router: Router
 
@@ -110,15 +116,7 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
     channels = open_channels(settings, seams.chance)
     cache = MetadataCache(broker_id, lambda: channels.nodes.leader_id, seams.chance)
     configs = DynamicConfig(settings, broker_id)
-    log_manager = LogManager(
-        seams.disk,
-        seams.clock,
-        settings,
-        topic_config=configs.log_config,
-        on_offline=seams.on_offline,
-        on_flush=count_flushes(seams.metrics),
-        cluster_id=cluster_id,
-    )
+    log_manager, cleaner = make_logs(settings, seams, configs, cluster_id)
     loader = make_loader(settings, seams, channels.nodes, cluster_id, directory_id)
     peers = watch_peers(settings, cache, seams.chance)
     replica_manager = ReplicaManager(
@@ -132,7 +130,13 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
         open_channel=PeerChannels(settings, cache, seams.chance, peers.connection_lost).open,
         topic_config=configs.log_config,
         metrics=seams.metrics,
+        current_settings=lambda: configs.settings,
     )
+    producer_ids = ProducerIdManager(broker_id, registration.broker_epoch, channels.lifecycle)
+    world = world_of(settings, seams, cache, producer_ids, LocalRequests(lambda: broker))
+    ground = ground_of(settings, seams, replica_manager, cache)
+    coordinators = make_coordinators(ground, channels.coordinators, lambda: configs.settings, world)
+    replica_manager.transactions.verifier = coordinators.transactions.verifier
     broker = Broker(
         broker_id=broker_id,
         cluster_id=cluster_id,
@@ -145,16 +149,21 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
         fetch_sessions=open_fetch_sessions(settings, seams),
         controller=channels.forwarding,
         auto_topics=AutoTopicCreation(channels.forwarding, lambda: configs.settings),
-        producer_ids=ProducerIdManager(broker_id, registration.broker_epoch, channels.lifecycle),
+        producer_ids=producer_ids,
         metadata_log=MetadataLogReader(lambda: loader.readable_log),
         peers=peers,
         authorizer=seams.authorizer,
         quotas=seams.quotas,
+        internal_topics=coordinators.internal_topics,
+        groups=coordinators.groups,
+        transactions=coordinators.transactions.coordinator,
+        group_transactions=coordinators.groups,
     )
     publisher = BrokerMetadataPublisher(
         cache=cache,
         replicas=replica_manager,
         configs=configs,
+        followers=coordinators.followers,
         changed=(peers.image_changed,),
         moved=(broker.metadata_log.wake, registration.metadata_moved, peers.metadata_moved),
     )
@@ -164,11 +173,53 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
         channels=channels,
         registration=registration,
         log_manager=log_manager,
-        log_duties=LogDuties(log_manager, lambda: configs.settings, seams.clock),
+        log_duties=LogDuties(log_manager, lambda: configs.settings, seams.clock, cleaner),
         replica_manager=replica_manager,
+        coordinators=coordinators,
         loader=loader,
         router=Router(registry.handlers(broker)),
     )
+
+
+def make_logs(
+    settings: Settings, seams: Seams, configs: DynamicConfig, cluster_id: str
+) -> tuple[LogManager, LogCleaner]:
+    """Make what holds the logs, and what compacts them."""
+    log_manager = LogManager(
+        seams.disk,
+        seams.clock,
+        settings,
+        topic_config=configs.log_config,
+        on_offline=seams.on_offline,
+        on_flush=count_flushes(seams.metrics),
+        cluster_id=cluster_id,
+    )
+    cleaner = log_manager.make_cleaner(settings, seams.chance)
+    configs.subscribe(lambda changed, _: cleaner.configure(changed))
+    follow_cleaner(seams.metrics, cleaner, log_manager, seams.clock)
+    return log_manager, cleaner
+
+
+def ground_of(settings: Settings, seams: Seams, replica_manager: ReplicaManager, cache: MetadataCache) -> Ground:
+    """Return what coordinators stand on."""
+    return Ground(
+        broker_id=settings.int("node.id"),
+        settings=settings,
+        clock=seams.clock,
+        chance=seams.chance,
+        replicas=replica_manager,
+        image=lambda: cache.image,
+        on_fault=seams.on_fault,
+        metrics=seams.metrics,
+    )
+
+
+def world_of(
+    settings: Settings, seams: Seams, cache: MetadataCache, producer_ids: ProducerIdManager, local: LocalRequests
+) -> World:
+    """Return whom transaction coordinators speak to."""
+    open_channel = PeerChannels(settings, cache, seams.chance, purpose="transactions").open
+    return World(producer_ids=producer_ids, open_channel=open_channel, local=local)
 
 
 def make_loader(
@@ -198,7 +249,11 @@ def open_channels(settings: Settings, chance: Random) -> ControllerChannels:
         return ControllerChannel(nodes, settings, client_id=client_id, chance=chance)
 
     return ControllerChannels(
-        nodes=nodes, lifecycle=channel("lifecycle"), isr=channel("isr"), forwarding=channel("forwarding")
+        nodes=nodes,
+        lifecycle=channel("lifecycle"),
+        isr=channel("isr"),
+        forwarding=channel("forwarding"),
+        coordinators=channel("coordinators"),
     )
 
 
@@ -254,16 +309,24 @@ def watch_peers(settings: Settings, cache: MetadataCache, chance: Random) -> Pee
 class PeerChannels:
     """Opens channels to other brokers, at the address each has now on the listener brokers use among themselves."""
 
-    __slots__ = ("_broker_id", "_cache", "_chance", "_listener", "_lost", "_overrides", "_receive_buffer_bytes")
+    __slots__ = (
+        *("_broker_id", "_cache", "_chance", "_listener", "_lost", "_overrides", "_purpose", "_receive_buffer_bytes"),
+    )
 
     def __init__(
-        self, settings: Settings, cache: MetadataCache, chance: Random, lost: Callable[[int], None] | None = None
+        self,
+        settings: Settings,
+        cache: MetadataCache,
+        chance: Random,
+        lost: Callable[[int], None] | None = None,
+        purpose: str = "fetcher",
     ) -> None:
         """Take addresses from the cache; `kvorum.peer.addresses` puts a test's proxies in their place.
 
         `lost` is called with a broker whose connection closed, or that refused one.
         """
         self._lost = lost
+        self._purpose = purpose
         self._broker_id = settings.int("node.id")
         self._cache = cache
         self._listener = inter_broker_listener_name(settings)
@@ -273,7 +336,7 @@ class PeerChannels:
 
     def open(self, broker_id: int) -> Channel:
         """Return a channel to a broker; it connects when first asked."""
-        client_id = f"broker-{self._broker_id}-fetcher-{broker_id}"
+        client_id = f"broker-{self._broker_id}-{self._purpose}-{broker_id}"
         lost = self._lost
         on_lost = None if lost is None else lambda: lost(broker_id)
         return Channel(

@@ -8,8 +8,8 @@ Run:    Produce  listener -> router -> api/produce -> replica manager -> log -> 
         Create   listener -> router -> api/create_topics -> Envelope to the controller; committed, it comes back by the
                  loader -> publisher -> replica manager, on every broker alike
         A leader dies: the loader brings the change -> publisher -> replica manager leads or follows anew
-Stop:   controlled shutdown (the controller moves leaderships away) -> listeners -> registration -> loader -> log duties
-        -> fetchers -> channels -> logs, with the mark of a clean shutdown last.
+Stop:   controlled shutdown (the controller moves leaderships away) -> coordinators -> listeners -> registration
+        -> loader -> log duties -> fetchers -> channels -> logs, with the mark of a clean shutdown last.
 
 Source: Kafka's BrokerServer.
 """
@@ -181,6 +181,7 @@ class BrokerServer:
         if controlled and lifecycle is not None and self._settings.bool("controlled.shutdown.enable"):
             allowed = await lifecycle.controlled_shutdown()
             log.info("controlled shutdown", broker_id=self.broker_id, allowed=allowed)
+        await parts.coordinators.close()
         for listener in self._listeners.values():
             await listener.close()
         if lifecycle is not None:

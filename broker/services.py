@@ -7,6 +7,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from kvorum.broker.coordinator.ended_transaction import EndedTransaction
+from kvorum.broker.coordinator.group.coordinator import GroupCoordinator
+from kvorum.broker.coordinator.internal_topics import InternalTopics
+from kvorum.broker.coordinator.transaction.coordinator import TransactionCoordinator
 from kvorum.broker.fetch_session import FetchSessionCache
 from kvorum.broker.metadata.auto_topic_creation import AutoTopicCreation
 from kvorum.broker.metadata.cache import MetadataCache
@@ -24,6 +28,7 @@ from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
 from kvorum.storage.log_manager import LogManager
+from kvorum.storage.names import TopicPartition
 
 Result: TypeAlias = Message | Awaitable[Message | None] | None
 """An answer, what will bring it, or None where nothing is answered (acks=0)."""
@@ -34,6 +39,18 @@ class Forwarding(Protocol):
 
     async def forward(self, ctx: RequestContext, request: Message) -> Message:
         """Return the controller's answer. Raises KafkaError if none came in time or the envelope was refused."""
+        ...
+
+
+class GroupTransactions(Protocol):
+    """Ends transactions in the offsets topic: the group coordinator."""
+
+    async def complete_transaction(self, key: TopicPartition, ended: EndedTransaction, timeout_ms: int) -> None:
+        """Append the marker, and learn of it in the order of the log; return once it is replicated.
+
+        Raises KafkaError: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, REQUEST_TIMED_OUT,
+        or as the log refuses a marker.
+        """
         ...
 
 
@@ -57,6 +74,11 @@ class Broker:
     peers: PeerWatch
     authorizer: Authorizer
     quotas: Quotas
+    internal_topics: InternalTopics
+    groups: GroupCoordinator
+    transactions: TransactionCoordinator
+    group_transactions: GroupTransactions | None = None
+    """Who writes the markers of the offsets topic; without it they are appended as any other."""
     served_apis: Sequence[ApiVersion] = field(default_factory=tuple)
     """What ApiVersions answers: set by the registry from the handlers there are."""
 

@@ -31,7 +31,12 @@ PolledRecord: TypeAlias = list[int]
 """[offset, value], or [offset, value, leader epoch] where the client tells the epoch."""
 
 MicroOp: TypeAlias = list[str | int | dict[str, list[PolledRecord]] | None]
-"""["send", partition, value], completed ["send", partition, value, offset]; ["poll"], completed ["poll", {...}]."""
+"""["send", partition, value], completed ["send", partition, value, offset]; ["poll"], completed ["poll", {...}].
+
+["offset", group, partition, offset]: an offset that a commit or a transaction commits, or that a fetch got (-1: none).
+["copy", group, partition, value, partition, value]: the group made the second record out of the first (txn).
+["amount", partition, value, amount]: that record moves money; the amounts of a transaction add up to nothing (txn).
+"""
 
 OperationValue: TypeAlias = list[str | int | MicroOp | None]
 """Micro-operations of a send, poll or txn; partitions of an assign or subscribe; words of an admin operation."""
@@ -98,10 +103,13 @@ class Process(Event, frozen=True, kw_only=True, tag="process"):
 
 
 class Operation(Event, frozen=True, kw_only=True):
-    """What invocations and completions have in common.
+    """What invocations and completions have in common; `op` joins the two.
 
-    `f`: send, poll, assign, subscribe, txn, admin, crash. `op` joins an invocation with its completion.
-    `committed`: of a txn's completion. `seek_to_beginning`: of an assign; every position is forgotten then, else the
+    `f`: send, poll, assign, subscribe, txn, commit, offsets, admin, crash.
+    `offsets` fetches a group's committed offsets, with require-stable.
+    `committed`: of a txn's completion; `ended`: when the request that ends it could first leave, in its completion.
+    `generation`: of a classic group, as which a commit or a txn commits offsets. `reset`: a commit that may go back.
+    `seek_to_beginning`: of an assign; every position is forgotten then, else the
     partitions that stay assigned keep theirs. `rebalance`: partitions that a rebalance moved while a poll ran.
     `final`: belongs to the reads after the faults have healed.
     """
@@ -112,6 +120,9 @@ class Operation(Event, frozen=True, kw_only=True):
     value: OperationValue = []
     error: str | None = None
     committed: bool | None = None
+    ended: float | None = None
+    generation: int | None = None
+    reset: bool = False
     seek_to_beginning: bool = False
     rebalance: list[str] = []
     final: bool = False
@@ -131,6 +142,36 @@ class Fail(Operation, frozen=True, kw_only=True, tag="fail", omit_defaults=True)
 
 class Info(Operation, frozen=True, kw_only=True, tag="info", omit_defaults=True):
     """It may have happened, or may still: every timeout and every lost connection."""
+
+
+class Owned(Event, frozen=True, kw_only=True, tag="owned", omit_defaults=True):
+    """What a member of a group owns from now on, all of it. Written once it knows of a gain, before it tells a loss.
+
+    `generation`: the generation of a classic group, or the member's epoch (`protocol` "consumer"). `session`: seconds
+    without a word of it after which the coordinator may give its partitions away. `contact`: when its last request was
+    sent by which the coordinator heard of it, and told it that there is no rebalance; its accepted commits speak for it
+    too, but tell it nothing. `rebalance`: seconds without being told after which a rebalance goes on without it (0:
+    longer than any session). `instance`: a static member's.
+    """
+
+    process: int
+    group: str
+    partitions: list[str]
+    protocol: str = "classic"
+    member: str = ""
+    instance: str = ""
+    generation: int = -1
+    session: float = 0.0
+    rebalance: float = 0.0
+    contact: float | None = None
+
+
+class Stable(Event, frozen=True, kw_only=True, tag="stable"):
+    """A partition's last stable offset and high watermark as its leader has them, when all should be at rest."""
+
+    partition: str
+    last_stable_offset: int
+    high_watermark: int
 
 
 class Fault(Event, frozen=True, kw_only=True, tag="fault"):
@@ -185,7 +226,9 @@ class Finish(Event, frozen=True, kw_only=True, tag="finish"):
     """The last line."""
 
 
-AnyEvent: TypeAlias = Start | Process | Invoke | Ok | Fail | Info | Fault | Metadata | Replica | Image | Note | Finish
+AnyEvent: TypeAlias = (
+    Start | Process | Invoke | Ok | Fail | Info | Owned | Stable | Fault | Metadata | Replica | Image | Note | Finish
+)
 KINDS: Final[dict[str, type[Event]]] = {
     "start": Start,
     "process": Process,
@@ -193,6 +236,8 @@ KINDS: Final[dict[str, type[Event]]] = {
     "ok": Ok,
     "fail": Fail,
     "info": Info,
+    "owned": Owned,
+    "stable": Stable,
     "fault": Fault,
     "metadata": Metadata,
     "replica": Replica,

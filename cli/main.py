@@ -17,6 +17,7 @@ COMMANDS = {
     "topics": ("cli.topics:topics", "Create, list, describe, alter, delete topics."),
     "produce": ("cli.produce:produce", "Send lines of a file or of standard input to a topic."),
     "consume": ("cli.consume:consume", "Print the records of a topic."),
+    "transactions": ("cli.transactions:transactions", "Look at transactions, find hanging ones and end them."),
     "quorum": ("cli.quorum:quorum", "Look at the metadata quorum, and mend it."),
     "sim": ("cli.sim:sim", "Simulate whole clusters, faults and all, seed after seed."),
     "config": ("cli.config:config", "Check a configuration file."),

@@ -46,7 +46,8 @@ class ServerConnection(asyncio.BufferedProtocol):
     """One accepted connection, from accept to loss."""
 
     __slots__ = (
-        *("_blocked", "_closed", "_counted", "_finishing", "_gate", "_in_flight", "_muted", "_outbox", "_parser"),
+        *("_blocked", "_closed", "_counted", "_finishing", "_gate", "_goes_on", "_in_flight", "_muted", "_outbox"),
+        "_parser",
         *("_place", "_reading", "_share", "_shared", "_sink", "_tasks", "_transport", "_waiting"),
         *("active_at", "address", "peer"),
     )
@@ -65,6 +66,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._closed = False
         self._counted = False
         self._finishing = False
+        self._goes_on = False
         self._share = BudgetShare(shared.budget, self._update_reading)
         self._place = QueueShare(shared.queue, self._update_reading)
         self._sink: FrameSink | None = None
@@ -267,7 +269,14 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.close()
             return
         self._answered(call, response)
-        self._pump()
+        if not self._goes_on:
+            self._goes_on = True
+            self._shared.loop.call_soon(self._go_on_together)
+
+    def _go_on_together(self) -> None:
+        """Send what came within a turn of the loop in one piece, and go on."""
+        self._goes_on = False
+        self._go_on()
 
     def _answered(self, call: Call, response: Message | None) -> None:
         """Count a request whose answer is on its way, and hold its client back if it was throttled."""
@@ -337,6 +346,8 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Stop handling; send what the socket was given, then close. A second call does not wait for the client."""
+        if self._goes_on and not self._closed:
+            self._flush()
         if self._closed:
             self._transport.abort()
             return

@@ -41,6 +41,7 @@ CODEC_MASK: Final = 0x07
 LOG_APPEND_TIME_FLAG: Final = 0x08
 TRANSACTIONAL_FLAG: Final = 0x10
 CONTROL_FLAG: Final = 0x20
+DELETE_HORIZON_FLAG: Final = 0x40
 
 NO_TIMESTAMP: Final = -1
 NO_PRODUCER_ID: Final = -1
@@ -112,6 +113,11 @@ class BatchHeader(NamedTuple):
     def is_control(self) -> bool:
         """Whether the records are control records (transaction markers and the like)."""
         return bool(self.attributes & CONTROL_FLAG)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When tombstones and markers in it may go (ms, wall): the base timestamp, once a cleaner set it (KIP-534)."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
     @property
     def has_producer_id(self) -> bool:
@@ -379,6 +385,16 @@ def build_batch(
         base_sequence,
         len(records),
     )
+    batch += payload
+    with memoryview(batch) as view:
+        _UINT32.pack_into(view, CRC_POSITION, crc_of(view, 0, len(batch)))
+    return batch
+
+
+def rebuilt_batch(header: BatchHeader, payload: bytes) -> bytearray:
+    """Return a batch of this header and these records, as they lie in it (compressed); length and CRC are set anew."""
+    batch = bytearray(HEADER_SIZE)
+    _HEADER.pack_into(batch, 0, *header._replace(batch_length=HEADER_SIZE - LOG_OVERHEAD + len(payload), crc=0))
     batch += payload
     with memoryview(batch) as view:
         _UINT32.pack_into(view, CRC_POSITION, crc_of(view, 0, len(batch)))

@@ -108,7 +108,8 @@ def _decode_field(w: _Writer, field: Field, version: int, flexible: bool) -> Non
         read = f"{target}, p = d_{field.struct.__name__}(b, p, e)"
         if _nullable(field, version):
             w.add("p += 1")
-            w.add(f"if b[p - 1] >= 128: {target} = None")
+            # Kafka's generator marks a null struct by the byte -1, but by the number 0 where the field is tagged.
+            w.add(f"if b[p - 1] {'>= 128' if field.tag is None else '== 0'}: {target} = None")
             w.add(f"else: {read}")
         else:
             w.add(read)
@@ -242,7 +243,7 @@ def _encode_field(w: _Writer, field: Field, version: int, flexible: bool) -> Non
         w.add("if x is None:")
         w.indent += 1
         if field.kind == "struct" and not field.array:
-            w.add("w.append(255)")
+            w.add("w.append(255)" if field.tag is None else "w.append(0)")
         else:
             _encode_null(w, "i" if field.array else LENGTHS[field.kind], flexible)
         w.indent -= 1

@@ -26,6 +26,8 @@ from kvorum.runtime.listeners import (
 
 DEDUPE_BYTES_MIN_PER_THREAD = 1 << 20
 CHAOS_TOKEN_LENGTH_MIN = 16
+ASSIGNORS = ("uniform", "range")
+"""What there is; Kafka's classes by these names. Whoever has one of his own cannot have it run here."""
 
 
 def check_node(settings: Settings) -> list[str]:
@@ -39,6 +41,7 @@ def check_node(settings: Settings) -> list[str]:
     check_exposure(settings)
     check_times(settings)
     check_limits(settings)
+    check_groups(settings)
     return warnings_of(settings)
 
 
@@ -224,6 +227,27 @@ def check_limits(settings: Settings) -> None:
         raise refuse(
             settings, "log.cleaner.dedupe.buffer.size", f"must be above 1 MiB for each of {threads} cleaner threads"
         )
+
+
+def check_groups(settings: Settings) -> None:
+    """Times of groups that must fit into each other, and assignors that there are (Kafka's GroupCoordinatorConfig)."""
+    least = settings.int("group.min.session.timeout.ms")
+    if settings.int("group.max.session.timeout.ms") < least:
+        raise refuse(
+            settings, "group.max.session.timeout.ms", f"must be at least group.min.session.timeout.ms ({least})"
+        )
+    for name in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
+        low, high = settings.int(f"group.consumer.min.{name}"), settings.int(f"group.consumer.max.{name}")
+        if not low <= settings.int(f"group.consumer.{name}") <= high:
+            reason = f"must be from group.consumer.min.{name} ({low}) to group.consumer.max.{name} ({high})"
+            raise refuse(settings, f"group.consumer.{name}", reason)
+    session = settings.int("group.consumer.session.timeout.ms")
+    if settings.int("group.consumer.heartbeat.interval.ms") >= session:
+        reason = f"must be less than group.consumer.session.timeout.ms ({session})"
+        raise refuse(settings, "group.consumer.heartbeat.interval.ms", reason)
+    assignors = settings.list("group.consumer.assignors")
+    if not assignors or not set(assignors) <= set(ASSIGNORS):
+        raise refuse(settings, "group.consumer.assignors", f"must be some of {', '.join(ASSIGNORS)}")
 
 
 def warnings_of(settings: Settings) -> list[str]:

@@ -2,7 +2,7 @@
 
 Sans-IO but for reading its own tables once at import: `kafka-configs.tsv` (what a running Apache Kafka 4.3.0 describes,
 plus the keys it knows but does not describe) and `kvorum-configs.tsv`. The tables are data: edit them, not this file.
-`BROKER` and `TOPIC` are read-only maps in the order DescribeConfigs answers: by name.
+`BROKER`, `TOPIC` and `GROUP` are read-only maps in the order DescribeConfigs answers: by name.
 """
 
 import difflib
@@ -64,6 +64,7 @@ class Scope(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    GROUP = 32
 
 
 class Mutability(Enum):
@@ -163,6 +164,9 @@ BROKER: Mapping[str, ConfigDef] = MappingProxyType(
 TOPIC: Mapping[str, ConfigDef] = MappingProxyType(
     {name: _ALL[scope, name] for scope, name in sorted(_ALL) if scope is Scope.TOPIC}
 )
+GROUP: Mapping[str, ConfigDef] = MappingProxyType(
+    {name: _ALL[scope, name] for scope, name in sorted(_ALL) if scope is Scope.GROUP}
+)
 
 
 def broker_def(key: str) -> ConfigDef | None:
@@ -219,6 +223,16 @@ def validate_topic_configs(configs: Mapping[str, str]) -> dict[str, Value]:
     assert isinstance(low, int) and isinstance(high, int), "both are LONG with a default"
     if low > high:
         raise InvalidValue("min.compaction.lag.ms", str(low), f"it must not exceed max.compaction.lag.ms ({high})")
+    return values
+
+
+def validate_group_configs(configs: Mapping[str, str]) -> dict[str, Value]:
+    """Read a group's configs. Raises InvalidValue, which a client gets as INVALID_CONFIG."""
+    values: dict[str, Value] = {}
+    for name, text in configs.items():
+        if name not in GROUP:
+            raise UnknownConfig(name, text, f"Unknown group config name: {name}")
+        values[name] = GROUP[name].parse(text)
     return values
 
 

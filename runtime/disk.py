@@ -9,7 +9,7 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Final, Protocol
 
 from typing_extensions import Buffer
 
@@ -52,6 +52,11 @@ class File(Protocol):
 
 class Disk(Protocol):
     """A file system, seen by one node. Paths are plain strings."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other processes of this machine see the same files under the same paths."""
+        ...
 
     def open(self, path: str, *, create: bool = False) -> File:
         """Open for reading and writing. Raises FileNotFoundError unless `create`."""
@@ -166,6 +171,8 @@ class OsFile:
 
 class OsDisk:
     """The operating system's files."""
+
+    is_shared: Final = True
 
     def open(self, path: str, *, create: bool = False) -> File:
         """See Disk."""

@@ -32,8 +32,8 @@ def parse(text: str) -> dict[str, tuple[str, int]]:
     return armed
 
 
-def armed(text: str) -> Callable[[str], None]:
-    """Return the function behind `hit` for this setting."""
+def armed(text: str, owner: int | None = None) -> Callable[[str], None]:
+    """Return the function behind `hit` for this setting; `kill` ends the process `owner` with this one."""
     if not text:
         return _unarmed
     points = parse(text)
@@ -47,6 +47,8 @@ def armed(text: str) -> Callable[[str], None]:
         if hits[name] != count:
             return
         if action == "kill":
+            if owner is not None:
+                os.kill(owner, signal.SIGKILL)
             os.kill(os.getpid(), signal.SIGKILL)
         raise OSError(errno.EIO, f"failpoint {name}")
 
@@ -55,9 +57,14 @@ def armed(text: str) -> Callable[[str], None]:
 
 hit = armed(os.environ.get(VARIABLE, ""))
 """Called at each place with its name. Raises OSError where that was asked for."""
+setting = os.environ.get(VARIABLE, "")
+"""What is armed, for a worker process to be armed alike."""
 
 
-def arm(text: str) -> None:
-    """Arm these failpoints in place of all that were armed; empty: none. Raises ValueError with what is wrong."""
-    global hit
-    hit = armed(text)
+def arm(text: str, owner: int | None = None) -> None:
+    """Arm these failpoints in place of all that were armed; empty: none. Raises ValueError with what is wrong.
+
+    `owner`: the process that works through this one, and dies of a `kill` here.
+    """
+    global hit, setting
+    hit, setting = armed(text, owner), text

@@ -43,6 +43,8 @@ PARTITION_UNDER_MIN_ISR = "kafka_cluster_partition_underminisr"
 PARTITION_AT_MIN_ISR = "kafka_cluster_partition_atminisr"
 PARTITION_REPLICAS_COUNT = "kafka_cluster_partition_replicascount"
 PARTITION_IN_SYNC_REPLICAS_COUNT = "kafka_cluster_partition_insyncreplicascount"
+PARTITIONS_WITH_LATE_TRANSACTIONS = "kafka_server_replicamanager_partitionswithlatetransactionscount"
+PRODUCER_ID_COUNT = "kafka_server_replicamanager_produceridcount"
 DELAYED_OPERATIONS = "kafka_server_delayedoperationpurgatory_purgatorysize"
 FETCH_SESSIONS = "kafka_server_fetchsessioncache_numincrementalfetchsessions"
 
@@ -52,6 +54,15 @@ LOG_START_OFFSET = "kafka_log_log_logstartoffset"
 LOG_END_OFFSET = "kafka_log_log_logendoffset"
 LOG_SEGMENTS = "kafka_log_log_numlogsegments"
 OFFLINE_LOG_DIRECTORY_COUNT = "kafka_log_logmanager_offlinelogdirectorycount"
+CLEANER_MAX_DIRTY_PERCENT = "kafka_log_logcleanermanager_max_dirty_percent"
+CLEANER_TIME_SINCE_LAST_RUN_MS = "kafka_log_logcleanermanager_time_since_last_run_ms"
+CLEANER_UNCLEANABLE_PARTITIONS = "kafka_log_logcleanermanager_uncleanable_partitions_count"
+CLEANER_UNCLEANABLE_BYTES = "kafka_log_logcleanermanager_uncleanable_bytes"
+CLEANER_BUFFER_UTILIZATION = "kafka_log_logcleaner_max_buffer_utilization_percent"
+CLEANER_RECOPY_PERCENT = "kafka_log_logcleaner_cleaner_recopy_percent"
+CLEANER_MAX_CLEAN_SECONDS = "kafka_log_logcleaner_max_clean_time_secs"
+CLEANER_MAX_COMPACTION_DELAY_SECONDS = "kafka_log_logcleaner_max_compaction_delay_secs"
+CLEANER_DEAD_THREADS = "kafka_log_logcleaner_deadthreadcount"
 LOG_FLUSHES = "kafka_log_logflushstats_logflush_total"
 LOG_FLUSH_SECONDS = "kvorum_log_flush_seconds"
 
@@ -68,6 +79,28 @@ QUEUED_REQUEST_BYTES = "kvorum_queued_request_bytes"
 NETWORK_PROCESSOR_AVG_IDLE = "kafka_network_socketserver_networkprocessoravgidle_percent"
 REQUEST_HANDLER_AVG_IDLE = "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent"
 EVENT_LOOP_LAG = "kvorum_event_loop_lag_seconds"
+
+# Transactions
+VERIFICATION_FAILURES = "kafka_server_addpartitionstotxnmanager_verificationfailurerate_total"
+VERIFICATION_MS = "kafka_server_addpartitionstotxnmanager_verificationtimems"
+MARKERS_WITHOUT_LEADER = "kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize"
+MARKERS_RETRIED = "kafka_coordinator_transaction_transactionmarkerchannelmanager_logappendretryqueuesize"
+
+# Groups
+GROUP_OFFSETS = "kafka_coordinator_group_groupmetadatamanager_numoffsets"
+GROUPS = "kafka_coordinator_group_groupmetadatamanager_numgroups"
+GROUPS_PREPARING_REBALANCE = "kafka_coordinator_group_groupmetadatamanager_numgroupspreparingrebalance"
+GROUPS_COMPLETING_REBALANCE = "kafka_coordinator_group_groupmetadatamanager_numgroupscompletingrebalance"
+GROUPS_STABLE = "kafka_coordinator_group_groupmetadatamanager_numgroupsstable"
+GROUPS_DEAD = "kafka_coordinator_group_groupmetadatamanager_numgroupsdead"
+GROUPS_EMPTY = "kafka_coordinator_group_groupmetadatamanager_numgroupsempty"
+GROUPS_BY_PROTOCOL = "kafka_server_group_coordinator_metrics_group_count"
+CONSUMER_GROUPS_BY_STATE = "kafka_server_group_coordinator_metrics_consumer_group_count"
+OFFSET_COMMITS = "kafka_server_group_coordinator_metrics_offset_commit_total"
+OFFSET_EXPIRATIONS = "kafka_server_group_coordinator_metrics_offset_expiration_total"
+OFFSET_DELETIONS = "kafka_server_group_coordinator_metrics_offset_deletion_total"
+GROUP_COMPLETED_REBALANCES = "kafka_server_group_coordinator_metrics_group_completed_rebalance_total"
+CONSUMER_GROUP_REBALANCES = "kafka_server_group_coordinator_metrics_consumer_group_rebalance_total"
 
 # Controller
 ACTIVE_CONTROLLER_COUNT = "kafka_controller_kafkacontroller_activecontrollercount"
@@ -163,6 +196,10 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         PARTITION_IN_SYNC_REPLICAS_COUNT: MetricDef(
             "In-sync replicas of the partition led here", ("topic", "partition")
         ),
+        PARTITIONS_WITH_LATE_TRANSACTIONS: MetricDef(
+            "Partitions led here with a transaction open for longer than transaction.max.timeout.ms and five minutes"
+        ),
+        PRODUCER_ID_COUNT: MetricDef("Producers with state on the replicas here"),
         DELAYED_OPERATIONS: MetricDef(
             "Requests parked until more data, or more replicas, are there", ("delayedoperation",)
         ),
@@ -172,6 +209,17 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         LOG_END_OFFSET: MetricDef("Offset the next record of a partition's log here will have", ("topic", "partition")),
         LOG_SEGMENTS: MetricDef("Segments of a partition's log here", ("topic", "partition")),
         OFFLINE_LOG_DIRECTORY_COUNT: MetricDef("Log directories taken out of service"),
+        CLEANER_MAX_DIRTY_PERCENT: MetricDef("Dirty share of the dirtiest compacted log, in percent"),
+        CLEANER_TIME_SINCE_LAST_RUN_MS: MetricDef("Milliseconds since a cleaner last looked for a log to clean"),
+        CLEANER_UNCLEANABLE_PARTITIONS: MetricDef("Logs whose cleaning failed", ("logdirectory",)),
+        CLEANER_UNCLEANABLE_BYTES: MetricDef("Bytes of such logs that wait for their cleaning", ("logdirectory",)),
+        CLEANER_BUFFER_UTILIZATION: MetricDef(
+            "Percent of a cleaner's key slots taken by its last cleaning, the greatest"
+        ),
+        CLEANER_RECOPY_PERCENT: MetricDef("Percent of the bytes read that the last cleanings kept"),
+        CLEANER_MAX_CLEAN_SECONDS: MetricDef("Seconds a cleaner's last cleaning took, the longest"),
+        CLEANER_MAX_COMPACTION_DELAY_SECONDS: MetricDef("Seconds by which max.compaction.lag.ms is overdue, at most"),
+        CLEANER_DEAD_THREADS: MetricDef("Cleaners that ended with a fault"),
         LOG_FLUSHES: MetricDef("Times a log was forced to disk"),
         LOG_FLUSH_SECONDS: MetricDef("Seconds it took to force a log to disk"),
         REQUESTS: MetricDef("Requests received", ("request", "version")),
@@ -192,6 +240,24 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         ),
         REQUEST_HANDLER_AVG_IDLE: MetricDef("The same: one event loop does both"),
         EVENT_LOOP_LAG: MetricDef("How late a timer of the event loop was at most, in the last ten seconds"),
+        VERIFICATION_FAILURES: MetricDef("Partitions that a transaction's coordinator did not vouch for"),
+        VERIFICATION_MS: MetricDef("Milliseconds until a transaction's coordinator had answered"),
+        MARKERS_WITHOUT_LEADER: MetricDef("Transaction markers whose partition has no leader"),
+        MARKERS_RETRIED: MetricDef("Transaction markers that were refused, and wait for another try"),
+        GROUP_OFFSETS: MetricDef("Offsets committed by the groups coordinated here"),
+        GROUPS: MetricDef("Classic groups coordinated here"),
+        GROUPS_PREPARING_REBALANCE: MetricDef("Classic groups that wait for their members to join"),
+        GROUPS_COMPLETING_REBALANCE: MetricDef("Classic groups that wait for their leader's assignment"),
+        GROUPS_STABLE: MetricDef("Classic groups whose members have their assignments"),
+        GROUPS_DEAD: MetricDef("Classic groups that are being let go of"),
+        GROUPS_EMPTY: MetricDef("Classic groups without members"),
+        GROUPS_BY_PROTOCOL: MetricDef("Groups coordinated here: classic ones, and consumer groups", ("protocol",)),
+        CONSUMER_GROUPS_BY_STATE: MetricDef("Consumer groups (KIP-848) coordinated here", ("state",)),
+        OFFSET_COMMITS: MetricDef("Offsets committed"),
+        OFFSET_EXPIRATIONS: MetricDef("Offsets forgotten because they were old"),
+        OFFSET_DELETIONS: MetricDef("Offsets deleted by an admin"),
+        GROUP_COMPLETED_REBALANCES: MetricDef("Rebalances of classic groups that came to an assignment"),
+        CONSUMER_GROUP_REBALANCES: MetricDef("Times that the epoch of a consumer group rose for what its members read"),
         ACTIVE_CONTROLLER_COUNT: MetricDef("1 on the active controller, 0 on the others"),
         ACTIVE_BROKER_COUNT: MetricDef("Brokers that are registered and not fenced"),
         FENCED_BROKER_COUNT: MetricDef("Brokers that are registered and fenced"),

@@ -1,12 +1,19 @@
-"""A heap of deadlines, sans-IO: `advance(now_ms)` calls what has come due, in order of deadline, then of insertion."""
+"""A heap of deadlines, sans-IO: `advance(now_ms)` calls what has come due, in order of deadline, then of insertion.
+
+What is cancelled is swept out when it may be half of the heap: a session that each heartbeat puts off costs one place.
+"""
 
 import heapq
 import itertools
 from collections.abc import Callable
+from typing import Final
+
+SWEPT_FROM: Final = 64
+"""A heap that is no longer is left alone."""
 
 
 class Timer:
-    """One deadline; `cancel` is O(1), the heap forgets it when it comes up."""
+    """One deadline; `cancel` is O(1), the heap forgets it when it comes up, or is swept."""
 
     __slots__ = ("callback", "deadline_ms")
 
@@ -23,18 +30,31 @@ class Timer:
 class Timers:
     """The deadlines of one machine."""
 
-    __slots__ = ("_heap", "_numbers")
+    __slots__ = ("_heap", "_numbers", "_swept_length")
 
     def __init__(self) -> None:
         """Start empty."""
         self._heap: list[tuple[int, int, Timer]] = []
         self._numbers = itertools.count()
+        self._swept_length = SWEPT_FROM
+
+    def __len__(self) -> int:
+        """Return how many there are, some cancelled ones included: at most as many as were wanted, and a few."""
+        return len(self._heap)
 
     def at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
         """Call back once `advance` reaches the deadline."""
+        if len(self._heap) >= self._swept_length:
+            self._sweep()
         timer = Timer(deadline_ms, callback)
         heapq.heappush(self._heap, (deadline_ms, next(self._numbers), timer))
         return timer
+
+    def _sweep(self) -> None:
+        """Forget what is cancelled. O(1) for each that was added since the last time."""
+        self._heap = [entry for entry in self._heap if entry[2].callback is not None]
+        heapq.heapify(self._heap)
+        self._swept_length = max(SWEPT_FROM, 2 * len(self._heap))
 
     def next_deadline_ms(self) -> int | None:
         """Return the earliest deadline still wanted, or None."""

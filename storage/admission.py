@@ -5,21 +5,28 @@ from kvorum.storage.log_types import AppendInfo
 from kvorum.storage.producer_replay import check_producer
 from kvorum.storage.producer_state import Origin, ProducerState
 from kvorum.storage.validator import Validated, validate_produce
+from kvorum.storage.verification import VerificationGuard
 
 
 def admit(
-    records: memoryview, config: LogConfig, state: ProducerState, now_ms: int, origin: Origin
+    records: memoryview,
+    config: LogConfig,
+    state: ProducerState,
+    now_ms: int,
+    origin: Origin,
+    guard: VerificationGuard | None,
+    transaction_version: int,
 ) -> Validated | AppendInfo:
     """Return the batch to write; or, for a client's duplicate, what its first append answered.
 
-    Raises KafkaError as validate_produce and ProducerState.check do; nothing has changed then.
+    Raises KafkaError as validate_produce and ProducerState's checks do; nothing has changed then.
     """
     valid = validate_produce(records, config, now_ms, origin)
     if not valid.header.has_producer_id:
         return valid
     duplicate = state.find_duplicate(valid.header) if origin is Origin.CLIENT else None
     if duplicate is None:
-        check_producer(state, valid.header, valid.view, origin)
+        check_producer(state, valid.header, valid.view, origin, guard, transaction_version)
         return valid
     # Kafka's answer to a duplicate carries its timestamp as the append time, whatever the topic's timestamp type.
     timestamp = duplicate.timestamp

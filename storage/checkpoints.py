@@ -1,6 +1,6 @@
 """The small text files of a log directory and of a partition's folder, in Apache Kafka's formats.
 
-recovery-point-offset-checkpoint, replication-offset-checkpoint, log-start-offset-checkpoint
+recovery-point-offset-checkpoint, replication-offset-checkpoint, log-start-offset-checkpoint, cleaner-offset-checkpoint
                         version 0, count, then `topic partition offset` a line (OffsetCheckpointFile)
 .kafka_cleanshutdown    {"version":0,"brokerEpoch":N}; there only between a clean shutdown and the next start
 meta.properties         version=1, cluster.id, node.id, directory.id (KIP-858)
@@ -20,6 +20,7 @@ from kvorum.storage.names import PARTITION_METADATA, TopicPartition, join
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
+CLEANED_OFFSETS: Final = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 META_PROPERTIES: Final = "meta.properties"
 LOCK: Final = ".lock"

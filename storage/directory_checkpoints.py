@@ -6,9 +6,10 @@ Recovery points, log start offsets and high watermarks, one file each a director
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
-from kvorum.runtime import blocking
+from kvorum.runtime import blocking, failpoints
 from kvorum.runtime.disk import Disk
 from kvorum.storage.checkpoints import (
+    CLEANED_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
@@ -19,7 +20,7 @@ from kvorum.storage.checkpoints import (
 from kvorum.storage.log import Log
 from kvorum.storage.log_dir import LogDir
 from kvorum.storage.log_table import LogTable
-from kvorum.storage.names import TopicPartition
+from kvorum.storage.names import TopicPartition, join
 
 
 class DirectoryCheckpoints:
@@ -43,11 +44,12 @@ class DirectoryCheckpoints:
     async def forget_deleted(self) -> None:
         """Have no checkpoint speak of a log that is gone: a topic made anew would begin where the old one did.
 
-        With a log start above its end, the next start would drop all its records. The caller holds `disk_work`.
+        With a log start above its end, the next start would drop all its records; what it calls clean would not be.
+        The caller holds `disk_work`.
         """
         for directory in self._table.dirs:
             present = {each.partition for each in self._table.logs_in(directory)}
-            for name in (LOG_START_OFFSETS, HIGH_WATERMARKS):
+            for name in (LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANED_OFFSETS):
                 if not directory.checkpoints[name].keys() <= present:
                     await self._write(directory, name)
 
@@ -55,12 +57,23 @@ class DirectoryCheckpoints:
         """Write one checkpoint of a directory, as of now. Holds `disk_work`."""
         if not directory.is_online:
             return
-        offsets = offsets_of(name, self._table.logs_in(directory))
-        try:
-            await blocking.run(asyncio.get_running_loop(), write_checkpoint, self._disk, directory.path, name, offsets)
-        except OSError as error:
-            self._table.take_offline(directory, error)
+        loop = asyncio.get_running_loop()
+        offsets: dict[TopicPartition, int] | None = None
+        while offsets is None or (name == CLEANED_OFFSETS and directory.is_online and offsets != self._now(directory)):
+            # What is clean may fall while it is being written: a later cut has removed the file, this brought it back.
+            offsets = offsets_of(name, self._table.logs_in(directory))
+            try:
+                await blocking.run(loop, write_checkpoint, self._disk, directory.path, name, offsets)
+            except OSError as error:
+                self._table.take_offline(directory, error)
         directory.checkpoints[name] = offsets
+
+    def _now(self, directory: LogDir) -> dict[TopicPartition, int]:
+        return offsets_of(CLEANED_OFFSETS, self._table.logs_in(directory))
+
+    def is_cleaned_stale(self, directory: LogDir) -> bool:
+        """Tell whether the checkpoint of what is clean says something else than the logs."""
+        return directory.is_online and directory.checkpoints[CLEANED_OFFSETS] != self._now(directory)
 
 
 def offsets_of(name: str, logs: Iterable[Log]) -> dict[TopicPartition, int]:
@@ -70,8 +83,11 @@ def offsets_of(name: str, logs: Iterable[Log]) -> dict[TopicPartition, int]:
             return {each.partition: each.recovery_point for each in logs}
         case _ if name == HIGH_WATERMARKS:
             return {each.partition: each.high_watermark for each in logs}
+        case _ if name == CLEANED_OFFSETS:
+            cleaned = {each.partition: each.cleaning.cleaned_offset for each in logs}
+            return {partition: offset for partition, offset in cleaned.items() if offset is not None}
         case _:
-            assert name == LOG_START_OFFSETS, "there are three checkpoints"
+            assert name == LOG_START_OFFSETS, "there are four checkpoints"
             # As Kafka: a start that the first segment's name says already is left out.
             return {each.partition: each.log_start_offset for each in logs if each.starts_within_segment}
 
@@ -81,8 +97,23 @@ def write_checkpoint(disk: Disk, folder: str, name: str, offsets: Mapping[TopicP
     write_offsets(disk, folder, name, encode_offsets(offsets))
 
 
+def forget_cleaned(disk: Disk, directory: LogDir) -> None:
+    """Remove the checkpoint of what is clean: a log is about to be cut below it. Durable. Raises OSError.
+
+    Without it a start takes all logs for uncleaned, which costs work. With it what is appended behind the cut would
+    pass for clean: its tombstones could go before the older records that they delete.
+    """
+    failpoints.hit("cleaner.forget.before")
+    disk.remove(join(directory.path, CLEANED_OFFSETS))
+    disk.sync_dir(directory.path)
+    failpoints.hit("cleaner.forget.after")
+    directory.checkpoints[CLEANED_OFFSETS] = {}
+
+
 def write_last_words(disk: Disk, folder: str, logs: Sequence[Log], broker_epoch: int) -> None:
     """Write a directory's checkpoints, then its clean-shutdown mark. Raises OSError."""
+    if cleaned := offsets_of(CLEANED_OFFSETS, logs):
+        write_checkpoint(disk, folder, CLEANED_OFFSETS, cleaned)
     for name in (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS):
         write_checkpoint(disk, folder, name, offsets_of(name, logs))
     write_clean_shutdown(disk, folder, broker_epoch)

@@ -5,6 +5,7 @@ the last at the log end. Epochs without a record between two others may be missi
 """
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -117,6 +118,25 @@ class EpochCache:
         del self._epochs[:keep], self._starts[:keep]
         self._starts[0] = start_offset
         self.is_dirty = True
+
+    def refine(self, saved: Sequence[EpochEntry]) -> None:
+        """Take from saved entries what the batches do not tell any more: compaction takes the first ones of an epoch.
+
+        The entries here come from the batches that are left. A log that holds an epoch has all that its leader had
+        before it, so what was saved is right up to the last epoch that is among them; what was saved behind it may be
+        of a tail that is lost, and is left out.
+        """
+        starts = dict(zip(self._epochs, self._starts, strict=True))
+        confirmed = max((each.epoch for each in saved if each.start_offset <= starts.get(each.epoch, -1)), default=-1)
+        for epoch, start_offset in saved:
+            if epoch <= confirmed:
+                starts[epoch] = min(start_offset, starts.get(epoch, start_offset))
+        epochs = sorted(starts)
+        if any(starts[epoch] >= starts[following] for epoch, following in pairwise(epochs)):
+            return  # it is of another history after all
+        refined = [starts[epoch] for epoch in epochs]
+        self.is_dirty = self.is_dirty or (epochs, refined) != (self._epochs, self._starts)
+        self._epochs, self._starts = epochs, refined
 
     def clear(self) -> None:
         """Forget everything."""

@@ -9,7 +9,7 @@ preallocated.
 
 import sys
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from operator import ge
 from struct import Struct
@@ -92,6 +92,11 @@ class OffsetIndex:
         place = bisect_right(self._positions, position)
         return self._positions[place - 1] if place else 0
 
+    def offset_from(self, position: int) -> int | None:
+        """Return the last offset of the first indexed batch at this position or behind it, None if there is none."""
+        place = bisect_left(self._positions, position)
+        return self._base_offset + self._offsets[place] if place < len(self._positions) else None
+
     @property
     def last_position(self) -> int:
         """The position of the last entry, or 0."""
@@ -116,7 +121,7 @@ class OffsetIndex:
         words[::2], words[1::2] = offsets, positions
         if sys.byteorder == "little":
             words.byteswap()
-        _save(disk, self.path, words.tobytes(), self._saved * OFFSET_ENTRY_SIZE, sync)
+        save_entries(disk, self.path, words.tobytes(), self._saved * OFFSET_ENTRY_SIZE, sync)
         self._saved = len(self._offsets)
 
 
@@ -188,11 +193,11 @@ class TimeIndex:
         """Bring the file up to date: exactly the entries, no more."""
         rows = zip(self._timestamps[self._saved :], self._offsets[self._saved :], strict=True)
         data = b"".join(_TIME_ENTRY.pack(timestamp, offset) for timestamp, offset in rows)
-        _save(disk, self.path, data, self._saved * TIME_ENTRY_SIZE, sync)
+        save_entries(disk, self.path, data, self._saved * TIME_ENTRY_SIZE, sync)
         self._saved = len(self._timestamps)
 
 
-def _save(disk: Disk, path: str, data: bytes, position: int, sync: bool) -> None:
+def save_entries(disk: Disk, path: str, data: bytes, position: int, sync: bool) -> None:
     """Write what comes behind `position`, where the file then ends: what is before is as it was saved."""
     failpoints.hit("index.write.before")
     file = disk.open(path, create=True)

@@ -4,25 +4,28 @@ Knows nothing of leaders, producers or high watermarks: `Log` does. Everything h
 CorruptSegment where bytes are no batches; after either the log is not used again.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from crc32c import crc32c
 
-from kvorum.protocol.records import BatchHeader
+from kvorum.protocol.parts import FileSlice, Part
+from kvorum.protocol.records import BatchHeader, parse_header
 from kvorum.runtime import failpoints
 from kvorum.runtime.disk import Disk
 from kvorum.storage import durable_length
+from kvorum.storage.cleaner.swap import take_place, withdraw
 from kvorum.storage.deleted_files import DeletedFiles
 from kvorum.storage.durable_length import DurableLength
 from kvorum.storage.epoch_cache import EpochCache
 from kvorum.storage.index import RELATIVE_OFFSET_MAX
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.log_flush import FlushPlan, sync_names, write_epochs
-from kvorum.storage.log_read import NOTHING, ReadInfo, TimestampOffset, find_max_timestamp, find_timestamp, read_segment
-from kvorum.storage.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from kvorum.storage.log_read import ReadInfo, TimestampOffset, find_max_timestamp, find_timestamp, read_segments
+from kvorum.storage.log_types import LogParts
+from kvorum.storage.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from kvorum.storage.segment import Segment
-from kvorum.storage.segments import Segments
 from kvorum.storage.tail import Tail, TailBudget
+from kvorum.storage.txn_index import AbortedTransaction
 
 
 class LocalLog:
@@ -42,8 +45,10 @@ class LocalLog:
         "_warm",
         "config",
         "folder",
+        "has_aborted",
         "log_end_offset",
         "segments",
+        "structure",
     )
 
     def __init__(
@@ -51,9 +56,7 @@ class LocalLog:
         disk: Disk,
         folder: str,
         config: LogConfig,
-        segments: Segments,
-        log_end_offset: int,
-        durable: DurableLength,
+        parts: LogParts,
         tail_budget: TailBudget,
         before_roll: Callable[[int], None],
     ) -> None:
@@ -61,17 +64,21 @@ class LocalLog:
         self._disk = disk
         self.folder = folder
         self.config = config
-        self.segments = segments
-        self.log_end_offset = log_end_offset
-        self._durable = durable
+        self.segments = parts.segments
+        self.log_end_offset = parts.log_end_offset
+        self.has_aborted = any(segment.has_aborted_transactions for segment in parts.segments)
+        """Whether any transaction was ever aborted here, as far as is known: else no index is looked at."""
+        self._durable = parts.durable
         self._tail = Tail(tail_budget)
         self._before_roll = before_roll
         self._deleted = DeletedFiles(disk)
         self._unsynced_indexes: list[Segment] = []
         self._has_new_names = True
         self._generation = 0
+        self.structure = 0
+        """How often segments were cut or taken away, but for a cleaned one taking their place."""
         self._plan: FlushPlan | None = None
-        self._synced_end_offset = durable.recovery_point
+        self._synced_end_offset = parts.durable.recovery_point
         self._warm: Segment | None = None
 
     @property
@@ -121,11 +128,11 @@ class LocalLog:
             waited_ms = header.max_timestamp - first_timestamp
         else:
             waited_ms = now_ms - segment.created_ms
-        return waited_ms > config.segment_ms - self._jitter_ms(segment)
+        return waited_ms > config.segment_ms_max - self._jitter_ms(segment)
 
     def _jitter_ms(self, segment: Segment) -> int:
         """Spread the rolls of logs created together: each segment has its own share of segment.jitter.ms."""
-        jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms_max)
         return crc32c(segment.path("").encode()) % jitter_ms if jitter_ms else 0
 
     def roll(self, base_offset: int, now_ms: int) -> None:
@@ -156,16 +163,45 @@ class LocalLog:
         )
 
     def read(self, offset: int, max_bytes: int, bound: int, min_one: bool) -> ReadInfo:
-        """Return whole batches from the one that holds `offset` up to the bound or the end of its segment."""
+        """Return whole batches from the one that holds `offset` on, up to the bound; see read_segments."""
         parts = self._tail.read(offset, max_bytes, bound, min_one)
         if parts is not None:
             return ReadInfo(tuple(parts), sum([len(part) for part in parts]))
+        return read_segments(self._from_offset_warm(offset), offset, max_bytes, bound, self.log_end_offset, min_one)
+
+    def _from_offset_warm(self, offset: int) -> Iterator[Segment]:
+        """Go through the segments from the one that covers this offset on; the one at hand keeps its indexes."""
         for segment in self.segments.from_offset(offset):
             self._keep_warm(segment)
-            found = read_segment(segment, offset, max_bytes, bound, self.log_end_offset, min_one)
-            if found is not None:
-                return found
-        return NOTHING
+            yield segment
+
+    def upper_bound_of(self, offset: int, parts: Sequence[Part]) -> int:
+        """Return an offset behind everything in `parts`, read from `offset` on: at most an index interval too much."""
+        last = parts[-1]
+        if not isinstance(last, FileSlice):
+            return parse_header(last).next_offset
+        for segment in self.segments.from_offset(offset):
+            if segment.file is last.file:
+                bound = segment.offset_index.offset_from(last.position + last.size)
+                bound = self.segments.next_base(segment) if bound is None else bound
+                return self.log_end_offset if bound is None else bound
+        return self.log_end_offset
+
+    def collect_aborted(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:
+        """Return the aborted transactions with an offset in [start_offset, upper_bound_offset), by their markers.
+
+        A marker may lie far behind what it aborts: segments are looked at until one tells that no more follows.
+        """
+        found: list[AbortedTransaction] = []
+        for segment in self.segments.from_offset(start_offset):
+            if segment.has_aborted_transactions:
+                more, is_complete = segment.txn_index.collect_aborted(start_offset, upper_bound_offset)
+                if segment is not self.segments.active and segment is not self._warm:
+                    segment.forget_indexes()
+                found += more
+                if is_complete:
+                    break
+        return found
 
     def _keep_warm(self, segment: Segment) -> None:
         """Let one inactive segment at a time keep its indexes in memory."""
@@ -200,6 +236,7 @@ class LocalLog:
         before could reappear behind what is appended next.
         """
         self._generation += 1
+        self.structure += 1
         self._synced_end_offset = 0
         self._tail.clear()
         segments = [segment for segment in self.segments if segment.base_offset <= offset] or [self.segments.first]
@@ -220,12 +257,14 @@ class LocalLog:
             sync_names(self._disk, self.folder)
         last.truncate_to(offset)
         last.sync()
+        self._has_new_names = True  # snapshots go, too: a later recovery point must not bring them back
         self.log_end_offset = end_offset
         return end_offset
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Drop everything and begin again, empty, at this offset."""
         self._generation += 1
+        self.structure += 1
         self._synced_end_offset = 0
         self._tail.clear()
         failpoints.hit("log.restart.before")
@@ -246,14 +285,28 @@ class LocalLog:
         self.log_end_offset = offset
 
     def delete_oldest(self, count: int, now_ms: int) -> None:
-        """Drop so many segments at the start; dropping all begins a new one at the log end first."""
-        if count == len(self.segments):
-            self.roll(self.log_end_offset, now_ms)
+        """Drop so many segments at the start, not all."""
+        self.structure += 1
         keep = list(self.segments)[count]
         removed = self.segments.remove_below(keep.base_offset)
         self._unsynced_indexes = [segment for segment in self._unsynced_indexes if segment not in removed]
         self._delete(removed, now_ms)
         self._has_new_names = True
+
+    def replace_segments(self, old: Sequence[Segment], new: Segment, now_ms: int) -> None:
+        """Put a cleaned segment, durable under its name for the swap, in the place of those it was made from."""
+        self.segments.replace(old, new)
+        if self._warm in old:
+            self._warm = None
+        self._unsynced_indexes = [segment for segment in self._unsynced_indexes if segment not in old]
+        self._tail.clear()
+        self._delete(list(old), now_ms)
+        take_place(self._disk, self.folder, new.base_offset)
+        self._has_new_names = True
+
+    def withdraw_offered(self) -> None:
+        """Take back a cleaned segment that is offered and not swapped."""
+        withdraw(self._disk, self.folder)
 
     def _delete(self, segments: list[Segment], now_ms: int) -> None:
         """Take segments away: renamed now, removed by `purge_deleted` after file.delete.delay.ms."""
@@ -281,7 +334,7 @@ class LocalLog:
             durable = DurableLength(active.base_offset, active.base_offset, 0)
             if include_active:
                 durable = DurableLength(self.log_end_offset, active.base_offset, active.size)
-        suffixes = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+        suffixes = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
         generation = self._generation
         plan = self._plan = FlushPlan(
             disk=self._disk,
@@ -339,6 +392,7 @@ class LocalLog:
         active.trim()
         active.save_indexes(with_last_timestamp=True)
         self._unsynced_indexes.append(active)
+        self._has_new_names = self._has_new_names or active.has_txn_file
 
     def close(self) -> None:
         """Release every file."""

@@ -5,8 +5,7 @@
 
 One task owns a log; nothing here suspends or locks. A failed write or sync makes the log unusable: the listener is told
 (the log directory goes offline), and every later call raises KafkaError KAFKA_STORAGE_ERROR. Reads return FileSlices of
-files that stay readable until file.delete.delay.ms after their deletion, or `close`. Times are wall milliseconds, from
-the clock unless a caller has read it already.
+files that stay readable until file.delete.delay.ms after their deletion, or `close`. Times are wall milliseconds.
 
 An append never syncs: that would hold the event loop. Where flush.messages asks for it, `is_sync_due` is true after the
 append, and the caller has `LogManager.sync` done before it answers, or tells a leader that it has the records.
@@ -14,11 +13,11 @@ append, and the caller has `LogManager.sync` done before it answers, or tells a 
 Cost: an append is one write; a read at the end is a look into the tail ring; elsewhere it scans one index interval.
 """
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.records import NO_TIMESTAMP, BatchHeader, patch_place
+from kvorum.protocol.parts import Part
+from kvorum.protocol.records import NO_SEQUENCE, NO_TIMESTAMP, BatchHeader, patch_place
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.disk import Disk
@@ -27,20 +26,21 @@ from kvorum.storage.disk_health import DiskHealth
 from kvorum.storage.durable_length import DurableLength
 from kvorum.storage.epoch_cache import EpochEndOffset
 from kvorum.storage.local_log import LocalLog
+from kvorum.storage.log_cleaning import LogCleaning
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.log_durability import LogDurability
 from kvorum.storage.log_flush import FlushPlan
+from kvorum.storage.log_producers import LogProducers
 from kvorum.storage.log_read import NOTHING, ReadInfo, TimestampOffset
 from kvorum.storage.log_types import PRODUCER_ID_EXPIRATION_MS, AppendInfo, LogParts
 from kvorum.storage.names import TopicPartition
-from kvorum.storage.producer_replay import note_batch, rewind_producers
 from kvorum.storage.producer_state import Origin
 from kvorum.storage.retention import deletable_count
 from kvorum.storage.segment import CorruptSegment
 from kvorum.storage.tail import TailBudget
+from kvorum.storage.txn_index import AbortedTransaction
 from kvorum.storage.validator import validate_replicated
-
-OFFSET_MAX: Final = 2**63 - 1
+from kvorum.storage.verification import VerificationGuard
 
 
 class Log:
@@ -64,19 +64,18 @@ class Log:
         self.partition = partition
         self.topic_id = topic_id
         self.is_topic_id_durable = False  # LogManager.sync_topic_id makes it so, before the first record
+        self.is_retention_waiting = False
         self.log_start_offset = parts.log_start_offset
         self.epoch_cache = parts.epoch_cache
         self.producer_state = parts.producer_state
-        self.producer_id_expiration_ms = producer_id_expiration_ms
         self._clock = clock
         self._config = config
         self._high_watermark = parts.log_start_offset
-        self._snapshots = parts.snapshots
         self._health = DiskHealth(partition, on_io_error)
-        self._local = LocalLog(
-            disk, folder, config, parts.segments, parts.log_end_offset, parts.durable, tail_budget, self._take_snapshot
-        )
-        self._durability = LogDurability(self._local, self.epoch_cache, self._snapshots, self._health, clock)
+        self.producers = LogProducers(parts.producer_state, parts.snapshots, clock, producer_id_expiration_ms)
+        self._local = LocalLog(disk, folder, config, parts, tail_budget, self.producers.take_snapshot)
+        self.cleaning = LogCleaning(self._local, parts.producer_state, parts.snapshots, self._health)
+        self._durability = LogDurability(self._local, self.epoch_cache, parts.snapshots, self._health, clock)
 
     @property
     def failure(self) -> Exception | None:
@@ -159,10 +158,7 @@ class Log:
         return self.epoch_cache.end_offset_for(leader_epoch, self._local.log_end_offset)
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
-        """Raise the log start offset; return whether it moved.
-
-        Raises KafkaError OFFSET_OUT_OF_RANGE above the high watermark.
-        """
+        """Raise the log start; return whether it moved. Raises KafkaError OFFSET_OUT_OF_RANGE above high watermark."""
         if offset > self._high_watermark:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -174,16 +170,28 @@ class Log:
         self.epoch_cache.truncate_from_start(offset)
         return True
 
+    def begin_verification(
+        self, producer_id: int, producer_epoch: int, sequence: int = NO_SEQUENCE, supports_epoch_bump: bool = False
+    ) -> VerificationGuard | None:
+        """Return the guard for the first append of a transaction; None if it is open here. Raises KafkaError."""
+        return self.producers.begin_verification(producer_id, producer_epoch, sequence, supports_epoch_bump)
+
     def append_as_leader(
-        self, records: memoryview, leader_epoch: int, now_ms: int | None = None, origin: Origin = Origin.CLIENT
+        self,
+        records: memoryview,
+        leader_epoch: int,
+        origin: Origin = Origin.CLIENT,
+        guard: VerificationGuard | None = None,
+        transaction_version: int = 0,
     ) -> AppendInfo:
         """Check a Produce's records, give them the next offsets, and write them. Patches `records` in place.
 
-        Raises KafkaError as validate_produce and ProducerState.check do, or KAFKA_STORAGE_ERROR.
+        `guard` opens the log to a transaction (see verification), `transaction_version` is a marker's.
+        Raises KafkaError as validate_produce and ProducerState's checks do, or KAFKA_STORAGE_ERROR.
         """
         self._health.check()
-        now_ms = self._clock.wall_ms() if now_ms is None else now_ms
-        admitted = admit(records, self._config, self.producer_state, now_ms, origin)
+        now_ms = self._clock.wall_ms()
+        admitted = admit(records, self._config, self.producer_state, now_ms, origin, guard, transaction_version)
         if isinstance(admitted, AppendInfo):
             return admitted
         view, header, max_timestamp, append_time_ms = admitted
@@ -192,7 +200,7 @@ class Log:
         header = header._replace(base_offset=base_offset, partition_leader_epoch=leader_epoch)
         self.epoch_cache.assign(leader_epoch, base_offset)
         self._write(view, [header], now_ms)
-        note_batch(self.producer_state, header, view, 0)
+        self.producers.note(self._local, header, view, 0)
         return AppendInfo(
             base_offset, header.last_offset, max_timestamp, append_time_ms, len(view), header.records_count
         )
@@ -218,7 +226,7 @@ class Log:
             self._write(view, group, now_ms)
             place = 0
             for header in group:
-                note_batch(self.producer_state, header, view, place)
+                self.producers.note(self._local, header, view, place)
                 place += header.size
             position += place
         max_timestamp = max([header.max_timestamp for header in headers])
@@ -226,7 +234,6 @@ class Log:
         return AppendInfo(headers[0].base_offset, headers[-1].last_offset, max_timestamp, NO_TIMESTAMP, position, count)
 
     def _write(self, view: memoryview, headers: list[BatchHeader], now_ms: int) -> None:
-        """Write at the end. Raises KafkaError KAFKA_STORAGE_ERROR."""
         try:
             self._local.write(view, headers, now_ms)
         except (OSError, CorruptSegment) as error:
@@ -237,7 +244,7 @@ class Log:
     ) -> ReadInfo:
         """Return whole batches from the one that holds `offset`, all below the bound (default: the log end).
 
-        At most `max_bytes`, but with `min_one_message` one batch at least, if there is one. Ends at the segment's end.
+        At most `max_bytes`, but with `min_one_message` one batch at least, if there is one; see read_segments.
         Raises KafkaError OFFSET_OUT_OF_RANGE outside [log start, log end], KAFKA_STORAGE_ERROR.
         """
         self._health.check()
@@ -255,6 +262,13 @@ class Log:
         except (OSError, CorruptSegment) as error:
             raise self._health.failed(error) from error
 
+    def aborted_transactions(self, offset: int, parts: Sequence[Part]) -> Sequence[AbortedTransaction]:
+        """Return the aborted transactions that reach into what was just read from `offset` on, by their markers."""
+        if not parts or not self._local.has_aborted:
+            return ()
+        with self._health.access():
+            return self._local.collect_aborted(offset, self._local.upper_bound_of(offset, parts))
+
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """Return the first record of at least this timestamp (ms), None if there is none."""
         with self._health.access():
@@ -266,9 +280,9 @@ class Log:
             return self._local.find_max_timestamp()
 
     def truncate_to(self, offset: int) -> bool:
-        """Cut off every record from `offset` on; return whether there was any. Durable when it returns.
+        """Cut off every record from `offset` on, and the batch that holds it; return whether there was any.
 
-        A batch that holds `offset` in its middle goes whole. Raises KafkaError KAFKA_STORAGE_ERROR.
+        Durable when it returns. Raises KafkaError KAFKA_STORAGE_ERROR.
         """
         assert offset >= 0, "an offset is not negative"
         if offset >= self._local.log_end_offset:
@@ -277,30 +291,23 @@ class Log:
         if offset < self._local.segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
             return True
+        self.cleaning.before_cut(offset)
         with self._health.access():
             end_offset = self._local.truncate_to(offset, self._clock.wall_ms())
             self.epoch_cache.truncate_from_end(end_offset)
             self.log_start_offset = min(self.log_start_offset, end_offset)
-            now_ms, expiration_ms = self._clock.wall_ms(), self.producer_id_expiration_ms
-            rewind_producers(
-                self.producer_state, self._snapshots, self._local.segments, end_offset, now_ms, expiration_ms
-            )
+            self.producers.rewind(self._local, end_offset)
         self.high_watermark = self._high_watermark
         return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop all records and begin anew at `offset`. Raises KafkaError KAFKA_STORAGE_ERROR."""
+        self.cleaning.before_cut(offset)
         with self._health.access():
             self._local.truncate_fully_and_start_at(offset, self._clock.wall_ms())
             self.epoch_cache.clear()
-            self._snapshots.remove_if(0, OFFSET_MAX)
-            self.producer_state.clear(offset)
+            self.producers.begin_anew(offset)
         self.log_start_offset = self._high_watermark = offset
-
-    def _take_snapshot(self, base_offset: int) -> None:
-        """Keep the producer state as it is at a new segment's base offset; it is written with the next flush."""
-        self.producer_state.end_offset = base_offset
-        self._snapshots.take(base_offset, self.producer_state.to_snapshot())
 
     def roll(self) -> None:
         """Begin a new segment at the log end, unless the active one is empty. Raises KafkaError KAFKA_STORAGE_ERROR."""
@@ -309,19 +316,29 @@ class Log:
                 self._local.roll(self._local.log_end_offset, self._clock.wall_ms())
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Drop the segments that retention or the log start offset leaves behind; return how many."""
+        """Drop the segments that retention or the log start offset leaves behind; return how many.
+
+        One below which a producer may have written last waits until a snapshot tells so: `is_retention_waiting`, to be
+        tried again after the next flush.
+        """
         with self._health.access():
             local, config = self._local, self._config
             count = deletable_count(
                 local.segments, config, self.log_start_offset, self._high_watermark, local.log_end_offset, now_ms
             )
+            if count == len(local.segments):
+                local.roll(local.log_end_offset, now_ms)
+            segments, wanted = list(local.segments), count
+            while count and not self.producers.are_durably_known_at(segments[count].base_offset):
+                count -= 1
+            self.is_retention_waiting = count < wanted
             if count:
                 local.delete_oldest(count, now_ms)
                 first = local.segments.first.base_offset
                 if first > self.log_start_offset:
                     self.log_start_offset = first
                     self.epoch_cache.truncate_from_start(first)
-                self._snapshots.remove_if(0, first - 1)
+                self.producers.forget_below(first)
             return count
 
     def has_deleted_files(self, now_ms: int) -> bool:
@@ -334,8 +351,8 @@ class Log:
             self._local.purge_deleted(now_ms)
 
     def remove_expired_producers(self, now_ms: int) -> None:
-        """Forget producers idle for producer.id.expiration.ms."""
-        self.producer_state.expire(now_ms, self.producer_id_expiration_ms)
+        """Forget producers idle for producer.id.expiration.ms, and verifications that came to nothing."""
+        self.producers.expire(now_ms)
 
     @property
     def is_sync_due(self) -> bool:
@@ -380,17 +397,14 @@ class Log:
             if self.failure is None:
                 assert not self._local.is_flushing, "who closes a log has waited for its flush"
                 with self._health.access():
-                    self._take_snapshot(self._local.log_end_offset)
+                    self.producers.take_snapshot(self._local.log_end_offset)
                     self._local.settle()
                 self.flush()
         finally:
             self.release()
 
     def abandon(self, error: Exception) -> None:
-        """Use the log no more: it is deleted, or its directory is offline.
-
-        What was read stays readable until `release`.
-        """
+        """Use the log no more: it is deleted, or offline. What was read stays readable until `release`."""
         self._health.abandon(error)
 
     def release(self) -> None:

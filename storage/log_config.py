@@ -69,6 +69,11 @@ class LogConfig:
         return "delete" in self.cleanup_policy
 
     @property
+    def segment_ms_max(self) -> int:
+        """For how long a segment is appended to: what is to be compacted within max.compaction.lag.ms rolls by then."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
+
+    @property
     def uses_log_append_time(self) -> bool:
         """Whether the broker stamps the records."""
         return self.message_timestamp_type == LOG_APPEND_TIME

@@ -7,6 +7,7 @@ from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime.disk import Disk
 from kvorum.runtime.logs import get_logger
 from kvorum.storage.checkpoints import (
+    CLEANED_OFFSETS,
     HIGH_WATERMARKS,
     LOCK,
     LOG_START_OFFSETS,
@@ -29,7 +30,7 @@ from kvorum.storage.names import (
 METADATA_TOPIC: Final = "__cluster_metadata"
 """Its log may lie in the same directory; the quorum opens it."""
 
-CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS)
+CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANED_OFFSETS)
 
 log = get_logger("storage")
 

@@ -65,6 +65,7 @@ class LogDurability:
             if self._local.complete_flush(plan):
                 self._snapshots.on_written(plan.snapshots)
             else:
+                self._snapshots.on_void(plan.snapshots)
                 self._epoch_cache.is_dirty = True
             self._last_flush_ms = self._clock.wall_ms()
 

@@ -8,7 +8,8 @@
                                  duties; the broker calls them by the clock (see each for its config)
     shutdown                     close all logs, write the checkpoints, and last the clean-shutdown markers
 
-The parts: log_table (which logs there are), log_opening, log_syncs, log_removal, directory_checkpoints.
+The parts: log_table (which logs there are), log_opening, log_syncs, log_removal, directory_checkpoints, and the
+cleaner, which runs by itself.
 
 Runs on one event loop. What syncs goes to a thread and holds the table's `disk_work`, so no two such works overlap and
 no file is taken away under one; it goes on to its end though its caller is cancelled, and a shutdown waits for it. A
@@ -19,6 +20,7 @@ called once with the directory's path, on the event loop.
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from random import Random
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
@@ -35,6 +37,8 @@ from kvorum.storage.checkpoints import (
     sync_partition_metadata,
     write_partition_metadata,
 )
+from kvorum.storage.cleaner.hosts import OpenHost, open_host
+from kvorum.storage.cleaner.manager import LogCleaner
 from kvorum.storage.directory_checkpoints import DirectoryCheckpoints, write_last_words
 from kvorum.storage.log import Log
 from kvorum.storage.log_config import LogConfig
@@ -69,6 +73,7 @@ class LogManager:
         a log with the seconds it took (Kafka's LogFlushRateAndTimeMs); both callbacks on the event loop.
         """
         self._disk = disk
+        self._clock = clock
         self._settings = settings
         default_config = LogConfig.from_overrides({}, settings)
         self._topic_config = topic_config or (lambda topic: default_config)
@@ -185,6 +190,10 @@ class LogManager:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{found.partition}: {found.failure}")
         found.is_topic_id_durable = True
 
+    def make_cleaner(self, settings: Settings, chance: Random, open_host: OpenHost = open_host) -> LogCleaner:
+        """Return what compacts these logs; whoever asks starts it after them and closes it before them."""
+        return LogCleaner(self._disk, self._clock, self._table, self._checkpoints, settings, chance, open_host)
+
     def update_topic_config(self, topic: str, config: LogConfig) -> None:
         """Give the logs of a topic its new configuration."""
         for each in self._table.logs():
@@ -247,10 +256,13 @@ class LogManager:
         await self._syncs.flush_dirty(now_ms)
 
     def apply_retention(self, now_ms: int) -> int:
-        """Drop old segments (log.retention.check.interval.ms); return how many. Their files go with purge_deleted."""
+        """Drop old segments (log.retention.check.interval.ms); return how many. Their files go with purge_deleted.
+
+        A log that is being cleaned has its turn when that is done.
+        """
         deleted = 0
         for each in self._table.logs():
-            if each.failure is None:
+            if each.failure is None and not each.cleaning.is_in_progress:
                 try:
                     deleted += each.delete_old_segments(now_ms)
                 except KafkaError as error:

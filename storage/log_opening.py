@@ -10,7 +10,14 @@ from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
 from kvorum.runtime.logs import get_logger
-from kvorum.storage.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, read_partition_metadata
+from kvorum.storage.checkpoints import (
+    CLEANED_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    read_partition_metadata,
+)
+from kvorum.storage.directory_checkpoints import forget_cleaned
 from kvorum.storage.log import Log
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.log_dir import LogDir
@@ -116,4 +123,8 @@ class LogOpening:
         # No log gets a record before its id is synced.
         opened.is_topic_id_durable = topic_id is None and known_id is not None and opened.log_end_offset > 0
         opened.high_watermark = directory.checkpoints[HIGH_WATERMARKS].get(partition, 0)
+        cleaned_offset = directory.checkpoints[CLEANED_OFFSETS].get(partition)
+        if cleaned_offset is not None and cleaned_offset <= opened.log_end_offset:
+            opened.cleaning.cleaned_offset = cleaned_offset
+        opened.cleaning.on_cut = lambda: forget_cleaned(self._disk, directory)
         return opened

@@ -1,6 +1,7 @@
-"""Reading a segment: a range of whole batches, and the look-ups by timestamp (Kafka's LogSegment)."""
+"""Reading segments: a range of whole batches, and the look-ups by timestamp (Kafka's LocalLog.read, LogSegment)."""
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 from kvorum.protocol.parts import FileSlice, Part
 from kvorum.protocol.records import decode_records
@@ -23,29 +24,58 @@ class TimestampOffset(NamedTuple):
 
 
 NOTHING = ReadInfo((), 0)
+SEGMENTS_PER_READ_MAX: Final = 256
+"""Of so many, with nothing but a header each, a read takes some milliseconds."""
 
 
-def read_segment(
-    segment: Segment, offset: int, max_bytes: int, upper_bound_offset: int, log_end_offset: int, min_one: bool
-) -> ReadInfo | None:
-    """Return a slice of whole batches from the one that holds `offset` (or is next behind it).
+def read_segments(
+    segments: Iterable[Segment],
+    offset: int,
+    max_bytes: int,
+    upper_bound_offset: int,
+    log_end_offset: int,
+    min_one: bool,
+) -> ReadInfo:
+    """Return slices of whole batches from the one that holds `offset` (or is next behind it).
 
-    None if the segment has none such. Ends below the bound, and within `max_bytes` unless `min_one` asks for the first
-    batch whatever its size. Looks at the batches of one index interval at most.
+    Ends below the bound, and within `max_bytes` unless `min_one` asks for the first batch whatever its size. Ends with
+    its segment, too, as Kafka's does, but not where it begins with a batch that has lost its records to compaction:
+    then it goes on to the next segment that begins with another. Our cleaner leaves such a batch of every segment where
+    Kafka's leaves an empty file, and librdkafka takes an answer without records for one that was too small: it asks for
+    twice as much each time, and in the end gives up (MSG_SIZE_TOO_LARGE).
+
+    Looks at the batches of one index interval at most, and at one of each further segment.
     """
-    first = segment.find_batch(offset)
-    if first is None:
-        return None
+    parts: list[Part] = []
+    left = max_bytes
+    for segment in segments:
+        first = segment.find_batch(offset) if segment.base_offset < offset else next(segment.batches(), None)
+        if first is None:
+            continue
+        end = _read_end(segment, first, left, upper_bound_offset, log_end_offset, min_one)
+        size = end - first.position
+        if size <= 0:
+            break
+        parts.append(FileSlice(segment.file, first.position, size))
+        left -= size
+        if first.header.records_count or end < segment.size or len(parts) == SEGMENTS_PER_READ_MAX:
+            break
+    return ReadInfo(tuple(parts), max_bytes - left) if parts else NOTHING
+
+
+def _read_end(
+    segment: Segment, first: Placed, max_bytes: int, upper_bound_offset: int, log_end_offset: int, min_one: bool
+) -> int:
+    """Return the position at which a read that begins with this batch ends; the batch's own if it may not be read."""
     if first.header.next_offset > upper_bound_offset:
-        return NOTHING
+        return first.position
     end = segment.size
-    if upper_bound_offset < log_end_offset:
+    if upper_bound_offset < log_end_offset and first.end < end:
         beyond = segment.find_batch(upper_bound_offset)
         end = segment.size if beyond is None else beyond.position
     if end - first.position > max_bytes:
         end = _whole_batches_end(segment, first, first.position + max_bytes, min_one)
-    size = end - first.position
-    return ReadInfo((FileSlice(segment.file, first.position, size),), size) if size > 0 else NOTHING
+    return end
 
 
 def _whole_batches_end(segment: Segment, first: Placed, limit: int, min_one: bool) -> int:

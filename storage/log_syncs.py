@@ -28,13 +28,21 @@ class LogSyncs:
         """Logs that `sync` was asked for, in order, and whose sync has not begun. At most as many as there are logs."""
 
     async def flush_dirty(self, now_ms: int) -> None:
-        """Sync what is due by now (wall ms): rolled segments, and whole logs by flush.ms.
+        """Sync what is due by now (wall ms): rolled segments, and whole logs by flush.ms. Drop what waited for that.
 
         Whole logs by flush.messages too, in case nobody waits for them: a smaller one was configured since the append.
         """
         for each in self._table.logs():
             if each.is_flush_due(now_ms):
                 await asyncio.shield(self._flush_due(each, now_ms))
+            if each.is_retention_waiting and each.failure is None and not each.cleaning.is_in_progress:
+                self._drop_what_waited(each, now_ms)
+
+    def _drop_what_waited(self, each: Log, now_ms: int) -> None:
+        try:
+            each.delete_old_segments(now_ms)
+        except KafkaError as error:
+            log.warning("retention stopped", partition=each.partition, error=error)
 
     async def _flush_due(self, each: Log, now_ms: int) -> None:
         async with self._table.disk_work:

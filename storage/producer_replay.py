@@ -1,21 +1,19 @@
 """Bringing a producer state forward over batches of the log: just appended, or read back from disk."""
 
 from collections.abc import Iterable
-from struct import Struct
 from typing import Final, NamedTuple
 
+from kvorum.protocol.control import CONTROL_KEY, MARKER_VALUE, ControlType
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.records import BatchHeader, decode_records
-from kvorum.storage.producer_state import Origin, ProducerState
+from kvorum.storage.producer_state import CompletedTransaction, Origin, ProducerState
 from kvorum.storage.segment import Segment
 from kvorum.storage.segments import Segments
 from kvorum.storage.snapshots import Snapshots
+from kvorum.storage.txn_index import AbortedTransaction
+from kvorum.storage.verification import VerificationGuard
 
 OFFSET_MAX: Final = 2**63 - 1
-ABORT: Final = 0
-COMMIT: Final = 1
-_CONTROL_KEY: Final = Struct(">hh")
-_MARKER_VALUE: Final = Struct(">hi")
 
 
 class EndMarker(NamedTuple):
@@ -35,41 +33,74 @@ def end_marker(view: memoryview, position: int) -> EndMarker | None:
     if not records:
         return None
     key, value = records[0].key, records[0].value
-    if key is None or len(key) < _CONTROL_KEY.size:
+    if key is None or len(key) < CONTROL_KEY.size:
         raise KafkaError(ErrorCode.INVALID_RECORD, "a control record needs a key of version and type")
-    _, kind = _CONTROL_KEY.unpack_from(key)
-    if kind not in (ABORT, COMMIT):
+    _, kind = CONTROL_KEY.unpack_from(key)
+    if kind not in (ControlType.ABORT, ControlType.COMMIT):
         return None
-    if value is None or len(value) < _MARKER_VALUE.size:
+    if value is None or len(value) < MARKER_VALUE.size:
         raise KafkaError(ErrorCode.INVALID_RECORD, "an end transaction marker needs its coordinator epoch")
-    _, coordinator_epoch = _MARKER_VALUE.unpack_from(value)
-    return EndMarker(coordinator_epoch, records[0].timestamp, kind == ABORT)
+    _, coordinator_epoch = MARKER_VALUE.unpack_from(value)
+    return EndMarker(coordinator_epoch, records[0].timestamp, kind == ControlType.ABORT)
 
 
-def check_producer(state: ProducerState, header: BatchHeader, view: memoryview, origin: Origin) -> None:
-    """Check a producer's batch, data or marker, before it is written.
-
-    Raises KafkaError as ProducerState's checks do.
-    """
+def check_producer(
+    state: ProducerState,
+    header: BatchHeader,
+    view: memoryview,
+    origin: Origin,
+    guard: VerificationGuard | None,
+    transaction_version: int,
+) -> None:
+    """Check a producer's batch, data or marker, before a leader writes it. Raises KafkaError as ProducerState does."""
+    if header.is_transactional:
+        state.check_verified(header, guard)
     if not header.is_control:
         state.check(header, origin)
     elif (marker := end_marker(view, 0)) is not None:
-        state.check_marker(header, marker.coordinator_epoch)
+        state.check_marker(header, marker.coordinator_epoch, transaction_version)
 
 
-def note_batch(state: ProducerState, header: BatchHeader, view: memoryview, position: int) -> None:
+def note_batch(
+    state: ProducerState, header: BatchHeader, view: memoryview, position: int
+) -> CompletedTransaction | None:
     """Take note of a batch at its final offsets; `view` has its bytes at `position`.
 
-    Raises KafkaError as end_marker.
+    Return the transaction that a marker ended. Raises KafkaError as end_marker.
     """
     if not header.is_control or not header.has_producer_id:
         state.append(header)
-        return
+        return None
     marker = end_marker(view, position)
     if marker is None:
         state.end_offset = header.next_offset
-    else:
-        state.append_marker(header, marker.coordinator_epoch, marker.timestamp, marker.is_aborted)
+        return None
+    return state.append_marker(header, marker.coordinator_epoch, marker.timestamp, marker.is_aborted)
+
+
+def index_aborted(segment: Segment, completed: CompletedTransaction | None) -> None:
+    """Enter an aborted transaction into the index of the segment that holds its marker."""
+    if completed is not None and completed.is_aborted:
+        segment.txn_index.append(
+            AbortedTransaction(
+                completed.producer_id, completed.first_offset, completed.last_offset, completed.last_stable_offset
+            )
+        )
+
+
+def rebuild_txn_index(segment: Segment, state: ProducerState) -> None:
+    """Make a segment's transaction index anew, given the state before the segment's first offset, and save it.
+
+    Raises OSError, CorruptSegment, KafkaError.
+    """
+    segment.begin_txn_rebuild()
+    for position, header in segment.batches():
+        if header.is_control and header.has_producer_id:
+            view = memoryview(segment.file.pread(header.size, position))
+            index_aborted(segment, note_batch(state, header, view, 0))
+        else:
+            state.append(header)
+    segment.save_indexes(sync=True)
 
 
 def replay(state: ProducerState, segments: Iterable[Segment], end_offset: int) -> None:
@@ -115,9 +146,12 @@ def restore_producers(
 def rewind_producers(
     state: ProducerState, snapshots: Snapshots, segments: Segments, end_offset: int, now_ms: int, expiration_ms: int
 ) -> None:
-    """Bring the state of a log that was cut back to its new end. Raises as restore_producers."""
+    """Bring the state of a log that was cut back to its new end. Raises as restore_producers.
+
+    Where no producer is known, too: one that has expired may have its transaction open again, without the marker.
+    """
     snapshots.remove_if(end_offset + 1, OFFSET_MAX)
-    if state.producers:
-        restore_producers(state, snapshots, segments, end_offset, now_ms, expiration_ms)
-    else:
-        state.clear(end_offset)
+    # A snapshot does not tell which of the transactions that ended before it still wait for the high watermark.
+    ended = state.ended_before(end_offset)
+    restore_producers(state, snapshots, segments, end_offset, now_ms, expiration_ms)
+    state.note_ended(ended)

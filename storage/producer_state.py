@@ -3,12 +3,13 @@
 Of each producer id the last five batches are kept: a batch sent again is recognised and answered with its original
 offset; anything else must follow on. The state is a function of the log: it is rebuilt from a snapshot and the
 batches behind it, and cut when the log is cut. Transactions: where the ongoing ones began, which bounds the last
-stable offset.
+stable offset, and which are being verified with their coordinator (see verification).
 
-Checks come before the write (`find_duplicate`, `check`), `append` after it; replication skips the checks.
+Checks come before the write (`find_duplicate`, `check_verified`, `check`), `append` after it; replication skips the
+checks.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -19,11 +20,14 @@ from crc32c import crc32c
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.records import INT32_MAX, NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, increment_sequence
+from kvorum.storage.verification import VerificationGuard, Verifications, sequence_problem
 
 BATCHES_KEPT: Final = 5
 """Kafka's ProducerStateEntry.NUM_BATCHES_TO_RETAIN: as many as a producer may have in flight with idempotence."""
 NO_OFFSET: Final = -1
 NO_COORDINATOR_EPOCH: Final = -1
+TRANSACTION_VERSION_2: Final = 2
+"""From here on the coordinator gives each marker an epoch of its own, above that of the transaction's records."""
 
 SNAPSHOT_VERSION: Final = 1
 _SNAPSHOT_HEAD: Final = Struct(">hIi")
@@ -60,12 +64,16 @@ class BatchMetadata(NamedTuple):
 
 
 class CompletedTransaction(NamedTuple):
-    """A transaction that a marker ended."""
+    """A transaction that a marker ended; `last_offset` is the marker's.
+
+    `last_stable_offset`: up to where all was decided with it, replication aside.
+    """
 
     producer_id: int
     first_offset: int
     last_offset: int
     is_aborted: bool
+    last_stable_offset: int
 
 
 @dataclass(slots=True)
@@ -88,21 +96,32 @@ class ProducerEntry:
 class ProducerState:
     """The producers of one log. `end_offset`: the state knows of every batch below it."""
 
-    __slots__ = ("_ongoing", "_unreplicated", "end_offset", "producers")
+    __slots__ = (
+        "_ongoing",
+        "_unreplicated",
+        "end_offset",
+        "first_unstable_offset",
+        "producers",
+        "verifications",
+    )
 
     def __init__(self, end_offset: int = 0) -> None:
         """Start knowing nothing, at this offset."""
         self.producers: dict[int, ProducerEntry] = {}
         self.end_offset = end_offset
-        self._ongoing: dict[int, int] = {}
+        self.first_unstable_offset: int | None = None
+        """Where the earliest transaction began that is open, or ended by a marker not yet below the high watermark."""
+        self.verifications = Verifications()
+        self._ongoing: OrderedDict[int, int] = OrderedDict()
         self._unreplicated: dict[int, int] = {}
 
     def clear(self, end_offset: int) -> None:
-        """Know nothing again, at this offset."""
+        """Know nothing again, at this offset. What is being verified goes on: markers end it, wherever they come."""
         self.producers.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
         self.end_offset = end_offset
+        self.first_unstable_offset = None
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
         """Return the batch kept that has this producer's epoch and the same sequence numbers."""
@@ -122,8 +141,12 @@ class ProducerState:
         OUT_OF_ORDER_SEQUENCE_NUMBER (a gap), INVALID_TXN_STATE (a plain write within a transaction). A producer of
         which nothing is known may start at any sequence number: its records may have been deleted.
         """
+        if origin is Origin.REPLICATION:
+            return
         entry = self.producers.get(header.producer_id)
-        if entry is None or origin is Origin.REPLICATION:
+        if origin is Origin.CLIENT and self.verifications:
+            self._check_verified_sequence(header, is_new_producer=entry is None or not entry.batches)
+        if entry is None:
             return
         known = f"producer {header.producer_id}: epoch {entry.producer_epoch}, sequence {entry.last_sequence}"
         sent = f"got epoch {header.producer_epoch}, sequence {header.base_sequence}"
@@ -136,6 +159,51 @@ class ProducerState:
                 raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"{known}; {sent}, expected {expected}")
         if entry.current_txn_first_offset != NO_OFFSET and not header.is_transactional:
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, f"{known} is within a transaction; {sent} is not")
+
+    def _check_verified_sequence(self, header: BatchHeader, is_new_producer: bool) -> None:
+        verification = self.verifications.get(header.producer_id)
+        problem = sequence_problem(verification, header.base_sequence, is_new_producer)
+        if problem is not None:
+            text = f"producer {header.producer_id} sent sequence {header.base_sequence}: {problem}"
+            raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
+
+    def begin_verification(
+        self, producer_id: int, producer_epoch: int, sequence: int, supports_epoch_bump: bool, now_ms: int
+    ) -> VerificationGuard | None:
+        """Return the guard with which this producer's next append has to come once the coordinator has agreed.
+
+        None if its transaction is open here already: then nobody has to be asked. Raises KafkaError
+        INVALID_PRODUCER_EPOCH for an epoch older than the newest seen.
+        """
+        self._check_not_older(producer_id, producer_epoch)
+        if self.has_ongoing_transaction(producer_id, producer_epoch):
+            return None
+        return self.verifications.begin(producer_id, producer_epoch, sequence, supports_epoch_bump, now_ms)
+
+    def check_verified(self, header: BatchHeader, guard: VerificationGuard | None) -> None:
+        """Check that a transactional batch, of a client or of this node's coordinator, belongs to an open transaction.
+
+        Raises KafkaError INVALID_PRODUCER_EPOCH (older than the newest seen: the client aborts and goes on),
+        INVALID_TXN_STATE.
+        """
+        if self.has_ongoing_transaction(header.producer_id, header.producer_epoch):
+            return
+        self._check_not_older(header.producer_id, header.producer_epoch)
+        if not header.is_control and not self.verifications.opens(header.producer_id, guard):
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
+
+    def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Tell whether the producer has a transaction open here in this very epoch."""
+        entry = self.producers.get(producer_id)
+        return (
+            entry is not None and entry.current_txn_first_offset != NO_OFFSET and entry.producer_epoch == producer_epoch
+        )
+
+    def _check_not_older(self, producer_id: int, producer_epoch: int) -> None:
+        entry = self.producers.get(producer_id)
+        if entry is not None and producer_epoch < entry.producer_epoch:
+            text = f"producer {producer_id}: epoch {entry.producer_epoch} was seen, got {producer_epoch}"
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, text)
 
     def append(self, header: BatchHeader) -> None:
         """Take note of a data batch at its final offsets. Markers go to `append_marker`."""
@@ -150,20 +218,30 @@ class ProducerState:
         delta, timestamp = header.last_offset_delta, header.max_timestamp
         entry.batches.append(BatchMetadata(header.last_sequence, last_offset, delta, timestamp))
         entry.last_timestamp = timestamp
-        if header.is_transactional and entry.current_txn_first_offset == NO_OFFSET:
-            entry.current_txn_first_offset = header.base_offset
-            self._ongoing[header.base_offset] = header.producer_id
+        if header.is_transactional:
+            self.verifications.end(header.producer_id)
+            if entry.current_txn_first_offset == NO_OFFSET:
+                entry.current_txn_first_offset = header.base_offset
+                self._ongoing[header.base_offset] = header.producer_id
+                self._find_first_unstable()
 
-    def check_marker(self, header: BatchHeader, coordinator_epoch: int) -> None:
-        """Check an end-of-transaction marker of this node's own coordinator.
+    def check_marker(self, header: BatchHeader, coordinator_epoch: int, transaction_version: int = 0) -> None:
+        """Check an end-of-transaction marker before a leader writes it.
 
-        Raises KafkaError INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for older epochs.
+        From transaction version 2 on its epoch is above that of all records: one that is not came late and would end
+        another transaction than it is meant for. But the same marker again, with nothing open, is harmless: the
+        coordinator did not hear of the first (KAFKA-19999). Raises KafkaError INVALID_PRODUCER_EPOCH or
+        TRANSACTION_COORDINATOR_FENCED for older epochs.
         """
         entry = self.producers.get(header.producer_id)
         if entry is None:
             return
-        if header.producer_epoch < entry.producer_epoch:
-            raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, f"epoch {entry.producer_epoch} was seen")
+        is_late = header.producer_epoch < entry.producer_epoch
+        if transaction_version >= TRANSACTION_VERSION_2 and header.producer_epoch == entry.producer_epoch:
+            is_late = entry.current_txn_first_offset != NO_OFFSET
+        if is_late:
+            text = f"epoch {entry.producer_epoch} was seen, the marker has {header.producer_epoch}"
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, text)
         if coordinator_epoch < entry.coordinator_epoch:
             raise KafkaError(ErrorCode.TRANSACTION_COORDINATOR_FENCED, f"epoch {entry.coordinator_epoch} was seen")
 
@@ -178,13 +256,18 @@ class ProducerState:
             entry.batches.clear()
         entry.coordinator_epoch = coordinator_epoch
         entry.last_timestamp = timestamp
+        self.verifications.marked(header.producer_id, header.producer_epoch)
         first_offset = entry.current_txn_first_offset
         entry.current_txn_first_offset = NO_OFFSET
         if first_offset == NO_OFFSET:
             return None
-        del self._ongoing[first_offset]
-        self._unreplicated[first_offset] = header.last_offset
-        return CompletedTransaction(header.producer_id, first_offset, header.last_offset, is_aborted)
+        self._ongoing.pop(first_offset, None)
+        last_offset = header.last_offset
+        self._unreplicated[first_offset] = last_offset
+        self._find_first_unstable()
+        undecided = self.first_undecided_offset
+        stable = last_offset + 1 if undecided is None else undecided
+        return CompletedTransaction(header.producer_id, first_offset, last_offset, is_aborted, stable)
 
     def _entry(self, producer_id: int) -> ProducerEntry:
         """Return the producer's entry, a new one if need be."""
@@ -194,21 +277,37 @@ class ProducerState:
         return entry
 
     @property
-    def first_unstable_offset(self) -> int | None:
-        """Where the earliest transaction began that is open, or ended by a marker not yet below the high watermark."""
-        if not self._ongoing and not self._unreplicated:
-            return None
-        return min((*self._ongoing, *self._unreplicated))
-
-    @property
     def first_undecided_offset(self) -> int | None:
         """Where the earliest open transaction began."""
-        return min(self._ongoing) if self._ongoing else None
+        return next(iter(self._ongoing), None)
+
+    def has_late_transaction(self, now_ms: int, lateness_ms: int) -> bool:
+        """Tell whether a transaction is open whose producer has not written for longer than that. O(open ones)."""
+        entries = (self.producers.get(producer_id) for producer_id in self._ongoing.values())
+        return any(entry is not None and 0 < entry.last_timestamp < now_ms - lateness_ms for entry in entries)
+
+    def _find_first_unstable(self) -> None:
+        """Keep it ready: every read asks, and only transactions change it."""
+        first = self.first_undecided_offset
+        if self._unreplicated:
+            ended = min(self._unreplicated)
+            first = ended if first is None else min(first, ended)
+        self.first_unstable_offset = first
+
+    def ended_before(self, end_offset: int) -> dict[int, int]:
+        """Return the transactions {first offset: marker} that wait for the high watermark and end before this."""
+        return {first: last for first, last in self._unreplicated.items() if last < end_offset}
+
+    def note_ended(self, ended: dict[int, int]) -> None:
+        """Have these wait for the high watermark, too."""
+        self._unreplicated.update(ended)
+        self._find_first_unstable()
 
     def on_high_watermark(self, high_watermark: int) -> None:
         """Forget ended transactions whose markers are replicated."""
         if self._unreplicated:
             self._unreplicated = {first: last for first, last in self._unreplicated.items() if last >= high_watermark}
+            self._find_first_unstable()
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Forget producers idle for that long (producer.id.expiration.ms), but not within a transaction."""
@@ -219,6 +318,7 @@ class ProducerState:
         ]
         for producer_id in expired:
             del self.producers[producer_id]
+        self.verifications.expire(now_ms, expiration_ms)
 
     def load(self, snapshot: bytes, end_offset: int, now_ms: int, expiration_ms: int) -> None:
         """Replace the state by a snapshot taken at `end_offset`, without what has expired. Raises ValueError."""
@@ -226,8 +326,10 @@ class ProducerState:
         self.clear(end_offset)
         for entry in entries:
             self.producers[entry.producer_id] = entry
-            if entry.current_txn_first_offset != NO_OFFSET:
-                self._ongoing[entry.current_txn_first_offset] = entry.producer_id
+        open_here = [entry for entry in entries if entry.current_txn_first_offset != NO_OFFSET]
+        for entry in sorted(open_here, key=lambda each: each.current_txn_first_offset):
+            self._ongoing[entry.current_txn_first_offset] = entry.producer_id
+        self._find_first_unstable()
         self.expire(now_ms, expiration_ms)
 
     def to_snapshot(self) -> bytes:

@@ -16,6 +16,7 @@ from kvorum.runtime import failpoints
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.disk import Disk
 from kvorum.storage import durable_length
+from kvorum.storage.cleaner.swap import settle
 from kvorum.storage.deleted_files import remove_leftovers
 from kvorum.storage.durable_length import DurableLength
 from kvorum.storage.epoch_cache import EpochCache
@@ -35,11 +36,12 @@ from kvorum.storage.names import (
     join,
     offset_of,
 )
-from kvorum.storage.producer_replay import note_batch, restore_producers
+from kvorum.storage.producer_replay import index_aborted, note_batch, rebuild_txn_index, restore_producers
 from kvorum.storage.producer_state import ProducerState
 from kvorum.storage.segment import CorruptSegment, Segment
+from kvorum.storage.segment_check import valid_batches
 from kvorum.storage.segments import Segments
-from kvorum.storage.snapshots import Snapshots
+from kvorum.storage.snapshots import Snapshots, write_snapshots
 from kvorum.storage.tail import TailBudget
 
 OFFSET_MAX: Final = 2**63 - 1
@@ -96,6 +98,7 @@ def _load(disk: Disk, folder: str, config: LogConfig, clock: Clock, options: Ope
     """Return what the folder holds, repaired where it had to be. Raises LogDirectoryError, CorruptSegment, OSError."""
     disk.mkdir(folder)
     remove_leftovers(disk, folder)
+    settle(disk, folder)
     found = _find_segments(disk, folder, config, clock)
     if not found:
         return _new_parts(disk, folder, config, clock, options.log_start_offset)
@@ -127,7 +130,15 @@ def _find_segments(disk: Disk, folder: str, config: LogConfig, clock: Clock) -> 
         size = disk.size(join(folder, f"{base:020d}{LOG_SUFFIX}"))
         interval = config.index_interval_bytes
         segments.append(
-            Segment(disk, folder, base, size=size, index_interval_bytes=interval, created_ms=clock.wall_ms())
+            Segment(
+                disk,
+                folder,
+                base,
+                size=size,
+                index_interval_bytes=interval,
+                created_ms=clock.wall_ms(),
+                has_txn_file=f"{base:020d}{TXN_INDEX_SUFFIX}" in names,
+            )
         )
     return segments
 
@@ -190,6 +201,7 @@ class _Loading:
         self.log_end_offset = active.next_offset()
         self.snapshots.remove_if(self.log_end_offset + 1, OFFSET_MAX)
         self._restore_producers(self.log_end_offset)
+        self._check_txn_indexes(list(self.segments))
         self._settle_epochs()
         self.durable = DurableLength(self.log_end_offset, active.base_offset, active.size)
 
@@ -207,11 +219,14 @@ class _Loading:
         self.epochs.truncate_from_end(first_offset)
         self._restore_producers(first_offset)
         self.log_end_offset = first_offset
+        self._check_txn_indexes([each for each in self.segments if each.base_offset < first_offset])
         is_cut = False
         for segment in unchecked:
             has_gap = segment is not unchecked[0] and segment.base_offset != self.log_end_offset
-            if has_gap and (is_cut or not self.config.is_compacted):
-                # Behind a cut without a gap nothing is missing: only zeros were cut, that had been preallocated.
+            is_compacted = self.config.is_compacted and segment.base_offset <= recovery_point
+            if has_gap and (is_cut or not is_compacted):
+                # Behind a cut without a gap nothing is missing: only zeros were cut, that had been preallocated. Only
+                # what is synced is compacted (and our own cleaner leaves no gap): others are tails that were lost.
                 is_cut = True
                 continue
             is_cut = self._recover_segment(segment)
@@ -232,12 +247,14 @@ class _Loading:
     def _recover_segment(self, segment: Segment) -> bool:
         """Check a segment's batches and make its indexes anew; return whether anything had to be cut."""
         segment.begin_rebuild()
+        segment.begin_txn_rebuild()
         self.log_end_offset = max(self.log_end_offset, segment.base_offset)
         self.producers.end_offset = self.log_end_offset
+        self._ensure_snapshot(segment)
         valid_size = 0
-        for (position, header), view in segment.valid_batches():
+        for (position, header), view in valid_batches(segment):
             try:
-                note_batch(self.producers, header, view, 0)
+                index_aborted(segment, note_batch(self.producers, header, view, 0))
             except KafkaError:
                 break
             segment.index_batch(position, header)
@@ -255,6 +272,43 @@ class _Loading:
         segment.save_indexes(with_last_timestamp=True, sync=True)
         failpoints.hit("log.recover.segment.after")
         return is_cut
+
+    def _ensure_snapshot(self, segment: Segment) -> None:
+        """Have a snapshot at a segment's start, as a roll leaves one there, durable before anything counts as synced.
+
+        The cleaner takes the batches below it away of a producer that has written since: the snapshot alone knows them
+        where a power loss or a truncation takes what came since.
+        """
+        base_offset = segment.base_offset
+        if segment is not self.segments.first and self.snapshots.latest(base_offset) != base_offset:
+            self.snapshots.take(base_offset, self.producers.to_snapshot())
+            written = self.snapshots.unwritten()
+            write_snapshots(self.disk, written)
+            self.snapshots.on_written(written)
+
+    def _check_txn_indexes(self, segments: list[Segment]) -> None:
+        """Make the transaction indexes anew that are damaged: each missing entry would show what was aborted.
+
+        Those of the segments that are trusted; recovery makes the others anew in any case.
+        """
+        is_changed = False
+        for segment in segments:
+            if not segment.has_txn_file:
+                continue
+            end_offset = self.segments.next_base(segment) or self.log_end_offset
+            try:
+                last_offset = segment.txn_index.last_offset
+            except CorruptSegment:
+                last_offset = end_offset
+            if last_offset is not None and last_offset >= end_offset:
+                state = ProducerState()
+                expiration_ms = self.options.producer_id_expiration_ms
+                restore_producers(state, self.snapshots, self.segments, segment.base_offset, self.now_ms, expiration_ms)
+                rebuild_txn_index(segment, state)
+                is_changed = True
+            segment.forget_indexes()
+        if is_changed:
+            sync_names(self.disk, self.folder)
 
     def _drop_above(self, end_offset: int) -> None:
         """Remove the segments behind the cut, the last one first: what is left is always a prefix."""
@@ -280,6 +334,7 @@ class _Loading:
         """Complete the leader epochs, and save them: the next recovery begins behind the batches they come from."""
         if not self.has_epochs or self._lacks_first_epoch():
             self._rebuild_epochs()
+        self.epochs.refine(self.saved_epochs)
         self.epochs.truncate_from_end(self.log_end_offset)
         if not self.has_epochs or self.epochs.entries != self.saved_epochs:
             write_epochs(self.disk, self.folder, self.epochs.to_text())

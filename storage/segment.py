@@ -1,4 +1,4 @@
-"""One segment of a log: its `.log` file and the two indexes beside it (Kafka's LogSegment).
+"""One segment of a log: its `.log` file and the three indexes beside it (Kafka's LogSegment).
 
 The active segment is written at its end; the others never change but by truncation. Files are opened on first use and
 stay open until the segment is closed or deleted; the indexes of an inactive segment are read on first use and dropped
@@ -8,7 +8,7 @@ with `forget_indexes`. Everything raises OSError as the disk does: the log turns
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from kvorum.protocol.records import HEADER_SIZE, MAGIC, NO_TIMESTAMP, BatchHeader, crc_of, parse_header
+from kvorum.protocol.records import HEADER_SIZE, MAGIC, NO_TIMESTAMP, BatchHeader, parse_header
 from kvorum.runtime import failpoints
 from kvorum.runtime.disk import Disk, File
 from kvorum.storage.index import (
@@ -20,11 +20,10 @@ from kvorum.storage.index import (
     TimeIndex,
 )
 from kvorum.storage.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, segment_file
+from kvorum.storage.txn_index import TransactionIndex
 
 SCAN_SIZE: Final = 8 * 1024
 """So much is read at a time to go from batch to batch: an index interval and a bit."""
-RECOVERY_READ_SIZE: Final = 1024 * 1024
-"""So much is read at a time where every byte is checked."""
 
 
 class CorruptSegment(Exception):
@@ -55,15 +54,25 @@ class Segment:
         "_offset_index",
         "_offset_of_max_timestamp",
         "_time_index",
+        "_txn_index",
         "base_offset",
         "created_ms",
         "folder",
+        "has_txn_file",
         "index_interval_bytes",
         "size",
     )
 
     def __init__(
-        self, disk: Disk, folder: str, base_offset: int, *, size: int, index_interval_bytes: int, created_ms: int
+        self,
+        disk: Disk,
+        folder: str,
+        base_offset: int,
+        *,
+        size: int,
+        index_interval_bytes: int,
+        created_ms: int,
+        has_txn_file: bool = False,
     ) -> None:
         """Stand for files that exist (or, for a new segment, will with the first `open_file`)."""
         self._disk = disk
@@ -75,6 +84,8 @@ class Segment:
         self._file: File | None = None
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
+        self._txn_index: TransactionIndex | None = None
+        self.has_txn_file = has_txn_file
         self._bytes_since_index_entry = 0
         self._first_timestamp: int | None = None
         self._max_timestamp: int | None = None
@@ -97,6 +108,8 @@ class Segment:
             segment.file.truncate(0)
         if init_file_size:
             segment.file.truncate(init_file_size)
+        if disk.exists(segment.path(TXN_INDEX_SUFFIX)):
+            disk.remove(segment.path(TXN_INDEX_SUFFIX))
         failpoints.hit("log.create-segment.created")
         segment._offset_index = OffsetIndex(segment.path(INDEX_SUFFIX), base_offset)
         segment._time_index = TimeIndex(segment.path(TIME_INDEX_SUFFIX), base_offset)
@@ -145,6 +158,24 @@ class Segment:
         self._offset_index, self._time_index = offset_index, time_index
 
     @property
+    def txn_index(self) -> TransactionIndex:
+        """The transaction index, read on first use. Raises CorruptSegment: only a recovery makes it anew."""
+        if self._txn_index is None:
+            index = TransactionIndex(self.path(TXN_INDEX_SUFFIX), self.base_offset)
+            if self.has_txn_file:
+                try:
+                    index.load(self._disk)
+                except CorruptIndex as error:
+                    raise CorruptSegment(str(error)) from error
+            self._txn_index = index
+        return self._txn_index
+
+    @property
+    def has_aborted_transactions(self) -> bool:
+        """Whether the transaction index may have an entry; reads nothing."""
+        return self.has_txn_file if self._txn_index is None else len(self._txn_index) > 0
+
+    @property
     def max_timestamp(self) -> int:
         """The greatest timestamp in the segment (ms), NO_TIMESTAMP in an empty one."""
         self._load_max_timestamp()
@@ -168,7 +199,7 @@ class Segment:
             if header.max_timestamp > self._max_timestamp:
                 self._max_timestamp, self._offset_of_max_timestamp = header.max_timestamp, header.last_offset
         if not were_loaded:
-            self.forget_indexes()
+            self._offset_index = self._time_index = None
 
     @property
     def first_timestamp(self) -> int | None:
@@ -284,43 +315,20 @@ class Segment:
             last = header.next_offset
         return last
 
-    def valid_batches(self) -> Iterator[tuple[Placed, memoryview]]:
-        """Yield every batch of the *file* with its bytes, CRC and ascending offsets checked, up to the first bad one.
-
-        Only for recovery: what lies behind the last one yielded is to be cut.
-        """
-        file_size = self.file.size()
-        position, next_offset = 0, self.base_offset
-        data, start = memoryview(b""), 0
-        while position + HEADER_SIZE <= file_size:
-            place = position - start
-            if place + HEADER_SIZE > len(data):
-                data, start, place = memoryview(self.file.pread(RECOVERY_READ_SIZE, position)), position, 0
-            header = parse_header(data, place)
-            size = header.size
-            if header.magic != MAGIC or size < HEADER_SIZE or position + size > file_size:
-                return
-            if header.base_offset < next_offset or header.last_offset_delta < 0 or header.records_count < 0:
-                return
-            if place + size > len(data):
-                data = memoryview(self.file.pread(max(RECOVERY_READ_SIZE, size), position))
-                start, place = position, 0
-            if crc_of(data, place, size) != header.crc:
-                return
-            yield Placed(position, header), data[place : place + size]
-            position += size
-            next_offset = header.next_offset
-
     def begin_rebuild(self) -> None:
-        """Drop the indexes and what was derived from the batches, before `index_batch` is given each anew."""
+        """Drop both indexes and what was derived from the batches, before `index_batch` is given each anew."""
         self._offset_index = OffsetIndex(self.path(INDEX_SUFFIX), self.base_offset)
         self._time_index = TimeIndex(self.path(TIME_INDEX_SUFFIX), self.base_offset)
         self._max_timestamp, self._offset_of_max_timestamp = NO_TIMESTAMP, -1
         self._bytes_since_index_entry = 0
         self._first_timestamp = None
 
+    def begin_txn_rebuild(self) -> None:
+        """Drop the transaction index, before it is given each aborted transaction anew."""
+        self._txn_index = TransactionIndex(self.path(TXN_INDEX_SUFFIX), self.base_offset, has_file=self.has_txn_file)
+
     def rebuild_indexes(self) -> None:
-        """Make the indexes anew from the headers of the segment's batches, and save them. Raises CorruptSegment."""
+        """Make offset and time index anew from the batches' headers, and save them. Raises CorruptSegment."""
         self.begin_rebuild()
         for position, header in self.batches():
             self.index_batch(position, header)
@@ -338,13 +346,18 @@ class Segment:
         self.size = placed.position
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
+        if self.has_aborted_transactions:
+            self.txn_index.truncate_to(offset)
         self._bytes_since_index_entry = 0
         self._max_timestamp = None
         self._first_timestamp = None
         return removed
 
     def save_indexes(self, *, with_last_timestamp: bool = False, sync: bool = False) -> None:
-        """Write both indexes; `with_last_timestamp` when the segment becomes inactive or the log is closed."""
+        """Write the indexes; `with_last_timestamp` when the segment becomes inactive or the log is closed."""
+        if self._txn_index is not None:
+            self._txn_index.save(self._disk, sync=sync)
+            self.has_txn_file = self.has_txn_file or len(self._txn_index) > 0
         if self._offset_index is None or self._time_index is None:
             return
         if with_last_timestamp and self.max_timestamp >= 0:
@@ -355,6 +368,8 @@ class Segment:
     def forget_indexes(self) -> None:
         """Free the memory of saved indexes; they are read again when they are needed."""
         self._offset_index = self._time_index = None
+        if self._txn_index is not None and self._txn_index.is_saved:
+            self._txn_index = None
 
     def trim(self) -> None:
         """Cut the file to its batches, if it was made longer than they are. Durable with the next sync."""

@@ -1,7 +1,7 @@
 """The segments of a log in order of their base offsets."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kvorum.storage.segment import Segment
 
@@ -60,6 +60,14 @@ class Segments:
         removed = self._segments
         self._segments, self._bases, self.active = [segment], [segment.base_offset], segment
         return removed
+
+    def replace(self, old: Sequence[Segment], new: Segment) -> None:
+        """Put one segment in the place of neighbours, none of them the active one, of the first one's base offset."""
+        place = self._bases.index(old[0].base_offset)
+        assert self._segments[place : place + len(old)] == list(old), "neighbours, as they lie"
+        assert new.base_offset == old[0].base_offset and old[-1] is not self.active, "its offsets are theirs"
+        self._segments[place : place + len(old)] = [new]
+        self._bases[place : place + len(old)] = [new.base_offset]
 
     def floor_index(self, offset: int) -> int:
         """Return the number of the segment that covers this offset, 0 for one before all."""

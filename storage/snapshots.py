@@ -1,7 +1,7 @@
 """The `.snapshot` files of a log's producer state: written late, off the event loop, and read when the log is cut.
 
 A snapshot named N holds the state before offset N. What was taken and is not written yet is kept here, so the state can
-be restored from it all the same; a crash before the write costs only a longer replay.
+be restored from it all the same; a crash before the write costs only a longer replay, as long as the batches are there.
 """
 
 from bisect import bisect_right, insort
@@ -49,12 +49,22 @@ class Snapshots:
         """Return (path, bytes) of what is to be written."""
         return [(self._path(offset), data) for offset, data in self._unwritten.items()]
 
+    def is_unwritten(self, offset: int) -> bool:
+        """Tell whether a snapshot was taken there that is not durable yet."""
+        return offset in self._unwritten
+
     def on_written(self, written: list[tuple[str, bytes]]) -> None:
         """Forget the bytes of what `unwritten` returned and was written since."""
         for path, data in written:
             offset = offset_of(path.rpartition("/")[2])
             if offset is not None and self._unwritten.get(offset) is data:
                 del self._unwritten[offset]
+
+    def on_void(self, written: list[tuple[str, bytes]]) -> None:
+        """Remove what was written, perhaps, while it was removed here: it is of batches that were cut off."""
+        for path, _ in written:
+            if offset_of(path.rpartition("/")[2]) not in self._offsets:
+                self._disk.remove(path)
 
     def remove_if(self, first: int, last: int) -> None:
         """Remove the snapshots of offsets within [first, last]."""

@@ -18,6 +18,7 @@ IN_TESTS = {"hypothesis": "MPL-2.0"}
 WORDS = {
     "Apache-2.0": r"apache",
     "MIT": r"\bmit\b",
+    "BSD-2-Clause": r"\bbsd\b",
     "BSD-3-Clause": r"\bbsd\b",
     "PSF-2.0": r"psf|python software foundation",
     "LGPL-2.1-or-later": r"lgpl|lesser general public",

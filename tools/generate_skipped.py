@@ -17,37 +17,8 @@ from kvorum.protocol.api import BROKER_APIS, CONTROLLER_APIS, ApiKey
 
 TARGET = Path(__file__).parent.parent / "docs" / "skipped.md"
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
-GROUPS, TRANSACTIONS, SECURITY, QUOTAS = "consumer groups", "transactions", "security", "quotas"
+SECURITY, QUOTAS = "security", "quotas"
 REASONS: dict[ApiKey, str] = {
-    **dict.fromkeys(
-        [
-            ApiKey.OFFSET_COMMIT,
-            ApiKey.OFFSET_FETCH,
-            ApiKey.JOIN_GROUP,
-            ApiKey.HEARTBEAT,
-            ApiKey.LEAVE_GROUP,
-            ApiKey.SYNC_GROUP,
-            ApiKey.DESCRIBE_GROUPS,
-            ApiKey.LIST_GROUPS,
-            ApiKey.DELETE_GROUPS,
-            ApiKey.OFFSET_DELETE,
-            ApiKey.CONSUMER_GROUP_HEARTBEAT,
-            ApiKey.CONSUMER_GROUP_DESCRIBE,
-        ],
-        GROUPS,
-    ),
-    **dict.fromkeys(
-        [
-            ApiKey.ADD_PARTITIONS_TO_TXN,
-            ApiKey.ADD_OFFSETS_TO_TXN,
-            ApiKey.END_TXN,
-            ApiKey.WRITE_TXN_MARKERS,
-            ApiKey.TXN_OFFSET_COMMIT,
-            ApiKey.DESCRIBE_TRANSACTIONS,
-            ApiKey.LIST_TRANSACTIONS,
-        ],
-        TRANSACTIONS,
-    ),
     **dict.fromkeys(
         [
             ApiKey.SASL_HANDSHAKE,

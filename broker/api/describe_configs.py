@@ -2,9 +2,9 @@
 
 v1: sources and synonyms (KIP-226). v3: types and documentation (KIP-569).
 Topics, brokers (any broker answers the cluster-wide dynamic configs under the empty name, only the broker itself
-its own).
-Not here: log levels of a broker (BROKER_LOGGER), answered without a single logger; configs of CLIENT_METRICS and GROUP,
-which are refused.
+its own), groups (those of consumer groups, whether there is such a group or not).
+Not here: log levels of a broker (BROKER_LOGGER), answered without a single logger; configs of CLIENT_METRICS, which are
+refused.
 Order: authorise each resource, then answer it.
 """
 
@@ -16,6 +16,7 @@ from kvorum.broker.metadata.config_entries import (
     TopicEntries,
     broker_entries,
     cluster_default_entries,
+    group_entries,
 )
 from kvorum.broker.services import Broker, BrokerApi
 from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
@@ -68,8 +69,13 @@ def entries_of(
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
             require_own_id(name, broker, "")
             return ()
-        case ConfigResourceType.CLIENT_METRICS | ConfigResourceType.GROUP as kind:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {ConfigResourceType(kind).name}")
+        case ConfigResourceType.GROUP:
+            authorize(ctx, broker, ResourceType.GROUP, name)
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+            return group_entries(broker.configs, broker.metadata.image.configs.of(ConfigResourceType.GROUP, name))
+        case ConfigResourceType.CLIENT_METRICS:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Unsupported resource type: CLIENT_METRICS")
         case unknown:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {unknown}")
 
@@ -80,6 +86,8 @@ def authorize(ctx: RequestContext, broker: Broker, resource_type: ResourceType, 
         return
     if resource_type is ResourceType.TOPIC:
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if resource_type is ResourceType.GROUP:
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 

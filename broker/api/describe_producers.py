@@ -1,4 +1,4 @@
-"""DescribeProducers (61): v0: the producers with state on partitions led here (KIP-664).
+"""DescribeProducers (61): v0: the producers with state on replicas here (KIP-664).
 
 Order: authorise READ on each topic, look up, answer.
 """
@@ -43,9 +43,9 @@ def handle(ctx: RequestContext, request: DescribeProducersRequest, broker: Broke
 
 
 def producers(broker: Broker, key: TopicPartition) -> list[ProducerState]:
-    """Return the producers of a partition. Raises KafkaError if it is not led here."""
+    """Return the producers of a partition, whoever leads it. Raises KafkaError if no replica is here."""
     partition = broker.replica_manager.partition_or_raise(key)
-    log = partition.log_or_raise(NO_EPOCH, require_leader=True)
+    log = partition.log_or_raise(NO_EPOCH, require_leader=False)
     return [
         ProducerState(
             producer_id=entry.producer_id,

@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs (44): v0-v1: set, delete, append, subtract (KIP-339).
 
 Not here: log levels of a broker (BROKER_LOGGER); it has no loggers of that kind, so each name is answered as Kafka
-answers a logger that does not exist. Configs of CLIENT_METRICS and GROUP, which the controller refuses.
+answers a logger that does not exist. Configs of CLIENT_METRICS, which the controller refuses.
 Order: each resource once, no null value but to delete, a broker's loggers here, forward the rest.
 """
 

@@ -1,34 +1,35 @@
 """InitProducerId (22): v0-v5.
 
-v3: a producer that knows its id and epoch asks to go on (KIP-360). v4, v5: newer errors and transactions only.
-v6 (two-phase commit) is unstable in Kafka 4.3 and not offered. An idempotent producer always gets a new id with
-epoch 0, whatever it knew: so it is in Kafka.
-Not here: transactional ids; they are answered COORDINATOR_NOT_AVAILABLE, as FindCoordinator does.
-Order: authorise, check the request, take an id.
+v3: a producer that knows its id and epoch asks to go on (KIP-360). v4: PRODUCER_FENCED. v5: transactions of version 2
+(KIP-890). v6 (two-phase commit, KIP-939) is unstable in Kafka 4.3 and not offered. An idempotent producer always gets
+a new id with epoch 0, whatever it knew: so it is in Kafka.
+Order: authorise, check the request, take an id; with a transactional id ask its coordinator, which ends what is open.
 """
 
+from kvorum.broker.coordinator.runtime.words import Producer
+from kvorum.broker.coordinator.transaction.words import Answer, InitProducer, known_code
 from kvorum.broker.services import Broker, BrokerApi
 from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kvorum.network.context import RequestContext
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
+from kvorum.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 
 async def handle(ctx: RequestContext, request: InitProducerIdRequest, broker: Broker) -> InitProducerIdResponse:
     """Give a producer its identity."""
-    response = InitProducerIdResponse(producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
     try:
         check(ctx, request, broker)
-        response.producer_id = await broker.producer_ids.next_producer_id()
-        response.producer_epoch = 0
+        answer = await identity(request, broker)
     except KafkaError as error:
-        response.error_code = error.code
-    response.throttle_time = broker.throttle(ctx)
-    return response
+        answer = Answer(error.code)
+    return InitProducerIdResponse(
+        throttle_time=broker.throttle(ctx),
+        error_code=known_code(ApiKey.INIT_PRODUCER_ID, ctx.api_version, answer.code),
+        producer_id=answer.producer_id,
+        producer_epoch=answer.producer_epoch,
+    )
 
 
 def check(ctx: RequestContext, request: InitProducerIdRequest, broker: Broker) -> None:
@@ -44,13 +45,27 @@ def check(ctx: RequestContext, request: InitProducerIdRequest, broker: Broker) -
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a producer id goes with an epoch")
-    if transactional_id is None:
-        return
-    if not transactional_id:
+    if transactional_id == "":
         raise KafkaError(ErrorCode.INVALID_REQUEST, "an empty transactional id")
-    if not 0 < request.transaction_timeout <= broker.settings.int("transaction.max.timeout.ms"):
+    timeout_ms_max = broker.settings.int("transaction.max.timeout.ms")
+    if transactional_id is not None and not 0 < request.transaction_timeout <= timeout_ms_max:
         raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
-    raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this cluster has no transaction coordinators yet")
+
+
+async def identity(request: InitProducerIdRequest, broker: Broker) -> Answer:
+    """Return the id and epoch to be used from now on, or why there are none. Raises KafkaError."""
+    if request.transactional_id is None:
+        return Answer(ErrorCode.NONE, await broker.producer_ids.next_producer_id(), 0)
+    expected = None
+    if request.producer_id != NO_PRODUCER_ID:
+        expected = Producer(request.producer_id, request.producer_epoch)
+    return await broker.transactions.init_producer_id(
+        InitProducer(
+            transactional_id=request.transactional_id,
+            timeout_ms=request.transaction_timeout,
+            expected=expected,
+        )
+    )
 
 
 HANDLER = BrokerApi(ApiKey.INIT_PRODUCER_ID, handle)

@@ -3,16 +3,17 @@
 v7: zstd. v8: which records were wrong (KIP-467). v9: flexible. v10: current leader and its endpoint (KIP-951).
 v12: transactions without AddPartitionsToTxn (KIP-890). v13: topic ids (KIP-516).
 acks=0 is not answered: an error closes the connection, so that the client finds out.
-Not here: transactions; a transactional batch is answered INVALID_TXN_STATE, as Kafka answers one whose transaction is
-not ongoing.
-Order: authorise the transaction, resolve, authorise and check each topic, append, wait for acks=all, answer.
+Order: authorise the transaction, resolve, authorise and check each topic, have a transaction verified, append, wait for
+acks=all, answer.
 """
 
 import asyncio
+from collections.abc import Callable
 
 from kvorum.broker.api.hints import WRONG_LEADER, Hints
-from kvorum.broker.metadata.cache import Node
+from kvorum.broker.metadata.cache import Node, is_internal
 from kvorum.broker.replica.appends import refusal
+from kvorum.broker.replica.transactions import TransactionalProducer, produce_support
 from kvorum.broker.services import Broker, BrokerApi, Result
 from kvorum.network.authorizer import Operation, ResourceType
 from kvorum.network.context import RequestContext
@@ -36,7 +37,9 @@ from kvorum.protocol.records import (
     MAGIC,
     MAGIC_POSITION,
     TRANSACTIONAL_FLAG,
+    BatchHeader,
     next_batch_size,
+    parse_header,
 )
 from kvorum.storage.names import TopicPartition
 
@@ -46,10 +49,14 @@ TRANSACTIONAL_BYTE = 22
 """The low byte of a batch's attributes: codec, timestamp type, transactional and control bits."""
 ZSTD_VERSION_MIN = 7
 HINTS_VERSION_MIN = 10
+INTERNAL_PREFIX = "__"
+ADMIN_CLIENT_ID = "__admin_client"
+"""Who may write to internal topics, as Kafka has it (AdminUtils.ADMIN_CLIENT_ID)."""
 ERRORS_NAMED_MAX = 10
 """So many failed partitions are named in the log line of an acks=0 request that ends its connection."""
 
 Rows = dict[TopicPartition, PartitionProduceResponse]
+ProduceDone = Callable[[Rows], None]
 
 
 def handle(ctx: RequestContext, request: ProduceRequest, broker: Broker) -> Result:
@@ -57,23 +64,36 @@ def handle(ctx: RequestContext, request: ProduceRequest, broker: Broker) -> Resu
     refused: Rows = {}
     entries: dict[TopicPartition, memoryview] = {}
     size = 0
-    transactional = may_write_transactionally(ctx, request, broker)
+    transactional: dict[TopicPartition, BatchHeader] = {}
     names: list[str] = []
     for topic in request.topic_data:
         name, code = resolve(ctx, topic, broker)
         names.append(name)
+        is_closed = name.startswith(INTERNAL_PREFIX) and is_internal(name) and ctx.client_id != ADMIN_CLIENT_ID
         for partition in topic.partition_data:
             key = TopicPartition(name, partition.index)
             try:
                 if code is not ErrorCode.NONE:
                     raise KafkaError(code)
-                entries[key] = records = checked(ctx, broker, key, partition, transactional)
+                entries[key] = records = checked(ctx, broker, key, partition, is_closed)
                 size += len(records)
+                is_transactional = records[TRANSACTIONAL_BYTE] & TRANSACTIONAL_FLAG != 0
             except KafkaError as error:
                 refused[key] = refusal(key, error.code)
                 refused[key].error_message = error.message
+                is_transactional = has_transactional_batch(partition.records)
+            if is_transactional:
+                if not (transactional or may_write_transactionally(ctx, request, broker)):
+                    return refuse_all(ctx, request, broker, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+                if key in entries and (header := parse_header(entries[key])).has_producer_id:
+                    transactional[key] = header
     if not entries:
         return respond(ctx, request, broker, names, refused, size)
+    if (
+        len(transactional) > 1
+        and len({(header.producer_id, header.producer_epoch) for header in transactional.values()}) > 1
+    ):
+        return refuse_all(ctx, request, broker, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     at_once: list[Rows] = []
     answer: asyncio.Future[ProduceResponse | None] | None = None
 
@@ -82,9 +102,16 @@ def handle(ctx: RequestContext, request: ProduceRequest, broker: Broker) -> Resu
         if answer is None:
             at_once.append(rows)
         elif not answer.done():
-            answer.set_result(respond(ctx, request, broker, names, rows | refused if refused else rows, size))
+            try:
+                answer.set_result(respond(ctx, request, broker, names, rows | refused if refused else rows, size))
+            except KafkaError as error:
+                # Of acks=0, which waits for nothing but the verification of a transaction.
+                answer.set_exception(error)
 
-    broker.replica_manager.append_records(request.timeout, request.acks, entries, on_done)
+    if transactional:
+        append_transactional(ctx, request, broker, entries, transactional, on_done)
+    else:
+        broker.replica_manager.append_records(request.timeout, request.acks, entries, on_done)
     if at_once:
         return respond(ctx, request, broker, names, at_once[0] | refused if refused else at_once[0], size)
     answer = asyncio.get_running_loop().create_future()
@@ -104,8 +131,52 @@ def resolve(ctx: RequestContext, topic: TopicProduceData, broker: Broker) -> tup
     return name, ErrorCode.NONE
 
 
+def append_transactional(
+    ctx: RequestContext,
+    request: ProduceRequest,
+    broker: Broker,
+    entries: dict[TopicPartition, memoryview],
+    transactional: dict[TopicPartition, BatchHeader],
+    on_done: ProduceDone,
+) -> None:
+    """Append what is, in part, one producer's transaction: it waits for the transaction coordinator."""
+    first = next(iter(transactional.values()))
+    producer = TransactionalProducer(
+        transactional_id=request.transactional_id,
+        producer_id=first.producer_id,
+        producer_epoch=first.producer_epoch,
+        support=produce_support(ctx.api_version),
+    )
+    sequences = {key: header.base_sequence for key, header in transactional.items()}
+    broker.replica_manager.transactions.append_records(
+        producer, request.timeout, request.acks, entries, sequences, on_done
+    )
+
+
+def refuse_all(ctx: RequestContext, request: ProduceRequest, broker: Broker, code: ErrorCode) -> Result:
+    """Answer every partition of the request with this code."""
+    names = [resolve(ctx, topic, broker)[0] for topic in request.topic_data]
+    keys = [
+        TopicPartition(name, partition.index)
+        for name, topic in zip(names, request.topic_data, strict=True)
+        for partition in topic.partition_data
+    ]
+    return respond(ctx, request, broker, names, {key: refusal(key, code) for key in keys}, 0)
+
+
+def has_transactional_batch(records: object) -> bool:
+    """Tell whether what a refused partition sent says that it belongs to a transaction."""
+    if not isinstance(records, memoryview) or len(records) <= TRANSACTIONAL_BYTE:
+        return False
+    try:
+        is_batch = next_batch_size(records, 0) > 0
+    except KafkaError:
+        return False  # its bits say nothing
+    return is_batch and records[TRANSACTIONAL_BYTE] & TRANSACTIONAL_FLAG != 0
+
+
 def may_write_transactionally(ctx: RequestContext, request: ProduceRequest, broker: Broker) -> bool:
-    """Tell whether a transactional batch in this request belongs to a transactional id the client may use."""
+    """Tell whether transactional batches in this request belong to a transactional id the client may use."""
     transactional_id = request.transactional_id
     return transactional_id is not None and broker.authorizer.authorize(
         ctx, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
@@ -113,11 +184,13 @@ def may_write_transactionally(ctx: RequestContext, request: ProduceRequest, brok
 
 
 def checked(
-    ctx: RequestContext, broker: Broker, key: TopicPartition, data: PartitionProduceData, transactional: bool
+    ctx: RequestContext, broker: Broker, key: TopicPartition, data: PartitionProduceData, is_closed: bool
 ) -> memoryview:
     """Return the records of one partition, after what is checked before the log is asked. Raises KafkaError."""
     if broker.metadata.partition(key.topic, key.partition) is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if is_closed:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {key.topic}")
     records = data.records
     if not isinstance(records, memoryview):
         raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce must have a record batch for each partition")
@@ -127,10 +200,6 @@ def checked(
     if attributes & CODEC_MASK == Codec.ZSTD and ctx.api_version < ZSTD_VERSION_MIN:
         problem = f"Produce v{ctx.api_version} is not allowed to use zstd"
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, problem)
-    if attributes & TRANSACTIONAL_FLAG:
-        if not transactional:
-            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "this cluster has no transactions yet")
     return records
 
 

@@ -17,7 +17,9 @@ from kvorum.quorum.image.topics import TopicImage
 from kvorum.quorum.records import NO_LEADER
 
 METADATA_TOPIC: Final = "__cluster_metadata"
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+TRANSACTION_TOPIC: Final = "__transaction_state"
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, "__share_group_state"})
 """Topics of Kafka's own; clients leave them out unless asked (Topic.isInternal)."""
 
 

@@ -15,7 +15,7 @@ from kvorum.broker.metadata.dynamic_config import DynamicConfig
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT
 from kvorum.runtime import config_defs
 from kvorum.runtime.config import ConfigSource, Settings
-from kvorum.runtime.config_defs import BROKER, TOPIC, ConfigDef, Scope, milliseconds_of
+from kvorum.runtime.config_defs import BROKER, GROUP, TOPIC, ConfigDef, Scope, milliseconds_of
 from kvorum.runtime.config_types import ConfigType, InvalidValue, Value, format_value
 
 REQUIRED: Final = ("node.id", "process.roles")
@@ -103,6 +103,17 @@ def cluster_default_entries(configs: DynamicConfig) -> Iterator[ConfigEntry]:
             continue
         synonyms = (Synonym(name, hidden(definition, value), layer),)
         yield entry(definition, value, synonyms, read_only=not definition.dynamic)
+
+
+def group_entries(configs: DynamicConfig, overrides: Mapping[str, str]) -> Iterator[ConfigEntry]:
+    """Yield every config of a group with these overrides, by name (Kafka's ConfigHelper, KIP-848)."""
+    layers = layers_of(configs)
+    for name, definition in GROUP.items():
+        synonyms, value = broker_synonyms(layers, definition), inherited(configs.settings, definition)
+        if name in overrides:
+            value = canonical(definition, overrides[name])
+            synonyms = (Synonym(name, value, ConfigSource.DYNAMIC_GROUP_CONFIG), *synonyms)
+        yield entry(definition, value, synonyms, read_only=False)
 
 
 def layers_of(configs: DynamicConfig) -> Layers:

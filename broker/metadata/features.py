@@ -1,15 +1,27 @@
 """The features this broker supports: told to clients by ApiVersions, and to the controller on registration.
 
-A level that is not built is not supported: transaction.version, group.version, share.version and streams.version come
-with what they switch on. The controller has the same list (quorum.controller.features); a test holds them together.
+A level that is not built is not supported: share.version and streams.version come with what they switch on. The
+controller has the same list (quorum.controller.features); a test holds them together.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from kvorum.quorum.image.features import ELIGIBLE_LEADER_REPLICAS_VERSION, KRAFT_VERSION, METADATA_VERSION
+from kvorum.quorum.image.features import (
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
+    GROUP_VERSION,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    TRANSACTION_VERSION,
+)
 
 SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = MappingProxyType(
-    {ELIGIBLE_LEADER_REPLICAS_VERSION: (0, 1), KRAFT_VERSION: (0, 1), METADATA_VERSION: (30, 30)}
+    {
+        ELIGIBLE_LEADER_REPLICAS_VERSION: (0, 1),
+        GROUP_VERSION: (0, 1),
+        KRAFT_VERSION: (0, 1),
+        METADATA_VERSION: (30, 30),
+        TRANSACTION_VERSION: (0, 2),
+    }
 )
 """{name: (lowest, highest level)}, by name. One that is not in use yet (level 0 only) is not told, as in Kafka."""

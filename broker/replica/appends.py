@@ -6,6 +6,7 @@ Source: ReplicaManager.appendRecords, appendToLocalLog, deleteRecords.
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from kvorum.broker.replica.delayed_delete_records import (
     INVALID_LOW_WATERMARK,
@@ -21,15 +22,18 @@ from kvorum.broker.replica.partition import ACKS_ALL
 from kvorum.broker.replica.partition_reads import delete_records_on_leader
 from kvorum.broker.replica.purgatory import Parked
 from kvorum.broker.replica.tasks import spawn
-from kvorum.broker.replica.types import UNKNOWN_OFFSET
+from kvorum.broker.replica.types import CLIENT_TERMS, UNKNOWN_OFFSET, AppendTerms
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.delete_records import DeleteRecordsPartitionResult
 from kvorum.protocol.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse
 from kvorum.storage.names import TopicPartition
+from kvorum.storage.producer_state import Origin
 from kvorum.storage.validator import RecordValidationError
+from kvorum.storage.verification import VerificationGuard
 
 NO_ACKS = 0
 VALID_ACKS = (ACKS_ALL, NO_ACKS, 1)
+NO_TERMS: Mapping[TopicPartition, AppendTerms] = MappingProxyType({})
 WITHOUT_LOG_START = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -77,7 +81,12 @@ class Appends:
             await asyncio.wait(tuple(self._syncing))
 
     def append_records(
-        self, timeout_ms: int, required_acks: int, entries: Mapping[TopicPartition, memoryview], on_done: ProduceDone
+        self,
+        timeout_ms: int,
+        required_acks: int,
+        entries: Mapping[TopicPartition, memoryview],
+        on_done: ProduceDone,
+        terms: Mapping[TopicPartition, AppendTerms] = NO_TERMS,
     ) -> None:
         """Append to each partition and call `on_done` with a row for each: now, or when acks=all is fulfilled.
 
@@ -91,7 +100,7 @@ class Appends:
         now_ms = self._now_ms()
         appended = _Appended(timeout_ms, required_acks, on_done)
         for key, records in entries.items():
-            appended.results[key] = self._append(key, records, now_ms, appended)
+            appended.results[key] = self._append(key, records, now_ms, appended, terms.get(key, CLIENT_TERMS))
         is_held = bool(appended.unsynced) and required_acks != NO_ACKS
         if not is_held:
             self._answer(appended, now_ms)
@@ -100,6 +109,36 @@ class Appends:
             self._syncing.add(task)
             task.add_done_callback(self._syncing.discard)
         self._wake(appended)
+
+    def append_as_coordinator(
+        self,
+        key: TopicPartition,
+        batch: memoryview,
+        leader_epoch: int,
+        guard: VerificationGuard | None = None,
+        transaction_version: int = 0,
+    ) -> int:
+        """Append one batch of a coordinator that lives on this partition, in its epoch; return the first offset.
+
+        A transactional batch needs the guard of a verification (Verifications.verify) unless its transaction is open
+        here already; a marker its transaction version.
+        It asks for as many in-sync replicas as acks=all, and learns from the high watermark when it is committed.
+        Raises KafkaError as append_records_to_leader, and NOT_LEADER_OR_FOLLOWER in any other epoch.
+        """
+        partition = self._hosted.current_or_raise(key)
+        if partition.leader_epoch != leader_epoch:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{key} is in leader epoch {partition.leader_epoch}")
+        terms = AppendTerms(origin=Origin.COORDINATOR, guard=guard, transaction_version=transaction_version)
+        info = partition.append_records_to_leader(batch, ACKS_ALL, self._now_ms(), terms)
+        self._figures.appended(key[0], len(batch), info.records_count)
+        appended = _Appended(0, ACKS_ALL, on_done=lambda results: None, required_offsets={key: info.last_offset + 1})
+        if partition.log is not None and partition.log.is_sync_due:
+            appended.unsynced.append(key)
+            task = spawn("coordinator-sync", self._go_on_synced(appended, is_held=False))
+            self._syncing.add(task)
+            task.add_done_callback(self._syncing.discard)
+        self._wake(appended)
+        return info.first_offset
 
     def _answer(self, appended: _Appended, now_ms: int) -> None:
         """Answer, or park what waits for its records to be committed."""
@@ -138,10 +177,11 @@ class Appends:
         records: memoryview,
         now_ms: int,
         appended: _Appended,
+        terms: AppendTerms,
     ) -> PartitionProduceResponse:
         try:
             partition = self._hosted.current_or_raise(key)
-            info = partition.append_records_to_leader(records, appended.required_acks, now_ms)
+            info = partition.append_records_to_leader(records, appended.required_acks, now_ms, terms)
         except RecordValidationError as error:
             row = self._refused(key, error)
             row.error_message = error.message

@@ -4,7 +4,7 @@ On the data path a count is an addition to a number that is looked up by topic o
 counted over all topics too, as Kafka does: with an empty label, which to Prometheus is none.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from kvorum.broker.replica.hosted import HostedPartitions, Outbox
@@ -42,6 +42,8 @@ BY_TOPIC: Final = (
     names.FAILED_FETCH_REQUESTS,
 )
 ALL_TOPICS: Final = ""
+LATE_TRANSACTION_BUFFER_MS: Final = 5 * 60 * 1000
+"""Above transaction.max.timeout.ms: its coordinator had all this time to abort a transaction, so it hangs."""
 
 
 class Figures:
@@ -58,8 +60,11 @@ class Figures:
         self._isr_shrinks: Counter = metrics.counter(names.ISR_SHRINKS).labels()
         self.failed_isr_updates: Counter = metrics.counter(names.FAILED_ISR_UPDATES).labels()
 
-    def follow(self, hosted: HostedPartitions, outbox: Outbox) -> None:
+    def follow(
+        self, hosted: HostedPartitions, outbox: Outbox, wall_ms: Callable[[], int], txn_timeout_ms_max: int
+    ) -> None:
         """Let the gauges ask these at each scrape."""
+        self._follow_producers(hosted, wall_ms, txn_timeout_ms_max + LATE_TRANSACTION_BUFFER_MS)
         gauge = self._metrics.gauge
         gauge(names.PARTITION_COUNT).labels().follow(lambda: len(hosted.by_name))
         gauge(names.LEADER_COUNT).labels().follow(lambda: _count(hosted.leaders()))
@@ -81,6 +86,21 @@ class Figures:
             ("DeleteRecords", outbox.delete_records),
         ):
             gauge(names.DELAYED_OPERATIONS).labels(kind).follow(purgatory.__len__)
+
+    def _follow_producers(self, hosted: HostedPartitions, wall_ms: Callable[[], int], lateness_ms: int) -> None:
+        """Let the gauges ask how many producers and hanging transactions there are. O(replicas here)."""
+
+        def late() -> int:
+            now_ms = wall_ms()
+            states = (each.log.producer_state for each in hosted.leaders() if each.log is not None)
+            return sum(state.has_late_transaction(now_ms, lateness_ms) for state in states)
+
+        def producers() -> int:
+            logs = (each.log for each in hosted.by_name.values())
+            return sum(len(log.producer_state.producers) for log in logs if log is not None)
+
+        self._metrics.gauge(names.PARTITIONS_WITH_LATE_TRANSACTIONS).labels().follow(late)
+        self._metrics.gauge(names.PRODUCER_ID_COUNT).labels().follow(producers)
 
     def of(self, topic: str) -> TopicFigures:
         """Return a topic's counters."""

@@ -3,14 +3,16 @@
 A model log of a hundred lines fits them too, which is how the machines above are tested.
 """
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Protocol
 
 from kvorum.protocol.parts import Part
 from kvorum.storage.epoch_cache import EpochCache, EpochEndOffset
 from kvorum.storage.log_read import TimestampOffset
 from kvorum.storage.names import TopicPartition
-from kvorum.storage.producer_state import ProducerState
+from kvorum.storage.producer_state import Origin, ProducerState
+from kvorum.storage.txn_index import AbortedTransaction
+from kvorum.storage.verification import VerificationGuard
 
 SyncLogs = Callable[[Collection[TopicPartition]], Awaitable[set[TopicPartition]]]
 """Syncs all that was appended to these logs, off the loop; returns those of which it cannot be said
@@ -23,6 +25,11 @@ class LogSettings(Protocol):
     @property
     def min_insync_replicas(self) -> int:
         """min.insync.replicas, as configured."""
+        ...
+
+    @property
+    def max_message_bytes(self) -> int:
+        """The size that a batch must not pass."""
         ...
 
     @property
@@ -141,8 +148,21 @@ class ReplicaLog(Protocol):
         """Return the largest known epoch not above the asked one and its end; both -1 if undefined."""
         ...
 
-    def append_as_leader(self, records: memoryview, leader_epoch: int) -> AppendInfo:
-        """Check and append what a producer sent. Raises KafkaError."""
+    def begin_verification(
+        self, producer_id: int, producer_epoch: int, sequence: int, supports_epoch_bump: bool
+    ) -> VerificationGuard | None:
+        """Return the guard for the first append of a transaction; None if it is open here. Raises KafkaError."""
+        ...
+
+    def append_as_leader(
+        self,
+        records: memoryview,
+        leader_epoch: int,
+        origin: Origin = Origin.CLIENT,
+        guard: VerificationGuard | None = None,
+        transaction_version: int = 0,
+    ) -> AppendInfo:
+        """Check and append what a producer or a coordinator sent. Raises KafkaError."""
         ...
 
     def append_as_follower(self, records: memoryview, leader_epoch: int) -> AppendInfo | None:
@@ -151,6 +171,10 @@ class ReplicaLog(Protocol):
 
     def read(self, offset: int, max_bytes: int, upper_bound_offset: int, min_one_message: bool) -> ReadInfo:
         """Return whole batches from the one that holds `offset` up to the bound. Raises KafkaError."""
+        ...
+
+    def aborted_transactions(self, offset: int, parts: Sequence[Part]) -> Sequence[AbortedTransaction]:
+        """Return the aborted transactions that reach into what was read from `offset` on. Raises KafkaError."""
         ...
 
     def truncate_to(self, offset: int) -> bool:

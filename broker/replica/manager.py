@@ -4,6 +4,7 @@
     apply_delta         create logs, lead, follow, delete, as the metadata log says (after the metadata cache knows)
     append_records      Produce              delete_records   DeleteRecords
     fetch_records       Fetch                offsets          ListOffsets, OffsetForLeaderEpoch
+    transactions        Produce with transactional batches, WriteTxnMarkers, verification for coordinators
     start, shutdown     the clock's duties: ISR shrinks, high watermark checkpoints (those of logs: broker.log_duties)
 
 All on one event loop; nothing suspends between a check and the change that relies on it.
@@ -26,11 +27,13 @@ from kvorum.broker.replica.isr_manager import AlterPartitionController, IsrManag
 from kvorum.broker.replica.offsets import Offsets
 from kvorum.broker.replica.partition import Partition
 from kvorum.broker.replica.purgatory import Parked
+from kvorum.broker.replica.transactions import Transactions
 from kvorum.broker.replica.types import (
     ClusterView,
     FetchParams,
     FetchTarget,
     PartitionListener,
+    Role,
 )
 from kvorum.network.channel import Channel
 from kvorum.quorum.image import MetadataDelta, MetadataImage
@@ -41,6 +44,7 @@ from kvorum.runtime.timers import Timers
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.log_manager import LogManager
 from kvorum.storage.names import TopicPartition
+from kvorum.storage.verification import VerificationGuard
 
 
 class ReplicaManager:
@@ -59,11 +63,13 @@ class ReplicaManager:
         open_channel: Callable[[int], Channel],
         topic_config: Callable[[str], LogConfig],
         metrics: Metrics,
+        current_settings: Callable[[], Settings] | None = None,
     ) -> None:
         """Host nothing yet.
 
         `cluster` is the metadata cache; `broker_epoch` answers this broker's registration; `open_channel` makes a
-        channel to a broker, for its fetcher alone; `topic_config` answers a topic's configuration as it is now.
+        channel to a broker, for its fetcher alone; `topic_config` answers a topic's configuration as it is now,
+        `current_settings` the broker's (default: `settings`).
         """
         self.broker_id = broker_id
         self._clock = clock
@@ -75,7 +81,7 @@ class ReplicaManager:
         self.hosted = HostedPartitions(cluster)
         figures = Figures(metrics)
         self._outbox = Outbox(timers, on_isr_change=figures.isr_changed)
-        figures.follow(self.hosted, self._outbox)
+        figures.follow(self.hosted, self._outbox, clock.wall_ms, settings.int("transaction.max.timeout.ms"))
         self._isr_manager = IsrManager(
             broker_id=broker_id,
             broker_epoch=broker_epoch,
@@ -98,6 +104,7 @@ class ReplicaManager:
         self._appends = Appends(self.hosted, self._outbox, now_ms, figures, log_manager.sync, self._deadlines.arm)
         self._fetches = Fetches(self.hosted, self._outbox, now_ms, figures)
         self.offsets = Offsets(self.hosted)
+        self.transactions = Transactions(self.hosted, self._appends, current_settings or (lambda: settings))
         self._delta = DeltaApplier(
             broker_id=broker_id,
             settings=settings,
@@ -123,6 +130,7 @@ class ReplicaManager:
     async def shutdown(self) -> None:
         """Stop fetching, proposing and the duties. The logs and their last checkpoints are the log manager's."""
         await self._fetchers.close()
+        self.transactions.close()
         await self._appends.close()
         await self._isr_manager.close()
         await self._housekeeping.close()
@@ -167,6 +175,17 @@ class ReplicaManager:
         """Append a producer's records; see Appends.append_records."""
         self._appends.append_records(timeout_ms, required_acks, entries, on_done)
 
+    def append_as_coordinator(
+        self,
+        key: TopicPartition,
+        batch: memoryview,
+        leader_epoch: int,
+        guard: VerificationGuard | None = None,
+        transaction_version: int = 0,
+    ) -> int:
+        """Append a coordinator's batch; see Appends.append_as_coordinator."""
+        return self._appends.append_as_coordinator(key, batch, leader_epoch, guard, transaction_version)
+
     def fetch_records(self, params: FetchParams, targets: Sequence[FetchTarget], on_done: FetchDone) -> Parked | None:
         """Read for a consumer or a follower; see Fetches.fetch_records."""
         parked = self._fetches.fetch_records(params, targets, on_done)
@@ -188,6 +207,11 @@ class ReplicaManager:
     def partition_or_raise(self, key: TopicPartition) -> Partition:
         """Return a replica here. Raises KafkaError; see HostedPartitions.partition_or_raise."""
         return self.hosted.partition_or_raise(key)
+
+    def has_replica(self, key: TopicPartition) -> bool:
+        """Tell whether there is a replica here that is not offline, whatever its role."""
+        partition = self.hosted.by_name.get(key)
+        return partition is not None and partition.role is not Role.OFFLINE
 
     def leader_of(self, key: TopicPartition) -> tuple[int, int] | None:
         """Return (leader id, leader epoch) as the replica here knows them, None if there is none here."""

@@ -30,9 +30,11 @@ from kvorum.broker.replica.isr import (
 )
 from kvorum.broker.replica.log_view import AppendInfo, ReplicaLog
 from kvorum.broker.replica.types import (
+    CLIENT_TERMS,
     NO_BROKER_EPOCH,
     NO_EPOCH,
     NO_LEADER,
+    AppendTerms,
     Brokers,
     PartitionListener,
     Role,
@@ -272,8 +274,10 @@ class Partition:
 
     # --- appends ---------------------------------------------------------------------------------------------------
 
-    def append_records_to_leader(self, records: memoryview, required_acks: int, now_ms: int) -> AppendInfo:
-        """Append what a producer sent.
+    def append_records_to_leader(
+        self, records: memoryview, required_acks: int, now_ms: int, terms: AppendTerms = CLIENT_TERMS
+    ) -> AppendInfo:
+        """Append what a producer sent, or a coordinator that lives here.
 
         Raises:
             KafkaError: NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR; NOT_ENOUGH_REPLICAS where acks=all would wait for
@@ -286,7 +290,7 @@ class Partition:
                 f"The size of the current ISR {sorted(self.isr_state.isr)} is insufficient to satisfy the min.isr "
                 f"requirement of {self.effective_min_isr} for partition {self.topic_partition}",
             )
-        info = log.append_as_leader(records, self.leader_epoch)
+        info = log.append_as_leader(records, self.leader_epoch, terms.origin, terms.guard, terms.transaction_version)
         self.maybe_increment_leader_high_watermark(now_ms)
         return info
 

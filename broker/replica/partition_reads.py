@@ -19,6 +19,7 @@ from kvorum.broker.replica.types import (
     Role,
 )
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.fetch import AbortedTransaction
 from kvorum.storage.epoch_cache import UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET, EpochEndOffset
 
 UNDEFINED_END = EpochEndOffset(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)
@@ -74,8 +75,13 @@ def _read_for_consumer(
         raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"this follower's high watermark is {log.high_watermark}")
     if params.isolation_level is IsolationLevel.READ_UNCOMMITTED:
         return _read(log, target, max_bytes, min_one, log.high_watermark)
-    # No transaction is ever open or aborted yet: the list is there because read_committed asks for one.
-    return _read(log, target, max_bytes, min_one, log.last_stable_offset)._replace(aborted_transactions=[])
+    read = _read(log, target, max_bytes, min_one, log.last_stable_offset)
+    aborted = log.aborted_transactions(target.fetch_offset, read.parts)
+    return read._replace(
+        aborted_transactions=[
+            AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in aborted
+        ]
+    )
 
 
 def _read(log: ReplicaLog, target: FetchTarget, max_bytes: int, min_one: bool, upper_bound: int) -> LogRead:

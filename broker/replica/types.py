@@ -11,6 +11,8 @@ from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.storage.epoch_cache import EpochEndOffset
 from kvorum.storage.names import TopicPartition
+from kvorum.storage.producer_state import Origin
+from kvorum.storage.verification import VerificationGuard
 
 NO_LEADER = -1
 NO_EPOCH = -1
@@ -94,6 +96,18 @@ class PartitionListener(Protocol):
     def on_deleted(self, topic_partition: TopicPartition) -> None:
         """This broker is no replica any more. The last call."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendTerms:
+    """Who appends, and what a transactional batch (`guard`) or a marker (`transaction_version`) has to come with."""
+
+    origin: Origin = Origin.CLIENT
+    guard: VerificationGuard | None = None
+    transaction_version: int = 0
+
+
+CLIENT_TERMS = AppendTerms()
 
 
 class FetchTarget(Protocol):

@@ -74,6 +74,10 @@ class Derivation:
         """(row, index of reader) where the order of the two can matter to a cycle (kvorum.chaos.checker.cycles)."""
         self.transactions: list[Transaction] = []
         self.own_reads: list[OwnRead] = []
+        self.committed_reads: dict[int, tuple[float, int]] = {}
+        """By row of a transaction: when a poll at read_committed first got it, and which operation that was."""
+        self.ended: dict[int, float] = {}
+        """By txn: when the request that ends it could first leave."""
         self.resets: list[Reset] = []
         self.errors: dict[int, str] = {}
         """What a send that did not succeed was told, by row."""
@@ -209,6 +213,8 @@ class Derivation:
 
     def _complete_transaction(self, event: Ok | Fail | Info, rows: tuple[int, ...]) -> None:
         """Keep the outcome of a txn that sent something."""
+        if event.ended is not None:
+            self.ended[event.op] = event.ended
         if rows:
             outcome = self.sends.kind[rows[0]]
             self.transactions.append(Transaction(event.op, event.process, event.t, outcome, rows))
@@ -304,6 +310,8 @@ class Derivation:
             last_read[row] = visit.t
             if (dependent or transactional[row]) and completed_sequence[row] > began:
                 self.read_edges.append((row, visit.number))
+            if transactional[row] and flags & READ_COMMITTED and row not in self.committed_reads:
+                self.committed_reads[row] = (reader.t, reader.op)
             if row in visit.sent:
                 self.own_reads.append(OwnRead(row, offset, reader.op, reader.t))
         last[partition.index] = position
@@ -343,6 +351,9 @@ class Derivation:
         if sends.acked_offset[row] not in (NOWHERE, read.offset):
             partition.elsewhere.add((row, read.offset))
         sends.seen[row] |= read.flags
+        if sends.transactional[row] and read.flags & READ_COMMITTED:
+            first = self.committed_reads.get(row, (NEVER, -1))
+            self.committed_reads[row] = min(first, (read.t, read.op))
         sends.last_read[row] = max(sends.last_read[row], read.began)
 
 

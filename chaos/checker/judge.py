@@ -10,7 +10,9 @@ from collections.abc import Callable
 from functools import partial
 
 from kvorum.chaos.checker import acks, cycles, logs, lost, realtime, replicas, sessions, transactions
+from kvorum.chaos.checker.coordinators import Coordinators
 from kvorum.chaos.checker.derive import Derivation
+from kvorum.chaos.checker.facts import Fact
 from kvorum.chaos.checker.logs import Finding, Log
 from kvorum.chaos.checker.loss import Loss
 from kvorum.chaos.checker.sends import INFO, NEVER, NOWHERE, OK, READ_FINAL
@@ -66,6 +68,7 @@ class Judge:
         timeline: Timeline,
         final_logs: dict[str, dict[int, Replica]],
         images: replicas.Images,
+        coordinators: Coordinators,
         *,
         strict: bool,
         values_max: int,
@@ -75,6 +78,7 @@ class Judge:
         self._timeline = timeline
         self._final_logs = final_logs
         self._images = images
+        self._coordinators = coordinators
         self._values_max = values_max
         self._loss = Loss(derivation, timeline, final_logs, strict=strict)
         self._teller = Storyteller(derivation, timeline, self._loss, final_logs)
@@ -124,11 +128,16 @@ class Judge:
             self._send_order(order)
         for finding in realtime.append_order(self._derivation, self._logs):
             self.reordered += 1
-            excuses = [self._loss.excuse(row, self._until(finding.rows)) for row in reversed(finding.rows)]
+            until = self._until_shown(finding.rows)
+            excuses = [self._loss.excuse(row, until) for row in reversed(finding.rows)]
             self._add(finding, next((excuse for excuse in excuses if excuse), None))
         for finding in transactions.torn(self._derivation, self._derivation.final_reads):
             excuses = [self._loss.excuse(row) for row in finding.rows]
             self._add(finding, excuses[0] if all(excuses) else None)
+        for finding in transactions.open_reads(self._derivation):
+            self._add(finding, None)
+        for fact in self._coordinators.facts(self._derivation):
+            self._fact(fact)
         self._cycles(ww)
         self._replicas()
 
@@ -171,9 +180,30 @@ class Judge:
         story = partial(self._teller.tell, finding.rows, name, last or [])
         self._put(finding.anomaly, name, finding.value, t, finding.reason, excuse, story)
 
+    def _fact(self, fact: Fact) -> None:
+        """Put what concerns groups and coordinators; what they lost legally explains it, or what its records did."""
+        excuse = None
+        for name in self._timeline.states:
+            if excuse is None and name.rpartition("-")[0] in fact.topics:
+                excuse = self._loss.turn_between(name, fact.since, fact.t)
+        if excuse is None and fact.rows:
+            excuses = [self._loss.excuse(row) for row in fact.rows]
+            excuse = excuses[0] if all(excuses) else None
+        told = partial(self._teller.tell, (), fact.partition, list(fact.story))
+        self._put(fact.anomaly, fact.partition, fact.value, fact.t, fact.reason, excuse, told)
+
     def _until(self, rows: tuple[int, ...]) -> float:
         """Return when the last of these values was certain."""
         return max((self._derivation.sends.evident(row) for row in rows), default=NEVER)
+
+    def _until_shown(self, rows: tuple[int, ...]) -> float:
+        """Return when the last of these values was certain; one that stayed, not before somebody read it.
+
+        A deposed leader's may have been told long before an unclean election made it count.
+        """
+        sends = self._derivation.sends
+        stayed = (sends.first_read[row] for row in rows if sends.seen[row] & READ_FINAL)
+        return max(self._until(rows), max(stayed, default=0.0))
 
     def _elections(self) -> None:
         """Unclean elections that no config allowed and nobody asked for; two leaders of one epoch."""
@@ -238,8 +268,8 @@ class Judge:
         here = [row for row in rows if sends.read_offset[row] == finding.offset and sends.epoch[row] >= 0]
         if len({sends.epoch[row] for row in here}) < len(here):
             return None
-        until = self._until(tuple(rows))
         rows.sort(key=lambda row: (bool(sends.seen[row] & READ_FINAL), sends.evident(row)))
+        until = self._until_shown(tuple(rows))
         excuses = [self._loss.excuse(row, until) for row in rows[:-1]]
         final = sum(bool(sends.seen[row] & READ_FINAL) and sends.position(row) == finding.offset for row in rows)
         return excuses[0] if all(excuses) and final <= 1 else None

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from kvorum.chaos.checker.coordinators import Coordinators
 from kvorum.chaos.checker.derive import Derivation
 from kvorum.chaos.checker.judge import Judge
 from kvorum.chaos.checker.meter import Meter
@@ -21,8 +22,10 @@ from kvorum.chaos.history import (
     Metadata,
     Note,
     Ok,
+    Owned,
     Process,
     Replica,
+    Stable,
     Start,
 )
 
@@ -36,6 +39,7 @@ class Checker:
         self._timeline = Timeline()
         self._meter = Meter(self._derivation)
         self._images = Images()
+        self._coordinators = Coordinators()
         self._final_logs: dict[str, dict[int, Replica]] = {}
         self._faults: list[FaultFigures] = []
         self._events = 0
@@ -52,11 +56,13 @@ class Checker:
         match event:
             case Invoke():
                 self._derivation.invoke(event, self._events)
+                self._coordinators.invoke(event)
                 self._meter.begin(event, self._derivation.pending_rows(event.op))
                 if event.f == "admin":
                     self._timeline.requests.begin(event)
             case Ok() | Fail() | Info():
                 self._meter.end(event, self._derivation.complete(event, self._events))
+                self._coordinators.complete(event)
                 if event.f == "admin" and not isinstance(event, Info):
                     self._timeline.requests.answered(event.op, event.t)
             case Process():
@@ -73,6 +79,10 @@ class Checker:
                 self._final_logs.setdefault(event.partition, {})[event.node] = event
             case Image():
                 self._images.take(event)
+            case Owned():
+                self._coordinators.ownership.take(event)
+            case Stable():
+                self._coordinators.stable[event.partition] = event
             case Start():
                 self._timeline.take_start(event)
             case Note() | Finish():
@@ -83,7 +93,13 @@ class Checker:
         self._derivation.finish()
         self._timeline.ended = self._last
         judge = Judge(
-            self._derivation, self._timeline, self._final_logs, self._images, strict=strict, values_max=values_max
+            self._derivation,
+            self._timeline,
+            self._final_logs,
+            self._images,
+            self._coordinators,
+            strict=strict,
+            values_max=values_max,
         )
         judge.judge(ww=ww)
         return Verdict(violations=judge.violations, explained=judge.explained, figures=self._figures(judge))

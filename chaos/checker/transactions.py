@@ -1,15 +1,19 @@
-"""Transactions: all of one or nothing of it.
+"""Transactions: all of one or nothing of it, and nothing before its end; in the end nothing is left open.
 
 torn-transaction: of a transaction's values some are visible at read_committed and others are not, although the reads
 went past where they must stand. For a committed one all must be visible; for one of unknown outcome all or none; an
 aborted one that is visible is an aborted read.
+open-read: a reader at read_committed got a value of a transaction before anybody had asked for the transaction's end.
+hanging-transaction: when all should be at rest, a partition's last stable offset is still below its high watermark.
 """
 
 from collections.abc import Iterator
 
 from kvorum.chaos.checker.derive import Derivation
+from kvorum.chaos.checker.facts import Fact
 from kvorum.chaos.checker.logs import Finding
 from kvorum.chaos.checker.sends import FAIL, NOWHERE, READ_COMMITTED, READ_FINAL
+from kvorum.chaos.history import Stable
 
 
 def torn(derivation: Derivation, final_reads: bool) -> Iterator[Finding]:
@@ -46,3 +50,28 @@ def _must_show(derivation: Derivation, row: int, final_reads: bool) -> bool:
     if partition.final_from_start or (final_reads and partition.final_max != NOWHERE):
         return not sends.seen[row] & READ_FINAL
     return offset != NOWHERE and offset < partition.read_max
+
+
+def open_reads(derivation: Derivation) -> Iterator[Finding]:
+    """Yield values that were read at read_committed while their transaction was open."""
+    sends = derivation.sends
+    for row, (t, op) in sorted(derivation.committed_reads.items()):
+        ended = derivation.ended.get(sends.op[row])
+        if ended is not None and t < ended:
+            value, at = sends.value[row], sends.read_offset[row]
+            reason = (
+                f"op {op} got value {value} at read_committed by {t:.3f} s, and the end of its transaction (op "
+                f"{sends.op[row]}) was asked for at {ended:.3f} s"
+            )
+            yield Finding("open-read", sends.partition[row], (row,), at, value, reason)
+
+
+def hanging(stable: dict[str, Stable]) -> Iterator[Fact]:
+    """Yield partitions whose last stable offset stands below the high watermark at the end."""
+    for name, event in sorted(stable.items()):
+        if event.last_stable_offset < event.high_watermark:
+            reason = (
+                f"the last stable offset of {name} is {event.last_stable_offset}, its high watermark "
+                f"{event.high_watermark}, though all has healed: a transaction hangs"
+            )
+            yield Fact("hanging-transaction", name, None, event.t, reason, ((event.t, "all should be at rest"),))

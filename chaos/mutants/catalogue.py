@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from kvorum.chaos.mutants import broker, controller
+from kvorum.chaos.mutants import broker, controller, coordinators
 from kvorum.chaos.mutants.patches import Patches
-from kvorum.chaos.mutants.plans import THREE
+from kvorum.chaos.mutants.plans import COORDINATED, DEPOSED_UNAWARES, SECONDS, THREE, coordination
 
 CLUSTER: Final = "cluster"
 """Whole clusters, everything drawn."""
@@ -17,6 +17,19 @@ QUORUM: Final = "quorum"
 """The metadata quorum alone."""
 PROCESSES: Final = "real processes"
 """Nothing but scenarios on real processes: what no simulation holds against it."""
+
+COORDINATED_S: Final = 10.0
+"""Virtual seconds of a run with groups and transactions: they make far more requests than plain producers."""
+READERS: Final[dict[str, object]] = {"workers": 0, "watchers": 3}
+CONSUMER: Final[dict[str, object]] = {"consumer_protocol": True}
+REPLACED: Final[dict[str, object]] = {
+    "workers": 0,
+    "feeders": 2,
+    "partitions": 3,
+    "second_version": False,
+    "life_s": 1.0,
+}
+"""Producers that another replaces all the time, and whose epoch no end of a transaction changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +44,8 @@ class Mutant:
     every_fault: dict[str, object] = field(default_factory=dict)
     drama: str | None = None
     """The one that is played, without other faults: drawn plans play it in a seed of twelve."""
+    seconds: float = SECONDS
+    """Virtual, of a directed run."""
     apply_real: Callable[[Patches], None] | None = None
     """Instead of `apply` in a process of its own, where what the simulation does to a machine cannot be done."""
     first: int = 1
@@ -116,6 +131,32 @@ ALL: Final = (
     Mutant(name="guard-off", apply=controller.guard_off, means=QUORUM),
     Mutant(name="isolated-leader-stays", apply=controller.isolated_leader_stays, means=PROCESSES),
     Mutant(name="read-without-round", apply=controller.read_without_round, means=QUORUM, first=54),
+    *(
+        Mutant(
+            name=name,
+            apply=apply,
+            means=DIRECTED,
+            options=COORDINATED | {"coordination": coordination(**drawn)},
+            every_fault=every_fault,
+            seconds=COORDINATED_S,
+            first=first,
+        )
+        for name, apply, drawn, every_fault, first in (
+            ("answer-before-committed", coordinators.answer_before_committed, READERS, DEPOSED_UNAWARES, 1),
+            ("answer-of-former-epoch", coordinators.answer_of_former_epoch, READERS, DEPOSED_UNAWARES, 1),
+            ("fence-nobody", coordinators.fence_nobody, {"feeders": 2, "workers": 0}, {}, 3),
+            ("keep-epoch", coordinators.keep_epoch, REPLACED, {}, 1),
+            ("forget-a-marker", coordinators.forget_a_marker, {}, {}, 1),
+            ("ignore-last-stable-offset", coordinators.ignore_last_stable_offset, {}, {}, 1),
+            ("forget-aborted", coordinators.forget_aborted, {}, {}, 1),
+            ("show-open-offsets", coordinators.show_open_offsets, {"workers": 3}, {}, 1),
+            ("serve-unstable-offsets", coordinators.serve_unstable_offsets, {"workers": 3}, {}, 1),
+            ("accept-old-generation", coordinators.accept_old_generation, READERS, {}, 2),
+            ("accept-old-member-epoch", coordinators.accept_old_member_epoch, READERS | CONSUMER, {}, 3),
+            ("rebalance-without-waiting", coordinators.rebalance_without_waiting, READERS, {}, 1),
+            ("assign-before-revoked", coordinators.assign_before_revoked, READERS | CONSUMER, {}, 1),
+        )
+    ),
 )
 MUTANTS: Final = {mutant.name: mutant for mutant in ALL}
 SIMULATED: Final = tuple(mutant.name for mutant in ALL if mutant.means != PROCESSES)

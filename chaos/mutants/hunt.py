@@ -53,9 +53,9 @@ def passes(mutant: Mutant, seed: int) -> bool:
 def plan_of(mutant: Mutant, seed: int) -> Plan:
     """Return the plan of a seed, as the mutant's means has it."""
     return (
-        directed(seed, mutant.options, mutant.load, mutant.every_fault, mutant.drama)
+        directed(seed, mutant.options, mutant.load, mutant.every_fault, mutant.drama, seconds=mutant.seconds)
         if mutant.means == DIRECTED
-        else drawn(seed, SECONDS)
+        else drawn(seed, SECONDS, coordinators=False)  # its seeds were found without
     )
 
 

@@ -5,8 +5,9 @@ from typing import Final
 
 import msgspec
 
+from kvorum.chaos.sim.coordinated import OFFSETS, aimed
 from kvorum.chaos.sim.dramas import dramatised
-from kvorum.chaos.sim.plan import Load, Plan, draw_faults, draw_options
+from kvorum.chaos.sim.plan import BROKERS, LEADER, Coordination, Load, Plan, draw_faults, draw_options
 
 SECONDS: Final = 20.0
 """Virtual seconds of load and faults."""
@@ -18,6 +19,8 @@ def directed(
     load: dict[str, object],
     every_fault: dict[str, object],
     drama: str | None = None,
+    *,
+    seconds: float = SECONDS,
 ) -> Plan:
     """Draw a plan from its seed with some options, some of its load, and some of every fault fixed.
 
@@ -27,10 +30,13 @@ def directed(
     options = draw_options(rng)
     busy: Load = msgspec.structs.replace(options.load, **load)
     options = msgspec.structs.replace(options, **fixed, load=busy)
-    faults = [msgspec.structs.replace(fault, **every_fault) for fault in draw_faults(rng, options, SECONDS)]
+    faults = draw_faults(rng, options, seconds)
+    if options.coordination is not None:
+        faults = [aimed(rng, options.coordination, fault) for fault in faults]
+    faults = [msgspec.structs.replace(fault, **every_fault) for fault in faults]
     if drama is not None:
-        options, faults = dramatised(rng, options, faults, SECONDS, only=drama)
-    return Plan(seed=seed, seconds=SECONDS, options=options, faults=faults)
+        options, faults = dramatised(rng, options, faults, seconds, only=drama)
+    return Plan(seed=seed, seconds=seconds, options=options, faults=faults)
 
 
 THREE: Final[dict[str, object]] = {
@@ -42,3 +48,46 @@ THREE: Final[dict[str, object]] = {
     "unclean": False,
 }
 """Three brokers that have every partition, apart from the controllers."""
+
+COORDINATED: Final[dict[str, object]] = {
+    **THREE,
+    "min_isr": 2,
+    "partitions": 1,
+    "delay_max_s": 0.005,
+    "session_timeout_ms": 1_000,
+    "heartbeat_interval_ms": 200,
+    "fault_kinds": ["kill", "pause", "isolate"],
+    "fault_every_s": 1.5,
+    "chase": 0.0,
+}
+"""Three brokers, of which one at a time coordinates or leads and is killed, stopped or cut off; nothing is lost."""
+
+DEPOSED_UNAWARES: Final[dict[str, object]] = {
+    "kind": "isolate",
+    "target": f"{LEADER}:{OFFSETS}-0",
+    "role": "broker",
+    "other": BROKERS,
+    "ways": "both",
+    "length": 1.8,
+}
+"""Who coordinates groups is replaced, and hears of it before its clients have given up; they reach it all the while."""
+
+
+def coordination(**fixed: object) -> Coordination:
+    """Return who works with groups and transactions, but for what is fixed."""
+    drawn = Coordination(
+        partitions=2,
+        offsets_partitions=1,
+        transactions_partitions=1,
+        feeders=1,
+        workers=2,
+        watchers=0,
+        consumer_protocol=False,
+        second_version=True,
+        session_ms=1_000,
+        transaction_timeout_ms=4_000,
+        abort_share=0.2,
+        life_s=4.0,
+        every_s=0.05,
+    )
+    return msgspec.structs.replace(drawn, **fixed)

@@ -25,7 +25,7 @@ PROXIES: Final[Mapping[str, Any]] = {**BASE["cluster"], "network": "proxies", "c
 MIN_ISR_1: Final[Mapping[str, Any]] = {"orders": {"replication_factor": 3, "configs": {"min.insync.replicas": 1}}}
 ALONE: Final[Mapping[str, Any]] = {"do": "wait", "until": {"isr": {"orders-0": 1}}}
 
-CELLS: Final[Mapping[str, Mapping[str, Any]]] = {
+CELLS_OF_REPLICATION: Final[Mapping[str, Mapping[str, Any]]] = {
     "acknowledge-before-isr": {
         "title": "The follower sleeps for a second, less than the lag allows; then the leader dies",
         "cluster": {**BASE["cluster"], "brokers": 2, "configs": PATIENT},
@@ -95,6 +95,41 @@ CELLS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
 }
 
+COORDINATED: Final[Mapping[str, Any]] = {
+    "cluster": {
+        **BASE["cluster"],
+        "configs": {
+            "offsets.topic.num.partitions": "1",
+            "transaction.state.log.num.partitions": "1",
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+            "group.initial.rebalance.delay.ms": "300",
+        },
+    },
+    "steps": [{"at": 1, "do": "wait", "until": {"healthy": True}}],
+}
+BANK: Final[Mapping[str, Any]] = {
+    **COORDINATED,
+    "topics": {"accounts": {"partitions": 3, "replication_factor": 3}},
+    "workload": [
+        {"kind": "bank", "count": 2, "rate": 20, "abort": 0.4, "timeout": 6},
+        {"kind": "assign", "count": 2, "crash_every": None},
+    ],
+}
+
+CELLS_OF_COORDINATORS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "ignore-last-stable-offset": {"title": "Transactions, of which many abort, and readers beside them", **BANK},
+    "forget-aborted": {"title": "Transactions, of which many abort, and readers beside them", **BANK},
+    "rebalance-without-waiting": {
+        **COORDINATED,
+        "title": "Members of a group come and go",
+        "topics": {"orders": {"partitions": 6, "replication_factor": 3}},
+        "workload": [
+            {"kind": "send", "rate": 60},
+            {"kind": "subscribe", "group_id": "readers", "count": 3, "leave_every": 4},
+        ],
+    },
+}
+CELLS: Final[Mapping[str, Mapping[str, Any]]] = {**CELLS_OF_REPLICATION, **CELLS_OF_COORDINATORS}
 
 SHIPPED: Final[Mapping[str, tuple[str, ...]]] = {
     "ignore-broker-epoch": ("regressions/replaced-disk",),

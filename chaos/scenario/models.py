@@ -11,16 +11,17 @@
     expect: {loss: none, acked_during_faults: 100}
 
 Targets are words: a node (`node-1`), a process (`node-1/broker`), `leader orders-0`, `follower orders-0` (`follower 2
-orders-0`), `in-sync orders-0`, `active-controller`, `standby-controller`, `random`, `all`, `clients`, `brokers`,
-`controllers`, or a name that an earlier step gave (`as: old`). `leader orders-0/broker` is its broker alone. `heal`
-ends every fault of links, or with a name for its target what the step of that name began.
+orders-0`), `in-sync orders-0`, `coordinator GROUP`, `transaction-coordinator ID` (`any`),
+`active-controller`, `standby-controller`, `random`, `all`, `clients`, `brokers`, `controllers`, or a name that an
+earlier step gave (`as: old`). `leader orders-0/broker` is its broker alone. `heal` ends every fault of links, or with a
+name for its target what the step of that name began.
 """
 
 from typing import Literal, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
-from kvorum.chaos.workload.plan import ClientPlan, Strict
+from kvorum.chaos.workload.plan import ClientPlan, Strict, WorkerClients
 
 DURATION_MAX = 24 * 3600.0
 LINK_VERBS = (
@@ -305,6 +306,12 @@ class Scenario(Strict):
             raise ValueError("steps: their times (at) must not go back")
         if self.random is not None and self.steps:
             raise ValueError("either steps or random, not both")
+        counts = {name: topic.partitions for name, topic in self.every_topic().items()}
+        for plan in self.workload:
+            if isinstance(plan, WorkerClients):
+                source, sink = counts.get(plan.source), counts.get(plan.sink)
+                if source is None or source != sink:
+                    raise ValueError(f"kind: rpw: {plan.source} and {plan.sink} need to be topics of equal size")
         partitions = {f"{name}-{n}" for name, topic in self.every_topic().items() for n in range(topic.partitions)}
         for step in self.steps:
             for asked in step.partitions():

@@ -41,9 +41,11 @@ from kvorum.chaos.scenario.targets import Targets, UnknownTarget
 from kvorum.chaos.scenario.verbs import CannotDo, Verbs
 from kvorum.chaos.workload.admin import REQUEST_SECONDS, Administrator, admin_client
 from kvorum.chaos.workload.final import read_all
+from kvorum.chaos.workload.group_ends import final_offsets, wait_for_stable
 from kvorum.chaos.workload.inspect import Unreadable
 from kvorum.chaos.workload.libraries import software
 from kvorum.chaos.workload.load import Load
+from kvorum.chaos.workload.plan import groups_of, transactions_end_within
 from kvorum.chaos.workload.recorder import Recorder, named, split_partition
 from kvorum.cluster.local import ClusterError
 from kvorum.runtime.config import ConfigError
@@ -252,8 +254,12 @@ class Run:
     def _last_looks(self, recorder: Recorder, system: System, followers: Sequence[Follower], outcome: Outcome) -> None:
         """Read everything back; stop all nodes in order, and read what lies on their disks."""
         self.watch.enter("final reads")
-        partitions = named({name: topic.partitions for name, topic in self.scenario.every_topic().items()})
+        topics = {name: topic.partitions for name, topic in self.scenario.every_topic().items()}
+        partitions = named(topics)
         try:
+            timeout = transactions_end_within(self.scenario.workload)
+            if timeout is not None:
+                wait_for_stable(recorder, system.direct_bootstrap, partitions, timeout)
             watermarks = high_watermarks(system.direct_bootstrap, partitions)
             for name, end in watermarks.items():
                 if end < recorder.ends.get(name, 0):
@@ -261,6 +267,9 @@ class Run:
             behind = read_all(recorder, system.direct_bootstrap, watermarks)
             if behind:
                 outcome.failures.append(f"the final reads did not come to the end of {', '.join(behind)}")
+            silent = final_offsets(recorder, system.direct_bootstrap, groups_of(self.scenario.workload, topics))
+            if silent:
+                outcome.failures.append(f"the committed offsets of {', '.join(silent)} cannot be had")
             self.watch.enter("comparing replicas and metadata")
             if self._admins:
                 metadata = admin_client(system.direct_bootstrap).list_topics(timeout=REQUEST_SECONDS)

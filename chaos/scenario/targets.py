@@ -4,8 +4,12 @@ from collections.abc import Callable
 from random import Random
 from typing import Final, Protocol
 
+from kvorum.broker.coordinator.runtime.placing import partition_for
+from kvorum.broker.metadata.cache import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from kvorum.chaos.faults.observer import NO_LEADER, PartitionView
 
+ANY: Final = "any"
+"""Whichever group or transactional id."""
 GROUPS: Final = ("brokers", "controllers")
 LEADER_SECONDS: Final = 30.0
 
@@ -92,6 +96,10 @@ class Targets:
                 return self._followers(partition)
             case ["in-sync", partition]:
                 return [self._seen.name_of(each) for each in self._view(partition).isr]
+            case ["coordinator", key]:
+                return [self._coordinator(OFFSETS_TOPIC, key)]
+            case ["transaction-coordinator", key]:
+                return [self._coordinator(TRANSACTION_TOPIC, key)]
             case ["not", *rest]:
                 left_out = self._nodes(rest)
                 return [each for each in self._seen.nodes if each not in left_out]
@@ -102,12 +110,20 @@ class Targets:
         known = ", ".join([*self._seen.nodes, *self._named, *self._links])
         raise UnknownTarget(
             f"{' '.join(words)!r} stands for nobody; there are {known}, all, random, active-controller, "
-            "standby-controller, and leader, follower, followers, in-sync with a partition"
+            "standby-controller, leader, follower, followers, in-sync with a partition, coordinator with a group, "
+            "transaction-coordinator with an id"
         )
 
     def _leader(self, partition: str) -> str:
         topic, number = _split(partition)
         return self._seen.leader_of(topic, number)
+
+    def _coordinator(self, topic: str, key: str) -> str:
+        """Return who leads the partition on which a group or a transactional id lives; `any`: the first one's."""
+        count = sum(name.rpartition("-")[0] == topic for name in self._seen.partitions())
+        if count == 0:
+            raise UnknownTarget(f"nobody coordinates {key!r} yet: there is no {topic}")
+        return self._seen.leader_of(topic, 0 if key == ANY else partition_for(key, count))
 
     def _followers(self, partition: str) -> list[str]:
         """Return the replicas that do not lead, those in sync first."""

@@ -66,10 +66,15 @@ class SimClient:
             )
         return channel
 
-    async def ask(self, address: tuple[str, int], request: Message, response: type[M]) -> M:
-        """Ask one broker once. Raises NoAnswer."""
+    async def ask(
+        self, address: tuple[str, int], request: Message, response: type[M], *, newest: int | None = None
+    ) -> M:
+        """Ask one broker once, in a version up to `newest` if one is said. Raises NoAnswer."""
+        channel, version = self.channel(address), None
         try:
-            return await self.channel(address).ask(request, response, timeout_ms=REQUEST_TIMEOUT_MS)
+            if newest is not None:
+                version = min(newest, common_version(type(request), (await channel.connect()).versions))
+            return await channel.ask(request, response, timeout_ms=REQUEST_TIMEOUT_MS, version=version)
         except ChannelError as error:
             raise NoAnswer(f"{type(error).__name__}: {error}", maybe_sent=error.maybe_sent) from error
         except KafkaError as error:

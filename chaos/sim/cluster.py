@@ -22,6 +22,8 @@ from kvorum.chaos.history import ClusterShape, HistoryWriter, NodeShape, Note, S
 from kvorum.chaos.sim.admin import Admin
 from kvorum.chaos.sim.client import PORT, NoAnswer, SimClient
 from kvorum.chaos.sim.consumer import Consumer, Reads
+from kvorum.chaos.sim.coordinated import OFFSETS, SINK, SOURCE, TRANSACTIONS, configs_of
+from kvorum.chaos.sim.group_work import coordinated_work
 from kvorum.chaos.sim.invariants import Invariants
 from kvorum.chaos.sim.ledger import Ledger, Violation
 from kvorum.chaos.sim.loop import START_S, Host, SimLoop
@@ -91,6 +93,7 @@ def settings_of(options: Options, node_id: int, roles: list[str]) -> Settings:
         "leader.imbalance.check.interval.seconds": 3,
         "auto.create.topics.enable": False,
         "log.dirs": ",".join(log_dirs),
+        **configs_of(options),
     }
     if options.flush:
         config["log.flush.interval.messages"] = 1
@@ -209,6 +212,10 @@ class SimCluster:
                 lambda client, number=number: self._consumer(client, number).run(load.every_s, lambda: self.healing),  # type: ignore[misc]  # bound now
             )
         self.start_client("admin", self._administer)
+        drawn = options.coordination
+        if drawn is not None:
+            for name, work in coordinated_work(drawn, self.recorder):
+                self.start_client(name, lambda client, work=work: work(client, lambda: self.healing))  # type: ignore[misc]  # bound now
 
     def _administer(self, client: SimClient) -> Coroutine[Any, Any, None]:
         self.admin = Admin(client, self.recorder, self.options.replication_factor, self._acknowledged)
@@ -240,19 +247,26 @@ class SimCluster:
 
     async def _make_topic(self, client: SimClient, made: list[bool]) -> None:
         options = self.options
-        topic = CreatableTopic(
-            name=TOPIC,
-            num_partitions=options.partitions,
-            replication_factor=options.replication_factor,
-            configs=[CreatableTopicConfig(name="min.insync.replicas", value=str(options.min_isr))],
-        )
+        sizes = {TOPIC: options.partitions}
+        if options.coordination is not None:
+            sizes |= dict.fromkeys((SOURCE, SINK), options.coordination.partitions)
+        topics = [
+            CreatableTopic(
+                name=name,
+                num_partitions=partitions,
+                replication_factor=options.replication_factor,
+                configs=[CreatableTopicConfig(name="min.insync.replicas", value=str(options.min_isr))],
+            )
+            for name, partitions in sizes.items()
+        ]
         while True:
             try:
-                response = await client.ask_any(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse)
+                response = await client.ask_any(CreateTopicsRequest(topics=topics), CreateTopicsResponse)
             except NoAnswer:
                 await asyncio.sleep(0.1)
                 continue
-            if response.topics[0].error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            made_codes = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+            if all(each.error_code in made_codes for each in response.topics):
                 break
             await asyncio.sleep(0.1)
         await self._choose_elr(client)
@@ -299,6 +313,11 @@ class SimCluster:
     def lossy_partitions(self) -> dict[str, list[str]]:
         """Return the partitions that lost something legally, and what."""
         return {ledger.name: ledger.losses for ledger in self.invariants.ledgers.values() if ledger.losses}
+
+    def coordination_lost(self) -> bool:
+        """Tell whether what groups and transactions rest on lost something legally: no promise of theirs holds then."""
+        rests_on = (OFFSETS, TRANSACTIONS, SOURCE, SINK)
+        return any(name.rpartition("-")[0] in rests_on for name in self.lossy_partitions())
 
     def begins_at(self, partition: str) -> int:
         """Return the offset of a partition below which records may be deleted."""

@@ -13,6 +13,7 @@ from kvorum.chaos.sim.cluster import CLUSTER_ID, SimCluster
 from kvorum.chaos.sim.fault_targets import Targets
 from kvorum.chaos.sim.link_faults import LinkFaults, Story, Undo
 from kvorum.chaos.sim.machine import BROKER, CONTROLLER, Machine, SimProcess, State
+from kvorum.chaos.sim.moments import Moments
 from kvorum.chaos.sim.operator import Operator
 from kvorum.chaos.sim.plan import LOSSY_KINDS, Fault
 
@@ -29,6 +30,7 @@ class Faults:
         self._targets = Targets(cluster)
         links = LinkFaults(cluster, self._targets)
         operator = Operator(cluster)
+        self.moments = Moments(cluster)
         self._count = 0
         self.counts: dict[str, int] = {}
         self._open: dict[int, tuple[Fault, list[str], Undo]] = {}
@@ -49,6 +51,7 @@ class Faults:
             "disk_full": self._disk_full,
             "wipe": self._wipe,
             "clock": self._clock,
+            "moment": self.moments.moment,
             "min_isr": operator.min_isr,
             "unclean": operator.unclean,
             "retention": operator.topic_config,

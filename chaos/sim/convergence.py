@@ -13,8 +13,11 @@ from kvorum.chaos.sim.client import NoAnswer, SimClient
 from kvorum.chaos.sim.cluster import TOPIC, SimCluster
 from kvorum.chaos.sim.cluster_faults import Faults
 from kvorum.chaos.sim.consumer import Consumer
+from kvorum.chaos.sim.coordinated import SINK, SOURCE
+from kvorum.chaos.sim.group_work import STABLE_SLACK_S, Looked, last_looks, stable_events
 from kvorum.chaos.sim.ledger import Entry, Violation
 from kvorum.chaos.sim.machine import BROKER, SimProcess, State
+from kvorum.chaos.sim.plan import Coordination
 from kvorum.chaos.sim.watched import Watched
 from kvorum.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from kvorum.quorum.controller.elections import UNCLEAN
@@ -58,8 +61,14 @@ def settle(cluster: SimCluster, faults: Faults) -> None:
         reasons[:] = unrest(cluster)
         return not reasons
 
-    if not cluster.run_until(at_rest, REST_LIMIT_S):
-        raise Violation("Convergence", f"after {REST_LIMIT_S:g} s of peace: " + "; ".join(reasons[:4]))
+    def demand_rest() -> None:
+        if not cluster.run_until(at_rest, REST_LIMIT_S):
+            raise Violation("Convergence", f"after {REST_LIMIT_S:g} s of peace: " + "; ".join(reasons[:4]))
+
+    demand_rest()
+    if cluster.options.coordination is not None:
+        look_at_stable_offsets(cluster, cluster.options.coordination)
+        demand_rest()
     check_replicas(cluster)
     check_topics(cluster)
     read_back(cluster)
@@ -220,6 +229,30 @@ def check_topics(cluster: SimCluster) -> None:
             raise Violation("MetadataDurable", f"topic {name} was created for certain, and is not there")
 
 
+def look_at_stable_offsets(cluster: SimCluster, drawn: Coordination) -> None:
+    """Wait until no transaction can be open any more, nor any session of a dead member; write what leaders say then."""
+
+    def stable() -> bool:
+        return not any(each.last_stable_offset < each.high_watermark for each in led(cluster).values())
+
+    cluster.run_for(drawn.session_ms / 1000)
+    cluster.run_until(stable, drawn.transaction_timeout_ms / 1000 + STABLE_SLACK_S)
+    for event in stable_events(cluster.now(), led(cluster)):
+        cluster.history.write(event)
+
+
+def led(cluster: SimCluster) -> dict[str, Looked]:
+    """Return {partition: the log of its leader}, where it is there."""
+    found: dict[str, Looked] = {}
+    for topic in cluster.metadata.newest.topics.by_name.values():
+        for number, partition in topic.sorted_partitions():
+            each = replica(cluster, partition.leader, topic.name, number)
+            if each is not None and each.log is not None:
+                log = each.log
+                found[f"{topic.name}-{number}"] = Looked(log.last_stable_offset, log.high_watermark)
+    return found
+
+
 def read_back(cluster: SimCluster) -> None:
     """Read everything from the beginning with new consumers. Raises Violation."""
     cluster.recorder.final = True
@@ -237,6 +270,12 @@ def read_back(cluster: SimCluster) -> None:
                     await consumer.poll(partition)
                 except NoAnswer:
                     await asyncio.sleep(0.1)
+        drawn = cluster.options.coordination
+        if drawn is not None and not cluster.coordination_lost():
+            marks = led(cluster)
+            names = [(topic, number) for topic in (SOURCE, SINK) for number in range(drawn.partitions)]
+            ends = {(topic, number): marks[f"{topic}-{number}"].last_stable_offset for topic, number in names}
+            await last_looks(client, cluster.recorder, drawn, ends)
         done.append(True)
 
     cluster.start_client("final", read)

@@ -14,7 +14,7 @@ import errno
 import os
 import random
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from typing_extensions import Buffer
 
@@ -100,6 +100,8 @@ NameChange = list[tuple[str, Inode | None]] | FolderMove
 
 class SimDisk:
     """See the module. Folders are names too: one whose own name is not durable is gone with all that is in it."""
+
+    is_shared: Final = False
 
     def __init__(self, rng: random.Random) -> None:
         """Start empty."""

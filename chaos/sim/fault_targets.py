@@ -1,6 +1,7 @@
 """Whom a planned fault hits: found when it comes, since leaders and active controllers are not known before."""
 
 from kvorum.chaos.sim.cluster import TOPIC, SimCluster
+from kvorum.chaos.sim.coordinated import OFFSETS, TRANSACTIONS
 from kvorum.chaos.sim.machine import BROKER, CONTROLLER, Machine, SimProcess
 from kvorum.chaos.sim.plan import ACTIVE_CONTROLLER, FOLLOWER, LEADER, Fault
 
@@ -19,8 +20,9 @@ class Targets:
             active = self.active()
             return active.machine if active is not None else None
         if target.startswith((LEADER, FOLLOWER)):
-            topic = cluster.metadata.newest.topics.topic(TOPIC)
-            who, _, number = target.partition(f":{TOPIC}-")
+            who, _, name = target.partition(":")
+            name, _, number = name.rpartition("-")
+            topic = cluster.metadata.newest.topics.topic(name)
             partition = topic.partition(int(number)) if topic is not None else None
             if partition is None:
                 return None
@@ -55,12 +57,12 @@ class Targets:
 
     def leads(self, machine: Machine) -> str:
         """Say what a machine led when it was hit."""
-        topic = self._cluster.metadata.newest.topics.topic(TOPIC)
-        led = (
-            [f"{TOPIC}-{number}" for number, each in topic.sorted_partitions() if each.leader == machine.node_id]
-            if topic is not None
-            else []
-        )
+        led: list[str] = []
+        for name in (TOPIC, OFFSETS, TRANSACTIONS):
+            topic = self._cluster.metadata.newest.topics.topic(name)
+            if topic is not None:
+                rows = topic.sorted_partitions()
+                led += [f"{name}-{number}" for number, each in rows if each.leader == machine.node_id]
         active = self.active()
         if active is not None and active.machine is machine:
             led.append("the quorum")

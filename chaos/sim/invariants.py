@@ -386,6 +386,8 @@ class Invariants:
                     ledger.losses.append(f"{ledger.name}: unclean election of broker {after.leader}")
             elif all(self.is_suspect(broker_id, key) for broker_id in candidates):
                 ledger.legal_losses[after.leader_epoch] = f"all of {sorted(candidates)} lost what was not synced"
+        elif before is not None and not after.has_leader and before.leader_epoch in ledger.unheard_losses:
+            ledger.legal_losses[after.leader_epoch] = ledger.legal_losses[before.leader_epoch]  # it is still to come
         self._check_candidates(key, ledger)
         if before is not None and ledger.witnesses:
             ledger.witnesses |= {*after.isr} - {*before.isr}  # who joins has all of it, too

@@ -7,6 +7,7 @@ loss legal (reliability: "N-1 fault tolerance must be stated precisely"): an unc
 ISR and ELR lost what it had not synced. Then the ledger begins anew where the new leader's log ends, and says so.
 """
 
+from collections.abc import Set
 from typing import NamedTuple
 
 from kvorum.chaos.sim.disk import SimDisk
@@ -149,6 +150,11 @@ class Ledger:
         self.starts = LogStarts()
         self.index_of: dict[int, int] = {}
         """The place of the entry that begins at an offset."""
+
+    @property
+    def unheard_losses(self) -> Set[int]:
+        """Leader epochs whose election may lose what was committed, and in which nobody has led yet."""
+        return self.legal_losses.keys() - self.leaders.keys()
 
     @property
     def end(self) -> int:

@@ -45,7 +45,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     amount: float = 0.0
     """Seconds of delay, seconds until frozen connections break (0: they do not), hours of a clock's jump."""
     detail: str = ""
-    """The disk's operation that fails; "silent" for power that goes without a reset."""
+    """The disk's operation that fails; "silent" for power that goes without a reset; the place of a moment."""
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +59,32 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     burst_s: float = 0.0
     """Producers send for about so long, then pause as long; 0: all the time. Elections without a write in between show
     what leans on writes."""
+
+
+class Coordination(msgspec.Struct, frozen=True, kw_only=True):
+    """Groups and transactions of a run (see kvorum.chaos.sim.coordinated); plans from before they were there have none.
+
+    `feeders` send transactions to SOURCE, `workers` make a record of SINK of each, in transactions with its offset, as
+    one group; `watchers` read SOURCE and commit offsets, as another.
+    """
+
+    partitions: int
+    """Of SOURCE and of SINK each."""
+    offsets_partitions: int
+    transactions_partitions: int
+    feeders: int
+    workers: int
+    watchers: int
+    consumer_protocol: bool
+    """Members speak KIP-848's protocol, not the classic one."""
+    second_version: bool
+    """Producers use transaction.version 2; else they add partitions and offsets themselves, as older ones do."""
+    session_ms: int
+    transaction_timeout_ms: int
+    abort_share: float
+    life_s: float
+    """How long a client lives, on average, before it dies or leaves and another comes."""
+    every_s: float
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +119,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_starts_ms: int = 60_000
     """How often log start offsets are written down."""
     load: Load
+    coordination: Coordination | None = None
 
     def told(self) -> str:
         """Say in a line what matters."""

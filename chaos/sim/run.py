@@ -18,11 +18,20 @@ from kvorum.chaos.history import AnyEvent, Ok
 from kvorum.chaos.sim.cluster import SimCluster
 from kvorum.chaos.sim.cluster_faults import Faults
 from kvorum.chaos.sim.convergence import settle
+from kvorum.chaos.sim.coordinated import SINK, SOURCE
 from kvorum.chaos.sim.ledger import Violation
 from kvorum.chaos.sim.plan import Plan
 from kvorum.chaos.sim.story import told
 from kvorum.runtime import logs
 
+OF_COORDINATORS: Final = frozenset(
+    {
+        *("two-owners", "stale-commit", "offset-lost", "aborted-offset", "open-offset", "unknown-offset"),
+        *("offset-regression", "processed-twice", "never-processed", "copy-order", "bank-sum", "torn-transaction"),
+        *("open-read", "hanging-transaction", "aborted-read"),
+    }
+)
+"""What the checker calls broken promises of groups and transactions: what they rest on may have been lost legally."""
 ABSENCES: Final = frozenset({"lost-write", "unseen", "missing-on-replica"})
 """What the checker calls records that are not there."""
 
@@ -76,7 +85,7 @@ def run_cluster(plan: Plan) -> Outcome:
     """Build a cluster, run it and sum it up; nothing of it is left behind."""
     cluster = SimCluster(plan)
     faults = Faults(cluster)
-    with closing(cluster.loop):
+    with closing(cluster.loop), faults.moments.watched():
         return outcome_of(cluster, faults, violation_of(cluster, faults))
 
 
@@ -116,6 +125,9 @@ def may_be_gone(cluster: SimCluster, violation: checker.Violation) -> bool:
     The ledgers know of more legal losses than a history tells, such as what a disk had not synced.
     """
     partition = violation.partition
+    theirs = violation.anomaly in OF_COORDINATORS or (partition or "").rpartition("-")[0] in (SOURCE, SINK)
+    if theirs and cluster.coordination_lost():
+        return True
     if partition is None or violation.anomaly not in ABSENCES or violation.count > len(violation.values):
         return False
     begins_at, lost_from = cluster.begins_at(partition), cluster.lost_from(partition)

@@ -49,7 +49,15 @@ class Recorder:
         self.open: dict[int, str] = {}
         """Operations that were not answered yet."""
 
-    def process(self, client: str, acks: int, *, idempotent: bool) -> int:
+    def process(
+        self,
+        client: str,
+        acks: int,
+        *,
+        idempotent: bool,
+        isolation: str = "read_uncommitted",
+        transactional_id: str | None = None,
+    ) -> int:
         """Begin a process."""
         self._process += 1
         text = {ACKS_ALL: "all"}.get(acks, str(acks))
@@ -60,7 +68,8 @@ class Recorder:
                 client=client,
                 acks=text,
                 idempotent=idempotent,
-                isolation="read_uncommitted",
+                isolation=isolation,
+                transactional_id=transactional_id,
             )
         )
         return self._process
@@ -70,7 +79,15 @@ class Recorder:
         self.values[partition] = self.values.get(partition, 0) + 1
         return self.values[partition]
 
-    def invoke(self, process: int, f: str, value: OperationValue, *, seek_to_beginning: bool = False) -> int:
+    def invoke(
+        self,
+        process: int,
+        f: str,
+        value: OperationValue,
+        *,
+        seek_to_beginning: bool = False,
+        generation: int | None = None,
+    ) -> int:
         """Begin an operation; return its number."""
         self._op += 1
         self.open[self._op] = f
@@ -81,6 +98,7 @@ class Recorder:
                 process=process,
                 f=f,
                 value=value,
+                generation=generation,
                 seek_to_beginning=seek_to_beginning,
                 final=self.final,
             )
@@ -96,6 +114,9 @@ class Recorder:
         error: str | None = None,
         *,
         seek_to_beginning: bool = False,
+        committed: bool | None = None,
+        ended: float | None = None,
+        generation: int | None = None,
     ) -> None:
         """End an operation."""
         f = self.open.pop(op)
@@ -109,6 +130,9 @@ class Recorder:
                 f=f,
                 value=value,
                 error=error,
+                committed=committed,
+                ended=ended,
+                generation=generation,
                 seek_to_beginning=seek_to_beginning,
                 final=self.final,
             )

@@ -1,7 +1,4 @@
-"""All clients of a run together: made from the plan, started, stopped, waited for.
-
-`subscribe` and `txn` have their place in the table; they come with group and transaction coordinators.
-"""
+"""All clients of a run together: made from the plan, started, stopped, waited for."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -11,6 +8,7 @@ from typing import Protocol, assert_never
 from kvorum.chaos.faults.topology import CLIENTS
 from kvorum.chaos.workload.admin import Administrator
 from kvorum.chaos.workload.aio import AioReader, AioSender
+from kvorum.chaos.workload.groups import SubscribedReader, Worker
 from kvorum.chaos.workload.plan import (
     AdminClients,
     AssignClients,
@@ -18,12 +16,14 @@ from kvorum.chaos.workload.plan import (
     SendClients,
     SubscribeClients,
     TransactionClients,
+    WorkerClients,
     chosen,
 )
 from kvorum.chaos.workload.raw import RawSender
 from kvorum.chaos.workload.readers import ConfluentReader
 from kvorum.chaos.workload.recorder import Recorder
 from kvorum.chaos.workload.senders import ConfluentSender
+from kvorum.chaos.workload.transactions import TransactionalSender
 
 
 class Client(Protocol):
@@ -45,10 +45,6 @@ class Client(Protocol):
 def here(group: str) -> AbstractContextManager[None]:
     """Let clients start where their maker is."""
     return nullcontext()
-
-
-class NotYet(ValueError):
-    """A kind of clients that this release has a place for and no code."""
 
 
 class Load:
@@ -99,9 +95,11 @@ class Load:
                 self.admins.append(admin)
                 return admin
             case SubscribeClients():
-                raise NotYet("kind: subscribe needs consumer groups, which this release does not have")
+                return SubscribedReader(plan, chosen(plan.topics, topics), bootstrap_of(plan.group), recorder, rng)
+            case WorkerClients():
+                return Worker(plan, bootstrap_of(plan.group), recorder, rng)
             case TransactionClients():
-                raise NotYet("kind: txn needs transactions, which this release does not have")
+                return TransactionalSender(plan, chosen(plan.topics, topics), bootstrap_of(plan.group), recorder, rng)
             case _:
                 assert_never(plan)
 

@@ -1,5 +1,6 @@
 """What a workload is made of, as scenario files say it: kinds of clients, how many, how fast, on which topics."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -88,22 +89,77 @@ class AdminClients(Strict):
     group: str = "clients"
 
 
-class SubscribeClients(Strict):
-    """The place of consumer groups: they come with the group coordinator."""
+class GroupClients(Strict):
+    """What members of a group have in common, whatever they do with what they read."""
+
+    group_id: str = Field(min_length=1)
+    protocol: Literal["classic", "consumer"] = "classic"
+    """`consumer`: KIP-848's."""
+    assignor: Literal["range", "roundrobin", "cooperative-sticky"] = "range"
+    """Of the classic protocol."""
+    count: int = Field(default=2, ge=1, le=CLIENTS_MAX)
+    session: float = Field(default=6.0, gt=0)
+    """Seconds. For the consumer protocol it says what the brokers have (group.consumer.session.timeout.ms)."""
+    crash_every: float | None = Field(default=None, gt=0)
+    """Seconds after which a member dies without a word and another takes its place, on average."""
+    leave_every: float | None = Field(default=None, gt=0)
+    """Seconds after which a member leaves in order and another takes its place, on average."""
+    group: str = "clients"
+
+
+class SubscribeClients(GroupClients):
+    """Members of a group that subscribe, read on, and commit offsets."""
 
     kind: Literal["subscribe"]
-    count: int = 1
+    topics: tuple[str, ...] = ()
+    isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    commit_every: float = Field(default=0.5, gt=0)
+    """Seconds between two commits of a member."""
+
+
+class WorkerClients(GroupClients):
+    """Members of a group that read, make a record of each, and send it in a transaction with the offset behind it."""
+
+    kind: Literal["rpw"]
+    source: str
+    sink: str
+    """A topic of as many partitions: what is made of partition n goes to partition n."""
+    records: int = Field(default=50, ge=1, le=1000)
+    """Of one transaction, at most."""
+    abort: float = Field(default=0.1, ge=0, lt=1)
+    """Share of the transactions that a worker aborts by itself."""
+    timeout: float = Field(default=10.0, gt=0)
+    """Seconds after which the coordinator aborts a transaction (transaction.timeout.ms)."""
 
 
 class TransactionClients(Strict):
-    """The place of transactions: they come with the transaction coordinator."""
+    """Producers that send transactions over several partitions. `bank`: each moves money, and the sum must stay."""
 
-    kind: Literal["txn"]
-    count: int = 1
+    kind: Literal["txn", "bank"]
+    count: int = Field(default=1, ge=1, le=CLIENTS_MAX)
+    topics: tuple[str, ...] = ()
+    rate: float = Field(default=10.0, gt=0, le=RATE_MAX)
+    """Transactions a second, of each client."""
+    records: int = Field(default=4, ge=2, le=1000)
+    """Of one transaction; of a bank's it is even."""
+    abort: float = Field(default=0.1, ge=0, lt=1)
+    """Share of the transactions that a client aborts by itself."""
+    timeout: float = Field(default=10.0, gt=0)
+    """Seconds after which the coordinator aborts a transaction (transaction.timeout.ms)."""
+    crash_every: float | None = Field(default=None, gt=0)
+    """Seconds after which a client dies, in a transaction or not, and another takes over its id, on average."""
+    group: str = "clients"
+
+    @model_validator(mode="after")
+    def _even(self) -> "TransactionClients":
+        if self.kind == "bank" and self.records % 2:
+            raise ValueError("a bank's transactions have an even number of records: what one takes another gives")
+        return self
 
 
 ClientPlan: TypeAlias = Annotated[
-    SendClients | AssignClients | AdminClients | SubscribeClients | TransactionClients, Field(discriminator="kind")
+    SendClients | AssignClients | AdminClients | SubscribeClients | WorkerClients | TransactionClients,
+    Field(discriminator="kind"),
 ]
 
 
@@ -119,4 +175,21 @@ def chosen(wanted: tuple[str, ...], topics: dict[str, int]) -> dict[str, int]:
         if not matching:
             raise ValueError(f"no topic is called {each!r}; there are {', '.join(topics)}")
         found |= matching
+    return found
+
+
+def transactions_end_within(plans: Sequence[ClientPlan]) -> float | None:
+    """Return the longest timeout of a transaction in seconds, None if nobody has any."""
+    timeouts = [plan.timeout for plan in plans if isinstance(plan, TransactionClients | WorkerClients)]
+    return max(timeouts, default=None)
+
+
+def groups_of(plans: Sequence[ClientPlan], topics: dict[str, int]) -> dict[str, list[str]]:
+    """Return {group: the partitions that it reads}. Raises ValueError as `chosen`."""
+    found: dict[str, list[str]] = {}
+    for plan in plans:
+        if isinstance(plan, SubscribeClients | WorkerClients):
+            wanted = (plan.source,) if isinstance(plan, WorkerClients) else plan.topics
+            names = [f"{name}-{n}" for name, count in chosen(wanted, topics).items() for n in range(count)]
+            found[plan.group_id] = sorted({*found.get(plan.group_id, ()), *names})
     return found

@@ -64,6 +64,8 @@ class Recorder:
         """{partition: one past the highest offset that any acknowledgement or poll told of}."""
         self.problems: list[str] = []
         """What clients found wrong that the vocabulary has no event for."""
+        self.transactional = False
+        """Some process has a transactional id: offsets have holes."""
         self._history = history
         self._lock = threading.RLock()
         self._open: dict[int, _Open] = {}
@@ -86,16 +88,29 @@ class Recorder:
             self.note(text)
 
     def process(
-        self, client: str, *, acks: str = "all", idempotent: bool = True, isolation: str = "read_uncommitted"
+        self,
+        client: str,
+        *,
+        acks: str = "all",
+        idempotent: bool = True,
+        isolation: str = "read_uncommitted",
+        transactional_id: str | None = None,
     ) -> int:
         """Begin a process: a client that never was before. Returns its number."""
         with self._lock:
             self._process += 1
             number = self._process
             self._acks[number] = acks
+            self.transactional |= transactional_id is not None
             self.write(
                 lambda t: Process(
-                    t=t, process=number, client=client, acks=acks, idempotent=idempotent, isolation=isolation
+                    t=t,
+                    process=number,
+                    client=client,
+                    acks=acks,
+                    idempotent=idempotent,
+                    isolation=isolation,
+                    transactional_id=transactional_id,
                 )
             )
             return number
@@ -114,6 +129,7 @@ class Recorder:
         *,
         final: bool = False,
         seek_to_beginning: bool = False,
+        generation: int | None = None,
     ) -> int:
         """An operation begins: call it before anything can leave. Returns its number."""
         with self._lock:
@@ -129,6 +145,7 @@ class Recorder:
                     f=f,
                     value=value,
                     final=final,
+                    generation=generation,
                     seek_to_beginning=seek_to_beginning,
                 )
             )
@@ -142,6 +159,10 @@ class Recorder:
         *,
         error: str | None = None,
         seek_to_beginning: bool = False,
+        committed: bool | None = None,
+        ended: float | None = None,
+        generation: int | None = None,
+        rebalance: Sequence[str] = (),
     ) -> None:
         """An operation ends: call it after its answer came. Without a value its own is repeated.
 
@@ -155,7 +176,7 @@ class Recorder:
             self.counts.completed[begun.f, kind.__name__.lower()] += 1
             if error is not None:
                 self.counts.errors[error] += 1
-            if kind is Ok:
+            if kind is Ok and committed is not False:
                 self._learn(begun, found, t)
             self._history.write(
                 kind(
@@ -167,6 +188,10 @@ class Recorder:
                     error=error,
                     final=begun.final,
                     seek_to_beginning=seek_to_beginning,
+                    committed=committed,
+                    ended=ended,
+                    generation=generation,
+                    rebalance=list(rebalance),
                 )
             )
 

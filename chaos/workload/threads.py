@@ -5,8 +5,12 @@ import threading
 import traceback
 from abc import abstractmethod
 from collections.abc import Callable
+from typing import Final
 
 from kvorum.chaos.workload.recorder import Recorder
+
+HANGS_SECONDS: Final = 90.0
+"""Longer than every step of a transaction with its repetitions."""
 
 
 def client_thread(name: str, work: Callable[[], None], recorder: Recorder) -> threading.Thread:
@@ -21,6 +25,13 @@ def client_thread(name: str, work: Callable[[], None], recorder: Recorder) -> th
             recorder.problem(f"the client thread {name} died: {why}")
 
     return threading.Thread(target=run, name=name, daemon=True)
+
+
+def join_or_tell(thread: threading.Thread, recorder: Recorder) -> None:
+    """Wait for a client that has been told to stop; one that does not in time hangs, which is a problem of the run."""
+    thread.join(HANGS_SECONDS)
+    if thread.is_alive():
+        recorder.problem(f"the client thread {thread.name} hangs: it was told to stop {HANGS_SECONDS:g} s ago")
 
 
 class LoopThread:

@@ -1,7 +1,6 @@
 """UpdateFeatures (57): v0-v2 (KIP-584). The rules: controller/features.py.
 
-Not here: other levels of metadata.version than 4.3-IV0 (30), and features whose range is 0 to 0: transaction.version,
-group.version.
+Not here: other levels of metadata.version than 4.3-IV0 (30).
 Order: authorise, decide, answer when committed.
 """
 

@@ -24,7 +24,7 @@ class ConfigSchema(Protocol):
     """What decisions ask about configs."""
 
     def validate(self, resource_type: ResourceType, name: str, configs: Mapping[str, str]) -> None:
-        """Check all that a resource (TOPIC, BROKER) would have set. Raises KafkaError INVALID_CONFIG."""
+        """Check all that a resource (TOPIC, BROKER, GROUP) would have set. Raises KafkaError INVALID_CONFIG."""
         ...
 
     def is_list(self, resource_type: ResourceType, key: str) -> bool:
@@ -58,6 +58,8 @@ class KafkaConfigSchema:
         try:
             if resource_type is ResourceType.TOPIC:
                 _check_topic(config_defs.validate_topic_configs(configs))
+            elif resource_type is ResourceType.GROUP:
+                self._check_group(config_defs.validate_group_configs(configs))
             else:
                 for key, value in sorted(configs.items()):
                     _validate_broker_config(name, key, value)
@@ -95,6 +97,34 @@ class KafkaConfigSchema:
                 )
             )
         return described
+
+    def _check_group(self, values: Mapping[str, Value]) -> None:
+        """Hold a group's values against what brokers allow (Kafka's GroupConfig.validateValues)."""
+        for key, value in values.items():
+            name = key.removeprefix("consumer.")
+            low, high = (self._broker_int(f"group.consumer.{bound}.{name}") for bound in ("min", "max"))
+            assert isinstance(value, int), "all of a group's configs are numbers"
+            if value < low:
+                message = f"{key} must be greater than or equal to group.consumer.min.{name}"
+                raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+            if value > high:
+                message = f"{key} must be less than or equal to group.consumer.max.{name}"
+                raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+        interval, session = (
+            values.get(f"consumer.{name}", self._broker_int(f"group.consumer.{name}"))
+            for name in ("heartbeat.interval.ms", "session.timeout.ms")
+        )
+        assert isinstance(interval, int) and isinstance(session, int), "both are INT with a default"
+        if session <= interval:
+            message = "consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms"
+            raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+
+    def _broker_int(self, key: str) -> int:
+        """Return what this node's own configuration says, which is that of all nodes for what brokers share."""
+        text = self._static.get(key)
+        value = config_defs.BROKER[key].default_value if text is None else config_defs.BROKER[key].parse(text)
+        assert isinstance(value, int), f"{key} is an INT with a default"
+        return value
 
     def _effective(
         self, configs: ConfigsImage, overrides: Mapping[str, str], definition: ConfigDef
@@ -139,7 +169,9 @@ def _definition(resource_type: ResourceType, key: str) -> ConfigDef | None:
             return config_defs.TOPIC.get(key)
         case ResourceType.BROKER:
             return config_defs.broker_def(key)
-        case ResourceType.UNKNOWN | ResourceType.BROKER_LOGGER | ResourceType.CLIENT_METRICS | ResourceType.GROUP:
+        case ResourceType.GROUP:
+            return config_defs.GROUP.get(key)
+        case ResourceType.UNKNOWN | ResourceType.BROKER_LOGGER | ResourceType.CLIENT_METRICS:
             return None
         case _:
             assert_never(resource_type)

@@ -1,9 +1,10 @@
 """IncrementalAlterConfigs (44): v0-v1, and AlterConfigs (33): v0-v2 (ConfigurationControlManager).
 
-Resources: TOPIC, BROKER (the name "" stands for all brokers). CLIENT_METRICS and GROUP are refused until there is
-something that reads them, BROKER_LOGGER because it is no metadata. Each resource stands or falls alone; those that
-stand are one change. IncrementalAlterConfigs: SET, DELETE, and for lists APPEND, SUBTRACT (KIP-339). AlterConfigs: the
-configs named are all there will be. A broker's config is written again though it has the value: that makes it reload.
+Resources: TOPIC, BROKER (the name "" stands for all brokers), GROUP (whether there is such a group or not).
+CLIENT_METRICS is refused until there is something that reads it, BROKER_LOGGER because it is no metadata. Each resource
+stands or falls alone; those that stand are one change. IncrementalAlterConfigs: SET, DELETE, and for lists APPEND,
+SUBTRACT (KIP-339). AlterConfigs: the configs named are all there will be. A broker's config is written again though it
+has the value: that makes it reload.
 Order of the checks: resource type, duplicate resource, duplicate or null configs, operation, min.insync.replicas where
 eligible leader replicas are on (elr.py), name, values, existence.
 """
@@ -136,14 +137,14 @@ def _checked_type(resource: ConfigResource, duplicates: set[ConfigResource]) -> 
     except ValueError:
         kind = ResourceType.UNKNOWN
     match kind:
-        case ResourceType.TOPIC | ResourceType.BROKER:
+        case ResourceType.TOPIC | ResourceType.BROKER | ResourceType.GROUP:
             if resource in duplicates:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate resource.")
             return kind
         case ResourceType.UNKNOWN:
             message = f"Unknown resource type {resource.resource_type}."
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, message)
-        case ResourceType.BROKER_LOGGER | ResourceType.CLIENT_METRICS | ResourceType.GROUP:
+        case ResourceType.BROKER_LOGGER | ResourceType.CLIENT_METRICS:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Resource type {kind.name} has no configs in this cluster.")
         case _:
             assert_never(kind)
@@ -224,6 +225,11 @@ def _check(context: Context, kind: ResourceType, resource: ConfigResource, confi
         if context.image.topics.topic(resource.name) is None:
             message = f"The topic '{resource.name}' does not exist."
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+        return
+    if kind is ResourceType.GROUP:
+        if not resource.name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+        context.schema.validate(kind, resource.name, remaining)
         return
     node_id = None if resource.name == CLUSTER_DEFAULT else _checked_node_id(resource.name)
     context.schema.validate(kind, resource.name, remaining)

@@ -31,6 +31,11 @@ from kvorum.quorum.records import Config, Feature, FeatureRange, MetadataRecord
 METADATA_VERSION_LATEST: Final = 30
 """4.3-IV0 (MetadataVersion.featureLevel): what our records were made for, and the only level there has been."""
 
+TRANSACTION_VERSION_LATEST: Final = 2
+"""1: newer records in __transaction_state. 2: each transaction has an epoch of its own (KIP-890)."""
+GROUP_VERSION_LATEST: Final = 1
+"""1: the consumer protocol (KIP-848)."""
+
 UPGRADE_TYPE_VERSION: Final = 1
 RESULTS_VERSION_LAST: Final = 1
 
@@ -40,8 +45,8 @@ SUPPORTED: Mapping[str, FeatureRange] = MappingProxyType(
         for feature in (
             FeatureRange(METADATA_VERSION, METADATA_VERSION_LATEST, METADATA_VERSION_LATEST),
             FeatureRange(KRAFT_VERSION, 0, 1),
-            FeatureRange(TRANSACTION_VERSION, 0, 0),
-            FeatureRange(GROUP_VERSION, 0, 0),
+            FeatureRange(TRANSACTION_VERSION, 0, TRANSACTION_VERSION_LATEST),
+            FeatureRange(GROUP_VERSION, 0, GROUP_VERSION_LATEST),
             FeatureRange(ELIGIBLE_LEADER_REPLICAS_VERSION, 0, 1),
         )
     }
@@ -58,11 +63,16 @@ class UpgradeType(IntEnum):
 
 
 def bootstrap_records(elr_level: int = 1, min_isr: int = 1) -> list[MetadataRecord]:
-    """Return the first records of a new cluster: metadata.version, and the level of eligible leader replicas.
+    """Return the first records of a new cluster: the levels of its features, metadata.version first.
 
-    With those comes min.insync.replicas for the whole cluster: `min_isr` is what its brokers are configured with.
+    With eligible leader replicas comes min.insync.replicas for the whole cluster: `min_isr` is what its brokers are
+    configured with.
     """
-    records: list[MetadataRecord] = [Feature(name=METADATA_VERSION, level=METADATA_VERSION_LATEST)]
+    records: list[MetadataRecord] = [
+        Feature(name=METADATA_VERSION, level=METADATA_VERSION_LATEST),
+        Feature(name=GROUP_VERSION, level=GROUP_VERSION_LATEST),
+        Feature(name=TRANSACTION_VERSION, level=TRANSACTION_VERSION_LATEST),
+    ]
     if elr_level:
         kind, value = ResourceType.BROKER, str(min_isr)
         records += [

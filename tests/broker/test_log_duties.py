@@ -12,6 +12,13 @@ from kvorum.broker.log_duties import FLUSH_INTERVAL_MS, LogDuties
 from kvorum.broker.parts import count_flushes
 from kvorum.chaos.sim.loop import SimLoop
 from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kvorum.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kvorum.protocol.records import Record, build_batch
 from kvorum.runtime import metric_names
 from kvorum.runtime.metrics import Metrics
 from kvorum.storage.log import Log
@@ -162,5 +169,46 @@ def test_a_brokers_metrics_tell_of_its_syncs(tmp_path: Path) -> None:
         told = broker._world.metrics.render().decode()
         assert f"\n{metric_names.LOG_FLUSHES} 2.0\n" in told
         assert f"\n{metric_names.LOG_FLUSH_SECONDS}_count 2.0\n" in told
+
+    run_cluster(tmp_path, story)
+
+
+def keyed(name: str, *pairs: tuple[bytes | None, bytes]) -> ProduceRequest:
+    """A Produce of (key, value) records."""
+    data = bytes(build_batch([Record(value, key, timestamp=1) for key, value in pairs]))
+    partition = PartitionProduceData(index=0, records=data)
+    return ProduceRequest(acks=-1, timeout=10_000, topic_data=[TopicProduceData(name=name, partition_data=[partition])])
+
+
+def test_a_broker_compacts_by_settings_that_change_while_it_runs(tmp_path: Path) -> None:
+    """The cleaner would look again in an hour; a new backoff counts at once."""
+
+    async def story(cluster: Cluster) -> None:
+        broker = await cluster.start_broker(1, **{"log.cleaner.backoff.ms": 3_600_000})
+        await cluster.ask(
+            1, creation("orders", cleanup_policy="compact", segment_ms="1", min_cleanable_dirty_ratio="0")
+        )
+        await until(lambda: is_led(cluster, "orders"))
+        refused = await cluster.ask(1, keyed("orders", (b"a", b"1"), (None, b"2")), 9)
+        assert only_code(refused) == ErrorCode.INVALID_RECORD
+        partition = refused.responses[0].partition_responses[0]
+        assert [each.batch_index for each in partition.record_errors] == [1]
+        log = next(broker.parts.log_manager.logs())
+        for number in range(5):
+            assert only_code(await cluster.ask(1, keyed("orders", (b"a", b"%d" % number)), 9)) == 0
+            log.roll()
+        change = AlterableConfig(name="log.cleaner.backoff.ms", config_operation=0, value="20")
+        resource = AlterConfigsResource(resource_type=4, resource_name="", configs=[change])
+        altered = await cluster.ask(1, IncrementalAlterConfigsRequest(resources=[resource]))
+        assert altered.responses[0].error_code == 0
+
+        async def is_clean() -> bool:
+            return log.cleaning.cleaned_offset == 5
+
+        await until(is_clean)
+        assert log.cleaning.segments.size < 5 * 70
+        told = broker._world.metrics.render().decode()
+        assert f"\n{metric_names.CLEANER_DEAD_THREADS} 0.0\n" in told
+        assert f"\n{metric_names.CLEANER_MAX_DIRTY_PERCENT} " in told
 
     run_cluster(tmp_path, story)

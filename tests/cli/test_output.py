@@ -58,14 +58,14 @@ def test_protocol_prints_what_is_served_beside_what_kafka_has(listener: str) -> 
     served = {key: row for key, row in rows.items() if row["kvorum"] is not None}
     assert {row["name"] for row in served.values()} >= {"Fetch", "ApiVersions", "CreateTopics", "DescribeQuorum"}
     assert all(row["kvorum"] == row["kafka"] for row in served.values()), "all versions of an API, or none"
-    assert len(served) < len(rows), "consumer groups and transactions are not there yet"
+    assert len(served) < len(rows), "share groups are not there yet"
 
 
 def test_protocol_as_a_table_marks_what_is_not_served() -> None:
     lines = CliRunner().invoke(main, ["protocol"]).output.splitlines()
     assert lines[0].split() == ["KEY", "NAME", "KAFKA", "KVORUM"]
     assert next(line for line in lines if "ApiVersions" in line).split() == ["18", "ApiVersions", "0-4", "0-4"]
-    assert next(line for line in lines if "JoinGroup" in line).split()[-1] == "-"
+    assert next(line for line in lines if "ShareFetch" in line).split()[-1] == "-"
 
 
 def test_options_are_key_equals_value_and_the_value_may_hold_anything() -> None:

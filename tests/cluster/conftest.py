@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,28 +21,37 @@ Start = Callable[..., LocalCluster]
 @pytest.fixture
 def start_cluster(tmp_path: Path) -> Iterator[Start]:
     """Return a function that starts the cluster of one of configs/*.yaml, every port replaced by a free one."""
+    with clusters_in(tmp_path) as start:
+        yield start
+
+
+@contextmanager
+def clusters_in(folder: Path) -> Iterator[Start]:
+    """Give a function that starts clusters; all are killed at the end. For fixtures that several tests share, too."""
     clusters: list[LocalCluster] = []
 
     def start(
         config: str = "three-nodes.yaml", *settings: str, environment: dict[str, str] | None = None
     ) -> LocalCluster:
         text = re.sub(r"(//127\.0\.0\.1):\d+", r"\1:0", (ROOT / "configs" / config).read_text())
-        file = tmp_path / config
+        file = folder / config
         file.write_text(text)
-        folder = tmp_path / f"cluster-{len(clusters)}"
-        plan = plan_of(load_cluster(str(file), str(folder), settings), new_cluster_id())
-        cluster = LocalCluster.create(str(folder), plan)
+        data = folder / f"cluster-{len(clusters)}"
+        plan = plan_of(load_cluster(str(file), str(data), settings), new_cluster_id())
+        cluster = LocalCluster.create(str(data), plan)
         cluster.environment.update(environment or {})
         clusters.append(cluster)
         outcome = cluster.start(timeout_seconds=START_SECONDS)
         assert set(outcome.values()) == {"ready"}, logs_of(cluster, outcome)
         return cluster
 
-    yield start
-    for cluster in clusters:
-        for node in cluster.plan.nodes:
-            cluster.resume(node.name)
-            cluster.kill(node.name)
+    try:
+        yield start
+    finally:
+        for cluster in clusters:
+            for node in cluster.plan.nodes:
+                cluster.resume(node.name)
+                cluster.kill(node.name)
 
 
 def logs_of(cluster: LocalCluster, outcome: object) -> str:

@@ -16,7 +16,7 @@ from network_kit import (
 
 from kvorum.network.context import ANONYMOUS, RequestContext
 from kvorum.network.limits import ConnectionLimits
-from kvorum.network.outbox import FILE_READ_BYTES
+from kvorum.network.outbox import FILE_READ_BYTES, Outbox
 from kvorum.network.router import Handler
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.codec import decode_response
@@ -94,6 +94,52 @@ def test_answers_leave_in_request_order_whichever_is_ready_first() -> None:
         assert [correlation_id(frame) for frame in frames] == [1, 2, 3, 4]
         assert decode_response(ApiKey.INIT_PRODUCER_ID, 4, frames[0][5:]).producer_id == 11  # type: ignore[attr-defined]
         assert decode_response(ApiKey.INIT_PRODUCER_ID, 4, frames[2][5:]).producer_id == 33  # type: ignore[attr-defined]
+        writer.close()
+        await listener.close()
+
+    run(main)
+
+
+def test_answers_that_come_together_leave_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[int] = []
+    flush = Outbox.flush
+
+    def counted(outbox: Outbox) -> None:
+        before = outbox.sent
+        flush(outbox)
+        if outbox.sent > before:
+            flushed.append(outbox.sent - before)
+
+    monkeypatch.setattr(Outbox, "flush", counted)
+
+    async def main() -> None:
+        parked = Parked()
+        listener = listener_of(parked.handler())
+        reader, writer = await asyncio.open_connection("127.0.0.1", await listener.start())
+        writer.write(b"".join(init(number) for number in range(1, 11)))
+        await until(lambda: len(parked.futures) == 10)
+        for future in parked.futures:
+            future.set_result(InitProducerIdResponse())
+        assert [correlation_id(await read_frame(reader)) for _ in range(10)] == list(range(1, 11))
+        assert len(flushed) == 1
+        writer.close()
+        await listener.close()
+
+    run(main)
+
+
+def test_what_is_answered_leaves_before_an_answer_that_cannot_be_given_closes() -> None:
+    async def main() -> None:
+        parked = Parked()
+        listener = listener_of(parked.handler())
+        reader, writer = await asyncio.open_connection("127.0.0.1", await listener.start())
+        writer.write(init(1) + init(2) + init(3))
+        await until(lambda: len(parked.futures) == 3)
+        parked.futures[0].set_result(InitProducerIdResponse())
+        parked.futures[1].cancel()
+        parked.futures[2].set_result(InitProducerIdResponse())
+        assert correlation_id(await read_frame(reader)) == 1
+        assert await reader.read() == b""
         writer.close()
         await listener.close()
 

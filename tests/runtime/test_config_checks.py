@@ -25,6 +25,17 @@ def test_a_sound_node_passes_without_a_warning(base: dict[str, object]) -> None:
 PROTOCOLS = "listener.security.protocol.map"
 MAPPED = {PROTOCOLS: "C:PLAINTEXT,CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"}
 REFUSED = [
+    (BROKER, {"group.consumer.assignors": "uniform,org.example.Mine"}, "group.consumer.assignors"),
+    (BROKER, {"group.consumer.assignors": ""}, "group.consumer.assignors"),
+    (BROKER, {"group.consumer.session.timeout.ms": 1000}, "group.consumer.session.timeout.ms"),
+    (BROKER, {"group.consumer.heartbeat.interval.ms": 20_000}, "group.consumer.heartbeat.interval.ms"),
+    (BROKER, {"group.consumer.min.assignment.interval.ms": 2000}, "group.consumer.assignment.interval.ms"),
+    (
+        BROKER,
+        {"group.consumer.heartbeat.interval.ms": 45_000, "group.consumer.max.heartbeat.interval.ms": 45_000},
+        "group.consumer.heartbeat.interval.ms",
+    ),
+    (BROKER, {"group.max.session.timeout.ms": 5000}, "group.max.session.timeout.ms"),
     (COMBINED, {"process.roles": None}, "process.roles"),
     (COMBINED, {"node.id": None}, "node.id"),
     (COMBINED, {"node.id": -2}, "node.id"),

@@ -260,6 +260,21 @@ def leader_of_no_list_after_an_operators_wish(world: World) -> None:
     assert world.ledger.losses and world.ledger.end == 1
 
 
+def leader_of_no_list_that_never_hears_of_it(world: World) -> None:
+    """It is fenced before it led, and stays what the ISR has."""
+    lagging(world)
+    world.invariants.operated.add(KEY)
+    for leader in (3, -1, -1):
+        world.commit(leader, (3,), epoch=world.leader_epoch + 1)
+
+
+def leader_of_no_list_that_led_and_cuts_off_what_is_left(world: World) -> None:
+    leader_of_no_list_after_an_operators_wish(world)
+    world.commit(-1, (3,), epoch=world.leader_epoch + 1)
+    world.replicas[3].cut(0)
+    world.look(3)
+
+
 def last_member(world: World, *robbed_ones: int) -> None:
     """Have an ISR of broker 1 alone after all had everything; some lose power, and broker 1 comes back and leads."""
     committed(world)
@@ -340,6 +355,7 @@ BROKEN: tuple[tuple[str, Deed], ...] = (
     ("LeaderCandidateCompleteness", commits_before_the_followers_have_it),
     ("LeaderCandidateCompleteness", member_cuts_off_what_is_committed),
     ("LeaderCandidateCompleteness", candidate_of_the_elr_cuts_off_what_is_committed),
+    ("LeaderCandidateCompleteness", leader_of_no_list_that_led_and_cuts_off_what_is_left),
     ("LogMatching", shows_what_is_not_committed),
     ("LogMatching", shows_another_record),
     ("LogMatching", takes_a_watermark_of_after_a_loss_over_what_is_lost),
@@ -367,6 +383,7 @@ KEPT: tuple[Deed, ...] = (
     comes_back_with_what_it_wrote,
     power_takes_what_was_not_synced,
     leader_of_no_list_after_an_operators_wish,
+    leader_of_no_list_that_never_hears_of_it,
     returns_with_the_watermark_of_before_a_loss,
     deletes_what_was_asked_for,
 )

@@ -33,7 +33,7 @@ def test_seeds_together_reach_every_size_and_every_kind_of_fault() -> None:
     assert {(plan.options.elr, plan.options.unclean, plan.options.combined) for plan in plans} == {
         (elr, unclean, combined) for elr in (False, True) for unclean in (False, True) for combined in (False, True)
     }
-    assert {fault.kind for plan in plans for fault in plan.faults} == {*KINDS, "freeze", *CHANGES}
+    assert {fault.kind for plan in plans for fault in plan.faults} == {*KINDS, "freeze", "moment", *CHANGES}
 
 
 def test_plans_make_sense() -> None:
@@ -43,7 +43,8 @@ def test_plans_make_sense() -> None:
         roles = machines_of(options)
         assert sum("broker" in each for each in roles.values()) == options.brokers
         assert sum("controller" in each for each in roles.values()) == options.controllers
-        assert all(0 < fault.at < plan.seconds and fault.kind in options.fault_kinds for fault in plan.faults)
+        kinds = {*options.fault_kinds, *(() if options.coordination is None else ("moment",))}
+        assert all(0 < fault.at < plan.seconds and fault.kind in kinds for fault in plan.faults)
         assert plan.faults == sorted(plan.faults, key=lambda fault: fault.at)
 
 

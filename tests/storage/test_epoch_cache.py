@@ -42,6 +42,33 @@ def test_assigning(
 
 
 @pytest.mark.parametrize(
+    ("read", "saved", "after"),
+    [
+        ([(1, 0), (2, 15)], [(1, 0), (2, 10)], [(1, 0), (2, 10)]),
+        ([(1, 0), (3, 25)], [(1, 0), (2, 10), (3, 20)], [(1, 0), (2, 10), (3, 20)]),
+        ([(1, 0), (2, 12), (4, 30)], [(1, 0), (2, 10)], [(1, 0), (2, 10), (4, 30)]),
+        ([(1, 0), (2, 12)], [(1, 0), (2, 10), (5, 20)], [(1, 0), (2, 10)]),
+        ([(3, 0), (4, 10)], [(3, 0), (4, 10), (5, 12)], [(3, 0), (4, 10)]),
+        ([(3, 0), (6, 10)], [(3, 0), (5, 12)], [(3, 0), (6, 10)]),
+        ([(1, 0), (2, 50), (3, 80), (4, 125)], [(3, 100), (4, 120)], [(1, 0), (2, 50), (3, 80), (4, 120)]),
+        ([(1, 0), (3, 12), (4, 30)], [(2, 15), (4, 20)], [(1, 0), (3, 12), (4, 30)]),
+        ([(1, 0)], [], [(1, 0)]),
+        ([], [(1, 0), (2, 10)], []),
+    ],
+    ids=["first records gone", "an epoch gone", "newer than saved", "a lost tail", "a tail that was cut",
+         "a tail in the place of which another came", "saved from a higher log start on", "of two histories",
+         "nothing saved", "nothing left"],
+)  # fmt: skip
+def test_refining_by_what_was_saved(
+    read: list[tuple[int, int]], saved: list[tuple[int, int]], after: list[tuple[int, int]]
+) -> None:
+    found = cache(*read)
+    found.refine([EpochEntry(*each) for each in saved])
+    assert entries(found) == after
+    assert found.is_dirty == (read != after)
+
+
+@pytest.mark.parametrize(
     ("epoch", "expected"),
     [(-1, (-1, -1)), (1, (1, 10)), (2, (2, 20)), (3, (2, 20)), (4, (4, 30)), (5, (4, 30)), (7, (7, 99)), (8, (-1, -1))],
     ids=["undefined", "before the first", "known", "between", "known too", "between too", "latest", "after the latest"],

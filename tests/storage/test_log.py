@@ -261,7 +261,7 @@ def test_an_open_transaction_holds_the_last_stable_offset_back() -> None:
     disk = new_disk()
     log = open_test_log(disk)
     log.append_as_leader(batch(), 0)
-    log.append_as_leader(idempotent(0, is_transactional=True), 0)
+    log.append_as_leader(idempotent(0, is_transactional=True), 0, guard=log.begin_verification(7, 0, 0))
     log.append_as_leader(batch(), 0)
     log.high_watermark = 3
     assert log.last_stable_offset == 1

@@ -169,7 +169,7 @@ def test_a_transaction_is_unstable_until_its_marker_is_replicated() -> None:
     )
     assert state.first_unstable_offset == state.first_undecided_offset == 10
     marker = header(-1, offset=12)
-    assert state.append_marker(marker, 5, 2000, is_aborted=True) == CompletedTransaction(PRODUCER, 10, 12, True)
+    assert state.append_marker(marker, 5, 2000, is_aborted=True) == CompletedTransaction(PRODUCER, 10, 12, True, 11)
     assert (state.first_unstable_offset, state.first_undecided_offset) == (10, 11)
     state.on_high_watermark(12)
     assert state.first_unstable_offset == 10

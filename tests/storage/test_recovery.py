@@ -280,8 +280,20 @@ def test_compacted_logs_may_have_gaps_between_segments() -> None:
     for base in (0, 5, 9):
         log.append_as_follower(batch(base_offset=base, partition_leader_epoch=0))
         log.roll()
+    log.flush()
     disk.remove(f"{FOLDER}/00000000000000000001.log")
-    assert open_test_log(disk, config).log_end_offset == 10
+    assert open_test_log(disk, config, options=OpenOptions(recovery_point=10)).log_end_offset == 10
+
+
+def test_a_gap_in_what_was_not_synced_is_a_loss_in_a_compacted_log_too() -> None:
+    disk = new_disk()
+    config = small_config(cleanup_policy=frozenset({"compact"}))
+    log = open_test_log(disk, config)
+    for base in (0, 5, 9):
+        log.append_as_follower(batch(base_offset=base, partition_leader_epoch=0))
+        log.roll()
+    disk.remove(f"{FOLDER}/00000000000000000001.log")
+    assert open_test_log(disk, config).log_end_offset == 1
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -130,6 +130,7 @@ def test_a_producer_is_known_though_its_last_segment_was_deleted() -> None:
         log.append_as_leader(batch(b"x" * 100), 0)
     log.high_watermark = log.log_end_offset
     log.maybe_increment_log_start_offset(log._local.segments.active.base_offset)
+    log.flush()
     assert log.delete_old_segments(NOW_MS) == 1
     log.close()
     again = open_test_log(disk, config)

@@ -130,6 +130,9 @@ def a_broker(
         "peers": SimpleNamespace(settle=lambda answer, _leaders: answer()),
         "authorizer": Rules(),
         "quotas": NoQuotas(),
+        "internal_topics": None,
+        "groups": None,
+        "transactions": None,
     }
     broker = Broker(**{**built, **parts})
     registry.handlers(broker)

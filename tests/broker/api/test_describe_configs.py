@@ -154,7 +154,7 @@ def test_the_cluster_wide_configs_are_those_that_were_set() -> None:
         (LOGGER, "", ErrorCode.INVALID_REQUEST),
         (LOGGER, "2", ErrorCode.INVALID_REQUEST),
         (LOGGER, "1", ErrorCode.NONE),
-        (ConfigResourceType.GROUP, "g", ErrorCode.INVALID_REQUEST),
+        (ConfigResourceType.GROUP, "", ErrorCode.INVALID_REQUEST),
         (3, "x", ErrorCode.INVALID_REQUEST),
     ],
 )

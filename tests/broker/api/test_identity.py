@@ -1,4 +1,4 @@
-"""ApiVersions, InitProducerId, FindCoordinator, DescribeProducers, DescribeLogDirs."""
+"""ApiVersions, InitProducerId, DescribeProducers, DescribeLogDirs."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +13,6 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.api_versions import ApiVersionsRequest
 from kvorum.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from kvorum.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from kvorum.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kvorum.protocol.messages.init_producer_id import InitProducerIdRequest
 from kvorum.storage.names import TopicPartition
 from kvorum.storage.producer_state import ProducerEntry
@@ -32,7 +31,16 @@ def test_what_is_served_is_what_is_registered(version: int) -> None:
 
 @pytest.mark.parametrize(
     ("version", "supported"),
-    [(3, ["metadata.version"]), (4, ["eligible.leader.replicas.version", "kraft.version", "metadata.version"])],
+    [
+        (3, ["metadata.version"]),
+        (
+            4,
+            [
+                *("eligible.leader.replicas.version", "group.version", "kraft.version", "metadata.version"),
+                "transaction.version",
+            ],
+        ),
+    ],
 )
 def test_features_are_told_with_their_epoch(version: int, supported: list[str]) -> None:
     answer = ask(a_broker(), ApiVersionsRequest(**SOFTWARE), version)
@@ -84,7 +92,6 @@ def test_an_idempotent_producer_gets_an_id_with_epoch_0(version: int) -> None:
         ({"transactional_id": ""}, ErrorCode.INVALID_REQUEST),
         ({"transactional_id": "t", "transaction_timeout": 0}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
         ({"transactional_id": "t", "transaction_timeout": 900_001}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
-        ({"transactional_id": "t", "transaction_timeout": 900_000}, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         ({"transactional_id": "theirs"}, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
     ],
 )
@@ -110,38 +117,6 @@ def test_an_id_needs_the_right_to_write_anything() -> None:
     assert allowed.error_code == 0
     refused = ask(a_broker(*made, producer_ids=Ids(), authorizer=Rules({idempotent, write})), request, 4)
     assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-
-
-SHARE_KEY = f"group:{TOPIC_ID}:3"
-
-
-@pytest.mark.parametrize(
-    ("key_type", "key", "version", "code"),
-    [
-        (0, "g", 0, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-        (0, "g", 3, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-        (0, "g", 6, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-        (1, "t", 1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-        (0, "secret", 4, ErrorCode.GROUP_AUTHORIZATION_FAILED),
-        (1, "secret", 4, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-        (2, SHARE_KEY, 6, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-        (2, "g", 6, ErrorCode.INVALID_REQUEST),
-        (2, "a:b:c", 6, ErrorCode.INVALID_REQUEST),
-        (2, SHARE_KEY, 5, ErrorCode.INVALID_REQUEST),
-        (7, "x", 4, ErrorCode.INVALID_REQUEST),
-    ],
-)
-def test_there_are_no_coordinators_yet(key_type: int, key: str, version: int, code: ErrorCode) -> None:
-    rules = Rules(
-        {
-            (Operation.DESCRIBE, ResourceType.GROUP, "secret"),
-            (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, "secret"),
-        }
-    )
-    request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
-    answer = ask(a_broker(authorizer=rules), request, version)
-    told = answer.coordinators[0] if version >= 4 else answer
-    assert (told.error_code, told.node_id, told.host, told.port) == (code, -1, "", -1)
 
 
 class Led:

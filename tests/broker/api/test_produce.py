@@ -8,6 +8,7 @@ from api_kit import OTHER_ID, TOPIC_ID, Rules, a_broker, ask, asking, three_brok
 
 from kvorum.broker.api import produce
 from kvorum.broker.replica.appends import refusal
+from kvorum.broker.replica.transactions import Support, TransactionalProducer
 from kvorum.network.authorizer import Operation, ResourceType
 from kvorum.network.context import RequestContext
 from kvorum.protocol.api import ApiKey
@@ -20,8 +21,10 @@ from kvorum.protocol.messages.produce import (
     TopicProduceData,
 )
 from kvorum.protocol.records import Record, build_batch
+from kvorum.protocol.uuids import Uuid
 from kvorum.storage.names import TopicPartition
 
+INTERNAL_ID = Uuid(b"\x0b" * 16)
 PLAIN = bytes(build_batch([Record(value=b"v", timestamp=1)]))
 ZSTD = bytes(build_batch([Record(value=b"v", timestamp=1)], codec=Codec.ZSTD))
 TRANSACTIONAL = bytes(
@@ -39,6 +42,7 @@ class Replicas:
         self.later = later
         self.appended: list[tuple[int, dict[TopicPartition, bytes]]] = []
         self.waiting: list[Any] = []
+        self.transactions = Transactions(self)
 
     def append_records(self, timeout_ms, required_acks, entries, on_done) -> None:
         self.appended.append((required_acks, {key: bytes(records) for key, records in entries.items()}))
@@ -54,8 +58,21 @@ class Replicas:
         return PartitionProduceResponse(index=key.partition, base_offset=40 + key.partition, log_start_offset=3)
 
 
+class Transactions:
+    """Notes who writes within a transaction and what is to be verified, and appends it."""
+
+    def __init__(self, replicas: Replicas) -> None:
+        self.replicas = replicas
+        self.verified: list[tuple[TransactionalProducer, dict[TopicPartition, int]]] = []
+
+    def append_records(self, producer, timeout_ms, required_acks, entries, sequences, on_done) -> None:
+        self.verified.append((producer, sequences))
+        self.replicas.append_records(timeout_ms, required_acks, entries, on_done)
+
+
 def orders() -> list[Any]:
-    return [*three_brokers(), *topic("orders", TOPIC_ID, ((1, 2), (1, 2), 1), ((2, 1), (2, 1), 2))]
+    made = [*three_brokers(), *topic("orders", TOPIC_ID, ((1, 2), (1, 2), 1), ((2, 1), (2, 1), 2))]
+    return [*made, *topic("__consumer_offsets", INTERNAL_ID, ((1,), (1,), 1))]
 
 
 def request(
@@ -117,7 +134,7 @@ REFUSED = [
         request((0, TRANSACTIONAL)), 9, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, id="no-transactional-id"
     ),
     pytest.param(
-        request((0, TRANSACTIONAL), transactional_id="mine"), 9, ErrorCode.INVALID_TXN_STATE, id="no-transaction"
+        request((0, PLAIN), name="__consumer_offsets"), 9, ErrorCode.INVALID_TOPIC_EXCEPTION, id="internal-topic"
     ),
     pytest.param(
         request((0, TRANSACTIONAL), transactional_id="theirs"),
@@ -141,6 +158,69 @@ def test_what_cannot_be_appended_is_refused_by_partition(sent: ProduceRequest, v
     (row,) = rows_of(answer).values()
     assert (row.error_code, row.base_offset) == (code, -1)
     assert replicas.appended == []
+
+
+def test_the_admin_client_may_write_to_internal_topics() -> None:
+    broker = a_broker(*orders(), replica_manager=Replicas())
+    sent = request((0, PLAIN), name="__consumer_offsets", acks=1)
+    assert rows_of(ask(broker, sent, 9, client_id="__admin_client"))[0].error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "support"),
+    [(3, Support.DEFAULT_ERROR), (11, Support.GENERIC_ERROR), (12, Support.ADD_PARTITION), (13, Support.ADD_PARTITION)],
+)
+def test_transactional_batches_are_verified_with_all_that_comes_with_them(version: int, support: Support) -> None:
+    replicas = Replicas()
+    sent = request((0, PLAIN), (1, TRANSACTIONAL), acks=1, transactional_id="mine")
+    answer = ask(a_broker(*orders(), replica_manager=replicas), sent, version)
+    producer = TransactionalProducer(transactional_id="mine", producer_id=7, producer_epoch=0, support=support)
+    assert replicas.transactions.verified == [(producer, {TopicPartition("orders", 1): 0})]
+    assert [set(entries) for _, entries in replicas.appended] == [
+        {TopicPartition("orders", 0), TopicPartition("orders", 1)}
+    ]
+    assert {index: row.error_code for index, row in rows_of(answer).items()} == {0: 0, 1: 0}
+
+
+def test_without_the_right_to_the_transactional_id_the_whole_request_is_refused() -> None:
+    replicas = Replicas()
+    rules = Rules({(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "theirs")})
+    broker = a_broker(*orders(), replica_manager=replicas, authorizer=rules)
+    for transactional_id in (None, "theirs"):
+        sent = request((0, PLAIN), (1, TRANSACTIONAL), (9, PLAIN), transactional_id=transactional_id)
+        rows = rows_of(ask(broker, sent, 9))
+        assert {row.error_code for row in rows.values()} == {ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+        assert set(rows) == {0, 1, 9}
+    assert replicas.appended == []
+
+
+def test_one_request_is_of_one_producer() -> None:
+    replicas = Replicas()
+    other = bytes(
+        build_batch(
+            [Record(value=b"v", timestamp=1)], producer_id=8, producer_epoch=0, base_sequence=0, is_transactional=True
+        )
+    )
+    sent = request((0, TRANSACTIONAL), (1, other), transactional_id="mine")
+    rows = rows_of(ask(a_broker(*orders(), replica_manager=replicas), sent, 9))
+    assert {row.error_code for row in rows.values()} == {ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+    assert replicas.appended == []
+
+
+def test_acks_0_of_a_transaction_ends_the_connection_when_it_is_refused_later() -> None:
+    """The only produce of acks=0 that waits: for the transaction coordinator."""
+    replicas = Replicas(ErrorCode.INVALID_TXN_STATE, later=True)
+
+    async def run() -> Any:
+        sent = request((0, TRANSACTIONAL), transactional_id="mine", acks=0)
+        asked = asyncio.ensure_future(asking(a_broker(*orders(), replica_manager=replicas), sent, 9))
+        await asyncio.sleep(0)
+        replicas.waiting[0]()
+        return await asked
+
+    with pytest.raises(KafkaError) as closed:
+        asyncio.run(run())
+    assert closed.value.code is ErrorCode.INVALID_TXN_STATE
 
 
 def test_zstd_is_taken_from_v7_on() -> None:

@@ -10,6 +10,7 @@ from kvorum.broker.replica.types import FetchParams, LogRead, PartitionFetch
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.fetch import EpochEndOffset as WireEpochEnd
 from kvorum.protocol.messages.fetch import PartitionData
+from kvorum.protocol.parts import Part
 from kvorum.protocol.records import Record, batches, build_batch, decode_records, parse_header, patch_place
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.quorum.image.partition import UNASSIGNED_DIRECTORY, PartitionRegistration
@@ -18,7 +19,9 @@ from kvorum.storage.log_config import LogConfig
 from kvorum.storage.log_read import ReadInfo, TimestampOffset
 from kvorum.storage.log_types import AppendInfo
 from kvorum.storage.names import TopicPartition
-from kvorum.storage.producer_state import ProducerState
+from kvorum.storage.producer_state import Origin, ProducerState
+from kvorum.storage.txn_index import AbortedTransaction
+from kvorum.storage.verification import VerificationGuard
 
 TOPIC_ID = Uuid(b"\7" * 16)
 KEY = TopicPartition("orders", 0)
@@ -73,7 +76,22 @@ class ModelLog:
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
         return self.epoch_cache.end_offset_for(epoch, self.log_end_offset)
 
-    def append_as_leader(self, records: memoryview, leader_epoch: int) -> AppendInfo:
+    def begin_verification(
+        self, producer_id: int, producer_epoch: int, sequence: int, supports_epoch_bump: bool
+    ) -> VerificationGuard | None:
+        return self.producer_state.begin_verification(producer_id, producer_epoch, sequence, supports_epoch_bump, 0)
+
+    def aborted_transactions(self, offset: int, parts: Sequence[Part]) -> Sequence[AbortedTransaction]:
+        return ()
+
+    def append_as_leader(
+        self,
+        records: memoryview,
+        leader_epoch: int,
+        origin: Origin = Origin.CLIENT,
+        guard: VerificationGuard | None = None,
+        transaction_version: int = 0,
+    ) -> AppendInfo:
         first = self.log_end_offset
         patch_place(records, 0, first, leader_epoch)
         return self.append_as_follower(records, leader_epoch) or AppendInfo(first, first, 1, -1, 0, 0)

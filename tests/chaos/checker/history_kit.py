@@ -13,8 +13,10 @@ from kvorum.chaos.history import (
     NodeShape,
     Ok,
     OperationValue,
+    Owned,
     Process,
     Replica,
+    Stable,
     Start,
     TopicShape,
 )
@@ -111,12 +113,60 @@ class History:
         kind: type[Ok | Fail | Info] = Ok,
         committed: bool | None = True,
         process: int = 5,
+        open_for: float = 0.0,
+        **fields: object,
     ) -> "History":
-        begun: OperationValue = [
-            step[:3] if isinstance(step, list) and step[0] == "send" else ["poll"] for step in steps
-        ]
+        """A transaction; `open_for` seconds pass before its end is asked for (0: nobody noted when that was)."""
+        begun: OperationValue = [step[:3] if isinstance(step, list) and step[0] == "send" else step for step in steps]
+        begun = [["poll"] if isinstance(step, list) and step[0] == "poll" else step for step in begun]
         op = self.begin(process, "txn", begun)
-        return self.end(op, kind, steps, committed=committed)
+        if open_for:
+            fields["ended"] = self.wait(open_for).t
+        return self.end(op, kind, steps, committed=committed, **fields)
+
+    def commit(
+        self,
+        offset: int,
+        *,
+        process: int = 5,
+        at: str = P,
+        kind: type[Ok | Fail | Info] = Ok,
+        generation: int | None = None,
+        reset: bool = False,
+    ) -> "History":
+        """A commit of one partition's offset in group G."""
+        op = self.begin_commit(offset, process=process, at=at, reset=reset)
+        return self.end(op, kind, [["offset", "G", at, offset]], generation=generation)
+
+    def begin_commit(self, offset: int, *, process: int = 5, at: str = P, reset: bool = False) -> int:
+        self._op += 1
+        value: OperationValue = [["offset", "G", at, offset]]
+        self.events.append(Invoke(t=self.tick(), op=self._op, process=process, f="commit", value=value, reset=reset))
+        return self._op
+
+    def fetch(self, offset: int, *, process: int = 6, at: str = P, final: bool = False) -> "History":
+        """A fetch of group G's committed offset; -1 for none."""
+        op = self.begin(process, "offsets", [["offset", "G", at]], final=final)
+        return self.end(op, Ok, [["offset", "G", at, offset]])
+
+    def owns(self, process: int, *partitions: str, session: float = 5.0, **fields: object) -> "History":
+        """A member of group G owns these from now on."""
+        event = Owned(
+            t=self.tick(),
+            process=process,
+            group="G",
+            partitions=list(partitions),
+            session=session,
+            **fields,  # type: ignore[arg-type]
+        )
+        self.events.append(event)
+        return self
+
+    def stable(self, last_stable_offset: int, high_watermark: int, *, at: str = P) -> "History":
+        self.events.append(
+            Stable(t=self.tick(), partition=at, last_stable_offset=last_stable_offset, high_watermark=high_watermark)
+        )
+        return self
 
     def metadata(self, **record: object) -> "History":
         self._metadata_offset += 1

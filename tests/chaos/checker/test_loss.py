@@ -268,6 +268,23 @@ def test_an_unclean_election_may_bring_back_a_log_that_went_another_way() -> Non
     assert [e.values for e in verdict.explained if e.anomaly == "lost-write"] == [[4]]
 
 
+def test_a_deposed_leaders_record_may_come_back_with_it() -> None:
+    """Node 1, deposed and cut off, takes value 4 at offset 3; node 2 commits 5 there; node 1 is elected uncleanly."""
+
+    def run(*, elected: bool) -> History:
+        history = History(unclean=True, min_isr=1).created().process(1, acks="1", idempotent=False)
+        history.send(1, 0).send(2, 1).send(3, 2).wait(20).fault("isolate", "node-1").wait(1)
+        history.change(leader=2, isr=[2]).wait(1).send(4, 3).wait(1).send(5, 3, process=2).wait(1)
+        if elected:
+            history.change(leader=-1).change(leader=1, isr=[1], leader_recovery_state=1)
+        return history.wait(5).final((0, 1), (1, 2), (2, 3), (3, 4))
+
+    verdict = run(elected=True).check()
+    assert verdict.valid, verdict.violations
+    assert {each.anomaly for each in verdict.explained} >= {"inconsistent-offsets", "realtime-order"}
+    assert {"inconsistent-offsets", "realtime-order"} <= set(run(elected=False).anomalies())
+
+
 def test_an_unclean_election_loses_nothing_below_what_survived_it() -> None:
     history = History(unclean=True).created(isr=(1,)).send(1, 0).send(2, 1).send(3, 2).wait(20)
     assert "lost-write" in without_two(unclean(history)).anomalies()

@@ -204,7 +204,7 @@ def test_a_node_that_caught_up_has_not_lost_a_copy() -> None:
 
 
 def test_a_member_that_was_struck_before_loses_what_came_between_too() -> None:
-    """Node 1 lost its data once, as all did, and stayed in the ISR; what it got afterwards goes with its second loss."""
+    """Node 1 lost its data once, as all did, and stayed in the ISR: what it got then goes with its second loss."""
 
     def run(second: str) -> list[str]:
         history = History(min_isr=1).created(isr=[1, 2]).fault("power_all", "node-1", "node-2", lossy=True).wait(5)

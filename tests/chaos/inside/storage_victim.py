@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from random import Random
 from typing import Any
 
 from kvorum.protocol.records import Record, build_batch
@@ -19,6 +20,9 @@ from kvorum.runtime import failpoints
 from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import OsDisk
+from kvorum.storage.cleaner import swap
+from kvorum.storage.cleaner.cleaned_segment import CleanedSegment
+from kvorum.storage.cleaner.hosts import ThreadHost
 from kvorum.storage.log import Log
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.log_manager import LogManager
@@ -27,11 +31,17 @@ from kvorum.storage.names import TopicPartition
 TOPIC_ID = Uuid(b"0123456789abcdef")
 SMALL = LogConfig(segment_bytes=1200, index_interval_bytes=200, file_delete_delay_ms=0, retention_ms=-1)
 PREALLOCATED = replace(SMALL, preallocate=True)
+COMPACTED = replace(SMALL, cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.0)
 MAIN, CUT, ANEW, GONE, FRESH = (TopicPartition(name, 0) for name in ("main", "cut", "anew", "gone", "fresh"))
+KEYED, SWAPPED = TopicPartition("keyed", 0), TopicPartition("swapped", 0)
+KEYS = 5
+"""Offsets of compacted logs have so many keys in turn."""
 PADDING = "x" * 80
 
 
 def config_of(topic: str) -> LogConfig:
+    if topic in (KEYED.topic, SWAPPED.topic):
+        return COMPACTED
     return PREALLOCATED if topic == MAIN.topic else SMALL
 
 
@@ -98,7 +108,7 @@ class Victim:
             after = Content(before.must | own, before.below(offset).may | own)
             producer, sequence = self.sequences.get(str(partition), (self.producers, -1))
             self.producers += str(partition) not in self.sequences
-            record = Record(f"{value} {PADDING}".encode(), b"key", SystemClock().wall_ms())
+            record = Record(f"{value} {PADDING}".encode(), b"key %d" % (offset % KEYS), SystemClock().wall_ms())
             batch = build_batch([record], producer_id=producer, producer_epoch=0, base_sequence=sequence + 1)
             log = self.log(partition)
             self.sequences[str(partition)] = (producer, sequence + 1)
@@ -125,6 +135,19 @@ class Victim:
             log.delete_old_segments(SystemClock().wall_ms())
 
         self.step(partition, after, move)
+
+    async def clean(self, partition: TopicPartition) -> None:
+        """Clean the dirtiest log, which is this one: of each key the last value must stay, the others may."""
+        log = self.log(partition)
+        log.high_watermark = log.log_end_offset
+        log.roll()
+        await self.manager.sync([partition])
+        before = self.content(partition)
+        last = {offset % KEYS: offset for offset in sorted(before.must)}
+        after = Content({offset: before.must[offset] for offset in last.values()}, before.may)
+        settings = Settings.of({"log.cleaner.dedupe.buffer.size": 10_000})
+        cleaner = self.manager.make_cleaner(settings, Random(1), open_host=ThreadHost)
+        await self.astep(partition, after, cleaner.clean_dirtiest)
 
     async def duties(self) -> None:
         """All that the broker has done by the clock."""
@@ -155,6 +178,41 @@ async def prepare(victim: Victim) -> None:
     lost_from = damage(f"{victim.folder}/{CUT}", 1)
     content = victim.content(CUT)
     victim.step(CUT, Content(content.below(lost_from).must, content.may), lambda: None)
+    await die_swapping(victim)
+
+
+async def die_swapping(victim: Victim) -> None:
+    """Leave a swap behind that is offered and not made, and what another one had just begun."""
+    victim.append(SWAPPED, 30)
+    victim.sequences.clear()
+    stray = os.open(f"{victim.folder}/{SWAPPED}/{7:020d}.log.cleaned", os.O_CREAT | os.O_WRONLY)
+    os.close(stray)
+    victim.log(SWAPPED).roll()
+    # Two segments become one: the second one's files are still there, whole, when it is offered.
+    failpoints.arm("cleaner.swap.after=raise")
+    joined = replace(COMPACTED, segment_bytes=100_000)
+    victim.manager.update_topic_config(SWAPPED.topic, joined)
+    await victim.clean(SWAPPED)
+    assert any(name.endswith(".log.swap") for name in os.listdir(f"{victim.folder}/{SWAPPED}"))
+
+
+async def compaction(victim: Victim) -> None:
+    """Clean twice, and cut what is clean, with a cleaned segment offered."""
+    victim.append(KEYED, 40)
+    await victim.clean(KEYED)
+    victim.append(KEYED, 30, epoch=2)
+    await victim.clean(KEYED)
+    log = victim.log(KEYED)
+    assert log.cleaning.cleaned_offset == log.log_end_offset == 70
+    target = CleanedSegment(OsDisk(), log.folder, 0, index_interval_bytes=200, buffer_size=1000, has_txn_file=False)
+    target.finish()
+    target.close()
+    swap.prepare(OsDisk(), log.folder, 0)
+    swap.offer(OsDisk(), log.folder, 0)
+    log.cleaning.is_offered = True
+    victim.truncate(KEYED, 67)
+    assert not any(".swap" in name for name in os.listdir(log.folder))
+    victim.append(KEYED, 5, epoch=3)
 
 
 def damage(folder: str, number: int) -> int:
@@ -192,6 +250,7 @@ async def live(victim: Victim) -> None:
     await victim.manager.checkpoint_recovery_points()
     victim.truncate(FRESH, 103)
     victim.append(CUT, 12, epoch=2)
+    await compaction(victim)
     gone = Content({}, victim.content(GONE).may)
     victim.sequences.pop(str(GONE), None)
     await victim.astep(GONE, gone, lambda: victim.manager.delete(GONE))

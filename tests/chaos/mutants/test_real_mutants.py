@@ -37,6 +37,14 @@ def test_records_that_a_forgetful_leader_wrote_twice_are_found(tmp_path: Path) -
     assert "duplicate" in anomalies_of("forget-producer-state", tmp_path)
 
 
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("name", "anomaly"), [("forget-aborted", "aborted-read"), ("rebalance-without-waiting", "two-owners")]
+)
+def test_what_coordinators_and_partitions_do_wrong_is_found(name: str, anomaly: str, tmp_path: Path) -> None:
+    assert anomaly in anomalies_of(name, tmp_path)
+
+
 def test_a_supervisor_starts_its_children_with_the_mutant() -> None:
     def command() -> list[str]:
         return supervisor.child_command("broker", NodePaths("node-1"), "node.properties", ["a=b"])

@@ -12,7 +12,7 @@ WANTED = {
     *("n-minus-one", "matrix", "unclean-on", "unclean-off", "elr", "controller-failover", "controller-partition"),
     *("one-way-cuts", "slow-follower", "frozen-leader", "rolling-restart", "disk-full", "wiped-broker", "kill-all"),
     *("flapping-links", "false-refusal", "wiped-controller", "regressions", "random", "many-topics", "load"),
-    "packet-loss",
+    *("packet-loss", "transactions", "exactly-once", "groups"),
 }
 WHOLE = """
 name: mine

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy, find_or_build
-from kvorum.chaos.history import Image, Invoke, Metadata, Ok, Process, Replica, read_history
+from kvorum.chaos.history import Image, Invoke, Metadata, Ok, Owned, Process, Replica, Stable, read_history
 from kvorum.chaos.scenario.files import find
 from kvorum.chaos.scenario.outcome import Outcome
 from kvorum.chaos.scenario.runner import Run
@@ -97,3 +97,16 @@ def test_with_unclean_elections_on_loss_is_found_and_explained(tmp_path: Path) -
     assert 0 < figures.lost == figures.lost_legally
     (reasons,) = [{each.reason.partition("; legal")[2] != "" for each in outcome.verdict.explained}]
     assert outcome.verdict.explained and reasons == {True}
+
+
+def test_what_is_read_processed_and_written_is_so_exactly_once_while_coordinators_die(tmp_path: Path) -> None:
+    outcome = run("exactly-once/coordinators-killed", tmp_path)
+    assert outcome.verdict is not None
+    figures = outcome.verdict.figures
+    assert figures.faults_by_kind == {"kill": 2}
+    assert figures.operations["txn"]["ok"] > 50 and figures.operations["offsets"]["ok"] > 3
+    events = list(read_history(outcome.history))
+    assert sum(isinstance(each, Owned) and bool(each.partitions) for each in events) > 5
+    assert sum(isinstance(each, Stable) for each in events) == 8
+    copies = [step for each in events if isinstance(each, Ok) and each.f == "txn" for step in each.value]
+    assert sum(isinstance(step, list) and step[0] == "copy" for step in copies) > 200

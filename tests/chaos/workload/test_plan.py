@@ -6,8 +6,19 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from kvorum.chaos.history import HistoryWriter
-from kvorum.chaos.workload.load import Load, NotYet
-from kvorum.chaos.workload.plan import AdminClients, AssignClients, ClientPlan, SendClients, chosen
+from kvorum.chaos.workload.load import Load
+from kvorum.chaos.workload.plan import (
+    AdminClients,
+    AssignClients,
+    ClientPlan,
+    SendClients,
+    SubscribeClients,
+    TransactionClients,
+    WorkerClients,
+    chosen,
+    groups_of,
+    transactions_end_within,
+)
 from kvorum.chaos.workload.recorder import Recorder
 from kvorum.chaos.workload.senders import Placing, settings
 
@@ -27,6 +38,8 @@ def plan(text: str) -> ClientPlan:
         ('{"kind": "send", "speed": 3}', "Extra inputs"),
         ('{"kind": "sned"}', "does not match any of the expected tags"),
         ('{"kind": "assign", "client": "kvorum"}', "confluent-kafka"),
+        ('{"kind": "bank", "records": 3}', "even number"),
+        ('{"kind": "subscribe"}', "group_id"),
     ],
 )
 def test_what_cannot_be_is_refused(text: str, why: str) -> None:
@@ -56,12 +69,6 @@ def test_sends_go_to_all_partitions_alike_but_for_a_hot_one() -> None:
     assert 780 < [hot.draw() for _ in range(1000)].count("orders-0") < 900
 
 
-@pytest.mark.parametrize(("kind", "why"), [("subscribe", "consumer groups"), ("txn", "transactions")])
-def test_kinds_that_have_a_place_and_no_code_say_so(kind: str, why: str) -> None:
-    with pytest.raises(NotYet, match=why):
-        Load([plan(f'{{"kind": "{kind}"}}')], {"orders": 1}, lambda group: "", Recorder(HistoryWriter()), Random(1))
-
-
 def test_every_kind_of_client_is_made_as_often_as_wanted() -> None:
     plans = [
         SendClients(kind="send", count=2),
@@ -70,7 +77,19 @@ def test_every_kind_of_client_is_made_as_often_as_wanted() -> None:
         AssignClients(kind="assign"),
         AssignClients(kind="assign", client="aiokafka"),
         AdminClients(kind="admin"),
+        SubscribeClients(kind="subscribe", group_id="readers", count=3),
+        WorkerClients(kind="rpw", group_id="workers", source="orders", sink="orders"),
+        TransactionClients(kind="txn"),
+        TransactionClients(kind="bank"),
     ]
     asked: list[str] = []
     load = Load(plans, {"orders": 1}, lambda group: asked.append(group) or "h:1", Recorder(HistoryWriter()), Random(1))
-    assert len(asked) == 7 and len(load.admins) == 1
+    assert len(asked) == 14 and len(load.admins) == 1
+
+
+def test_what_is_looked_at_in_the_end_follows_from_who_worked() -> None:
+    workers = WorkerClients(kind="rpw", group_id="workers", source="a", sink="b", timeout=7)
+    readers = SubscribeClients(kind="subscribe", group_id="readers")
+    plans = [readers, workers, TransactionClients(kind="txn", timeout=5)]
+    assert groups_of(plans, {"a": 2, "b": 1}) == {"readers": ["a-0", "a-1", "b-0"], "workers": ["a-0", "a-1"]}
+    assert transactions_end_within(plans) == 7 and transactions_end_within([readers]) is None

@@ -127,7 +127,13 @@ def test_the_clusters_defaults_and_a_controllers_own_configs_can_be_set(world: W
         (resource(3, "a", ("x", SET, "1")), ErrorCode.UNSUPPORTED_VERSION),
         (resource(8, "1", ("x", SET, "INFO")), ErrorCode.INVALID_REQUEST),
         (resource(16, "m", ("interval.ms", SET, "1")), ErrorCode.INVALID_REQUEST),
-        (resource(32, "g", ("consumer.session.timeout.ms", SET, "1")), ErrorCode.INVALID_REQUEST),
+        (resource(32, "g", ("consumer.session.timeout.ms", SET, "50000")), ErrorCode.NONE),
+        (resource(32, "g", ("consumer.heartbeat.interval.ms", SET, "5000")), ErrorCode.NONE),
+        (resource(32, "g", ("consumer.session.timeout.ms", SET, "1")), ErrorCode.INVALID_CONFIG),
+        (resource(32, "g", ("consumer.session.timeout.ms", SET, "60001")), ErrorCode.INVALID_CONFIG),
+        (resource(32, "g", ("consumer.session.timeout.ms", SET, "soon")), ErrorCode.INVALID_CONFIG),
+        (resource(32, "g", ("retention.ms", SET, "1")), ErrorCode.INVALID_CONFIG),
+        (resource(32, "", ("consumer.session.timeout.ms", SET, "50000")), ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_each_resource_gets_kafkas_code(world: World, change: AlterConfigsResource, code: ErrorCode) -> None:

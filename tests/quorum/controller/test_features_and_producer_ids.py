@@ -7,7 +7,7 @@ from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kvorum.protocol.messages.broker_registration import Feature as Supported
 from kvorum.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from kvorum.quorum.controller.features import METADATA_VERSION_LATEST, SUPPORTED, update_features
+from kvorum.quorum.controller.features import METADATA_VERSION_LATEST, update_features
 from kvorum.quorum.controller.producer_ids import BLOCK_SIZE, PRODUCER_ID_MAX, allocate_producer_ids
 from kvorum.quorum.controller.registration import register_broker
 from kvorum.quorum.image.configs import ResourceType
@@ -26,15 +26,14 @@ def request(*updates: tuple[str, int, int], validate_only: bool = False) -> Upda
 
 
 @pytest.mark.parametrize("elr", [0, 1])
-def test_a_new_cluster_has_the_latest_metadata_version_and_eligible_leader_replicas_as_configured(elr: int) -> None:
+def test_a_new_cluster_has_the_latest_versions_and_eligible_leader_replicas_as_configured(elr: int) -> None:
     world = World(elr=elr, min_isr=2)
-    expected = {"metadata.version": METADATA_VERSION_LATEST}
+    expected = {"metadata.version": METADATA_VERSION_LATEST, "group.version": 1, "transaction.version": 2}
     assert dict(world.image.features.levels) == (
         expected | {"eligible.leader.replicas.version": 1} if elr else expected
     )
     assert dict(world.image.configs.of(ResourceType.BROKER, "")) == ({"min.insync.replicas": "2"} if elr else {})
     assert world.image.features.metadata_version == 30, "4.3-IV0"
-    assert world.image.features.level("transaction.version") == 0
 
 
 def test_a_feature_goes_up_and_down_where_everybody_supports_it() -> None:
@@ -65,14 +64,15 @@ def test_old_versions_are_answered_for_each_feature() -> None:
         [("metadata.version", 29, SAFE)],
         [("metadata.version", 29, UNSAFE)],
         [("metadata.version", 31, UPGRADE)],
-        [("transaction.version", 2, UPGRADE)],
-        [("group.version", 1, UPGRADE)],
+        [("transaction.version", 3, UPGRADE)],
+        [("group.version", 2, UPGRADE)],
+        [("transaction.version", 1, UPGRADE)],
         [("eligible.leader.replicas.version", 2, UPGRADE)],
         [("kraft.version", -1, UPGRADE)],
         [("kraft.version", 1, SAFE)],
         [("kraft.version", 1, 0)],
         [("no.such.feature", 1, UPGRADE)],
-        [("kraft.version", 1, UPGRADE), ("group.version", 1, UPGRADE)],
+        [("kraft.version", 1, UPGRADE), ("group.version", 2, UPGRADE)],
     ],
 )
 def test_a_level_that_cannot_be_is_refused_with_all_that_came_with_it(updates: list[tuple[str, int, int]]) -> None:
@@ -86,11 +86,15 @@ def test_a_level_that_a_broker_does_not_support_is_refused() -> None:
     world = World()
     latest = Supported(name="metadata.version", min_supported_version=7, max_supported_version=30)
     eligible = Supported(name="eligible.leader.replicas.version", min_supported_version=0, max_supported_version=1)
-    world.register(1, features=[latest, eligible])
+    coordinators = [
+        Supported(name="group.version", min_supported_version=0, max_supported_version=1),
+        Supported(name="transaction.version", min_supported_version=0, max_supported_version=2),
+    ]
+    world.register(1, features=[latest, eligible, *coordinators])
     assert world.refused(update_features, request(("kraft.version", 1, UPGRADE))) == ErrorCode.INVALID_UPDATE_VERSION
     world.register(1)
     assert world.do(update_features, request(("kraft.version", 1, UPGRADE))).error_code == ErrorCode.NONE
-    refused = world.registration(2, features=[latest, eligible])
+    refused = world.registration(2, features=[latest, eligible, *coordinators])
     assert world.refused(register_broker, refused) == ErrorCode.UNSUPPORTED_VERSION
 
 
@@ -109,9 +113,17 @@ def test_a_feature_named_twice_is_refused() -> None:
     assert World().refused(update_features, twice) == ErrorCode.INVALID_REQUEST
 
 
-def test_what_is_not_built_is_not_supported() -> None:
-    unbuilt = ("transaction.version", "group.version")
-    assert [SUPPORTED[name].max_supported for name in unbuilt] == [0, 0]
+def test_the_levels_of_coordinators_go_down_and_up_again() -> None:
+    """To where clusters are that were formatted before there were coordinators, and back."""
+    world = World()
+    world.start(1)
+    for name, level in (("transaction.version", 1), ("transaction.version", 0), ("group.version", 0)):
+        assert world.do(update_features, request((name, level, SAFE))).error_code == ErrorCode.NONE
+        assert world.image.features.level(name) == level
+    assert world.refused(update_features, request(("group.version", 2, UPGRADE))) == ErrorCode.INVALID_UPDATE_VERSION
+    raised = request(("transaction.version", 2, UPGRADE), ("group.version", 1, UPGRADE))
+    assert world.do(update_features, raised).error_code == ErrorCode.NONE
+    assert (world.image.features.level("transaction.version"), world.image.features.level("group.version")) == (2, 1)
 
 
 def test_blocks_of_producer_ids_never_overlap() -> None:

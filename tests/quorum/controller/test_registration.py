@@ -92,9 +92,11 @@ def test_a_registration_that_never_came_to_be_leaves_the_old_incarnation_its_ses
 
 
 def features(**levels: tuple[int, int]) -> list[Feature]:
-    """Return features with their ranges, ELR's among them if `metadata_version` is: new clusters have both."""
+    """Return features with their ranges, those of new clusters among them if `metadata_version` is."""
     if "metadata_version" in levels:
         levels.setdefault("eligible_leader_replicas_version", (0, 1))
+        levels.setdefault("group_version", (0, 1))
+        levels.setdefault("transaction_version", (0, 2))
     return [
         Feature(name=name.replace("_", "."), min_supported_version=low, max_supported_version=high)
         for name, (low, high) in levels.items()

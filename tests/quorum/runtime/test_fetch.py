@@ -240,7 +240,12 @@ def test_api_versions_tells_the_finalized_features(active: World) -> None:
     answer = active.run(active.ask(ApiVersionsRequest(client_software_name="a", client_software_version="1")))
     assert {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}[56] == (2, 3)
     finalized = [(each.name, each.max_version_level) for each in answer.finalized_features]
-    assert finalized == [("eligible.leader.replicas.version", 1), ("metadata.version", 30)]
+    assert finalized == [
+        ("eligible.leader.replicas.version", 1),
+        ("group.version", 1),
+        ("metadata.version", 30),
+        ("transaction.version", 2),
+    ]
     assert answer.finalized_features_epoch == active.log.high_watermark - 1
     bad = active.run(active.ask(ApiVersionsRequest(client_software_name="-", client_software_version="1")))
     assert bad.error_code == ErrorCode.INVALID_REQUEST

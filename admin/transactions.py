@@ -1,0 +1,283 @@
+"""What tools ask a cluster about transactions, and how a hanging one is found and ended (KIP-664).
+
+    list       every broker: ListTransactions           describe   the id's coordinator: DescribeTransactions
+    producers  a partition's leader, or a named replica: DescribeProducers
+    hanging    open for longer than any transaction may be, and its coordinator knows nothing of it
+    abort      the partition's leader: WriteTxnMarkers, with the producer's own epoch
+
+Source: Kafka's Admin.listTransactions, describeTransactions, describeProducers, abortTransaction, and
+TransactionsCommand.FindHangingTransactionsCommand.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from kvorum.admin.client import ClusterClient, refuse
+from kvorum.network.addresses import Address
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    ProducerState,
+    TopicRequest,
+)
+from kvorum.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+from kvorum.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kvorum.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kvorum.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from kvorum.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+TRANSACTION_KEY: Final = 1
+"""FindCoordinator's type of transactional ids."""
+PARTITIONS_PER_REQUEST: Final = 500
+NO_COORDINATOR_EPOCH: Final = -1
+NO_OFFSET: Final = -1
+RETRIES: Final = 30
+RETRY_PAUSE_SECONDS: Final = 0.5
+"""A coordinator that moves or loads is asked again for some 15 s."""
+RETRIED: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+    }
+)
+
+
+class Place(NamedTuple):
+    """A partition."""
+
+    topic: str
+    partition: int
+
+
+class Listed(NamedTuple):
+    """One transactional id, and who coordinates it."""
+
+    coordinator_id: int
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """Which transactions to list; the defaults let everything pass."""
+
+    duration_ms: int = -1
+    pattern: str | None = None
+    producer_ids: Sequence[int] = ()
+    states: Sequence[str] = ()
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that is open on a partition, by what its leader says of the producer."""
+
+    place: Place
+    producer: ProducerState
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """A cluster's, through a client of it."""
+
+    cluster: ClusterClient
+
+    async def listed(self, filters: Filters) -> list[Listed]:
+        """Return those of all coordinators, by id. Raises KafkaError, Unreachable."""
+
+        async def of(broker_id: int, address: Address) -> list[Listed]:
+            request = ListTransactionsRequest(
+                state_filters=list(filters.states),
+                producer_id_filters=list(filters.producer_ids),
+                duration_filter=filters.duration_ms,
+                transactional_id_pattern=filters.pattern,
+            )
+            answer = await self._list_of(request, address)
+            if answer.unknown_state_filters:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"no such state: {', '.join(answer.unknown_state_filters)}")
+            return [
+                Listed(broker_id, each.transactional_id, each.producer_id, each.transaction_state)
+                for each in answer.transaction_states
+            ]
+
+        brokers = (await self.cluster.describe_cluster(fenced=False)).brokers
+        found = await asyncio.gather(*(of(each.broker_id, (each.host, each.port)) for each in brokers))
+        return sorted((row for rows in found for row in rows), key=lambda row: row.transactional_id)
+
+    async def describe(self, transactional_id: str) -> tuple[int, TransactionState]:
+        """Return an id's coordinator and what that knows. Raises KafkaError TRANSACTIONAL_ID_NOT_FOUND."""
+        for _ in range(RETRIES):
+            coordinator_id, address = await self.coordinator(transactional_id)
+            request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+            row = (await self.cluster.ask(request, DescribeTransactionsResponse, address)).transaction_states[0]
+            if row.error_code not in RETRIED:
+                break
+            await asyncio.sleep(RETRY_PAUSE_SECONDS)
+        refuse(row.error_code, f"transactional id {transactional_id!r}")
+        return coordinator_id, row
+
+    async def producers(self, place: Place, broker_id: int | None = None) -> list[ProducerState]:
+        """Return the producers of a partition as its leader, or another replica, knows them. Raises KafkaError."""
+        asked = await self._leader(place) if broker_id is None else broker_id
+        return (await self._producers_on(asked, [place]))[place]
+
+    async def hanging(
+        self, places: Sequence[Place], *, timeout_ms: int, now_ms: int, broker_id: int | None = None
+    ) -> list[OpenTransaction]:
+        """Return the transactions on these partitions that nobody will end. Raises KafkaError."""
+        candidates = [
+            OpenTransaction(place, producer)
+            for place, producers in (await self._all_producers(places, broker_id)).items()
+            for producer in producers
+            if producer.current_txn_start_offset != NO_OFFSET and now_ms - producer.last_timestamp > timeout_ms
+        ]
+        if not candidates:
+            return []
+        listed = await self.listed(Filters(producer_ids=sorted({each.producer.producer_id for each in candidates})))
+        expected: dict[int, set[Place]] = {}
+        for row in listed:
+            expected[row.producer_id] = await self._places_of(row.transactional_id)
+        return [each for each in candidates if each.place not in expected.get(each.producer.producer_id, ())]
+
+    async def abort(self, place: Place, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> None:
+        """Have a partition's leader end a producer's transaction there. Raises KafkaError."""
+        marker = WritableTxnMarker(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            transaction_result=False,
+            topics=[WritableTxnMarkerTopic(name=place.topic, partition_indexes=[place.partition])],
+            # A producer whose first transaction hangs has seen no coordinator: 0 is no later one's epoch.
+            coordinator_epoch=max(0, coordinator_epoch),
+        )
+        address = await self.cluster.broker_address(await self._leader(place))
+        answer = await self.cluster.ask(WriteTxnMarkersRequest(markers=[marker]), WriteTxnMarkersResponse, address)
+        row = answer.markers[0].topics[0].partitions[0]
+        refuse(row.error_code, f"{place.topic}-{place.partition}")
+
+    async def open_at(self, place: Place, start_offset: int) -> ProducerState:
+        """Return the producer whose open transaction began at an offset. Raises KafkaError INVALID_TXN_STATE."""
+        for producer in await self.producers(place):
+            if producer.current_txn_start_offset == start_offset != NO_OFFSET:
+                return producer
+        message = f"no open transaction starts at offset {start_offset} on {place.topic}-{place.partition}"
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE, message)
+
+    async def force_terminate(self, transactional_id: str) -> None:
+        """Fence whoever has the id and abort what it left open, whatever its timeout (KIP-939). Raises KafkaError."""
+        request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout=60_000)
+        for _ in range(RETRIES):
+            _, address = await self.coordinator(transactional_id)
+            answer = await self.cluster.ask(request, InitProducerIdResponse, address)
+            if answer.error_code not in RETRIED:
+                break
+            await asyncio.sleep(RETRY_PAUSE_SECONDS)
+        refuse(answer.error_code, f"transactional id {transactional_id!r}")
+
+    async def places(self, topic: str | None, partition: int | None, broker_id: int | None) -> list[Place]:
+        """Return the partitions of a topic, or of all, internal ones too; with a broker those it has a replica of."""
+        if topic is not None and partition is not None:
+            return [Place(topic, partition)]
+        names = None if topic is None else [topic]
+        found = (await self.cluster.metadata(names)).topics
+        for each in found:
+            refuse(each.error_code, f"topic {each.name!r}")
+        return sorted(
+            Place(each.name or "", row.partition_index)
+            for each in found
+            for row in each.partitions
+            if broker_id is None or broker_id in row.replica_nodes
+        )
+
+    async def _places_of(self, transactional_id: str) -> set[Place]:
+        """Return the partitions a coordinator will end a transaction on; none of an id that is gone."""
+        try:
+            _, row = await self.describe(transactional_id)
+        except KafkaError as error:
+            if error.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                raise
+            return set()
+        return {Place(topic.topic, index) for topic in row.topics for index in topic.partitions}
+
+    async def _all_producers(self, places: Sequence[Place], broker_id: int | None) -> dict[Place, list[ProducerState]]:
+        by_broker: dict[int, list[Place]] = {}
+        if broker_id is not None:
+            by_broker[broker_id] = list(places)
+        else:
+            leaders = await self._leaders({place.topic for place in places})
+            for place in places:
+                by_broker.setdefault(led(place, leaders), []).append(place)
+        found: dict[Place, list[ProducerState]] = {}
+        for asked, wanted in by_broker.items():
+            for start in range(0, len(wanted), PARTITIONS_PER_REQUEST):
+                found |= await self._producers_on(asked, wanted[start : start + PARTITIONS_PER_REQUEST])
+        return found
+
+    async def _producers_on(self, broker_id: int, places: Sequence[Place]) -> dict[Place, list[ProducerState]]:
+        topics: dict[str, TopicRequest] = {}
+        for place in places:
+            topics.setdefault(place.topic, TopicRequest(name=place.topic)).partition_indexes.append(place.partition)
+        address = await self.cluster.broker_address(broker_id)
+        request = DescribeProducersRequest(topics=list(topics.values()))
+        answer = await self.cluster.ask(request, DescribeProducersResponse, address)
+        found: dict[Place, list[ProducerState]] = {}
+        for topic in answer.topics:
+            for row in topic.partitions:
+                refuse(row.error_code, row.error_message or f"{topic.name}-{row.partition_index}")
+                found[Place(topic.name, row.partition_index)] = row.active_producers
+        return found
+
+    async def _leader(self, place: Place) -> int:
+        return led(place, await self._leaders([place.topic]))
+
+    async def _leaders(self, topics: Iterable[str]) -> dict[Place, int]:
+        found = (await self.cluster.metadata(sorted(topics))).topics
+        for topic in found:
+            refuse(topic.error_code, f"topic {topic.name!r}")
+        return {
+            Place(topic.name or "", row.partition_index): row.leader_id for topic in found for row in topic.partitions
+        }
+
+    async def coordinator(self, transactional_id: str) -> tuple[int, Address]:
+        """Return who coordinates an id. Raises KafkaError COORDINATOR_NOT_AVAILABLE if nobody does for long."""
+        for _ in range(RETRIES):
+            request = FindCoordinatorRequest(key_type=TRANSACTION_KEY, coordinator_keys=[transactional_id])
+            row = (await self.cluster.ask(request, FindCoordinatorResponse)).coordinators[0]
+            if row.error_code not in RETRIED:
+                break
+            await asyncio.sleep(RETRY_PAUSE_SECONDS)
+        refuse(row.error_code, row.error_message)
+        return row.node_id, (row.host, row.port)
+
+    async def _list_of(self, request: ListTransactionsRequest, address: Address) -> ListTransactionsResponse:
+        for _ in range(RETRIES):
+            answer = await self.cluster.ask(request, ListTransactionsResponse, address)
+            if answer.error_code not in RETRIED:
+                break
+            await asyncio.sleep(RETRY_PAUSE_SECONDS)
+        refuse(answer.error_code, "list transactions")
+        return answer
+
+
+def led(place: Place, leaders: dict[Place, int]) -> int:
+    """Return a partition's leader. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE."""
+    leader = leaders.get(place)
+    if leader is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{place.topic}-{place.partition}")
+    if leader < 0:
+        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{place.topic}-{place.partition} has no leader")
+    return leader

@@ -1,0 +1,32 @@
+"""What handlers add to an answer that may be there at once: without a task of its own, which most requests can spare.
+
+A handler that decides within its call, and has no more to do than to finish what comes, returns the answer or a future
+of it. The next request of the connection is handled behind it either way.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from kvorum.protocol.schema import Message
+
+M = TypeVar("M", bound=Message)
+
+
+def finished(answer: "M | asyncio.Future[M]", finish: Callable[[M], None]) -> "M | asyncio.Future[M]":
+    """Return the finished answer if it is there, else its future; either fails as `answer` does.
+
+    `finish` changes the answer in its place: it is the first to be called back, whoever sends the answer comes later.
+    """
+    if not isinstance(answer, asyncio.Future):
+        finish(answer)
+        return answer
+    if answer.done():
+        return finished(answer.result(), finish)
+
+    def done(answer: "asyncio.Future[M]") -> None:
+        if answer.exception() is None:
+            finish(answer.result())
+
+    answer.add_done_callback(done)
+    return answer

@@ -1,0 +1,9 @@
+"""What handlers of group requests share: who asks, as the group coordinator notes it."""
+
+from kvorum.broker.coordinator.group.classic.words import Client
+from kvorum.network.context import RequestContext
+
+
+def client_of(ctx: RequestContext) -> Client:
+    """Return who asks; the address as Java prints one without a host name."""
+    return Client(ctx.client_id or "", f"/{ctx.client_address}", ctx.api_version)

@@ -1,0 +1,105 @@
+"""OffsetCommit (8): v2-v10: offsets of a group, kept until they are old.
+
+v2 to v4: a retention time of the client's own. v5: the broker's. v6: leader epochs (KIP-320). v7: static members
+(KIP-345). v8: flexible. v9: members of consumer groups (KIP-848). v10: topic ids (KIP-848).
+Order: authorise the group, resolve, authorise and look up each topic and partition, ask the coordinator, answer when it
+is committed.
+"""
+
+import asyncio
+
+from kvorum.broker.api.finishing import finished
+from kvorum.broker.api.group_client import client_of
+from kvorum.broker.coordinator.group import refusals
+from kvorum.broker.services import Broker, BrokerApi
+from kvorum.network.authorizer import Operation, ResourceType
+from kvorum.network.context import RequestContext
+from kvorum.protocol.api import ApiKey
+from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kvorum.protocol.uuids import Uuid
+
+TOPIC_IDS_FROM = 10
+
+
+def handle(
+    ctx: RequestContext, request: OffsetCommitRequest, broker: Broker
+) -> "OffsetCommitResponse | asyncio.Future[OffsetCommitResponse]":
+    """Commit what can be committed; each partition has a code of its own."""
+    refused: list[OffsetCommitResponseTopic] = []
+
+    def finish(response: OffsetCommitResponse) -> None:
+        if refused or len(response.topics) > 1:
+            response.topics = merged(refused, response.topics)
+        response.throttle_time = broker.throttle(ctx)
+
+    if not broker.authorizer.authorize(ctx, Operation.READ, ResourceType.GROUP, request.group_id):
+        response = refusals.commit(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        response.throttle_time = broker.throttle(ctx)
+        return response
+    wanted = [topic for asked in request.topics if (topic := checked(ctx, asked, broker, refused)) is not None]
+    if not wanted:
+        return finished(OffsetCommitResponse(), finish)
+    request.topics = wanted
+    return finished(broker.groups.commit(client_of(ctx), request), finish)
+
+
+def checked(
+    ctx: RequestContext, topic: OffsetCommitRequestTopic, broker: Broker, refused: list[OffsetCommitResponseTopic]
+) -> OffsetCommitRequestTopic | None:
+    """Return the topic with those of its partitions that there are, None if there are none; note what is refused."""
+    code = resolve(ctx, topic, broker)
+    partition = broker.metadata.partition
+    if code is ErrorCode.NONE and all(
+        partition(topic.name, row.partition_index) is not None for row in topic.partitions
+    ):
+        return topic if topic.partitions else None
+    there, missing = [], []
+    for row in topic.partitions:
+        if code is ErrorCode.NONE and partition(topic.name, row.partition_index) is not None:
+            there.append(row)
+        else:
+            missing.append(row)
+    if missing:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if code is ErrorCode.NONE else code
+        rows = [OffsetCommitResponsePartition(partition_index=row.partition_index, error_code=code) for row in missing]
+        refused.append(OffsetCommitResponseTopic(topic_id=topic.topic_id, name=topic.name, partitions=rows))
+    if not there:
+        return None
+    return OffsetCommitRequestTopic(topic_id=topic.topic_id, name=topic.name, partitions=there)
+
+
+def resolve(ctx: RequestContext, topic: OffsetCommitRequestTopic, broker: Broker) -> ErrorCode:
+    """Give the topic its name, or its id, and return why nothing of it may be committed, NONE if it may."""
+    if ctx.api_version >= TOPIC_IDS_FROM:
+        name = broker.metadata.topic_name(topic.topic_id)
+        if name is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        topic.name = name
+    if not broker.authorizer.authorize(ctx, Operation.READ, ResourceType.TOPIC, topic.name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if not broker.metadata.contains(topic.name):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    topic.topic_id = broker.metadata.topic_id(topic.name)
+    return ErrorCode.NONE
+
+
+def merged(
+    refused: list[OffsetCommitResponseTopic], committed: list[OffsetCommitResponseTopic]
+) -> list[OffsetCommitResponseTopic]:
+    """Return the rows of both, each topic once, what was refused first."""
+    topics: dict[tuple[Uuid, str], OffsetCommitResponseTopic] = {}
+    for topic in (*refused, *committed):
+        row = topics.setdefault((topic.topic_id, topic.name), topic)
+        if row is not topic:
+            row.partitions += topic.partitions
+    return list(topics.values())
+
+
+HANDLER = BrokerApi(ApiKey.OFFSET_COMMIT, handle)

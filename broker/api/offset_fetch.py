@@ -1,0 +1,149 @@
+"""OffsetFetch (9): v1-v10: the offsets that groups have committed.
+
+v2: an error for the whole answer, and all offsets of a group (no topics named). v5: leader epochs (KIP-320).
+v6: flexible. v7: only what is stable (KIP-447). v8: several groups at once (KIP-709). v9: members of consumer groups
+(KIP-848). v10: topic ids (KIP-848).
+Order: authorise each group, resolve and authorise each topic, ask the coordinator, answer. Topics that the client may
+not describe are not in an answer for all.
+"""
+
+import asyncio
+
+from kvorum.broker.services import Broker, BrokerApi
+from kvorum.network.authorizer import Operation, ResourceType
+from kvorum.network.context import RequestContext
+from kvorum.protocol.api import ApiKey
+from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from kvorum.protocol.uuids import ZERO_UUID
+
+TOP_ERROR_FROM = 2
+GROUPS_FROM = 8
+TOPIC_IDS_FROM = 10
+NO_OFFSET = -1
+
+
+async def handle(ctx: RequestContext, request: OffsetFetchRequest, broker: Broker) -> OffsetFetchResponse:
+    """Answer for one group (before v8) or several."""
+    groups = request.groups if ctx.api_version >= GROUPS_FROM else [only_group(request)]
+    rows = await asyncio.gather(*(fetched(ctx, group, request.require_stable, broker) for group in groups))
+    if ctx.api_version >= GROUPS_FROM:
+        return OffsetFetchResponse(throttle_time=broker.throttle(ctx), groups=list(rows))
+    response = as_one(rows[0])
+    response.throttle_time = broker.throttle(ctx)
+    return response
+
+
+async def fetched(
+    ctx: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool, broker: Broker
+) -> OffsetFetchResponseGroup:
+    """Return the offsets of one group that the client may see, or why there are none."""
+    if not broker.authorizer.authorize(ctx, Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
+        return failed(ctx, group, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if group.topics is None:
+        row = await broker.groups.fetch(group, require_stable=require_stable)
+        row.topics = [topic for topic in row.topics if may_see(ctx, topic, broker)]
+        return row
+    refused: list[OffsetFetchResponseTopics] = []
+    allowed: list[OffsetFetchRequestTopics] = []
+    for topic in group.topics:
+        code = resolve(ctx, topic, broker)
+        if code is ErrorCode.NONE:
+            allowed.append(topic)
+        else:
+            refused.append(without_offsets(topic, code))
+    asked = OffsetFetchRequestGroup(
+        group_id=group.group_id, member_id=group.member_id, member_epoch=group.member_epoch, topics=allowed
+    )
+    row = await broker.groups.fetch(asked, require_stable=require_stable)
+    if row.error_code != ErrorCode.NONE:
+        return failed(ctx, group, ErrorCode(row.error_code))
+    row.topics += refused
+    return row
+
+
+def resolve(ctx: RequestContext, topic: OffsetFetchRequestTopics, broker: Broker) -> ErrorCode:
+    """Give the topic its name and return why its offsets are not shown, NONE if they are."""
+    if ctx.api_version >= TOPIC_IDS_FROM:
+        name = broker.metadata.topic_name(topic.topic_id)
+        if name is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        topic.name = name
+    if not broker.authorizer.authorize(ctx, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return ErrorCode.NONE
+
+
+def may_see(ctx: RequestContext, topic: OffsetFetchResponseTopics, broker: Broker) -> bool:
+    """Tell whether a topic belongs into an answer for all; where topics have ids, one without has no place."""
+    if not broker.authorizer.authorize(ctx, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+        return False
+    if ctx.api_version >= TOPIC_IDS_FROM:
+        topic.topic_id = broker.metadata.topic_id(topic.name)
+        return topic.topic_id != ZERO_UUID
+    return True
+
+
+def failed(ctx: RequestContext, group: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchResponseGroup:
+    """Answer for a group that nothing is told of; before v2 each partition says so (OffsetFetchResponse.groupError)."""
+    if ctx.api_version >= TOP_ERROR_FROM:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
+    return OffsetFetchResponseGroup(
+        group_id=group.group_id, topics=[without_offsets(topic, code) for topic in group.topics or ()]
+    )
+
+
+def without_offsets(topic: OffsetFetchRequestTopics, code: ErrorCode) -> OffsetFetchResponseTopics:
+    """Return the rows of a topic with an error for each partition."""
+    rows = [
+        OffsetFetchResponsePartitions(partition_index=each, committed_offset=NO_OFFSET, error_code=code)
+        for each in topic.partition_indexes
+    ]
+    return OffsetFetchResponseTopics(topic_id=topic.topic_id, name=topic.name, partitions=rows)
+
+
+def only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
+    """Return the group of a request before v8 in the form of the later ones."""
+    topics = None
+    if request.topics is not None:
+        topics = [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        ]
+    return OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+
+
+def as_one(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
+    """Return one group's answer in the form before v8."""
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=row.partition_index,
+                        committed_offset=row.committed_offset,
+                        committed_leader_epoch=row.committed_leader_epoch,
+                        metadata=row.metadata,
+                        error_code=row.error_code,
+                    )
+                    for row in topic.partitions
+                ],
+            )
+            for topic in group.topics
+        ],
+    )
+
+
+HANDLER = BrokerApi(ApiKey.OFFSET_FETCH, handle)

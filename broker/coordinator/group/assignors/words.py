@@ -1,0 +1,41 @@
+"""What an assignor is given, and what it makes of it. Sans-IO.
+
+Source: Kafka's GroupSpec, MemberSubscription, SubscribedTopicDescriber, ConsumerGroupPartitionAssignor. No assignor of
+Kafka 4.3 looks at racks: those only decide when there is something to assign anew (they are in the metadata hash).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from kvorum.broker.coordinator.group.words import Assignment
+from kvorum.protocol.uuids import Uuid
+
+
+class MemberSpec(NamedTuple):
+    """One member: the topics it reads that there are, and the target it has had so far."""
+
+    topics: frozenset[Uuid]
+    assignment: Assignment
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSpec:
+    """A group. `partition_counts` has every topic of every member, in a fixed order."""
+
+    members: Mapping[str, MemberSpec]
+    partition_counts: Mapping[Uuid, int]
+    is_homogeneous: bool = field(init=False)
+    """Whether all members read the same topics."""
+
+    def __post_init__(self) -> None:
+        """Look at the subscriptions."""
+        first = next(iter(self.members.values()), None)
+        is_homogeneous = first is None or all(each.topics == first.topics for each in self.members.values())
+        object.__setattr__(self, "is_homogeneous", is_homogeneous)
+
+
+Targets: TypeAlias = dict[str, Assignment]
+"""A row for each member; every partition of every topic that somebody reads is in one of those who do."""
+Assignor: TypeAlias = Callable[[GroupSpec], Targets]

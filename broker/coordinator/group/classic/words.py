@@ -1,0 +1,61 @@
+"""Words of the classic protocol: states, who asks, and what an operation on a group comes to. Sans-IO."""
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Final, NamedTuple, TypeAlias
+
+from kvorum.broker.coordinator.runtime.words import CoordinatorRecord, Outcome
+from kvorum.protocol.messages.join_group import JoinGroupResponse
+from kvorum.protocol.messages.sync_group import SyncGroupResponse
+
+UNKNOWN_MEMBER_ID: Final = ""
+NO_GENERATION: Final = -1
+MEMBER_ID_REQUIRED_FROM: Final = 4
+"""JoinGroup: from this version on a new member is given its id first, and joins with it (KIP-394)."""
+SKIP_ASSIGNMENT_FROM: Final = 9
+"""JoinGroup: from this version on a returning static leader is told to leave the assignment as it is (KIP-814)."""
+NULLABLE_PROTOCOL_FROM: Final = 7
+"""JoinGroup: from this version on an answer may have no protocol name."""
+REASON_CHARS_MAX: Final = 255
+"""Of a reason that a client gives (KIP-800), as many characters are logged."""
+
+
+class ClassicState(Enum):
+    """See the table in group.py; the names are those that DescribeGroups and ListGroups tell."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class Client(NamedTuple):
+    """Who asks: the client's name for itself, its address as Kafka prints it ("/10.0.0.1"), the request's version."""
+
+    client_id: str
+    client_host: str
+    api_version: int
+
+
+class OfferedProtocol(NamedTuple):
+    """A protocol that a member can speak, and what it has to say in it."""
+
+    name: str
+    metadata: bytes
+
+
+JoinAnswer: TypeAlias = Callable[[JoinGroupResponse], None]
+"""Answers a JoinGroup, at once or when the group has come together. Called once."""
+SyncAnswer: TypeAlias = Callable[[SyncGroupResponse], None]
+"""Answers a SyncGroup, at once or when the leader's assignment is committed. Called once."""
+
+
+class Change(NamedTuple):
+    """What an operation has to be written for; most are not."""
+
+    records: Sequence[CoordinatorRecord] = ()
+    outcome: Outcome | None = None
+
+
+NOTHING: Final = Change()

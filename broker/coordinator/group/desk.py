@@ -1,0 +1,59 @@
+"""A shard's timers and writes, which end with its leadership, whatever calls afterwards. Sans-IO.
+
+Outcomes of what was not committed are told while a leadership ends, and act on groups as ever: what they set then never
+comes due.
+"""
+
+from collections.abc import Callable
+
+from kvorum.broker.coordinator.group.classic.words import Change
+from kvorum.broker.coordinator.group.words import GroupsState
+from kvorum.broker.coordinator.runtime.words import Decision, Turn
+from kvorum.runtime.timers import Timer
+
+
+class ShardDesk:
+    """See the head of the module; the Desk of the shard's classic groups."""
+
+    def __init__(self) -> None:
+        """Wait for the turn to begin."""
+        self._turn: Turn[GroupsState] | None = None
+        self.is_over = False
+
+    def begin(self, turn: Turn[GroupsState]) -> None:
+        """The log has been replayed."""
+        assert self._turn is None, "a shard lives for one leadership"
+        self._turn = turn
+
+    def end(self) -> None:
+        """Never act again."""
+        self.is_over = True
+
+    @property
+    def turn(self) -> Turn[GroupsState]:
+        """The shard's side of its partition."""
+        assert self._turn is not None, "nobody asks a shard before it is active"
+        return self._turn
+
+    def now_ms(self) -> int:
+        """Return the monotonic time."""
+        return self.turn.now_ms()
+
+    def after(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
+        """Call back once so much time has passed, unless the leadership is over by then."""
+
+        def due() -> None:
+            if not self.is_over:
+                callback()
+
+        deadline_ms = self.now_ms() + delay_ms
+        return Timer(deadline_ms, due) if self.is_over else self.turn.at(deadline_ms, due)
+
+    def write_change(self, name: str, operation: Callable[[], Change]) -> None:
+        """Carry out an operation that nobody waits for, and write what it comes to."""
+
+        def decide(state: GroupsState, now_ms: int) -> Decision[None]:
+            change = operation()
+            return Decision(response=None, records=change.records, outcome=change.outcome)
+
+        self.turn.write_nowait(name, decide)

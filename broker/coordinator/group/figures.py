@@ -1,0 +1,117 @@
+"""What the metrics tell of groups: Kafka's names for the coordinator's, kafka_exporter's for offsets and lag.
+
+All of it is looked up when the metrics are asked for. A group is told of by the broker that coordinates it; the lag is
+that to the high watermark as this broker's replica of the partition knows it, and is left out where it has none.
+Source: Kafka's GroupCoordinatorMetrics.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from kvorum.broker.coordinator.group.classic.words import ClassicState
+from kvorum.broker.coordinator.group.coordinator import Home
+from kvorum.broker.coordinator.group.counts import GroupCounts
+from kvorum.broker.coordinator.group.describing import CLASSIC_TYPE, CONSUMER_TYPE, consumer_state
+from kvorum.broker.coordinator.group.words import ConsumerGroup
+from kvorum.runtime import metric_names as names
+from kvorum.runtime.metrics import Metrics
+from kvorum.storage.names import TopicPartition
+
+CONSUMER_STATES: Final = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
+OFFSETS_TOLD_MAX: Final = 20_000
+"""Offsets looked at, for themselves and for lags: more would take longer than a scrape may, here or not. The first
+partitions' groups are told.
+"""
+
+Row = tuple[tuple[object, ...], float]
+HighWatermarkOf = Callable[[TopicPartition], int | None]
+"""Of this broker's replica of a partition, None without one."""
+CLASSIC_GAUGES: Final = {
+    ClassicState.PREPARING_REBALANCE: names.GROUPS_PREPARING_REBALANCE,
+    ClassicState.COMPLETING_REBALANCE: names.GROUPS_COMPLETING_REBALANCE,
+    ClassicState.STABLE: names.GROUPS_STABLE,
+    ClassicState.DEAD: names.GROUPS_DEAD,
+    ClassicState.EMPTY: names.GROUPS_EMPTY,
+}
+
+
+def follow_groups(
+    metrics: Metrics, homes: Callable[[], Iterable[Home]], counts: GroupCounts, high_watermark_of: HighWatermarkOf
+) -> None:
+    """Register all of it. `homes` answers the partitions of __consumer_offsets that are coordinated here."""
+    for name, read in {
+        names.OFFSET_COMMITS: lambda: counts.offsets_committed,
+        names.OFFSET_EXPIRATIONS: lambda: counts.offsets_expired,
+        names.OFFSET_DELETIONS: lambda: counts.offsets_deleted,
+        names.GROUP_COMPLETED_REBALANCES: lambda: counts.classic_rebalances_completed,
+        names.CONSUMER_GROUP_REBALANCES: lambda: counts.consumer_rebalances,
+    }.items():
+        metrics.counter(name).sample(partial(only_row, read))
+    metrics.gauge(names.GROUP_OFFSETS).labels().follow(lambda: sum(map(offsets_count, homes())))
+    metrics.gauge(names.GROUPS).labels().follow(lambda: sum(classic_states(homes()).values()))
+    for state, name in CLASSIC_GAUGES.items():
+        metrics.gauge(name).labels().follow(partial(count_of, homes, state))
+
+    def by_protocol() -> Iterator[Row]:
+        yield (CLASSIC_TYPE,), sum(classic_states(homes()).values())
+        yield (CONSUMER_TYPE,), sum(consumer_states(homes()).values())
+
+    def by_state() -> Iterator[Row]:
+        found = consumer_states(homes())
+        for state in CONSUMER_STATES:
+            yield (state.lower(),), found[state]
+
+    def lags() -> Iterator[Row]:
+        for (group_id, topic, partition), offset in islice(offsets_of(homes()), OFFSETS_TOLD_MAX):
+            high_watermark = high_watermark_of(TopicPartition(topic, partition))
+            if high_watermark is not None:
+                yield (group_id, topic, partition), max(0, high_watermark - offset)
+
+    metrics.gauge(names.GROUPS_BY_PROTOCOL).sample(by_protocol)
+    metrics.gauge(names.CONSUMER_GROUPS_BY_STATE).sample(by_state)
+    metrics.gauge(names.CONSUMERGROUP_CURRENT_OFFSET).sample(lambda: islice(offsets_of(homes()), OFFSETS_TOLD_MAX))
+    metrics.gauge(names.CONSUMERGROUP_LAG).sample(lags)
+
+
+def only_row(read: Callable[[], int]) -> list[Row]:
+    """Return the row of a number without labels."""
+    return [((), read())]
+
+
+def count_of(homes: Callable[[], Iterable[Home]], state: ClassicState) -> int:
+    """Return how many classic groups are in a state."""
+    return classic_states(homes())[state]
+
+
+def offsets_count(home: Home) -> int:
+    """Return how many offsets are committed there."""
+    return sum(map(len, home.committed_state.offsets.values()))
+
+
+def classic_states(homes: Iterable[Home]) -> Counter[ClassicState]:
+    """Return how many classic groups are in which state; one without volatile parts has no members."""
+    found: Counter[ClassicState] = Counter()
+    for home in homes:
+        groups = home.shard.classic_groups()
+        for group_id, group in home.committed_state.groups.items():
+            if not isinstance(group, ConsumerGroup):
+                live = groups.get(group_id)
+                found[ClassicState.EMPTY if live is None else live.state] += 1
+    return found
+
+
+def consumer_states(homes: Iterable[Home]) -> Counter[str]:
+    """Return how many consumer groups (KIP-848) are in which state."""
+    groups = (group for home in homes for group in home.committed_state.groups.values())
+    return Counter(consumer_state(group) for group in groups if isinstance(group, ConsumerGroup))
+
+
+def offsets_of(homes: Iterable[Home]) -> Iterator[tuple[tuple[str, str, int], int]]:
+    """Go over ((group, topic, partition), offset) of all that is committed."""
+    for home in homes:
+        for group_id, offsets in home.committed_state.offsets.items():
+            for key, committed in offsets.items():
+                yield (group_id, key.topic, key.partition), committed.offset

@@ -1,0 +1,154 @@
+"""The topics that coordinators live on, made when somebody first needs them.
+
+    ensure --missing--> too few brokers for the replication factor?  wait until none has come for SETTLED_MS
+                        --> CreateTopics to the active controller --> wait until this broker's metadata has the topic
+
+Many callers share one attempt, and none waits longer than WAIT_MS: a client that is told COORDINATOR_NOT_AVAILABLE asks
+again, and finds the topic. The replication factor is clamped to the brokers that are registered, with a warning, where
+Kafka would refuse until there are enough: a cluster of one is a cluster. But not while brokers still come, since the
+factor stays as it is: nodes that start together are all there before the first group is.
+Source: Kafka's DefaultAutoTopicCreationManager, GroupCoordinatorService.groupMetadataTopicConfigs,
+TransactionStateManager.transactionTopicConfigs.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Protocol, TypeVar
+
+from kvorum.broker.metadata.cache import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from kvorum.broker.replica.tasks import spawn
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kvorum.protocol.schema import Message
+from kvorum.quorum.image import MetadataDelta, MetadataImage
+from kvorum.quorum.publisher import LoaderManifest
+from kvorum.runtime.config import Settings
+from kvorum.runtime.logs import get_logger
+
+log = get_logger("coordinator")
+
+M = TypeVar("M", bound=Message)
+
+WAIT_MS: Final = 1_000
+"""How long a caller waits: a topic takes some 50 ms on an idle cluster, and a client's answer queue waits behind it."""
+SETTLED_MS: Final = 2_000
+"""With fewer brokers than the replication factor asks for, so long after the last one came."""
+
+
+class Controller(Protocol):
+    """Takes requests of this broker's own to the active controller (ControllerChannel)."""
+
+    async def ask(self, message: Message, response: type[M], *, timeout_ms: int) -> M:
+        """Return the answer. Raises KafkaError."""
+        ...
+
+
+class InternalTopics:
+    """See the head of the module. A metadata publisher."""
+
+    def __init__(
+        self, controller: Controller, settings: Callable[[], Settings], image: Callable[[], MetadataImage]
+    ) -> None:
+        """`settings` and `image` answer those in force."""
+        self._controller = controller
+        self._settings = settings
+        self._image = image
+        self._attempts: dict[str, asyncio.Task[None]] = {}
+        self._arrivals: dict[str, asyncio.Event] = {}
+        self._brokers_changed = asyncio.Event()
+
+    async def ensure(self, name: str) -> None:
+        """Return once this broker's metadata has the topic.
+
+        Raises KafkaError COORDINATOR_NOT_AVAILABLE: not yet, or the controller refused it; whoever asks comes again.
+        """
+        if self._has(name):
+            return
+        attempt = self._attempts.get(name)
+        if attempt is None:
+            attempt = self._attempts[name] = spawn(f"create-{name}", self._create(name))
+            attempt.add_done_callback(lambda _: self._attempts.pop(name))
+        await asyncio.wait((attempt,), timeout=WAIT_MS / 1000)
+        if not self._has(name):
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there is no topic {name} yet")
+
+    def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage, manifest: LoaderManifest) -> None:
+        """See MetadataPublisher: wake who waits for a topic or a broker."""
+        for name, arrived in self._arrivals.items():
+            if image.topics.topic(name) is not None:
+                arrived.set()
+        if not delta.cluster_delta.is_empty:
+            self._brokers_changed.set()
+
+    async def close(self) -> None:
+        """Give up what is under way; whoever waits is told."""
+        attempts = tuple(self._attempts.values())
+        for attempt in attempts:
+            attempt.cancel()
+        if attempts:
+            await asyncio.wait(attempts)
+
+    def _has(self, name: str) -> bool:
+        return self._image().topics.topic(name) is not None
+
+    async def _create(self, name: str) -> None:
+        timeout_ms = self._settings().int("request.timeout.ms")
+        await self._settle(name)
+        topic = internal_topic(name, self._settings())
+        there = len(self._image().cluster.brokers)
+        if topic.replication_factor > there > 0:
+            log.warning("fewer brokers than replicas", topic=name, wanted=topic.replication_factor, brokers=there)
+            topic.replication_factor = there
+        arrived = self._arrivals[name] = asyncio.Event()
+        try:
+            request = CreateTopicsRequest(topics=[topic], timeout=timeout_ms)
+            response = await self._controller.ask(request, CreateTopicsResponse, timeout_ms=timeout_ms)
+            code = ErrorCode(response.topics[0].error_code)
+            if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                raise KafkaError(code, response.topics[0].error_message or "")
+            if not self._has(name):
+                async with asyncio.timeout(timeout_ms / 1000):
+                    await arrived.wait()
+        except (KafkaError, TimeoutError) as error:
+            log.warning("internal topic not created", topic=name, reason=error)
+        else:
+            log.info("internal topic is there", topic=name, replication_factor=topic.replication_factor)
+        finally:
+            del self._arrivals[name]
+
+    async def _settle(self, name: str) -> None:
+        """While brokers are too few, wait until no other has come for a while."""
+        wanted = internal_topic(name, self._settings()).replication_factor
+        while len(self._image().cluster.brokers) < wanted:
+            self._brokers_changed.clear()
+            try:
+                async with asyncio.timeout(SETTLED_MS / 1000):
+                    await self._brokers_changed.wait()
+            except TimeoutError:
+                return
+
+
+def internal_topic(name: str, settings: Settings) -> CreatableTopic:
+    """Return an internal topic as the configuration has it."""
+    if name == OFFSETS_TOPIC:
+        prefix, configs = "offsets.topic", {"compression.type": "producer"}
+    else:
+        assert name == TRANSACTION_TOPIC, f"{name} is no coordinator's"
+        prefix = "transaction.state.log"
+        configs = {
+            "compression.type": "uncompressed",
+            "unclean.leader.election.enable": "false",
+            "min.insync.replicas": str(settings.int("transaction.state.log.min.isr")),
+        }
+    configs |= {"cleanup.policy": "compact", "segment.bytes": str(settings.int(f"{prefix}.segment.bytes"))}
+    return CreatableTopic(
+        name=name,
+        num_partitions=settings.int(f"{prefix}.num.partitions"),
+        replication_factor=settings.int(f"{prefix}.replication.factor"),
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in sorted(configs.items())],
+    )

@@ -1,0 +1,47 @@
+"""What a broker's coordinators have done off the event loop: one thing at a time, in order, whoever asked.
+
+So many groups with much to do take one thread, and what else needs threads (fsync, above all) finds them free. Who has
+much to do asks again and again, for a little each time, and others have their turn in between.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import TypeVar
+
+from kvorum.runtime import blocking
+
+R = TypeVar("R")
+
+
+class Aside:
+    """See the module. One a broker."""
+
+    def __init__(self) -> None:
+        """Begin with nothing to do."""
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._is_busy = False
+
+    def do(self, work: Callable[[], R], done: Callable[[R], None]) -> None:
+        """Have `work` done in a thread, after what was asked for before; call back on the loop with its result.
+
+        Exceptions of `work` are faults: they go to the loop's exception handler.
+        """
+
+        def begin() -> None:
+            future = blocking.run(asyncio.get_running_loop(), work)
+            future.add_done_callback(ended)
+
+        def ended(future: "asyncio.Future[R]") -> None:
+            self._is_busy = False
+            self._go_on()
+            if not future.cancelled():
+                done(future.result())
+
+        self._waiting.append(begin)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if not self._is_busy and self._waiting:
+            self._is_busy = True
+            self._waiting.popleft()()

@@ -1,0 +1,57 @@
+"""The batch that the decisions of one turn of the event loop go into together. Sans-IO.
+
+Many small commits that arrive at once are one append, one fetch of each follower, one wake-up. What is written within a
+transaction stands in a batch of its own, as the log asks for it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+from kvorum.broker.coordinator.runtime.history import Answer
+from kvorum.broker.coordinator.runtime.words import NO_PRODUCER, PLAIN, CoordinatorRecord, Producer, Terms
+from kvorum.protocol.compression import Codec
+from kvorum.protocol.records import HEADER_SIZE, Record, build_batch
+
+S = TypeVar("S")
+
+RECORD_OVERHEAD: Final = 40
+"""At most what a record needs beside key and value: varints of length, timestamp, offset, sizes and headers."""
+
+
+@dataclass(slots=True)
+class OpenBatch(Generic[S]):
+    """Decided on `base_state` and not appended yet; `state` is the one behind it."""
+
+    base_offset: int
+    state: S
+    producer: Producer = NO_PRODUCER
+    terms: Terms = PLAIN
+    records: list[CoordinatorRecord] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    size: int = HEADER_SIZE
+
+    @property
+    def end_offset(self) -> int:
+        """The offset behind its last record, once it is appended."""
+        return self.base_offset + len(self.records)
+
+    def add(self, record: CoordinatorRecord, state: S) -> None:
+        """Take a record in, and the state behind it."""
+        self.records.append(record)
+        self.state = state
+        self.size += record_size(record)
+
+    def encode(self, timestamp: int, codec: Codec) -> bytearray:
+        """Return its bytes; offset and leader epoch are the log's to write."""
+        return build_batch(
+            [Record(record.value, record.key, timestamp) for record in self.records],
+            codec=codec,
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.producer_epoch,
+            is_transactional=self.producer != NO_PRODUCER,
+        )
+
+
+def record_size(record: CoordinatorRecord) -> int:
+    """Return the bytes a record takes at most, uncompressed."""
+    return RECORD_OVERHEAD + len(record.key) + len(record.value or b"")

@@ -1,0 +1,82 @@
+"""Replaying a partition's log into a coordinator's state, in slices under 10 ms.
+
+Everything up to the log end is replayed, what lies above the high watermark too: it was acknowledged to nobody, but as
+the leader's it will be committed. Batches of transactions are replayed where they lie; the marker that ends one is
+replayed at its place. Source: Kafka's CoordinatorLoaderImpl.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
+
+from kvorum.broker.coordinator.runtime.history import History
+from kvorum.broker.coordinator.runtime.words import NO_PRODUCER, CoordinatorLog, CoordinatorRecord, Producer, Shard
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.records import BatchHeader, batches, decode_records
+from kvorum.storage.producer_replay import end_marker
+
+S = TypeVar("S")
+
+READ_BYTES: Final = 1024 * 1024
+SLICE_S: Final = 0.005
+"""Looked at between two batches."""
+
+
+class Superseded(Exception):
+    """The partition's leadership ended while its log was read."""
+
+
+async def load(log: CoordinatorLog, shard: Shard[S], is_wanted: Callable[[], bool]) -> History[S]:
+    """Return the states of a log.
+
+    Raises:
+        Superseded: `is_wanted` said no.
+        KafkaError: the log cannot be read.
+    """
+    loop = asyncio.get_running_loop()
+    until = loop.time() + SLICE_S
+    state, offset, high_watermark = shard.initial(), log.start_offset(), log.high_watermark()
+    history: History[S] = History(state, offset)
+    while offset < log.end_offset():
+        data = memoryview(log.read(offset, READ_BYTES))
+        before = offset
+        for position, header in batches(data):
+            if header.next_offset <= offset:
+                continue
+            state = replay_batch(shard, state, data, position, header, offset)
+            offset = header.next_offset
+            history.push(offset, state)
+            if offset <= high_watermark:
+                history.advance(offset)
+            if loop.time() >= until:
+                await asyncio.sleep(0)
+                if not is_wanted():
+                    raise Superseded
+                until = loop.time() + SLICE_S
+        if offset == before:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"no batch at offset {offset}, below the log end")
+    history.advance(log.high_watermark())
+    assert history.end_offset == offset, "each batch was pushed"
+    return history
+
+
+def replay_batch(
+    shard: Shard[S], state: S, data: memoryview, position: int, header: BatchHeader, from_offset: int
+) -> S:
+    """Return the state behind a batch; records below `from_offset` are left out."""
+    producer = Producer(header.producer_id, header.producer_epoch) if header.has_producer_id else NO_PRODUCER
+    if header.is_control:
+        marker = end_marker(data, position)
+        if marker is None:
+            return state
+        return shard.replay_marker(state, header.base_offset, producer, not marker.is_aborted)
+    for offset, record in _keyed(data, position, from_offset):
+        state = shard.replay(state, offset, record, producer)
+    return state
+
+
+def _keyed(data: memoryview, position: int, from_offset: int) -> Iterator[tuple[int, CoordinatorRecord]]:
+    """Yield the records that have a key: no other says anything to a coordinator."""
+    for record in decode_records(data, position):
+        if record.offset >= from_offset and record.key is not None:
+            yield record.offset, CoordinatorRecord(record.key, record.value)

@@ -1,0 +1,438 @@
+"""One partition of a coordinator: decide, replay into the newest state, append, answer when committed.
+
+    CLOSED ---lead(epoch)---> LOADING ---log replayed---> ACTIVE
+    LOADING, ACTIVE --resign / another epoch / deleted--> CLOSED
+    LOADING --the log cannot be read--> FAILED          ACTIVE --somebody else wrote--> LOADING
+
+CLOSED   another broker leads, or none: NOT_COORDINATOR.
+LOADING  COORDINATOR_LOAD_IN_PROGRESS.
+ACTIVE   decisions are taken on the newest state, replayed at once, appended at the end of this turn of the event loop,
+         and answered when the high watermark has passed them. Reads answer from the committed state.
+FAILED   NOT_COORDINATOR, until the next epoch.
+
+Invariants, asserted: a record is replayed at the offset it then gets; answers are given in the order of the decisions.
+Only a high watermark of the epoch that was appended in completes anything: one that is learned as a follower is of
+another leader's log (KAFKA-20634). An append that is refused throws away what was decided in its batch, and what
+was decided on it while it was open; what follows has not been decided yet.
+Source: Kafka's CoordinatorRuntime.CoordinatorContext.
+"""
+
+import asyncio
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+from kvorum.broker.coordinator.runtime.batch import OpenBatch, record_size
+from kvorum.broker.coordinator.runtime.history import Answer, History
+from kvorum.broker.coordinator.runtime.loading import Superseded, load
+from kvorum.broker.coordinator.runtime.waiting import Waiting, refuse_to
+from kvorum.broker.coordinator.runtime.words import (
+    NO_PRODUCER,
+    PLAIN,
+    CoordinatorLog,
+    Decide,
+    Decision,
+    Producer,
+    Shard,
+    Terms,
+    refusal_of,
+)
+from kvorum.broker.replica.housekeeping import Deadlines
+from kvorum.broker.replica.tasks import spawn
+from kvorum.protocol.compression import Codec
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.records import HEADER_SIZE
+from kvorum.quorum.image import MetadataDelta, MetadataImage
+from kvorum.runtime.clock import Clock
+from kvorum.runtime.logs import get_logger
+from kvorum.runtime.timers import Timer, Timers
+from kvorum.storage.names import TopicPartition
+from kvorum.storage.verification import VerificationGuard
+
+S = TypeVar("S")
+R = TypeVar("R")
+H = TypeVar("H", bound=Shard[Any])
+
+log = get_logger("coordinator")
+
+APPENDS_OPEN_MAX = 1_000
+"""Appended and not committed. More means that the followers have stopped: COORDINATOR_NOT_AVAILABLE from here on."""
+
+
+class Phase(Enum):
+    """See the table above."""
+
+    CLOSED = "closed"
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+
+
+class CoordinatorPartition(Generic[S, H]):
+    """See the head of the module. One a partition of the internal topic that this broker has a replica of."""
+
+    def __init__(
+        self,
+        key: TopicPartition,
+        coordinator_log: CoordinatorLog,
+        make_shard: Callable[[], H],
+        clock: Clock,
+        *,
+        image: Callable[[], MetadataImage],
+        codec: Codec,
+        write_timeout_ms: int,
+        on_fault: Callable[[BaseException], None],
+    ) -> None:
+        """Begin closed. `on_fault` ends the process: a decision or a replay raised what it never may."""
+        self.key = key
+        self.phase = Phase.CLOSED
+        self.epoch = -1
+        self._log = coordinator_log
+        self._make_shard = make_shard
+        self._clock = clock
+        self._image = image
+        self._codec = codec
+        self._on_fault = on_fault
+        self._loop = asyncio.get_running_loop()  # once: each time it costs a system call
+        self._timers = Timers()
+        self._deadlines = Deadlines(self._timers, clock.monotonic_ms)
+        self._waiting = Waiting(write_timeout_ms)
+        self._shard: H | None = None
+        self._history: History[S] | None = None
+        self._open: OpenBatch[S] | None = None
+        self._loading: asyncio.Task[None] | None = None
+        self._load_number = 0
+        self._loaded_end_offset = 0
+
+    # --- what a shard sees (words.Turn) ------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> S:
+        """The newest state, committed or not. Active only."""
+        return self._open.state if self._open is not None else self._active_history.newest
+
+    @property
+    def committed_state(self) -> S:
+        """The state below the high watermark. Active only."""
+        return self._active_history.committed
+
+    @property
+    def image(self) -> MetadataImage:
+        """The cluster's newest metadata."""
+        return self._image()
+
+    @property
+    def shard(self) -> H:
+        """The shard of this leadership. Active only."""
+        assert self._shard is not None and self.phase is Phase.ACTIVE, "only an active partition has a shard"
+        return self._shard
+
+    def now_ms(self) -> int:
+        """Return the monotonic time."""
+        return self._clock.monotonic_ms()
+
+    def wall_ms(self) -> int:
+        """Return the wall clock's time."""
+        return self._clock.wall_ms()
+
+    def at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
+        """Call back at a monotonic time, unless this leadership is over by then."""
+        timers = self._timers
+
+        def due() -> None:
+            if self._timers is timers:  # this leadership may end in the middle of what has come due at once
+                callback()
+
+        timer = timers.at(deadline_ms, due)
+        self._deadlines.arm()
+        return timer
+
+    @property
+    def _active_history(self) -> History[S]:
+        assert self._history is not None, "only a loaded partition has states"
+        return self._history
+
+    # --- leadership --------------------------------------------------------------------------------------------------
+
+    def lead(self, epoch: int) -> None:
+        """Lead in a new epoch: load. An epoch that is not newer changes nothing."""
+        if epoch <= self.epoch:
+            return
+        self._end(KafkaError(ErrorCode.NOT_COORDINATOR, f"{self.key} is led anew, in epoch {epoch}"))
+        self.epoch = epoch
+        self._begin_loading()
+
+    def resign(self, epoch: int) -> None:
+        """Lead no more: another broker does in this epoch, or there is no replica here."""
+        if epoch >= self.epoch:
+            self.epoch = epoch
+            self._end(KafkaError(ErrorCode.NOT_COORDINATOR, f"{self.key} is not led here any more"))
+
+    async def close(self) -> None:
+        """Stop for good."""
+        self._end(KafkaError(ErrorCode.NOT_COORDINATOR, "the broker stops"))
+        self._deadlines.close()
+        if self._loading is not None:
+            await asyncio.wait([self._loading])
+
+    def _begin_loading(self) -> None:
+        self.phase = Phase.LOADING
+        self._load_number += 1
+        shard = self._make_shard()
+        self._loading = spawn(f"load-{self.key[0]}-{self.key[1]}", self._load(shard, self._load_number))
+
+    async def _load(self, shard: H, number: int) -> None:
+        def is_wanted() -> bool:
+            return self.phase is Phase.LOADING and self._load_number == number
+
+        epoch = self.epoch
+        began_ms = self.now_ms()
+        try:
+            history = await load(self._log, shard, is_wanted)
+        except Superseded:
+            return
+        except KafkaError as error:
+            if is_wanted():
+                log.error("coordinator cannot load its partition", partition=self.key, epoch=epoch, error=error)
+                self.phase = Phase.FAILED
+            return
+        if not is_wanted():
+            return
+        self._history, self._shard, self.phase = history, shard, Phase.ACTIVE
+        self._loaded_end_offset = history.end_offset
+        took_ms = self.now_ms() - began_ms
+        log.info("coordinator loaded", partition=self.key, epoch=epoch, offset=history.end_offset, took_ms=took_ms)
+        shard.activated(self)
+
+    def _end(self, error: KafkaError) -> None:
+        """Close; whoever waits is told."""
+        shard, history, open_batch = self._shard, self._history, self._open
+        self.phase = Phase.CLOSED
+        self._shard = self._history = self._open = None
+        self._timers = Timers()
+        self._deadlines.close()
+        self._deadlines = Deadlines(self._timers, self._clock.monotonic_ms)
+        self._waiting.clear()
+        if history is not None:
+            tell(history.abandon(), error)
+        if open_batch is not None:
+            tell(open_batch.answers, error)
+        if shard is not None:
+            shard.deactivated(error)
+
+    def high_watermark_moved(self, high_watermark: int) -> None:
+        """Answer what is committed now; called while this broker leads in `epoch`."""
+        if self._history is not None and self.phase is Phase.ACTIVE:
+            tell(self._history.advance(high_watermark), None)
+
+    def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Tell the shard, if there is one at work."""
+        if self.phase is Phase.ACTIVE:
+            self.shard.metadata_changed(delta, image)
+
+    # --- decisions ---------------------------------------------------------------------------------------------------
+
+    def require_active(self) -> None:
+        """Raise KafkaError NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS unless decisions are taken here now."""
+        if self.phase is Phase.LOADING:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self.key} is being loaded")
+        if self.phase is not Phase.ACTIVE:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, f"{self.key} is not led here")
+
+    def write(
+        self,
+        name: str,
+        decide: Decide[S, R],
+        producer: Producer = NO_PRODUCER,
+        guard: VerificationGuard | None = None,
+        refuse: Callable[[KafkaError], R] | None = None,
+    ) -> "asyncio.Future[R]":
+        """Decide now; the future has the response once everything it rests on is committed, at once if that is so.
+
+        What is written within a producer's transaction comes with the guard of its verification, if one was needed.
+
+        The future fails with KafkaError NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE (not
+        enough replicas, or not committed in time: it may be later), or with what `decide` raised. With `refuse` it has
+        what that makes of a KafkaError instead.
+        """
+        waiter: asyncio.Future[R] = self._loop.create_future()
+        try:
+            self.require_active()
+            decision = self._decided(decide)
+            if self._rests_on_nothing(decision):
+                waiter.set_result(decision.response)
+                return waiter
+            answer = self._waiting.answer_of(waiter, decision.response, self.now_ms(), refuse)
+            self._take(name, decision, answer, producer, PLAIN if guard is None else Terms(guard=guard))
+        except KafkaError as error:
+            refuse_to(waiter, error, refuse)
+        else:
+            self._arm_timeout()
+        return waiter
+
+    async def read(self) -> S:
+        """Return the committed state, once it has all that the log had when this leadership began.
+
+        A new leader's high watermark lags: what an earlier one acknowledged may lie above it for a while, and a read
+        that goes back behind that is a lost commit to whoever reads. Raises KafkaError as `write`.
+        """
+        self.require_active()
+        if self._active_history.has_committed(self._loaded_end_offset):
+            return self._active_history.committed
+        return await self.write("read", lambda state, now_ms: Decision(response=state))
+
+    def write_nowait(self, name: str, decide: Decide[S, None]) -> None:
+        """Decide and append what nobody waits for; a refusal goes to the decision's outcome and the log file."""
+
+        def answer(error: KafkaError | None) -> None:
+            if error is not None:
+                log.warning("not written", partition=self.key, change=name, reason=error)
+
+        try:
+            self.require_active()
+            self._take(name, self._decided(decide), answer, NO_PRODUCER, PLAIN)
+        except KafkaError as error:
+            answer(error)
+
+    def write_marker(
+        self, marker: bytearray, producer: Producer, is_commit: bool, transaction_version: int = 0
+    ) -> "asyncio.Future[None]":
+        """Append the marker that ends a producer's transaction here; done when committed, else fails as `write`."""
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        try:
+            self.require_active()
+            if self._open is not None:
+                self._flush()
+                self.require_active()
+        except KafkaError as error:
+            waiter.set_exception(error)
+            return waiter
+        base_offset = self._active_history.end_offset
+        state: S = self.shard.replay_marker(self.state, base_offset, producer, is_commit)
+        answer = self._waiting.answer_of(waiter, None, self.now_ms())
+        terms = Terms(transaction_version=transaction_version)
+        self._append(marker, base_offset, base_offset + 1, state, [answer], terms)
+        self._arm_timeout()
+        return waiter
+
+    def _rests_on_nothing(self, decision: Decision[R]) -> bool:
+        """Tell whether a decision changes nothing, and all that it was made on is committed: most heartbeats."""
+        if decision.records or decision.outcome is not None or self._open is not None:
+            return False
+        return self._active_history.is_settled
+
+    def _decided(self, decide: Decide[S, R]) -> Decision[R]:
+        try:
+            return decide(self.state, self.now_ms())
+        except KafkaError:
+            raise
+        except Exception as error:
+            self._on_fault(error)
+            raise
+
+    def _take(self, name: str, decision: Decision[R], answer: Answer, producer: Producer, terms: Terms) -> None:
+        """Put a decision's records into the open batch; one without is answered with what it rests on."""
+        answers = [answer] if decision.outcome is None else [decision.outcome, answer]
+        if not decision.records:
+            self._answer_behind(answers)
+            return
+        try:
+            size = HEADER_SIZE + sum(map(record_size, decision.records))
+            limit = self._log.batch_bytes_max()
+            if size > limit:
+                raise KafkaError(
+                    ErrorCode.RECORD_LIST_TOO_LARGE, f"{name}: {size} bytes of records, the limit is {limit}"
+                )
+            batch = self._batch_for(size, limit, producer, terms)
+        except KafkaError as error:
+            refused = refusal_of(error)
+            if decision.outcome is not None:
+                decision.outcome(refused)
+            raise refused from error
+        for record in decision.records:
+            batch.add(record, self.shard.replay(batch.state, batch.end_offset, record, producer))
+        batch.answers += answers
+        if producer != NO_PRODUCER:
+            self._flush()
+
+    def _answer_behind(self, answers: list[Answer]) -> None:
+        """Answer with the newest change that is not committed, at once if there is none."""
+        if self._open is not None:
+            self._open.answers += answers
+            return
+        for answer in answers:
+            if not self._active_history.wait_for_newest(answer):
+                answer(None)
+
+    def _batch_for(self, size: int, limit: int, producer: Producer, terms: Terms) -> OpenBatch[S]:
+        """Return the open batch, a new one if need be. Raises KafkaError."""
+        if self._open is not None and (producer != self._open.producer or self._open.size + size > limit):
+            refused = self._flush()
+            self.require_active()
+            if refused is not None:
+                raise refused  # what is to go into the next batch was decided on this one
+        if self._open is not None:
+            return self._open
+        history = self._active_history
+        if history.open_count >= APPENDS_OPEN_MAX:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many changes wait to be committed")
+        self._open = OpenBatch(history.end_offset, history.newest, producer, terms)
+        self._loop.call_soon(self._flush_of, self._open)
+        return self._open
+
+    def _flush_of(self, batch: OpenBatch[S]) -> None:
+        if self._open is batch:
+            self._flush()
+
+    def _flush(self) -> KafkaError | None:
+        """Append the open batch; refused (the error is returned), it is as if nothing of it had been decided."""
+        batch, self._open = self._open, None
+        assert batch is not None and batch.records, "a batch is opened for a record"
+        data = batch.encode(self.wall_ms(), self._codec)
+        return self._append(data, batch.base_offset, batch.end_offset, batch.state, batch.answers, batch.terms)
+
+    def _append(
+        self, data: bytearray, base_offset: int, end_offset: int, state: S, answers: list[Answer], terms: Terms
+    ) -> KafkaError | None:
+        """Append one batch, after which the state is `state`. Whoever waits is told, now or when it is committed.
+
+        Return why it was refused, if it was.
+        """
+        history = self._active_history
+        appended = history.push(end_offset, state)
+        appended.answers += answers
+        try:
+            if self._log.end_offset() != base_offset:
+                self._load_anew(base_offset)
+                return None
+            first_offset = self._log.append(data, self.epoch, terms)
+        except KafkaError as error:
+            if self._history is history:  # else whoever ended the leadership has told them
+                history.drop(appended, base_offset)
+                tell(answers, refusal_of(error))
+            return error
+        assert first_offset == base_offset, "nothing came between the look at the log end and the append"
+        return None
+
+    def _load_anew(self, offset: int) -> None:
+        """Somebody else wrote to the partition: what the states are is not known any more."""
+        log.error("a coordinator's partition was written to by somebody else", partition=self.key, offset=offset)
+        self._end(KafkaError(ErrorCode.NOT_COORDINATOR, f"{self.key} is loaded anew"))
+        self._begin_loading()
+
+    def _arm_timeout(self) -> None:
+        """Have one timer for the oldest who waits; all wait equally long."""
+        deadline_ms = self._waiting.deadline_to_arm()
+        if deadline_ms is not None:
+            self._timers.at(deadline_ms, self._time_out)
+            self._deadlines.arm()
+
+    def _time_out(self) -> None:
+        self._waiting.time_out(self.now_ms())
+        self._arm_timeout()
+
+
+def tell(answers: list[Answer], error: KafkaError | None) -> None:
+    """Tell each, in order."""
+    for answer in answers:
+        answer(error)

@@ -1,0 +1,179 @@
+"""Words of the coordinator runtime: what a coordinator decides, what it is made of, and the log it lives on.
+
+A coordinator's *state* is what its partition's records make of it: immutable, so that each append can keep the state
+behind it, and what was not committed is thrown away by keeping the older reference. Its *shard* is what lives as long
+as this broker leads the partition in one epoch: the decisions, and what they need beside the state and no log remembers
+(who waits for a rebalance, which session ends when).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from kvorum.quorum.image import MetadataDelta, MetadataImage
+from kvorum.runtime.timers import Timer
+from kvorum.storage.verification import VerificationGuard
+
+S = TypeVar("S")
+S_co = TypeVar("S_co", covariant=True)
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class CoordinatorRecord(NamedTuple):
+    """One record as it lies in the log: Kafka's own key and value; a value of None forgets the key."""
+
+    key: bytes
+    value: bytes | None
+
+
+class Producer(NamedTuple):
+    """Who writes within a transaction."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+NO_PRODUCER = Producer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+
+Outcome: TypeAlias = Callable[[KafkaError | None], None]
+"""Told once what became of a decision's records: None when they are committed, else why they never will be (or why
+nobody can say: leadership was lost)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision(Generic[R_co]):
+    """What a decision comes to. Without records it is answered when everything it rests on is committed."""
+
+    response: R_co
+    records: Sequence[CoordinatorRecord] = ()
+    outcome: Outcome | None = None
+
+
+Decide: TypeAlias = Callable[[S, int], Decision[R]]
+"""Decides on the newest state, committed or not, at a monotonic time (ms). Raises KafkaError; nothing changes then."""
+
+
+class Turn(Protocol[S_co]):
+    """A shard's side of its partition, for as long as it is active."""
+
+    @property
+    def epoch(self) -> int:
+        """The leader epoch, which is the coordinator's."""
+        ...
+
+    @property
+    def state(self) -> S_co:
+        """The newest state, committed or not."""
+        ...
+
+    @property
+    def committed_state(self) -> S_co:
+        """The state below the high watermark: what reads answer from."""
+        ...
+
+    @property
+    def image(self) -> MetadataImage:
+        """The cluster's newest metadata."""
+        ...
+
+    def now_ms(self) -> int:
+        """Return the monotonic time."""
+        ...
+
+    def wall_ms(self) -> int:
+        """Return the wall clock's time, for timestamps in records."""
+        ...
+
+    def at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
+        """Call back at a monotonic time, unless the turn is over by then."""
+        ...
+
+    def write_nowait(self, name: str, decide: Decide[S_co, None]) -> None:
+        """Decide and append what nobody waits for; a refusal goes to the decision's outcome and the log file."""
+        ...
+
+
+class Shard(Protocol[S]):
+    """A coordinator on one partition, for one leadership."""
+
+    def initial(self) -> S:
+        """Return the state of an empty log."""
+        ...
+
+    def replay(self, state: S, offset: int, record: CoordinatorRecord, producer: Producer) -> S:
+        """Return the state behind a record. The same on every broker, now and after a restart; never raises."""
+        ...
+
+    def replay_marker(self, state: S, offset: int, producer: Producer, is_commit: bool) -> S:
+        """Return the state behind the end of a transaction."""
+        ...
+
+    def activated(self, turn: Turn[S]) -> None:
+        """Begin: the log has been replayed. Timers may be set."""
+        ...
+
+    def deactivated(self, error: KafkaError) -> None:
+        """End: fail whoever waits. Timers are gone already."""
+        ...
+
+    def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Take note of a change of the cluster's metadata."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a batch within a transaction (`guard`) or a marker (`transaction_version`) has to come with (KIP-890)."""
+
+    guard: VerificationGuard | None = None
+    transaction_version: int = 0
+
+
+PLAIN: Final = Terms()
+
+
+class CoordinatorLog(Protocol):
+    """The log of one partition led here, as far as its coordinator needs it. All of it raises KafkaError."""
+
+    def start_offset(self) -> int:
+        """Return the first offset there is."""
+        ...
+
+    def end_offset(self) -> int:
+        """Return the offset of the next record."""
+        ...
+
+    def high_watermark(self) -> int:
+        """Return one past the last committed offset."""
+        ...
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        """Return whole batches from `offset` on, at least one if there is one."""
+        ...
+
+    def append(self, batch: bytearray, epoch: int, terms: "Terms") -> int:
+        """Append one batch in this leader epoch and return its first offset; followers are woken."""
+        ...
+
+    def batch_bytes_max(self) -> int:
+        """Return the size that a batch must not pass (max.message.bytes)."""
+        ...
+
+
+def refusal_of(error: KafkaError) -> KafkaError:
+    """Return what a client is told when a coordinator could not write.
+
+    Source: CoordinatorOperationExceptionHelper. A client asks again after COORDINATOR_NOT_AVAILABLE and
+    NOT_COORDINATOR (there it looks for the coordinator first).
+    """
+    match error.code:
+        case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION | ErrorCode.NOT_ENOUGH_REPLICAS | ErrorCode.REQUEST_TIMED_OUT:
+            return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message or "")
+        case ErrorCode.NOT_LEADER_OR_FOLLOWER | ErrorCode.KAFKA_STORAGE_ERROR | ErrorCode.FENCED_LEADER_EPOCH:
+            return KafkaError(ErrorCode.NOT_COORDINATOR, error.message or "")
+        case ErrorCode.MESSAGE_TOO_LARGE | ErrorCode.RECORD_LIST_TOO_LARGE | ErrorCode.INVALID_FETCH_SIZE:
+            return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.message or "")
+    return error

@@ -1,0 +1,272 @@
+"""Which markers go to which broker, until every partition of an ended transaction has its own. Sans-IO.
+
+    new --route--> queued for the leader --take--> in flight --settle--> done | refused --retry--> new
+                   no leader: refused; no such partition: done
+
+A marker that is refused is tried again, for ever: behind it lies a decision that is made. Two answers end it earlier.
+TRANSACTION_COORDINATOR_FENCED: a later coordinator has taken over, and this one will hear of it.
+INVALID_PRODUCER_EPOCH: the partition has seen a later epoch, so this transaction is over there. Kafka gives up the
+whole transaction then, and its id hangs until there is another coordinator; here the partition counts as done, loudly.
+
+Invariants, asserted: a partition is in one place of the picture; a transaction is done once, with no partition left.
+Source: TransactionMarkerChannelManager, TransactionMarkerRequestCompletionHandler.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from kvorum.runtime.logs import get_logger
+from kvorum.storage.names import TopicPartition
+
+log = get_logger("coordinator")
+
+NO_LEADER: Final = -1
+DONE: Final = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)
+"""The last two: the producer could not have written there, either."""
+RETRIED: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""What is to be expected of a leader; anything else is retried, too, and logged as an error."""
+
+LeaderOf: TypeAlias = Callable[[TopicPartition], int | None]
+"""The broker that leads a partition, NO_LEADER if none does, None if there is no such partition (any more)."""
+
+
+class Marker(NamedTuple):
+    """What ends a transaction in each of its partitions."""
+
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    coordinator_epoch: int
+    transaction_version: int
+
+
+class EndingKey(NamedTuple):
+    """Whose transaction: a transactional id, and the partition of __transaction_state it lives on."""
+
+    home: TopicPartition
+    transactional_id: str
+
+
+@dataclass(slots=True, eq=False)
+class Ending:
+    """A transaction that is being ended; `on_done` is called once, when no partition is left."""
+
+    key: EndingKey
+    marker: Marker
+    unfinished: set[TopicPartition]
+    on_done: Callable[[], None]
+
+
+class Entry(NamedTuple):
+    """The part of a request that is about one transaction."""
+
+    ending: Ending
+    partitions: frozenset[TopicPartition]
+
+
+class Settled(NamedTuple):
+    """What came of a request."""
+
+    done: list[Ending]
+    is_refused: bool
+    """Whether something has to be tried again."""
+
+
+Places: TypeAlias = dict[Ending, set[TopicPartition]]
+Codes: TypeAlias = Mapping[int, Mapping[TopicPartition, ErrorCode]]
+"""By producer id: it has one transaction at a time."""
+
+
+class MarkerPlan:
+    """See the head of the module."""
+
+    __slots__ = ("_endings", "_leaderless", "_new", "_queued", "_refused")
+
+    def __init__(self) -> None:
+        """Begin with nothing to be ended."""
+        self._endings: dict[EndingKey, Ending] = {}
+        self._new: Places = {}
+        self._queued: dict[int, Places] = {}
+        self._refused: Places = {}
+        self._leaderless: set[tuple[Ending, TopicPartition]] = set()
+
+    def begin(self, ending: Ending) -> bool:
+        """Take a transaction on; False if it is being ended already."""
+        if ending.key in self._endings:
+            return False
+        self._endings[ending.key] = ending
+        self._new[ending] = set(ending.unfinished)
+        return True
+
+    def cancel(self, home: TopicPartition) -> None:
+        """Forget the transactions of one home: another broker coordinates them now. Their answers will be ignored."""
+        for key in [key for key in self._endings if key.home == home]:
+            self._forget(self._endings[key])
+
+    def unfinished(self, key: EndingKey) -> frozenset[TopicPartition] | None:
+        """Return the partitions that have no marker yet, None if the transaction is not being ended here."""
+        ending = self._endings.get(key)
+        return None if ending is None else frozenset(ending.unfinished)
+
+    @property
+    def brokers(self) -> list[int]:
+        """Those for which something is queued."""
+        return [broker for broker, places in self._queued.items() if places]
+
+    def route(self, leader_of: LeaderOf) -> Settled:
+        """Queue what is new for the leaders; what has none is refused, what does not exist is done.
+
+        In the partitions' order, and with it the brokers': a set's own is another one in each process, and no run of a
+        simulation would be the same again.
+        """
+        new, self._new = self._new, {}
+        done: list[Ending] = []
+        is_refused = False
+        for ending, keys in new.items():
+            for key in sorted(keys):
+                leader = leader_of(key)
+                if leader is None:
+                    log.info("no marker for a partition that is gone", partition=key, ending=ending.key)
+                    ending.unfinished.discard(key)
+                elif leader == NO_LEADER:
+                    self._refused.setdefault(ending, set()).add(key)
+                    self._leaderless.add((ending, key))
+                    is_refused = True
+                else:
+                    self._queued.setdefault(leader, {}).setdefault(ending, set()).add(key)
+            if self._is_done(ending):
+                done.append(ending)
+        return Settled(done, is_refused)
+
+    def take(self, broker_id: int, count: int) -> list[Entry]:
+        """Return what one request to a broker is to say, about at most `count` transactions."""
+        places = self._queued.get(broker_id, {})
+        taken = [Entry(ending, frozenset(places.pop(ending))) for ending in list(places)[:count]]
+        if not places:
+            self._queued.pop(broker_id, None)
+        return taken
+
+    def settle(self, sent: Iterable[Entry], codes: Codes) -> Settled:
+        """Take the answers to a request. A partition without one is refused."""
+        done: list[Ending] = []
+        is_refused = False
+        for ending, partitions in sent:
+            if self._endings.get(ending.key) is not ending:
+                continue
+            answers = codes.get(ending.marker.producer_id, {})
+            refused = {key for key in partitions if not self._take_answer(ending, key, answers.get(key))}
+            if self._endings.get(ending.key) is not ending:
+                continue
+            if refused:
+                self._refused.setdefault(ending, set()).update(refused)
+                is_refused = True
+            if self._is_done(ending):
+                done.append(ending)
+        return Settled(done, is_refused)
+
+    def _take_answer(self, ending: Ending, key: TopicPartition, code: ErrorCode | None) -> bool:
+        """Note one answer; False if the partition has to be tried again."""
+        if code is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+            log.error(
+                "a later coordinator ends the transaction", partition=key, ending=ending.key, marker=ending.marker
+            )
+            self._forget(ending)
+            return True
+        if code in DONE:
+            if code is not ErrorCode.NONE:
+                log.error("a partition takes no marker", partition=key, ending=ending.key, code=code)
+            ending.unfinished.discard(key)
+            return True
+        if code is not None and code not in RETRIED:
+            log.error("a marker was refused", partition=key, ending=ending.key, code=code)
+        return False
+
+    def give_back(self, sent: Iterable[Entry]) -> None:
+        """A request had no answer: nobody knows which of its markers were written, so all are sent again."""
+        for ending, partitions in sent:
+            if self._endings.get(ending.key) is ending:
+                self._refused.setdefault(ending, set()).update(partitions)
+
+    def retry(self) -> None:
+        """Have what was refused routed anew."""
+        refused, self._refused = self._refused, {}
+        self._leaderless.clear()
+        for ending, keys in refused.items():
+            self._new.setdefault(ending, set()).update(keys)
+
+    @property
+    def leaderless_count(self) -> int:
+        """How many markers wait for their partition to have a leader."""
+        return len(self._leaderless)
+
+    @property
+    def refused_count(self) -> int:
+        """How many markers wait to be routed anew, those without a leader left out."""
+        return sum(map(len, self._refused.values())) - len(self._leaderless)
+
+    def _is_done(self, ending: Ending) -> bool:
+        """Tell whether no partition is left, and then forget the transaction."""
+        if ending.unfinished:
+            return False
+        self._forget(ending)
+        return True
+
+    def _forget(self, ending: Ending) -> None:
+        self._endings.pop(ending.key, None)
+        for places in (self._new, self._refused, *self._queued.values()):
+            places.pop(ending, None)
+        self._leaderless = {each for each in self._leaderless if each[0] is not ending}
+
+
+def request_of(entries: Iterable[Entry]) -> WriteTxnMarkersRequest:
+    """Return the request that says this."""
+    return WriteTxnMarkersRequest(markers=[_row_of(ending.marker, partitions) for ending, partitions in entries])
+
+
+def _row_of(marker: Marker, partitions: Iterable[TopicPartition]) -> WritableTxnMarker:
+    topics: dict[str, WritableTxnMarkerTopic] = {}
+    for key in sorted(partitions):
+        topics.setdefault(key.topic, WritableTxnMarkerTopic(name=key.topic)).partition_indexes.append(key.partition)
+    return WritableTxnMarker(
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        transaction_result=marker.is_commit,
+        topics=list(topics.values()),
+        coordinator_epoch=marker.coordinator_epoch,
+        transaction_version=marker.transaction_version,
+    )
+
+
+def codes_of(response: WriteTxnMarkersResponse) -> Codes:
+    """Return what a broker answered."""
+    codes: dict[int, dict[TopicPartition, ErrorCode]] = {}
+    for row in response.markers:
+        of_producer = codes.setdefault(row.producer_id, {})
+        for topic in row.topics:
+            for result in topic.partitions:
+                of_producer[TopicPartition(topic.name, result.partition_index)] = ErrorCode(result.error_code)
+    return codes

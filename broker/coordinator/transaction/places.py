@@ -1,0 +1,34 @@
+"""Who coordinates a transactional id, and who leads a partition, as the newest metadata has it. Sans-IO."""
+
+from collections.abc import Callable
+
+from kvorum.broker.coordinator.runtime.placing import partition_for
+from kvorum.broker.coordinator.transaction.markers import NO_LEADER
+from kvorum.broker.metadata.cache import TRANSACTION_TOPIC
+from kvorum.quorum.image import MetadataImage
+from kvorum.storage.names import TopicPartition
+
+
+class Places:
+    """Answers from the image there is when it is asked."""
+
+    __slots__ = ("_image",)
+
+    def __init__(self, image: Callable[[], MetadataImage]) -> None:
+        """`image` answers the newest metadata."""
+        self._image = image
+
+    def leader_of(self, key: TopicPartition) -> int | None:
+        """See markers.LeaderOf."""
+        topic = self._image().topics.topic(key.topic)
+        partition = None if topic is None else topic.partitions.get(key.partition)
+        return None if partition is None else partition.leader
+
+    def coordinator_of(self, transactional_id: str) -> int | None:
+        """Return the broker that coordinates a transactional id, None if none does now."""
+        topic = self._image().topics.topic(TRANSACTION_TOPIC)
+        if topic is None:
+            return None
+        key = TopicPartition(TRANSACTION_TOPIC, partition_for(transactional_id, len(topic.partitions)))
+        leader = self.leader_of(key)
+        return None if leader == NO_LEADER else leader

@@ -1,0 +1,63 @@
+"""Works that take their turns: those of one key one after another, in the order in which they came. Sans-IO.
+
+A work is begun in the call that brings it, unless another of its key is under way; it says itself when it is done, at
+once or later. Whoever brings works limits how many there are.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Done: TypeAlias = Callable[[], None]
+Work: TypeAlias = Callable[[Done], None]
+"""Begins, and has `done` called once."""
+
+
+@dataclass(slots=True)
+class Line:
+    """Those of one key."""
+
+    works: deque[Work] = field(default_factory=deque)
+    is_busy: bool = False
+    is_running: bool = False
+    """Whether `_run` is on the stack: a work that is done before it returns goes on there, not deeper."""
+
+
+class Turns:
+    """See the head of the module."""
+
+    __slots__ = ("_lines",)
+
+    def __init__(self) -> None:
+        """Begin with nothing under way."""
+        self._lines: dict[Hashable, Line] = {}
+
+    def __len__(self) -> int:
+        """Return how many keys have works under way."""
+        return len(self._lines)
+
+    def take(self, key: Hashable, work: Work) -> None:
+        """Begin a work, now or when those of its key that came before are done."""
+        line = self._lines.get(key)
+        if line is not None:
+            line.works.append(work)
+            return
+        self._lines[key] = Line(deque((work,)))
+        self._run(key)
+
+    def _run(self, key: Hashable) -> None:
+        line = self._lines[key]
+        line.is_running = True
+        while line.works and not line.is_busy:
+            line.is_busy = True
+            line.works.popleft()(lambda: self._done(key, line))
+        line.is_running = False
+        if not line.is_busy:
+            del self._lines[key]
+
+    def _done(self, key: Hashable, line: Line) -> None:
+        assert line.is_busy, "a work is done once"
+        line.is_busy = False
+        if not line.is_running:
+            self._run(key)

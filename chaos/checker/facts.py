@@ -1,0 +1,21 @@
+"""What the rules about groups and coordinators find: something that no single record of a partition tells."""
+
+from typing import NamedTuple
+
+
+class Fact(NamedTuple):
+    """Something found, before it is known whether it was legal.
+
+    `topics`: whose partitions must not have lost anything, or it is explained; it counts from `since` to `t`.
+    """
+
+    anomaly: str
+    partition: str | None
+    value: int | None
+    t: float
+    reason: str
+    story: tuple[tuple[float, str], ...] = ()
+    rows: tuple[int, ...] = ()
+    """Sends whose legal loss explains it."""
+    since: float = 0.0
+    topics: tuple[str, ...] = ()

@@ -1,0 +1,140 @@
+"""Groups: no partition may have two owners at a time, and nobody may commit for a generation that is over.
+
+two-owners: a member was given a partition that another still owned. An owner counts until it was told, died, was
+replaced by another of its instance id, or its session could have ended: so long after the coordinator last accepted
+something of it, the coordinator may take it for dead, and it is a zombie that its commits must show. So is a member
+that was not told of a rebalance for as long as one waits: its commits are taken meanwhile, and it is dropped for all
+that. What is known of both is a lower bound (an accepted request that nobody wrote down), so a zombie is rather excused
+than accused.
+stale-commit: a commit was accepted for a generation of a classic group, though a later one was known to a member before
+the commit began (Kafka refuses it: ILLEGAL_GENERATION). That is what a zombie would do harm with.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from kvorum.chaos.checker.facts import Fact
+from kvorum.chaos.history import Invoke, Ok, Operation, Owned
+
+CLASSIC: Final = "classic"
+NO_GENERATION: Final = -1
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+
+
+@dataclass(slots=True)
+class Member:
+    """One process in one group, as it stands now."""
+
+    owned: Owned
+    since: dict[str, float] = field(default_factory=dict)
+    """When it got each partition that it owns."""
+    contact: float = 0.0
+    """When the last request was sent that the coordinator accepted, as far as is known."""
+    undisturbed: float = 0.0
+    """When the last request was sent whose answer would have told it of a rebalance."""
+
+    def lapsed(self, t: float) -> bool:
+        """Tell whether its session could have ended by then, or a rebalance that it was not told of."""
+        is_dropped = self.owned.rebalance > 0 and t >= self.undisturbed + self.owned.rebalance
+        return is_dropped or t >= self.contact + self.owned.session
+
+
+class Ownership:
+    """Takes the history in order; what is found is in `facts`."""
+
+    def __init__(self) -> None:
+        """Begin without groups."""
+        self.facts: list[Fact] = []
+        self._members: dict[str, dict[int, Member]] = {}
+        self._owners: dict[tuple[str, str], set[int]] = {}
+        self._generations: dict[str, tuple[int, float, int]] = {}
+        """The highest generation of each classic group that a member was known to be in: it, since when, who."""
+
+    def take(self, event: Owned) -> None:
+        """A member owns something else from now on."""
+        members = self._members.setdefault(event.group, {})
+        member = members.get(event.process)
+        if member is None:
+            heard = event.t if event.contact is None else event.contact
+            member = members[event.process] = Member(event, contact=heard, undisturbed=heard)
+            self._replaced(event)
+        before = member.since
+        member.owned = event
+        if event.contact is not None:
+            member.contact = max(member.contact, event.contact)
+            member.undisturbed = max(member.undisturbed, event.contact)
+        member.since = {name: before.get(name, event.t) for name in event.partitions}
+        for name in before.keys() - member.since.keys():
+            self._owners[event.group, name].discard(event.process)
+        if event.protocol == CLASSIC and event.partitions:
+            known = self._generations.get(event.group, (NO_GENERATION, 0.0, 0))
+            if event.generation > known[0]:
+                self._generations[event.group] = (event.generation, event.t, event.process)
+        for name in member.since.keys() - before.keys():
+            self._gained(event, name)
+            self._owners.setdefault((event.group, name), set()).add(event.process)
+
+    def crash(self, process: int) -> None:
+        """A process is dead: it owns nothing any more."""
+        for group, members in self._members.items():
+            member = members.pop(process, None)
+            for name in member.since if member is not None else ():
+                self._owners[group, name].discard(process)
+
+    def accepted(self, event: Ok, begun: Invoke, group: str) -> None:
+        """The coordinator accepted offsets; OffsetCommit renews a classic member's session."""
+        member = self._members.get(group, {}).get(event.process)
+        if member is not None and event.f == "commit" and member.owned.protocol == CLASSIC:
+            member.contact = max(member.contact, begun.t)
+        self._stale(event, begun, group)
+
+    def _replaced(self, event: Owned) -> None:
+        """Another process has come with the same instance id: the old one is fenced."""
+        if event.instance:
+            members = self._members[event.group]
+            for process in [each for each, old in members.items() if old.owned.instance == event.instance]:
+                if process != event.process:
+                    old = members.pop(process)
+                    for name in old.since:
+                        self._owners[event.group, name].discard(process)
+
+    def _gained(self, event: Owned, name: str) -> None:
+        """Hold a gain against everybody who owned that before."""
+        members = self._members[event.group]
+        for process in sorted(self._owners.get((event.group, name), ())):
+            other = members[process]
+            if process == event.process or other.lapsed(event.t):
+                continue
+            reason = (
+                f"process {event.process} owned {name} in group {event.group} from {event.t:.3f} s on "
+                f"(generation {event.generation}), while process {process} did since {other.since[name]:.3f} s "
+                f"(generation {other.owned.generation}): the coordinator had accepted a request of it sent at "
+                f"{other.contact:.3f} s, and its session is {other.owned.session:g} s"
+            )
+            if other.owned.rebalance:
+                reason += (
+                    f"; at {other.undisturbed:.3f} s it would have been told of a rebalance, which would have waited "
+                    f"for {other.owned.rebalance:g} s"
+                )
+            story = (
+                (other.since[name], f"process {process} owns {name}"),
+                (event.t, f"process {event.process} owns {name} too"),
+            )
+            self.facts.append(
+                Fact("two-owners", name, None, event.t, reason, story, since=other.since[name], topics=(OFFSETS_TOPIC,))
+            )
+
+    def _stale(self, event: Operation, begun: Invoke, group: str) -> None:
+        generation = begun.generation if event.generation is None else event.generation
+        known = self._generations.get(group)
+        if generation is None or generation < 0 or known is None or known[0] <= generation or known[1] >= begun.t:
+            return
+        newest, since, process = known
+        reason = (
+            f"group {group} accepted a commit of process {event.process} for generation {generation} (op {event.op}, "
+            f"begun at {begun.t:.3f} s), though process {process} had been in generation {newest} since {since:.3f} s"
+        )
+        story = ((since, f"process {process} is in generation {newest}"), (begun.t, f"op {event.op} commits"))
+        self.facts.append(
+            Fact("stale-commit", None, None, event.t, reason, story, since=since, topics=(OFFSETS_TOPIC,))
+        )

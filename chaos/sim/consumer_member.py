@@ -1,0 +1,156 @@
+"""A member by KIP-848's protocol: the coordinator says what to give up and what to take, a heartbeat at a time.
+
+What it is told to give up it owns no more from that moment on (it begins nothing new with it), and it says so in a
+heartbeat once its work has come to rest. A member that is fenced joins anew with epoch 0.
+"""
+
+import asyncio
+import contextlib
+from typing import Final
+
+from kvorum.chaos.sim.client import NoAnswer, SimClient
+from kvorum.chaos.sim.coordinated import HEARTBEATS_PER_SESSION, SOURCE
+from kvorum.chaos.sim.coordinator_link import GROUP, CoordinatorLink
+from kvorum.chaos.sim.member import REBALANCE_MS, OwnershipTold, beating
+from kvorum.chaos.sim.workload import Recorder
+from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    RequestTopicPartitions,
+)
+from kvorum.protocol.uuids import Uuid
+
+JOIN: Final = 0
+LEAVE: Final = -1
+NOT_JOINED: Final = -1
+
+
+class ConsumerMember:
+    """See the head of the module, and member.Member."""
+
+    classic = False
+
+    def __init__(
+        self, group: str, client: SimClient, recorder: Recorder, process: int, session_ms: int, partitions: int
+    ) -> None:
+        """`session_ms` is the group's, by the brokers' configuration."""
+        self.process = process
+        self.member_id = str(Uuid(client.rng.randbytes(16)))
+        self.generation = NOT_JOINED
+        self.owned: tuple[int, ...] = ()
+        self._group = group
+        self._client = client
+        self._recorder = recorder
+        self._session_ms = session_ms
+        self._link = CoordinatorLink(client, GROUP, group)
+        self._told = OwnershipTold(group, process, recorder, session_ms / 1000, "consumer")
+        self._beats: asyncio.Task[None] | None = None
+        self._topic_id: Uuid | None = None
+        self._asked: tuple[int, ...] | None = None
+        """What it is to own and does not yet: the work has to come to rest before."""
+        self.stalled = False
+        self._alive = True
+        self._unheard = False
+        """An answer was lost, and what it said with it: the next heartbeat says everything again."""
+
+    @property
+    def stirred(self) -> bool:
+        """See Member."""
+        return self.generation == NOT_JOINED or self._asked is not None
+
+    async def settle(self) -> bool:
+        """Join, or carry out what was asked."""
+        if not self._alive:
+            return False
+        try:
+            if self.generation == NOT_JOINED:
+                await self._say(JOIN, ())
+            elif self._asked is not None:
+                self._carry_out()
+                await self._say(self.generation, self.owned)
+        except NoAnswer:
+            await self._link.pause()
+        if self._beats is None and self._alive:
+            self._beats = beating(self._beat())
+        return self.generation != NOT_JOINED and self._asked is None
+
+    async def leave(self) -> None:
+        """See Member."""
+        self.die()
+        self._own(())
+        if self.generation != NOT_JOINED:
+            self.generation = NOT_JOINED
+            with contextlib.suppress(NoAnswer):  # its session will end
+                await self._link.ask(self._request(LEAVE, None), ConsumerGroupHeartbeatResponse)
+
+    def die(self) -> None:
+        """See Member."""
+        self._alive = False
+        if self._beats is not None:
+            self._beats.cancel()
+
+    def _request(self, epoch: int, owned: tuple[int, ...] | None) -> ConsumerGroupHeartbeatRequest:
+        """Say everything when it joins or acts, nothing but its epoch when it only beats."""
+        rows = None
+        if owned is not None:
+            there = self._topic_id is not None and owned
+            rows = [RequestTopicPartitions(topic_id=self._topic_id, partitions=list(owned))] if there else []  # type: ignore[arg-type]  # it is there
+        return ConsumerGroupHeartbeatRequest(
+            group_id=self._group,
+            member_id=self.member_id,
+            member_epoch=epoch,
+            rebalance_timeout=REBALANCE_MS if owned is not None else -1,
+            subscribed_topic_names=[SOURCE] if owned is not None else None,
+            topic_partitions=rows,
+        )
+
+    async def _say(self, epoch: int, owned: tuple[int, ...] | None) -> None:
+        """One heartbeat and what it brings. Raises NoAnswer."""
+        sent, said = self._recorder.now(), self.owned if self._unheard and owned is None else owned
+        self._unheard = True
+        answer = await self._link.ask(self._request(epoch, said), ConsumerGroupHeartbeatResponse)
+        self._unheard = False
+        if not self._alive:
+            return
+        code = ErrorCode(answer.error_code)
+        if code is not ErrorCode.NONE:
+            if not self._link.answered(code):
+                self.generation, self._asked = NOT_JOINED, None
+                self._own(())
+            await self._link.pause()
+            return
+        if answer.member_id:
+            self.member_id = answer.member_id
+        self.generation = answer.member_epoch
+        if answer.assignment is not None:
+            rows = answer.assignment.topic_partitions
+            if rows:
+                self._topic_id = rows[0].topic_id
+            asked = tuple(sorted(number for row in rows for number in row.partitions))
+            if asked != self.owned:
+                self._asked = asked
+        kept = self.owned if self._asked is None else tuple(each for each in self.owned if each in self._asked)
+        # While it is to give something up, the session that counts for the rest goes on.
+        self._told.tell(kept, self.member_id, self.generation, sent)
+
+    def _carry_out(self) -> None:
+        """The work is at rest: own what was asked."""
+        assert self._asked is not None
+        asked, self._asked = self._asked, None
+        self._own(asked)
+
+    def _own(self, owned: tuple[int, ...]) -> None:
+        if owned != self.owned:
+            self.owned = owned
+            self._told.tell(owned, self.member_id, self.generation, None)
+
+    async def _beat(self) -> None:
+        while self._alive:
+            await asyncio.sleep(self._session_ms / 1000 / HEARTBEATS_PER_SESSION)
+            if self.generation == NOT_JOINED or not self._alive or self.stalled:
+                continue
+            try:
+                await self._say(self.generation, None)
+            except NoAnswer:
+                continue

@@ -1,0 +1,68 @@
+"""Faults that wait for a moment: whoever comes to a named place in the code next is killed right there.
+
+The places are production's failpoints (kvorum.runtime.failpoints): between a decision and its markers, between some
+markers and the others. In a simulation all processes are one, so the place asks whose process it is that got there.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from kvorum.chaos.sim.cluster import SimCluster
+from kvorum.chaos.sim.link_faults import Story
+from kvorum.chaos.sim.machine import BROKER, ProcessEnded, SimProcess
+from kvorum.chaos.sim.plan import Fault
+from kvorum.runtime import failpoints
+
+NONE: Final = ""
+
+
+class Moments:
+    """One a run; at most one moment is waited for at a time."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        """Wait for none."""
+        self._cluster = cluster
+        self._waiting = NONE
+        self._killed: list[SimProcess] = []
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Hear of every place while this lasts."""
+        before = failpoints.hit
+        failpoints.hit = self.hit
+        try:
+            yield
+        finally:
+            failpoints.hit = before
+
+    def moment(self, fault: Fault) -> Story | None:
+        """Wait for a place (`detail`); who dies there is started again when the fault ends."""
+        if self._waiting:
+            return None
+        self._waiting = fault.detail
+        killed = self._killed = []
+
+        def undo() -> None:
+            if self._killed is killed:
+                self._waiting = NONE
+            for process in killed:
+                process.start()
+
+        return f"who comes to {fault.detail} next is killed there", [], undo
+
+    def hit(self, name: str) -> None:
+        """A process came to a place. Raises ProcessEnded where it is the one that is waited for."""
+        if name != self._waiting:
+            return
+        host = self._cluster.loop.host
+        process = next((each for each in self._cluster.processes if each.host is host and each.running), None)
+        if process is None:
+            return
+        self._waiting = NONE
+        self._killed.append(process)
+        self._cluster.note(f"{process.name} is killed at {name}")
+        if process.role == BROKER:
+            self._cluster.invariants.killed(process.machine.node_id)
+        process.kill()
+        raise ProcessEnded

@@ -1,0 +1,72 @@
+"""What is looked at when all has healed and nobody works any more: stable offsets, and what groups have committed."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from confluent_kafka import Consumer, TopicPartition
+
+from kvorum.chaos.history import Stable
+from kvorum.chaos.workload.libraries import CONFLUENT
+from kvorum.chaos.workload.members import committed_offsets
+from kvorum.chaos.workload.recorder import Recorder, split_partition
+
+LOOK_SECONDS: Final = 0.5
+OFFSET_SECONDS: Final = 10.0
+SLACK_SECONDS: Final = 25.0
+"""Beyond the transactions' timeout: Kafka looks for those that take too long every 10 s."""
+TRIES: Final = 20
+
+
+def wait_for_stable(recorder: Recorder, bootstrap: str, partitions: Sequence[str], timeout: float) -> None:
+    """Wait until no transaction is open any more, at most so long as one may be; write what is seen then.
+
+    Raises KafkaException.
+    """
+    deadline = time.monotonic() + timeout + SLACK_SECONDS
+    ends: dict[str, tuple[int, int]] = {}
+    settings = {"bootstrap.servers": bootstrap, "group.id": "kvorum-chaos-stable", "log_level": 0}
+    committed, all_records = (
+        Consumer({**settings, "isolation.level": level}) for level in ("read_committed", "read_uncommitted")
+    )
+    try:
+        while True:
+            for name in partitions:
+                at = TopicPartition(*split_partition(name))
+                stable, high = (
+                    each.get_watermark_offsets(at, timeout=OFFSET_SECONDS, cached=False)[1]
+                    for each in (committed, all_records)
+                )
+                ends[name] = stable, high
+            if time.monotonic() >= deadline or all(stable >= high for stable, high in ends.values()):
+                break
+            time.sleep(LOOK_SECONDS)
+    finally:
+        committed.close()
+        all_records.close()
+    for name, (stable, high) in ends.items():
+        recorder.write(
+            lambda t, name=name, stable=stable, high=high: Stable(  # type: ignore[misc]  # bound now
+                t=t, partition=name, last_stable_offset=stable, high_watermark=high
+            )
+        )
+
+
+def final_offsets(recorder: Recorder, bootstrap: str, groups: Mapping[str, Sequence[str]]) -> list[str]:
+    """Fetch what groups have committed of these partitions; returns those of which that could not be had."""
+    silent: list[str] = []
+    for group, names in groups.items():
+        process = recorder.process(CONFLUENT, isolation="read_committed")
+        consumer = Consumer(
+            {"bootstrap.servers": bootstrap, "group.id": group, "isolation.level": "read_committed", "log_level": 0}
+        )
+        try:
+            for _ in range(TRIES):
+                found = committed_offsets(consumer, group, list(names), process, recorder, final=True)
+                if len(found) == len(names):
+                    break
+            else:
+                silent.append(group)
+        finally:
+            consumer.close()
+    return silent

@@ -1,0 +1,263 @@
+"""Transactional producers by confluent-kafka, a thread each: what they send together shows together, or not at all.
+
+What is certain of a transaction: `ok` committed, or aborted by its own wish; `fail` aborted, for nobody ever asked for
+a commit, and the next life of the id ends what is open; `info` a commit was asked for and brought an error: it may have
+happened. After anything but `ok` the producer is given up and another begins with its id: a client that goes on after
+an error whose meaning it does not know can commit what it believes aborted (KAFKA-17754).
+"""
+
+import threading
+import time
+from random import Random
+from typing import Any, Final, TypeAlias
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from kvorum.chaos.history import Fail, Info, MicroOp, Ok, OperationValue
+from kvorum.chaos.workload.classify import kafka_name
+from kvorum.chaos.workload.libraries import CONFLUENT
+from kvorum.chaos.workload.plan import TransactionClients
+from kvorum.chaos.workload.recorder import Recorder, encode_value, named, split_partition
+from kvorum.chaos.workload.senders import SILENT, Pace
+from kvorum.chaos.workload.threads import client_thread, join_or_tell
+
+READY_SECONDS: Final = 10.0
+"""One try to get a producer id."""
+STEP_SECONDS: Final = 10.0
+"""One try of a commit or an abort; a retriable error is followed by another."""
+FLUSH_SECONDS: Final = 2.0
+STEP_TRIES: Final = 4
+LEFT_OPEN: Final = 0.5
+"""How many deaths come in the middle of a transaction."""
+AMOUNT_MAX: Final = 100
+
+
+def producer_settings(
+    bootstrap: str, transactional_id: str, timeout: float
+) -> dict[str, str | int | float | bool | object]:
+    """Return librdkafka's settings of a transactional producer."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "transactional.id": transactional_id,
+        "transaction.timeout.ms": int(timeout * 1000),
+        "linger.ms": 2,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 500,
+        "retry.backoff.ms": 50,
+        "socket.timeout.ms": int(min(10.0, timeout) * 1000),
+        "topic.metadata.refresh.interval.ms": 5_000,
+        "log_level": 0,
+        "logger": SILENT,
+    }
+
+
+Row: TypeAlias = tuple[str, int]
+"""A partition and the value that is sent to it."""
+
+
+class Failed(Exception):
+    """A transaction did not come to a commit; the name is Kafka's. `asked`: a commit may have left."""
+
+    def __init__(self, name: str, *, asked: bool) -> None:
+        """Hold both."""
+        super().__init__(name)
+        self.asked = asked
+
+
+class Transactional:
+    """One producer with its id, for one life."""
+
+    def __init__(self, bootstrap: str, transactional_id: str, timeout: float, recorder: Recorder) -> None:
+        """Nothing is asked for yet."""
+        self.process = recorder.process(CONFLUENT, isolation="read_committed", transactional_id=transactional_id)
+        self.producer = Producer(producer_settings(bootstrap, transactional_id, timeout))
+        self._recorder = recorder
+        self._offsets: dict[tuple[str, int], int | None] = {}
+
+    def ready(self, stop: threading.Event) -> bool:
+        """Get the producer id, which ends what the id's last life left open; False if told to stop before."""
+        while not stop.is_set():
+            try:
+                self.producer.init_transactions(READY_SECONDS)
+            except KafkaException as error:
+                if not error.args[0].retriable():
+                    return False
+            else:
+                return True
+        return False
+
+    def begin(self, records: list[Row]) -> None:
+        """Begin a transaction and hand its (partition, value)s over. Raises Failed."""
+        self._offsets = {}
+        try:
+            self.producer.begin_transaction()
+            for partition, value in records:
+                topic, number = split_partition(partition)
+
+                def delivered(error: KafkaError | None, message: Any, key: Row = (partition, value)) -> None:
+                    self._offsets[key] = message.offset() if error is None else None
+
+                self.producer.produce(topic, encode_value(value), partition=number, on_delivery=delivered)
+                self.producer.poll(0)
+        except (KafkaException, BufferError) as error:
+            raise failure(error, asked=False) from error
+
+    def send_offsets(self, offsets: list[Any], metadata: object) -> None:
+        """Send a group's offsets along. Raises Failed."""
+        self._tried(lambda: self.producer.send_offsets_to_transaction(offsets, metadata, STEP_SECONDS), asked=False)
+
+    def commit(self) -> None:
+        """Ask for the commit until it is certain. Raises Failed."""
+        self._tried(lambda: self.producer.commit_transaction(STEP_SECONDS), asked=True)
+
+    def abort(self) -> None:
+        """Ask for the abort until it is certain. Raises Failed."""
+        self._tried(lambda: self.producer.abort_transaction(STEP_SECONDS), asked=False)
+
+    def sends(self, records: list[Row]) -> list[MicroOp]:
+        """Return the records as micro-operations, with the offsets that were told."""
+        return [["send", *each, self._offsets.get(each)] for each in records]
+
+    def _tried(self, step: Any, *, asked: bool) -> None:
+        """Do a step, again as long as its error says that it may be repeated. Raises Failed."""
+        for left in range(STEP_TRIES, 0, -1):
+            try:
+                step()
+            except KafkaException as error:
+                if left == 1 or not error.args[0].retriable() or error.args[0].txn_requires_abort():
+                    raise failure(error, asked=asked) from error
+            else:
+                return
+
+    def run(
+        self,
+        records: list[Row],
+        more: list[MicroOp],
+        *,
+        commit: bool,
+        offsets: tuple[list[Any], object] | None = None,
+        generation: int | None = None,
+    ) -> bool:
+        """Do one transaction and write it down; returns whether the producer may go on. `more` is told beside."""
+        recorder = self._recorder
+        told: OperationValue = [*asked(records), *more]
+        op = recorder.invoke(self.process, "txn", told, generation=generation)
+        ended: float | None = None
+        try:
+            self.begin(records)
+            if offsets is not None:
+                self.send_offsets(*offsets)
+            if not commit:
+                self.producer.flush(FLUSH_SECONDS)  # an abort purges what has not left yet: nothing would be aborted
+            # Not before: flush and commit are one call, and the request leaves once all is delivered.
+            ended = recorder.seconds()
+            if commit:
+                self.commit()
+            else:
+                self.abort()
+        except Failed as error:
+            kind, committed = (Info, None) if error.asked else (Fail, False)
+            recorder.complete(op, kind, told, error=str(error), committed=committed, ended=ended, generation=generation)
+            return False
+        done: OperationValue = [*(self.sends(records) if commit else told[: len(records)]), *more]
+        recorder.complete(op, Ok, done, committed=commit, ended=ended, generation=generation)
+        return True
+
+    def leave_open(self, records: list[Row], more: list[MicroOp]) -> None:
+        """Hand records over and never end their transaction."""
+        told: OperationValue = [*asked(records), *more]
+        op = self._recorder.invoke(self.process, "txn", told)
+        try:
+            self.begin(records)
+            self.producer.flush(1.0)
+        except Failed:
+            pass  # as well: it is aborted all the same
+        self._recorder.complete(op, Fail, told, error="LEFT_OPEN", committed=False)
+
+    def die(self) -> None:
+        """End without a word to anybody."""
+        self._recorder.invoke(self.process, "crash", [])
+        self._recorder.abandon(self.process)
+        self.producer.purge(in_queue=True, in_flight=True, blocking=False)
+
+
+def asked(records: list[Row]) -> list[MicroOp]:
+    """Return records as the micro-operations of an invocation."""
+    return [["send", partition, value] for partition, value in records]
+
+
+def failure(error: Exception, *, asked: bool) -> Failed:
+    """Return what a client's error says."""
+    found = error.args[0] if isinstance(error, KafkaException) else None
+    return Failed(kafka_name(found.name()) if isinstance(found, KafkaError) else "_QUEUE_FULL", asked=asked)
+
+
+class TransactionalSender:
+    """One transactional id's thread, over all its lives."""
+
+    def __init__(
+        self, plan: TransactionClients, topics: dict[str, int], bootstrap: str, recorder: Recorder, rng: Random
+    ) -> None:
+        """Nothing starts yet."""
+        self._plan = plan
+        self._names = named(topics)
+        self._bootstrap = bootstrap
+        self._recorder = recorder
+        self._rng = rng
+        self._id = f"kvorum-chaos-{plan.kind}-{rng.getrandbits(32):08x}"
+        self._stop = threading.Event()
+        self._thread = client_thread(f"chaos-{plan.kind}", self._run, recorder)
+
+    @property
+    def transactional_id(self) -> str:
+        """Its id."""
+        return self._id
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Begin no more transactions."""
+        self._stop.set()
+
+    def join(self) -> None:
+        """Wait for the end of the one that is open."""
+        join_or_tell(self._thread, self._recorder)
+
+    def _run(self) -> None:
+        plan, rng = self._plan, self._rng
+        while not self._stop.is_set():
+            life = Transactional(self._bootstrap, self._id, plan.timeout, self._recorder)
+            lifetime = float("inf") if plan.crash_every is None else plan.crash_every * (0.5 + rng.random())
+            if life.ready(self._stop):
+                self._live(life, time.monotonic() + lifetime)
+            life.die()
+
+    def _live(self, life: Transactional, ends: float) -> None:
+        """Send transactions until it is time to die, or one fails."""
+        plan, rng = self._plan, self._rng
+        pace = Pace(plan.rate)
+        while not self._stop.is_set():
+            wait = pace.due()
+            if wait:
+                self._stop.wait(wait)
+                continue
+            if time.monotonic() >= ends:
+                if rng.random() < LEFT_OPEN:
+                    life.leave_open(*self._drawn())
+                return
+            if not life.run(*self._drawn(), commit=rng.random() >= plan.abort):
+                return
+
+    def _drawn(self) -> tuple[list[Row], list[MicroOp]]:
+        """Return the records of a transaction, and the money that they move."""
+        rng, recorder = self._rng, self._recorder
+        records = [(rng.choice(self._names), recorder.next_value()) for _ in range(self._plan.records)]
+        if self._plan.kind == "txn":
+            return records, []
+        moves: list[MicroOp] = []
+        for at in range(0, len(records), 2):
+            amount = rng.randint(1, AMOUNT_MAX)
+            moves += [["amount", *records[at], -amount], ["amount", *records[at + 1], amount]]
+        return records, moves

@@ -1,0 +1,260 @@
+"""Which records of a batch stay, and the batch without the others (Kafka's Cleaner.cleanInto, MemoryRecords.filterTo).
+
+A record stays if no later one of its key was put into the offset map; a tombstone, until the batch's delete horizon
+besides, which is set when a cleaner first meets it (now + delete.retention.ms, KIP-534); one behind what the map
+covers, always; one without a key or of an aborted transaction, never. A marker stays until nothing of its transaction
+is left and its horizon is past.
+
+A batch without records goes, or stays as a bare header for what the header tells: the last batch below the cleaning's
+end of a producer that is known (its sequence number, or in a marker its epoch), and the last of what becomes a segment
+(its offset).
+
+Offsets, sequence numbers, leader epoch and timestamps of what stays never change; a batch of which all stays keeps its
+bytes. Sans-IO. The work is a generator: it yields after so many records, where the caller may do other things.
+"""
+
+from collections.abc import Generator, Iterator, Mapping
+from enum import Enum
+from typing import Final, NamedTuple
+
+from typing_extensions import Buffer
+
+from kvorum.protocol.compression import Codec, compress
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.records import (
+    CODEC_MASK,
+    CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    codec_of,
+    rebuilt_batch,
+    records_bytes,
+)
+from kvorum.storage.cleaner.offset_map import OffsetMap
+from kvorum.storage.cleaner.record_scan import Scanned, scan, with_timestamp_delta
+from kvorum.storage.cleaner.transactions import CleanedTransactions
+from kvorum.storage.producer_replay import end_marker
+from kvorum.storage.txn_index import AbortedTransaction
+
+RECORDS_PER_STEP: Final = 200
+"""Between two yields: half a millisecond of a thread that holds the interpreter."""
+
+Steps = Generator[int, None, "Buffer | None"]
+
+
+class LastRecord(NamedTuple):
+    """What a producer had written last by a cleaning's end: the last offset of its last data batch, None for none."""
+
+    last_data_offset: int | None
+    producer_epoch: int
+
+
+class Retention(Enum):
+    """What becomes of a batch of which no record stays."""
+
+    DELETE = "delete"
+    KEEP_EMPTY = "keep empty"
+
+
+class Verdict(NamedTuple):
+    """What is known of a batch before its records are looked at."""
+
+    discards_records: bool
+    retention: Retention
+    is_unneeded_marker: bool
+
+
+def scanned(view: memoryview, header: BatchHeader) -> Iterator[tuple[bytes, list[Scanned]]]:
+    """Yield a batch's records, a step at a time, with the bytes they lie in. Raises KafkaError INVALID_RECORD."""
+    data = records_bytes(view, 0, header)
+    for found in scanned_bytes(data, header.records_count):
+        yield data, found
+
+
+def scanned_bytes(data: bytes, count: int) -> Iterator[list[Scanned]]:
+    """Yield the records that fill these bytes, a step at a time. Raises KafkaError INVALID_RECORD."""
+    place = 0
+    try:
+        while count > 0:
+            found = scan(data, place, min(count, RECORDS_PER_STEP))
+            count -= len(found)
+            place = found[-1][2]
+            yield found
+    except (IndexError, ValueError) as error:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"a record cannot be read: {error}") from error
+    if place != len(data):
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"{len(data) - place} bytes remain behind the last record")
+
+
+class BatchFilter:
+    """Of one cleaning. `producers` is to be set anew for each segment that is written."""
+
+    __slots__ = (
+        "_delete_retention_ms",
+        "_now_ms",
+        "_offset_map",
+        "_transactions",
+        "invalid_records",
+        "kept_transactions",
+        "producers",
+        "records_kept",
+        "records_read",
+    )
+
+    def __init__(
+        self, offset_map: OffsetMap, transactions: CleanedTransactions, *, now_ms: int, delete_retention_ms: int
+    ) -> None:
+        """Begin with a map of the dirty section; `now_ms` (wall) is that of the whole cleaning."""
+        self._offset_map = offset_map
+        self._transactions = transactions
+        self._now_ms = now_ms
+        self._delete_retention_ms = delete_retention_ms
+        self.producers: Mapping[int, LastRecord] = {}
+        self.kept_transactions: list[AbortedTransaction] = []
+        """Entries for the transaction index of the segment that is written; its writer takes them out."""
+        self.records_read = self.records_kept = self.invalid_records = 0
+
+    def filtered(self, view: memoryview, header: BatchHeader, is_last: bool) -> Steps:
+        """Return what is to be written of a batch, None for nothing. `is_last`: of the segment that is written.
+
+        Raises KafkaError INVALID_RECORD, MESSAGE_TOO_LARGE for records that cannot be read.
+        """
+        verdict = self._verdict(view, header, is_last)
+        self.records_read += header.records_count
+        if verdict.discards_records or not header.records_count:
+            return empty_batch(header) if verdict.retention is Retention.KEEP_EMPTY else None
+        if header.is_control:
+            self.records_kept += header.records_count
+            if verdict.is_unneeded_marker and header.delete_horizon_ms is None:
+                return (yield from self._with_horizon(view, header))
+            return view
+        return (yield from self._data(view, header, verdict))
+
+    def _verdict(self, view: memoryview, header: BatchHeader, is_last: bool) -> Verdict:
+        """Judge a batch by its header, and a marker by what it says."""
+        if header.is_control:
+            is_unneeded = self._is_unneeded_marker(view, header)
+            horizon_ms = header.delete_horizon_ms
+            discards = is_unneeded and horizon_ms is not None and horizon_ms <= self._now_ms
+        else:
+            is_unneeded = False
+            discards = self._transactions.on_batch(header.last_offset, header.producer_id, header.is_transactional)
+        keeps = is_last or (header.has_producer_id and self._is_last_of_producer(header))
+        return Verdict(discards, Retention.KEEP_EMPTY if keeps else Retention.DELETE, is_unneeded)
+
+    def _is_unneeded_marker(self, view: memoryview, header: BatchHeader) -> bool:
+        if not header.records_count:
+            self._transactions.on_empty_marker(header.last_offset)
+            return True
+        marker = end_marker(view, 0)
+        if marker is None:
+            return False
+        if not marker.is_aborted:
+            return self._transactions.on_commit(header.last_offset, header.producer_id)
+        entry = self._transactions.on_abort(header.last_offset, header.producer_id)
+        if entry is not None:
+            self.kept_transactions.append(entry)
+        return entry is None
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        last = self.producers.get(header.producer_id)
+        if last is None:
+            return False
+        if last.last_data_offset is not None:
+            return header.last_offset == last.last_data_offset
+        return header.is_control and header.producer_epoch == last.producer_epoch
+
+    def _data(self, view: memoryview, header: BatchHeader, verdict: Verdict) -> Steps:
+        """Return a data batch with the records that stay."""
+        base_offset, horizon_ms = header.base_offset, header.delete_horizon_ms
+        covered = self._offset_map.latest_offset
+        keeps_tombstones = horizon_ms is None or self._now_ms < horizon_ms
+        look_up = self._offset_map.get
+        kept = Kept()
+        for data, records in scanned(view, header):
+            for start, _, end, timestamp_delta, delta, key, has_value in records:
+                if base_offset + delta <= covered:
+                    if key is None:
+                        self.invalid_records += 1
+                        continue
+                    if not (has_value or keeps_tombstones) or base_offset + delta < look_up(key):
+                        continue
+                kept.add(data, start, end, timestamp_delta, has_value)
+            kept.end_run(data)
+            yield 0
+        self.records_kept += kept.count
+        if not kept.count:
+            return empty_batch(header) if verdict.retention is Retention.KEEP_EMPTY else None
+        needs_horizon = kept.has_tombstone and horizon_ms is None
+        if kept.count == header.records_count and not needs_horizon:
+            return view
+        left = header._replace(records_count=kept.count)
+        if not header.is_log_append_time:
+            left = left._replace(max_timestamp=header.base_timestamp + kept.timestamp_delta_max)
+        payload = b"".join(kept.pieces)
+        return (yield from self._with_new_horizon(left, payload)) if needs_horizon else packed(left, payload)
+
+    def _with_horizon(self, view: memoryview, header: BatchHeader) -> Steps:
+        """Return a batch with all its records and a horizon of its own."""
+        return (yield from self._with_new_horizon(header, records_bytes(view, 0, header)))
+
+    def _with_new_horizon(self, header: BatchHeader, payload: bytes) -> Steps:
+        """Return a batch of these records whose base timestamp is its horizon; each keeps the timestamp it has."""
+        horizon_ms = self._now_ms + self._delete_retention_ms
+        shift = header.base_timestamp - horizon_ms
+        pieces: list[bytes] = []
+        for records in scanned_bytes(payload, header.records_count):
+            pieces += [with_timestamp_delta(payload, record, record[3] + shift) for record in records]
+            yield 0
+        flagged = header._replace(attributes=header.attributes | DELETE_HORIZON_FLAG, base_timestamp=horizon_ms)
+        return packed(flagged, b"".join(pieces))
+
+
+class Kept:
+    """The records of a batch that stay, as runs of bytes: of one that is kept nearly whole, that is a few."""
+
+    __slots__ = ("_end", "_start", "count", "has_tombstone", "pieces", "timestamp_delta_max")
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.pieces: list[bytes] = []
+        self.count = 0
+        self.has_tombstone = False
+        self.timestamp_delta_max = -(2**63)
+        self._start = self._end = 0
+
+    def add(self, data: bytes, start: int, end: int, timestamp_delta: int, has_value: bool) -> None:
+        """Keep the record at data[start:end]."""
+        if start != self._end:
+            self.end_run(data)
+            self._start = start
+        self._end = end
+        self.count += 1
+        if timestamp_delta > self.timestamp_delta_max:
+            self.timestamp_delta_max = timestamp_delta
+        if not has_value:
+            self.has_tombstone = True
+
+    def end_run(self, data: bytes) -> None:
+        """Take out what was kept since the last time."""
+        if self._end > self._start:
+            self.pieces.append(data[self._start : self._end])
+        self._start = self._end
+
+
+def packed(header: BatchHeader, payload: bytes) -> bytearray:
+    """Return the batch of this header with these records, in the header's codec."""
+    codec = codec_of(header)
+    return rebuilt_batch(header, payload if codec is Codec.NONE else compress(codec, payload))
+
+
+def empty_batch(header: BatchHeader) -> bytearray:
+    """Return the header alone, as Kafka writes it: neither codec nor base timestamp nor horizon any more."""
+    kept_flags = LOG_APPEND_TIME_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
+    assert not kept_flags & CODEC_MASK, "an empty batch is not compressed"
+    return rebuilt_batch(
+        header._replace(attributes=header.attributes & kept_flags, base_timestamp=NO_TIMESTAMP, records_count=0), b""
+    )

@@ -1,0 +1,33 @@
+"""How fast cleaners read and write together (Kafka's Throttler): log.cleaner.io.max.bytes.per.second. Sans-IO."""
+
+from typing import Final
+
+WAIT_SECONDS_MIN: Final = 0.02
+"""Less than this is waited for with what comes next."""
+RATE_MIN: Final = 1.0
+
+
+class Throttle:
+    """Counts bytes against a rate; whoever goes on waits for what all have read and written, so no one gets it all."""
+
+    __slots__ = ("_paid_at", "_rate")
+
+    def __init__(self, rate: float) -> None:
+        """Begin with nothing charged; `rate` in bytes a second."""
+        self._rate = max(rate, RATE_MIN)
+        self._paid_at = 0.0
+
+    def set_rate(self, rate: float) -> None:
+        """Go on at another rate; what was charged at the old one is let off."""
+        if max(rate, RATE_MIN) != self._rate:
+            self._rate = max(rate, RATE_MIN)
+            self._paid_at = 0.0
+
+    def charge(self, size: int, now: float) -> None:
+        """Count so many bytes at this time (seconds)."""
+        self._paid_at = max(self._paid_at, now) + size / self._rate
+
+    def wait(self, now: float) -> float:
+        """Return how many seconds to wait before the next bytes."""
+        wait = self._paid_at - now
+        return wait if wait >= WAIT_SECONDS_MIN else 0.0

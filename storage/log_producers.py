@@ -1,0 +1,85 @@
+"""The producers of one log: their state, its snapshots, and the aborted transactions it tells the segments' indexes of.
+
+The state follows the log: `note` after each batch that was written, `rewind` when the log was cut, `begin_anew` when it
+was emptied. Raises OSError and CorruptSegment as the disk does; the log turns them into an offline directory.
+"""
+
+from kvorum.protocol.records import BatchHeader
+from kvorum.runtime.clock import Clock
+from kvorum.storage.local_log import LocalLog
+from kvorum.storage.producer_replay import OFFSET_MAX, index_aborted, note_batch, rewind_producers
+from kvorum.storage.producer_state import ProducerState
+from kvorum.storage.snapshots import Snapshots
+from kvorum.storage.verification import VerificationGuard
+
+
+class LogProducers:
+    """Of one log. Times are wall milliseconds."""
+
+    __slots__ = ("_clock", "_ended_late", "_snapshots", "expiration_ms", "state")
+
+    def __init__(self, state: ProducerState, snapshots: Snapshots, clock: Clock, expiration_ms: int) -> None:
+        """Take over what recovery made. `expiration_ms` is producer.id.expiration.ms."""
+        self.state = state
+        self.expiration_ms = expiration_ms
+        self._snapshots = snapshots
+        self._clock = clock
+        self._ended_late: dict[int, int] = {}
+        """{first offset: marker} of transactions that began in a segment before their marker's, which is not synced."""
+
+    def note(self, local: LocalLog, header: BatchHeader, view: memoryview, position: int) -> None:
+        """Take note of a batch that was just written to the active segment; `view` has its bytes at `position`."""
+        completed = note_batch(self.state, header, view, position)
+        if completed is None:
+            return
+        if completed.first_offset < local.segments.active.base_offset:
+            self._ended_late[completed.first_offset] = completed.last_offset
+        if completed.is_aborted:
+            index_aborted(local.segments.active, completed)
+            local.has_aborted = True
+
+    def first_not_durably_ended(self, recovery_point: int) -> int | None:
+        """Return where the first transaction begins whose marker lies at or behind the recovery point, None for none.
+
+        Where a power loss takes the marker, it is open again, and may end otherwise: what it supersedes has to be there
+        still. Those within the newest segment are left out.
+        """
+        if self._ended_late:
+            self._ended_late = {first: last for first, last in self._ended_late.items() if last >= recovery_point}
+        return min(self._ended_late, default=None)
+
+    def begin_verification(
+        self, producer_id: int, producer_epoch: int, sequence: int, supports_epoch_bump: bool
+    ) -> VerificationGuard | None:
+        """See ProducerState.begin_verification."""
+        now_ms = self._clock.wall_ms()
+        return self.state.begin_verification(producer_id, producer_epoch, sequence, supports_epoch_bump, now_ms)
+
+    def take_snapshot(self, base_offset: int) -> None:
+        """Keep the state as it is at a new segment's base offset; it is written with the next flush."""
+        self.state.end_offset = base_offset
+        self._snapshots.take(base_offset, self.state.to_snapshot())
+
+    def rewind(self, local: LocalLog, end_offset: int) -> None:
+        """Bring the state back to the new end of a log that was cut."""
+        now_ms = self._clock.wall_ms()
+        self._ended_late = {first: last for first, last in self._ended_late.items() if last < end_offset}
+        rewind_producers(self.state, self._snapshots, local.segments, end_offset, now_ms, self.expiration_ms)
+
+    def begin_anew(self, offset: int) -> None:
+        """Know nothing again: the log was emptied."""
+        self._snapshots.remove_if(0, OFFSET_MAX)
+        self._ended_late.clear()
+        self.state.clear(offset)
+
+    def are_durably_known_at(self, base_offset: int) -> bool:
+        """Tell whether what lies below a segment's start may go: no snapshot there has yet to be written and synced."""
+        return not self.state.producers or not self._snapshots.is_unwritten(base_offset)
+
+    def forget_below(self, first_offset: int) -> None:
+        """Remove the snapshots before the first segment's base offset."""
+        self._snapshots.remove_if(0, first_offset - 1)
+
+    def expire(self, now_ms: int) -> None:
+        """Forget producers idle for producer.id.expiration.ms, and what was never verified."""
+        self.state.expire(now_ms, self.expiration_ms)

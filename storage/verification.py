@@ -1,0 +1,112 @@
+"""Which transactional producers are being verified with their coordinator (KIP-890, part 1). Sans-IO.
+
+Before the first batch of a transaction is appended to a partition, its leader asks the transaction coordinator whether
+the transaction is open and has the partition (or, from Produce v12 on, has it added). A *guard* is made when the
+question is asked and must be presented with the append. The first append of the transaction takes it away, and so does
+a marker: an answer that a marker has overtaken opens nothing, and no batch that comes late leaves a transaction hanging
+that nobody will ever end.
+
+Source: Kafka's VerificationGuard, VerificationStateEntry and ProducerStateManager.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from kvorum.protocol.records import NO_SEQUENCE
+
+
+class VerificationGuard:
+    """Stands for one verification of one producer: only the very object that was given opens the log."""
+
+    __slots__ = ()
+
+
+UNCHECKED: Final = VerificationGuard()
+"""Opens every log: presented while transaction.partition.verification.enable is false."""
+
+
+@dataclass(slots=True)
+class Verification:
+    """One producer's, from the question to the first append or marker. `started_ms` (wall) decides when it expires.
+
+    The lowest sequence number asked for is kept: if its batch fails and is sent again, no batch behind it may have been
+    taken meanwhile.
+    """
+
+    guard: VerificationGuard
+    started_ms: int
+    lowest_sequence: int
+    producer_epoch: int
+    supports_epoch_bump: bool
+    """The producer ends each transaction with a new epoch (transaction.version 2), which begins at sequence 0."""
+
+
+class Verifications:
+    """Those of one log, by producer id."""
+
+    __slots__ = ("_by_producer",)
+
+    def __init__(self) -> None:
+        """Start without any."""
+        self._by_producer: dict[int, Verification] = {}
+
+    def __len__(self) -> int:
+        """Return how many are under way."""
+        return len(self._by_producer)
+
+    def begin(
+        self, producer_id: int, producer_epoch: int, sequence: int, supports_epoch_bump: bool, now_ms: int
+    ) -> VerificationGuard:
+        """Return the guard to present with the append; the one of before, if the question was asked before."""
+        known = self._by_producer.get(producer_id)
+        if known is None:
+            guard = VerificationGuard()
+            known = Verification(guard, now_ms, sequence, producer_epoch, supports_epoch_bump)
+            self._by_producer[producer_id] = known
+        elif producer_epoch > known.producer_epoch:
+            known.producer_epoch, known.lowest_sequence = producer_epoch, sequence
+        elif producer_epoch == known.producer_epoch:
+            known.lowest_sequence = min(known.lowest_sequence, sequence)
+        return known.guard
+
+    def get(self, producer_id: int) -> Verification | None:
+        """Return what is under way for a producer."""
+        return self._by_producer.get(producer_id)
+
+    def opens(self, producer_id: int, guard: VerificationGuard | None) -> bool:
+        """Tell whether this guard lets the producer's transaction begin here."""
+        if guard is UNCHECKED:
+            return True
+        known = self._by_producer.get(producer_id)
+        return known is not None and guard is known.guard
+
+    def end(self, producer_id: int) -> None:
+        """Let the guard open nothing more: the transaction has begun here."""
+        self._by_producer.pop(producer_id, None)
+
+    def marked(self, producer_id: int, producer_epoch: int) -> None:
+        """Let the guard open nothing more: a marker of this epoch has ended the producer's transaction.
+
+        But a marker of transaction version 2 has the epoch of the *next* transaction, whose first write may have come
+        before it: what is being verified in that epoch is not over.
+        """
+        known = self._by_producer.get(producer_id)
+        if known is not None and not (known.supports_epoch_bump and known.producer_epoch >= producer_epoch):
+            del self._by_producer[producer_id]
+
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget those that never came to an append."""
+        for producer_id, known in list(self._by_producer.items()):
+            if now_ms - known.started_ms >= expiration_ms:
+                del self._by_producer[producer_id]
+
+
+def sequence_problem(known: Verification | None, base_sequence: int, is_new_producer: bool) -> str | None:
+    """Return why a batch may not begin with this sequence number as far as its verification tells; None if it may."""
+    if known is None or base_sequence == NO_SEQUENCE:
+        return None
+    if known.supports_epoch_bump and is_new_producer and base_sequence != 0:
+        return "a producer of transaction version 2 of which nothing is known begins at sequence 0"
+    if base_sequence > known.lowest_sequence:
+        return f"sequence {known.lowest_sequence} was verified and has not been appended yet"
+    return None

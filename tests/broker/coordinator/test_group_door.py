@@ -1,0 +1,143 @@
+"""The door's ends of transactions, and what the metrics tell of groups."""
+
+import asyncio
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from kvorum.broker.coordinator.ended_transaction import EndedTransaction
+from kvorum.broker.coordinator.group.coordinator import GroupCoordinator
+from kvorum.broker.coordinator.group.counts import GroupCounts
+from kvorum.broker.coordinator.group.figures import follow_groups
+from kvorum.broker.coordinator.runtime.words import Producer
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.records import batches
+from kvorum.runtime.metrics import Metrics
+from tests.broker.coordinator.conftest import Run
+from tests.broker.coordinator.group_kit import (
+    GROUP,
+    NO_DELAY,
+    Member,
+    OneHome,
+    World,
+    commit,
+    commit_in_transaction,
+    fetched,
+)
+from tests.broker.coordinator.runtime_kit import KEY
+
+PRODUCER = Producer(7, 3)
+
+
+def an_end(is_commit: bool) -> EndedTransaction:
+    return EndedTransaction(
+        producer_id=7, producer_epoch=3, coordinator_epoch=5, is_commit=is_commit, transaction_version=2
+    )
+
+
+@pytest.mark.parametrize(("is_commit", "offset"), [(True, 42), (False, -1)])
+def test_a_marker_ends_what_a_transaction_would_commit(run: Run, is_commit: bool, offset: int) -> None:
+    async def work() -> None:
+        world = World(settings=NO_DELAY)
+        await world.lead()
+        await commit_in_transaction(world.partition, PRODUCER, 42)
+        await GroupCoordinator(OneHome(world)).complete_transaction(KEY, an_end(is_commit), 1_000)
+        assert fetched(world.partition) == [("t", 0, offset)]
+        assert not world.partition.committed_state.pending
+        ((_, header),) = batches(memoryview(world.log.data[-1]))
+        assert (header.is_control, header.producer_id, header.producer_epoch) == (True, 7, 3)
+
+    run(work())
+
+
+def test_a_marker_that_is_not_replicated_in_time_is_asked_for_again(run: Run) -> None:
+    async def work() -> None:
+        world = World(settings=NO_DELAY)
+        await world.lead()
+        await commit_in_transaction(world.partition, PRODUCER, 42)
+        world.log.commits_at_once = False
+        door = GroupCoordinator(OneHome(world))
+        with pytest.raises(KafkaError) as error:
+            await door.complete_transaction(KEY, an_end(True), 1_000)
+        assert error.value.code is ErrorCode.REQUEST_TIMED_OUT
+        world.log.commit()
+        assert fetched(world.partition) == [("t", 0, 42)]
+
+    run(work())
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
+def test_a_marker_for_a_partition_that_is_not_led_is_refused(run: Run, code: ErrorCode) -> None:
+    async def work() -> None:
+        world = World()
+        await world.lead()
+        with pytest.raises(KafkaError) as error:
+            await GroupCoordinator(OneHome(world, refusal=code)).complete_transaction(KEY, an_end(True), 1_000)
+        assert error.value.code is code
+
+    run(work())
+
+
+def told(metrics: Metrics) -> dict[tuple[str, tuple[str, ...]], float]:
+    """Return {(name, label values): value} of what concerns groups."""
+    order = ("protocol", "state", "consumergroup", "topic", "partition")
+    return {
+        (sample.name, tuple(sample.labels[each] for each in order if each in sample.labels)): sample.value
+        for family in text_string_to_metric_families(metrics.render().decode())
+        for sample in family.samples
+        if "group" in sample.name
+    }
+
+
+def test_groups_their_offsets_and_their_lag_are_told(run: Run) -> None:
+    async def work() -> None:
+        counts, metrics = GroupCounts(), Metrics()
+        world = World(settings=NO_DELAY, counts=counts)
+        await world.lead()
+        follow_groups(
+            metrics,
+            OneHome(world).all_active,
+            counts,
+            lambda key: {("t", 0): 50}.get((key.topic, key.partition)),
+        )
+        member = Member(world, "a")
+        await member.join()
+        assert (await member.ask_sync({member.member_id: b"x"})).error_code == 0
+        await member.commit(42)
+        await member.commit(7, topic="far")
+        await commit(world.partition, 1, group_id="simple")
+        found = told(metrics)
+        manager, coordinator = (
+            "kafka_coordinator_group_groupmetadatamanager_",
+            "kafka_server_group_coordinator_metrics_",
+        )
+        assert found[manager + "numgroups", ()] == 2
+        assert found[manager + "numgroupsstable", ()] == 1
+        assert found[manager + "numgroupsempty", ()] == 1
+        assert found[manager + "numoffsets", ()] == 3
+        assert found[coordinator + "group_count", ("classic",)] == 2
+        assert found[coordinator + "group_count", ("consumer",)] == 0
+        assert found[coordinator + "offset_commit_total", ()] == 3
+        assert found[coordinator + "group_completed_rebalance_total", ()] == 1
+        assert found["kafka_consumergroup_current_offset", (GROUP, "far", "0")] == 7
+        assert found["kafka_consumergroup_lag", (GROUP, "t", "0")] == 8
+        assert ("kafka_consumergroup_lag", (GROUP, "far", "0")) not in found
+
+    run(work())
+
+
+def test_deleted_and_expired_offsets_are_counted(run: Run) -> None:
+    async def work() -> None:
+        counts = GroupCounts()
+        world = World(settings=NO_DELAY, counts=counts)
+        await world.lead()
+        await commit(world.partition, 1, group_id="old")
+        await commit(world.partition, 1, group_id="gone")
+        door = GroupCoordinator(OneHome(world))
+        (row,) = await door.delete_groups(["gone"])
+        assert (row.error_code, counts.offsets_deleted, counts.offsets_expired) == (0, 1, 0)
+        await asyncio.sleep(NO_DELAY.offsets_retention_ms / 1000 + 3600)
+        assert (counts.offsets_deleted, counts.offsets_expired) == (1, 1)
+        assert not world.partition.committed_state.groups
+
+    run(work())

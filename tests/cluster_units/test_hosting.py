@@ -1,0 +1,36 @@
+"""What every process of a role does around its server."""
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from kvorum.cluster.hosting import YOUNG_OBJECTS_MAX, look_for_cycles_less
+
+
+@pytest.fixture
+def looks() -> Iterator[list[int]]:
+    """Which generations the garbage collector has looked through; as it was before, afterwards."""
+    found: list[int] = []
+
+    def looked(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            found.append(info["generation"])
+
+    before = gc.get_threshold()
+    gc.callbacks.append(looked)
+    yield found
+    gc.callbacks.remove(looked)
+    gc.unfreeze()
+    gc.set_threshold(*before)
+
+
+def test_requests_in_hand_are_not_looked_through_for_garbage(looks: list[int]) -> None:
+    look_for_cycles_less()
+    gc.collect()
+    frozen = gc.get_freeze_count()
+    looks.clear()
+    in_hand = [[number] for number in range(YOUNG_OBJECTS_MAX // 2)]
+    assert looks == [] and frozen > 0
+    in_hand += [[number] for number in range(YOUNG_OBJECTS_MAX)]
+    assert looks, "and garbage is found in the end"
