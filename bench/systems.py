@@ -174,7 +174,8 @@ def formatted(kind: str, count: int, settings: Mapping[str, str] = NO_SETTINGS) 
         except BaseException:
             kept = tempfile.mkdtemp(prefix=f"bench-failed-{kind}-")
             for log in Path(folder).rglob("*.log"):
-                shutil.copy(log, Path(kept) / f"{log.parent.name}-{log.name}")
+                if not log.stem.isdigit():  # no partition's segment
+                    shutil.copy(log, Path(kept) / f"{log.parent.name}-{log.name}")
             print(f"the logs are in {kept}", file=sys.stderr, flush=True)
             raise
         finally:

@@ -72,7 +72,8 @@ class QuorumNode:
         self.halted = False
         self.observer: RaftObserver = Unobserved()
         self._tick_handle: asyncio.Handle | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_due = 0.0  # kept here: uvloop's handle of a time that is over does not know it
         self._commit_notice: asyncio.TimerHandle | None = None
         self._spare: asyncio.Future[None] | None = None
         self._queue: list[Callable[[int, int], bytes | None]] = []
@@ -273,10 +274,10 @@ class QuorumNode:
         core = self.replica.core
         due = (core.heartbeat_due() if core.is_leader() else core.election_deadline()) + TIMER_SLACK_S
         if self._timer is not None:
-            if self._timer.when() <= due:
+            if self._timer_due <= due:
                 return
             self._timer.cancel()
-        self._timer = self._loop.call_at(due, self._timer_fired)
+        self._timer, self._timer_due = self._loop.call_at(due, self._timer_fired), due
 
     def _timer_fired(self) -> None:
         self._timer = None

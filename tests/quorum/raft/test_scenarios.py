@@ -3,9 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from kvorum.chaos.sim.loop import SimLoop
 from kvorum.chaos.sim.network import NetworkOptions
 from kvorum.chaos.sim.quorum import QuorumWorld
 from kvorum.chaos.sim.quorum_options import SEGMENT_BYTES, Options
@@ -66,6 +68,27 @@ def others(made: QuorumWorld, voter: SimVoter) -> list[SimVoter]:
 def settle(made: QuorumWorld, until: Callable[[], bool], limit_s: float = 10.0) -> None:
     assert made.loop.run_until(until, limit_s=limit_s)
     made.check_errors()
+
+
+class Overdue:
+    """What uvloop returns for a time that is over: a handle that can be cancelled, and no more."""
+
+    def __init__(self, handle: asyncio.TimerHandle) -> None:
+        self.cancel = handle.cancel
+
+
+@pytest.mark.parametrize("voters", [1, 3])
+def test_a_node_that_comes_late_to_its_own_timer_goes_on(voters: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    call_at = SimLoop.call_at
+
+    def overdue(loop: SimLoop, when: float, callback: Callable[..., object], *args: object, **others: Any) -> Overdue:
+        return Overdue(call_at(loop, when, callback, *args, **others))
+
+    monkeypatch.setattr(SimLoop, "call_at", overdue)
+    made = world(voters)
+    appended(made, made.leader(), 3)
+    settle(made, made.is_at_rest)
+    made.checker.final()
 
 
 @pytest.mark.parametrize("voters", [1, 3, 5])
