@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: run test check unit sim cluster chaos acceptance soak bench clean
+.PHONY: run test check unit sim cluster pipelines-test chaos acceptance soak bench clean
 
 run: $(VENV)/.installed
 	@$(BIN)/python -m kvorum.cli.main quickstart $(if $(FROM),--from "$(FROM)")
@@ -34,13 +34,17 @@ test: $(VENV)/.tests
 	$(BIN)/python tools/run_tests.py --workers $(WORKERS)
 
 unit: $(VENV)/.tests
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not cluster and not sim"
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not cluster and not sim and not pipelines"
 
 sim: $(VENV)/.tests
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m sim
 
 cluster: $(VENV)/.tests
 	$(BIN)/python -m pytest -q -m cluster
+
+# All that runs on Spark, the long ones too; needs Java 17 or 21, and is skipped with that reason otherwise.
+pipelines-test: $(VENV)/.tests
+	KVORUM_PIPELINES=all $(BIN)/python -m pytest -q -rs -m pipelines
 
 # Every shipped scenario, a table at the end; histories, reports and node logs stay in build/chaos.
 chaos: $(VENV)/.tests

@@ -130,9 +130,9 @@ def pytest_runtest_makereport(
     """Tell with a failure what had been done to its cluster, and where the logs are."""
     report = yield
     if report.failed and report.when == "call":
-        for name in FIXTURES:
-            cluster = getattr(item, "funcargs", {}).get(name)
-            if cluster is not None:
+        found = {name: each for name in FIXTURES if (each := getattr(item, "funcargs", {}).get(name)) is not None}
+        for name, cluster in found.items():
+            if hasattr(cluster, "story"):  # a project may have a fixture of that name of its own
                 report.sections.append((f"{name}: what was done to it", cluster.story()))
     return report
 

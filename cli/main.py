@@ -22,6 +22,7 @@ COMMANDS = {
     "sim": ("cli.sim:sim", "Simulate whole clusters, faults and all, seed after seed."),
     "config": ("cli.config:config", "Check a configuration file."),
     "protocol": ("cli.protocol:protocol", "Print the Kafka APIs and versions this Kvorum serves."),
+    "pipelines": ("cli.pipelines:pipelines", "Data pipelines on Spark: sources, transforms, sinks."),
     "chaos": ("cli.chaos:chaos", "Break a cluster in every way, and check what it promised."),
     "quickstart": (
         "cli.quickstart:quickstart",

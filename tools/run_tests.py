@@ -1,4 +1,4 @@
-"""Run the whole suite: units and simulation in parallel, then the cluster tests one at a time; end with one sum.
+"""Run the whole suite: units and simulation in parallel, then clusters one at a time, then Spark; end with one sum.
 
 pytest's own summary closes each step; the last line adds the steps up in pytest's words.
 """
@@ -8,7 +8,11 @@ import re
 import subprocess
 import sys
 
-STEPS = (("units and simulation", "not cluster", True), ("clusters of real processes", "cluster", False))
+STEPS = (
+    ("units and simulation", "not cluster and not pipelines", True),
+    ("clusters of real processes", "cluster and not pipelines", False),
+    ("pipelines on Spark", "pipelines", False),
+)
 COUNTS = re.compile(r"(\d+) (passed|failed|skipped|xfailed|xpassed|errors?)\b")
 
 

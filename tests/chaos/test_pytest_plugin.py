@@ -113,6 +113,15 @@ def test_a_suite_without_clusters_imports_nothing_of_kvorum_but_the_plugin(pytes
     assert "1 passed" in outcome(done), done.stdout
 
 
+def test_a_fixture_of_that_name_may_be_somebody_elses(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        "import pytest\n@pytest.fixture\ndef kvorum_cluster(): return 'mine'\n"
+        "def test_it(kvorum_cluster): assert kvorum_cluster == 'theirs'"
+    )
+    done = plugged(pytester)
+    assert "1 failed" in outcome(done), done.stdout
+
+
 def test_help_and_markers_tell_of_it(pytester: pytest.Pytester) -> None:
     assert "--kvorum-brokers=N" in plugged(pytester, "--help").stdout
     assert "@pytest.mark.kvorum(brokers=3" in plugged(pytester, "--markers").stdout

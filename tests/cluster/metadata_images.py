@@ -31,5 +31,8 @@ def assert_copies_are_equal(cluster: LocalCluster, *names: str) -> dict[str, Sto
     common = min(copy.end_offset for copy in copies.values())
     assert common > 0
     digests = {name: image_near(name, copy, common).digest() for name, copy in copies.items()}
-    assert len(set(digests.values())) == 1, digests
+    reach = {
+        name: (sorted(copy.snapshots), min(copy.log, default=None), copy.end_offset) for name, copy in copies.items()
+    }
+    assert len(set(digests.values())) == 1, f"images at {common}: {digests}; snapshots, log start and end: {reach}"
     return copies

@@ -88,6 +88,21 @@ def quorum_of(cluster: LocalCluster) -> ResponsePartitionData | None:
         return None
 
 
+def wait_until_everybody_has_the_metadata(cluster: LocalCluster) -> None:
+    """Wait until every voter and every broker has all the metadata there are when this is called."""
+    wanted = eventually(lambda: quorum_of(cluster), "an active controller").high_watermark
+    roles = [role for node in cluster.plan.nodes for role in node.roles]
+
+    def is_there() -> bool:
+        found = quorum_of(cluster)
+        if found is None:
+            return False
+        rows = [*found.current_voters, *found.observers]
+        return len(rows) >= len(roles) and all(row.log_end_offset >= wanted for row in rows)
+
+    eventually(is_there, lambda: f"everybody at {wanted}: {quorum_of(cluster)}", 60)
+
+
 def active_controller(cluster: LocalCluster) -> str:
     """Return the name of the controller that leads, once there is one."""
     return name_of(cluster, eventually(lambda: quorum_of(cluster), "an active controller").leader_id)

@@ -185,22 +185,25 @@ def test_members_come_leave_and_are_killed(cluster: LocalCluster, admin: AdminCl
     third = workers("third")
     shared(first, second, third)
     assert first.owned < kept, "of what it had, it keeps what is its share"
+    more = [workers("fourth"), workers("fifth")]
+    everybody = [first, second, third, *more]
+    shared(*everybody)
     send(bootstrap, "t", [f"b{number}" for number in range(60)])
     (described,) = admin.describe_consumer_groups([group]).values()
     found = described.result(30)
-    assert (found.type, found.state.name, len(found.members)) == (ConsumerGroupType.CONSUMER, "STABLE", 3)
-    third.stop()
+    assert (found.type, found.state.name, len(found.members)) == (ConsumerGroupType.CONSUMER, "STABLE", 5)
+    for each in (*more, third):
+        each.stop()
     shared(first, second)
     second.kill()
     shared(first)
     send(bootstrap, "t", [f"c{number}" for number in range(60)])
     wanted = {f"{letter}{number}" for letter in "abc" for number in range(60)}
-    eventually(lambda: wanted <= {*first.values, *second.values, *third.values}, "everything read")
+    eventually(lambda: wanted <= set().union(*(each.values for each in everybody)), "everything read")
     first.stop()
-    errors = [told for each in (first, second, third) for told in each.others if told["event"] == "error"]
-    assert not errors
+    assert not [told for each in everybody for told in each.others if told["event"] == "error"]
     ends = [
-        len({offset for _, partition, offset in first.read + second.read + third.read if partition == number})
+        len({offset for each in everybody for _, partition, offset in each.read if partition == number})
         for number in range(PARTITIONS)
     ]
     assert committed(bootstrap, group) == ends

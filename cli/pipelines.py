@@ -1,0 +1,40 @@
+"""`kvorum pipelines`: data pipelines on Spark. Each command is imported when it is asked for."""
+
+import click
+
+from kvorum.cli.lazy import LazyGroup
+
+COMMANDS = {
+    "run": ("cli.pipelines_run:run", "Run a pipeline: here until it ends, or detached."),
+    "validate": ("cli.pipelines_run:validate", "Say what is wrong with a pipeline's file, line by line."),
+    "plan": ("cli.pipelines_run:plan", "Show what Spark would do, without doing it."),
+    "list": ("cli.pipelines_manage:list_", "List pipelines and their states."),
+    "status": ("cli.pipelines_manage:status", "Show how a pipeline stands: state, records, rate, lag."),
+    "pause": ("cli.pipelines_manage:pause", "Hold a pipeline; its process stays."),
+    "resume": ("cli.pipelines_manage:resume", "Go on where a paused pipeline stands."),
+    "stop": ("cli.pipelines_manage:stop", "End a pipeline's process; its positions are kept."),
+    "restart": ("cli.pipelines_manage:restart", "Stop a pipeline and start it as it was started last."),
+    "offsets": ("cli.pipelines_manage:offsets", "Show how far a pipeline has read."),
+    "logs": ("cli.pipelines_manage:logs", "Show what a pipeline's process said."),
+    "connect": ("pipelines.connect.command:connect", "Connect's REST interface, and the process that keeps pipelines."),
+    "mirror": ("pipelines.mirror.command:mirror", "Copy topics of one cluster to another, and groups with them."),
+    "archive": ("pipelines.jobs.command:archive", "A topic into Parquet files by day or hour, with a manifest."),
+    "replay": ("pipelines.jobs.command:replay", "An archive, or a time range of a topic, into a topic."),
+    "audit": ("pipelines.jobs.command:audit", "Is a compacted topic what its archive's last values say?"),
+    "profile": ("pipelines.jobs.command:profile", "What is in a topic: keys, sizes, nulls, rates."),
+    "plugins": ("cli.pipelines_run:plugins", "List sources, sinks and what packages add to them."),
+    "package": ("cli.pipelines_run:package", "Write the zip that spark-submit wants as --py-files."),
+    "doctor": ("cli.pipelines_run:doctor", "Say what pipelines need, what is there, and what is missing."),
+}
+
+
+@click.group(cls=LazyGroup, table=COMMANDS)
+def pipelines() -> None:
+    """Data pipelines on Spark: what Kafka Connect does, with a file a pipeline. Needs kvorum[pipelines] and Java.
+
+    \b
+    kvorum pipelines doctor                     is everything there?
+    kvorum pipelines run orders.yaml            run it here, until Ctrl-C
+    kvorum pipelines run orders.yaml --detach   leave it running
+    kvorum pipelines status orders              records, rate, lag
+    """

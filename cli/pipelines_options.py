@@ -1,0 +1,75 @@
+"""What the commands of `kvorum pipelines` share: the folder of states, and where the extra is missing."""
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from kvorum.cli.output import Exit, fail
+
+if TYPE_CHECKING:
+    from kvorum.pipelines.run.state import Folder
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def state_option(command: F) -> F:
+    """Add --dir: where pipelines keep their state."""
+    return click.option(
+        "-d",
+        "--dir",
+        "state_dir",
+        default=None,
+        show_default="$KVORUM_PIPELINES_DIR, else ./kvorum-pipelines",
+        help="The folder of the pipelines' states.",
+    )(command)
+
+
+def require_extra() -> None:
+    """End the command where Spark's Python side is not installed: everything else of Kvorum works without it."""
+    if importlib.util.find_spec("pyspark") is None:
+        fail("pipelines need Spark: pip install 'kvorum[pipelines]' (and Java 17 or 21)", Exit.USAGE)
+
+
+def root(state_dir: str | None) -> Path:
+    """Return the folder of all pipelines."""
+    from kvorum.pipelines.run.state import root_of
+
+    return root_of(state_dir)
+
+
+def known(state_dir: str | None, name: str) -> "Folder":
+    """Return a pipeline's folder; end the command if there is none."""
+    from kvorum.pipelines.run.state import Folder, folders
+
+    require_extra()
+    folder = Folder(root(state_dir), name)
+    if not folder.spec.exists():
+        names = ", ".join(each.name for each in folders(folder.root)) or "none"
+        fail(f"there is no pipeline {name!r} in {folder.root}; there are {names}", Exit.NOT_FOUND)
+    return folder
+
+
+@contextmanager
+def answered() -> Iterator[None]:
+    """End the command in a line or a few for what a person can mend."""
+    from kvorum.pipelines.databases.dialect import DatabaseError
+    from kvorum.pipelines.formats import FormatError
+    from kvorum.pipelines.plugins import PluginError
+    from kvorum.pipelines.run.state import StateError
+    from kvorum.pipelines.session.connector import ConnectorError
+    from kvorum.pipelines.session.machine import MachineError
+    from kvorum.pipelines.spec import SpecError
+    from kvorum.pipelines.transforms import TransformError
+
+    try:
+        yield
+    except SpecError as error:
+        for problem in error.problems:
+            click.echo(str(problem), err=True)
+        fail(f"{len(error.problems)} problem{'s' * (len(error.problems) != 1)}", Exit.USAGE)
+    except (StateError, PluginError, ConnectorError, MachineError, DatabaseError, FormatError, TransformError) as error:
+        fail(str(error))

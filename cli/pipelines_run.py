@@ -1,0 +1,195 @@
+"""`kvorum pipelines run | validate | plan | plugins | package | doctor`."""
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from kvorum.cli.output import Exit, fail, output_option, pairs, show
+from kvorum.cli.pipelines_options import answered, require_extra, root, state_option
+
+if TYPE_CHECKING:
+    from kvorum.pipelines.run.launch import Launch
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def session_options(command: F) -> F:
+    """Add what a Spark session can be told."""
+    for option in (
+        click.option("--conf", "confs", multiple=True, metavar="KEY=VALUE", help="Any setting of Spark's."),
+        click.option("--jars", metavar="DIR", help="A folder of jars; without it $KVORUM_SPARK_JARS."),
+        click.option("--memory", default="1g", show_default=True, help="The driver's heap."),
+        click.option("--master", help="local[2], spark://host:port, k8s://..., yarn; without it this machine."),
+    ):
+        command = option(command)
+    return command
+
+
+def launch(master: str | None, memory: str, jars: str | None, confs: tuple[str, ...], **more: object) -> "Launch":
+    """Return the options as one value."""
+    from kvorum.pipelines.run.launch import Launch
+
+    folder = os.path.abspath(jars) if jars else None
+    given: dict[str, object] = {"master": master, "memory": memory, "jars": folder, **more}
+    return Launch.of({**given, "settings": pairs(confs, "--conf"), "folder": os.getcwd()})
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False), metavar="PIPELINE")
+@click.option("--detach", is_flag=True, help="Leave it running and return; `kvorum pipelines stop` ends it.")
+@click.option("--paused", is_flag=True, help="Start to wait for `kvorum pipelines resume`.")
+@click.option("--retries", type=click.IntRange(0), default=10, show_default=True, help="Of failures that pass.")
+@session_options
+@state_option
+def run(
+    file: str,
+    detach: bool,
+    paused: bool,
+    retries: int,
+    master: str | None,
+    memory: str,
+    jars: str | None,
+    confs: tuple[str, ...],
+    state_dir: str | None,
+) -> None:
+    """Run the pipeline of a file: YAML, JSON, or a connector's configuration (JSON, .properties).
+
+    A pipeline goes on where it stood. Exit code 1 when it failed, 2 when its file is not right.
+
+    \b
+    kvorum pipelines run configs/pipelines/orders.yaml
+    kvorum pipelines run orders.yaml --detach --master spark://spark:7077 --memory 2g
+    """
+    require_extra()
+    from kvorum.pipelines.run import process, worker
+    from kvorum.pipelines.run.compile import validate as check
+    from kvorum.pipelines.run.state import Folder, State
+    from kvorum.pipelines.spec import load
+
+    wanted = launch(master, memory, jars, confs, paused=paused, retries=retries)
+    with answered():
+        pipeline = load(file)
+        check(pipeline)
+        folder = Folder(root(state_dir), pipeline.name)
+        if not detach:
+            log_to_terminal()
+            raise SystemExit(worker.run(folder, pipeline, wanted))
+        started = process.start(pipeline, folder.root, wanted)
+        status = process.wait(started, folder.root, (State.RUNNING, State.PAUSED, State.FINISHED))
+    if status.state is State.FAILED:
+        fail(f"pipeline {pipeline.name} failed: {status.trace}\n(all of it: {folder.log})")
+    click.echo(f"pipeline {pipeline.name} is {status.state} (process {status.pid}; {status.connector})")
+
+
+def log_to_terminal() -> None:
+    """Show what the worker says beside what the pipeline prints."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+
+
+@click.command()
+@click.argument("files", type=click.Path(exists=True, dir_okay=False), nargs=-1, required=True, metavar="PIPELINE...")
+def validate(files: tuple[str, ...]) -> None:
+    """Say what is wrong with pipelines' files: line, place, and what was meant. Starts no Spark.
+
+    \b
+    kvorum pipelines validate configs/pipelines/*.yaml
+    """
+    require_extra()
+    from kvorum.pipelines.run.compile import validate as check
+    from kvorum.pipelines.spec import load
+
+    for file in files:
+        with answered():
+            pipeline = load(file)
+            check(pipeline)
+        steps = f", {len(pipeline.transforms)} transforms" if pipeline.transforms else ""
+        click.echo(f"{file}: pipeline {pipeline.name}, {pipeline.source.type} to {pipeline.sink.type}{steps}")
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False), metavar="PIPELINE")
+@session_options
+def plan(file: str, master: str | None, memory: str, jars: str | None, confs: tuple[str, ...]) -> None:
+    """Show the plan of a pipeline: what Spark reads, computes and hands to the sink. Nothing is written.
+
+    \b
+    kvorum pipelines plan orders.yaml
+    """
+    require_extra()
+    from kvorum.pipelines.run import compile as compiling
+    from kvorum.pipelines.session.build import build
+    from kvorum.pipelines.spec import load
+
+    with answered():
+        pipeline = load(file)
+        ends = compiling.validate(pipeline)
+        session = build(pipeline.name, launch(master, memory, jars, confs).session(pipeline))
+        try:
+            context = compiling.context_of(pipeline, "", session.choice.connector)
+            click.echo(str(session.choice))
+            click.echo(compiling.plan_of(session.spark, pipeline, ends, context))
+        finally:
+            session.spark.stop()
+
+
+@click.command()
+@output_option
+def plugins(output: str) -> None:
+    """List sources and sinks, and the transforms and converters that packages add.
+
+    \b
+    kvorum pipelines plugins -o json
+    """
+    require_extra()
+    from kvorum.pipelines.plugins import plugins as there
+
+    with answered():
+        rows = [
+            {"kind": p.kind.value, "name": p.name, "package": p.package, "version": p.version, "target": p.target}
+            for p in there()
+        ]
+    show(rows, output)
+
+
+@click.command()
+@click.argument("target", type=click.Path(dir_okay=False), default="kvorum-pipelines.zip", metavar="[ZIP]")
+def package(target: str) -> None:
+    """Write the code that executors need, for spark-submit; `run --master ...` sends it by itself.
+
+    \b
+    kvorum pipelines package kvorum-pipelines.zip
+    spark-submit --master yarn --py-files kvorum-pipelines.zip \\
+        $(python -c 'import kvorum.pipelines.run.worker as w; print(w.__file__)') orders.yaml --state /data/pipelines
+    """
+    require_extra()
+    from pathlib import Path
+
+    from kvorum.pipelines.session.shipping import pack
+
+    click.echo(str(pack(Path(target))))
+
+
+@click.command()
+@click.option("--memory", default="1g", show_default=True, help="What the driver is to get.")
+@click.option("--jars", metavar="DIR", help="A folder of jars; without it $KVORUM_SPARK_JARS.")
+@output_option
+def doctor(memory: str, jars: str | None, output: str) -> None:
+    """Say what pipelines need, what of it is on this machine, and what to do about the rest.
+
+    Exit code 1 if something is missing without which nothing runs.
+
+    \b
+    kvorum pipelines doctor
+    kvorum pipelines doctor --jars ./jars -o json
+    """
+    require_extra()
+    from kvorum.pipelines.session.doctor import examine
+
+    found = examine(memory, jars)
+    show([each.row() for each in found], output, ("what", "state", "found", "hint"))
+    raise SystemExit(Exit.FAILED if any(each.state == "missing" for each in found) else Exit.DONE)

@@ -1,0 +1,194 @@
+"""Kafka's client settings under the names Java's clients use, turned into those of librdkafka.
+
+What is given with `kafka.` before it goes to the clients. Most names are the same in both; where they differ they are
+translated, where librdkafka has no counterpart and nothing depends on it they are left out, and what it does not know
+is refused by name.
+"""
+
+import re
+from collections.abc import Mapping
+
+import confluent_kafka
+from confluent_kafka import KafkaError
+
+Settings = dict[str, str]
+
+PREFIX = "kafka."
+RENAMED = {
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "max.request.size": "message.max.bytes",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+}
+# Java's clients have these; for librdkafka there is nothing to set.
+WITHOUT_COUNTERPART = {
+    "auto.include.jmx.reporter",
+    "default.api.timeout.ms",
+    "exclude.internal.topics",
+    "max.block.ms",
+    "max.poll.records",
+    "metric.reporters",
+    "metrics.num.samples",
+    "metrics.recording.level",
+    "metrics.sample.window.ms",
+    "ssl.truststore.type",
+}
+# The source and the sink set these themselves: another value would break what they promise.
+OURS = {
+    "auto.offset.reset",
+    "delivery.report.only.error",
+    "enable.auto.commit",
+    "enable.auto.offset.store",
+    "enable.partition.eof",
+    "interceptor.classes",
+    "key.deserializer",
+    "key.serializer",
+    "partitioner",
+    "partitioner.class",
+    "transactional.id",
+    "value.deserializer",
+    "value.serializer",
+}
+# A consumer's settings, of which a producer would only complain, and the other way round.
+OF_CONSUMERS = re.compile(
+    r"fetch\.|queued\.|isolation\.level|group\.|max\.partition\.fetch|check\.crcs|max\.poll|session\.timeout"
+)
+OF_PRODUCERS = re.compile(
+    r"queue\.buffering|linger\.ms|batch\.|acks|compression|enable\.idempotence|transaction|delivery\.timeout"
+    r"|message\.(send|timeout)|retries$|sticky|request\.timeout|request\.required|max\.in\.flight"
+)
+JAAS = re.compile(r"(username|password)\s*=\s*\"((?:[^\"\\]|\\.)*)\"")
+
+# Errors that end by themselves: a leader or a coordinator moves, a broker is gone for a while.
+PASSING = {
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._RESOLVE,
+    KafkaError._TIMED_OUT,
+    KafkaError._TIMED_OUT_QUEUE,
+    KafkaError._TRANSPORT,
+    KafkaError._WAIT_CACHE,
+    KafkaError._WAIT_COORD,
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.CONCURRENT_TRANSACTIONS,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.NOT_ENOUGH_REPLICAS,
+    KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.UNSTABLE_OFFSET_COMMIT,
+}
+
+
+class OptionError(ValueError):
+    """An option that cannot be: the message names it."""
+
+
+def is_passing(error: KafkaError) -> bool:
+    """Return whether trying again may help."""
+    return not error.fatal() and (error.retriable() or error.code() in PASSING)
+
+
+def error_of(exception: confluent_kafka.KafkaException) -> KafkaError:
+    """Return what a client's exception is about."""
+    error = exception.args[0]
+    assert isinstance(error, KafkaError), exception
+    return error
+
+
+def from_options(options: Mapping[str, str]) -> Settings:
+    """Return librdkafka's settings for the `kafka.` options.
+
+    Raises: OptionError for a missing address, for what is not the caller's to set, and for what cannot be translated.
+    """
+    given = {key[len(PREFIX) :].lower(): value for key, value in options.items() if key.lower().startswith(PREFIX)}
+    if not given.get("bootstrap.servers"):
+        raise OptionError(
+            "option kafka.bootstrap.servers is missing: the addresses of the cluster, HOST:PORT,HOST:PORT"
+        )
+    settings: Settings = {}
+    for name, value in given.items():
+        if name in OURS:
+            raise OptionError(f"option kafka.{name} is not supported: the data source sets it itself")
+        if name not in WITHOUT_COUNTERPART:
+            settings |= translated(name, value)
+    return settings
+
+
+def translated(name: str, value: str) -> Settings:
+    """Return one setting of Java's in librdkafka's words."""
+    match name:
+        case "buffer.memory":
+            return {"queue.buffering.max.kbytes": str(max(1, int(value) // 1024))}
+        case "sasl.jaas.config":
+            found = dict(JAAS.findall(value))
+            if set(found) != {"username", "password"}:
+                raise OptionError("option kafka.sasl.jaas.config: only a username and a password are understood")
+            return {f"sasl.{key}": re.sub(r"\\(.)", r"\1", text) for key, text in found.items()}
+        case "ssl.truststore.location":
+            if value.lower().endswith((".jks", ".p12", ".pfx")):
+                raise OptionError(f"option kafka.{name}: {value} must be a PEM file (kafka.ssl.truststore.type=PEM)")
+            return {"ssl.ca.location": value}
+        case "ssl.endpoint.identification.algorithm":
+            return {name: value or "none"}
+        case _:
+            return {RENAMED.get(name, name): value}
+
+
+def for_consumer(settings: Settings, group_id: str) -> Settings:
+    """Return a reader's settings: what is fetched is nobody's progress, and the end of a partition is told."""
+    defaults = {
+        # An empty fetch waits this long: what a batch waits for that ends with a transaction's marker.
+        "fetch.wait.max.ms": "50",
+        "fetch.error.backoff.ms": "100",
+        "queued.min.messages": "100000",
+        "queued.max.messages.kbytes": "65536",
+        "isolation.level": "read_uncommitted",
+        "group.id": group_id,
+    }
+    ours = {
+        "auto.offset.reset": "error",
+        "enable.auto.commit": "false",
+        "enable.auto.offset.store": "false",
+        "enable.partition.eof": "true",
+    }
+    return defaults | common(settings, OF_PRODUCERS) | ours
+
+
+def for_producer(settings: Settings) -> Settings:
+    """Return a writer's settings: idempotent, keys placed as Java's clients place them."""
+    defaults = {
+        "acks": "all",
+        "linger.ms": "20",
+        "queue.buffering.max.messages": "500000",
+        "queue.buffering.max.kbytes": "131072",
+    }
+    if settings.get("acks", "all") in ("all", "-1"):
+        defaults["enable.idempotence"] = "true"
+    ours = {"partitioner": "murmur2_random"}
+    return defaults | common(settings, OF_CONSUMERS) | ours
+
+
+def for_admin(settings: Settings) -> Settings:
+    """Return the settings of a client that only asks."""
+    return {key: value for key, value in common(settings, OF_CONSUMERS).items() if not OF_PRODUCERS.match(key)}
+
+
+def common(settings: Settings, without: re.Pattern[str]) -> Settings:
+    """Return the settings that are not the other kind's."""
+    return {"log.connection.close": "false"} | {k: v for k, v in settings.items() if not without.match(k)}
+
+
+def refused(exception: confluent_kafka.KafkaException) -> OptionError:
+    """Return the error for a client that could not be made: librdkafka's message names the setting."""
+    return OptionError(f"options kafka.*: {error_of(exception).str()}")

@@ -1,0 +1,324 @@
+"""The driver's part of the exactly-once sink: decides how a micro-batch is dealt out, and sees that marks are there.
+
+For each micro-batch, in this order; a crash between any two leaves something the next start can go on from:
+
+    look         a micro-batch with a manifest may have been written in part: it is dealt out as the manifest says
+    stage        otherwise: where another run may deal rows out otherwise (layout), they are kept in the checkpoint
+    prepare      tasks that never ran get a mark, so that a task whose mark is missing knows that it was lost
+    manifest     from here on tasks may run
+    run          each task writes its rows, or finds that they are in (transaction)
+
+Marks expire after offsets.retention.minutes without a commit. They are committed anew when a query starts and while
+it runs; a start that does not find them all is refused.
+"""
+
+import functools
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import spark_partition_id
+
+from kvorum.pipelines.bridge.columns import WRITTEN
+from kvorum.pipelines.bridge.keeper import Keeper, is_active, query_of, refresh_seconds
+from kvorum.pipelines.bridge.layout import layout_of
+from kvorum.pipelines.bridge.ledger import Folder, Ledger, Manifest
+from kvorum.pipelines.bridge.lookup import Lookup, TopicMissing
+from kvorum.pipelines.bridge.marks import (
+    MARKS_TOPIC,
+    NEVER,
+    Assignment,
+    Mark,
+    MarkError,
+    MarksMissing,
+    Places,
+)
+from kvorum.pipelines.bridge.options import WriteOptions
+from kvorum.pipelines.bridge.producer import Writer
+from kvorum.pipelines.bridge.transaction import OUTCOME, TASK_COLUMN, MarkReader, Transactions, Work, run_task
+
+PREPARED_AT_ONCE = 8  # transactions under way at a time when marks are made or refreshed: each is a client
+WHOLE_FILE_BYTES = 1 << 40  # larger than any staged file: none is split, and none shares a task with another
+
+MARKS_TOPIC_SECONDS = 60.0  # a cluster makes the topic when a group is first asked for
+MARKS_TOPIC_PAUSE_SECONDS = 0.2
+
+logger = logging.getLogger("kvorum.pipelines.bridge")
+
+
+Change = Callable[[Transactions], None]
+
+
+def nothing(writer: Writer) -> int:
+    """Write no rows: the transaction is the mark's alone."""
+    return 0
+
+
+def written_columns(frame: DataFrame, options: WriteOptions) -> DataFrame:
+    """Return the columns that are written, and a staged row's task."""
+    wanted = {*WRITTEN, TASK_COLUMN} - ({"topic"} if options.topic is not None else set())
+    return frame.select(*(name for name in frame.columns if name in wanted))
+
+
+class ExactlyOnce:
+    """Writes the micro-batches of one query. States: new; started by the first micro-batch."""
+
+    def __init__(self, options: WriteOptions, *, query: str, checkpoint: str | None) -> None:
+        """Touch nothing yet."""
+        self.options = options
+        self.query = query
+        self.checkpoint = checkpoint
+        self.lock = threading.Lock()  # a micro-batch, and the keeper's refreshing, one at a time
+        self.ledger: Ledger | None = None
+        self.places: Places | None = None
+        self.prepared = 0
+        self.reading: SparkSession | None = None
+        # A name nobody can use twice is refused here, before anything is started.
+        Places(query=query, span=1)
+
+    def check(self, spark: SparkSession) -> None:
+        """Refuse a start whose marks are not those of the checkpoint. Nothing is written, nobody is fenced."""
+        assert self.checkpoint is not None, "a stream has a checkpoint"
+        folder = Folder(spark, self.checkpoint)
+        if folder.read("lineage") is not None:
+            ledger = Ledger(folder)
+            tasks, topic, span = ledger.prepared()
+            if tasks:
+                self.marks_of(Places(query=self.query, topic=topic, span=span), ledger, tasks)
+
+    def write(self, frame: DataFrame, batch_id: int) -> None:
+        """Write one micro-batch. This is what foreachBatch calls."""
+        with self.lock:
+            if self.checkpoint is None:
+                self.write_unledgered(frame, batch_id)
+            else:
+                self.write_ledgered(frame, batch_id)
+
+    def write_ledgered(self, frame: DataFrame, batch_id: int) -> None:
+        """Write one micro-batch of a query that has a checkpoint."""
+        ledger, places = self.started(frame.sparkSession, batch_id)
+        manifest = ledger.manifest(batch_id)
+        if manifest is not None and manifest.staged is None:
+            manifest = self.same_layout(frame, manifest, ledger, places)
+        if manifest is None:
+            manifest = self.planned(frame, batch_id, ledger)
+            self.prepare(manifest, ledger, places)
+            ledger.write_manifest(manifest)
+        rows = frame if manifest.staged is None else self.staged(frame, manifest.staged)
+        assignment = Assignment(
+            places=places, batch_id=batch_id, lineage=ledger.lineage, layout=manifest.layout, is_prepared=True
+        )
+        self.run(rows, assignment, is_staged=manifest.staged is not None)
+        ledger.forget_before(batch_id)
+
+    def write_unledgered(self, frame: DataFrame, batch_id: int) -> None:
+        """Write one batch without a checkpoint: what is known of an earlier call is in the marks alone."""
+        places = self.new_places()
+        layout = layout_of(frame)
+        if layout.fingerprint is None:
+            logger.info("query %s is written by one task: %s", self.query, layout.reason)
+            frame = frame.coalesce(1)
+        assignment = Assignment(
+            places=places,
+            batch_id=batch_id,
+            lineage=self.query,
+            layout=layout.fingerprint or "one-task",
+            is_prepared=False,
+        )
+        self.run(frame, assignment, is_staged=False)
+
+    def started(self, spark: SparkSession, batch_id: int) -> tuple[Ledger, Places]:
+        """Return the ledger and the marks' places; at the first micro-batch, check and refresh the marks."""
+        if self.ledger is None or self.places is None:
+            assert self.checkpoint is not None, "only queries with a checkpoint are started"
+            ledger = Ledger(Folder(spark, self.checkpoint))
+            tasks, topic, span = ledger.prepared()
+            if tasks:
+                places = Places(query=self.query, topic=topic, span=span)
+                found = self.marks_of(places, ledger, tasks)
+                lost = [task for task, mark in found.items() if mark is None]
+                self.each(places, lost, functools.partial(self.renew, ledger=ledger, batch_id=batch_id - 1))
+            else:
+                places = self.new_places()
+                self.refuse_orphan(ledger, places)
+            self.ledger, self.places, self.prepared = ledger, places, tasks
+            self.refresh()
+            query_id = query_of(spark)
+            if query_id is not None:
+                Keeper(
+                    self.refresh_in_turn,
+                    is_running=functools.partial(is_active, spark, query_id),
+                    seconds=refresh_seconds(self.options.settings),
+                ).start()
+        return self.ledger, self.places
+
+    def new_places(self) -> Places:
+        """Return where marks lie that are made now."""
+        topic = self.options.marks_topic or MARKS_TOPIC
+        lookup = Lookup(self.options.settings)
+        deadline = time.monotonic() + MARKS_TOPIC_SECONDS
+        while True:
+            try:
+                return Places(query=self.query, topic=topic, span=len(lookup.of_topic(topic)))
+            except TopicMissing:
+                if topic != MARKS_TOPIC or time.monotonic() > deadline:
+                    raise
+            MarkReader(self.options.settings, Places(query=self.query, span=1)).read([0])
+            time.sleep(MARKS_TOPIC_PAUSE_SECONDS)
+
+    def marks_of(self, places: Places, ledger: Ledger, tasks: int) -> dict[int, Mark | None]:
+        """Return the marks of all tasks that ever ran.
+
+        Raises: MarksMissing if one is gone and marksMissing does not say to make it anew; MarkError if one is another
+        query's.
+        """
+        found = MarkReader(self.options.settings, places).read(range(tasks))
+        foreign = [task for task, mark in found.items() if mark is not None and mark.lineage != ledger.lineage]
+        if foreign:
+            raise MarkError(
+                f"query {self.query}: its marks were written with another checkpoint than {self.checkpoint}: another"
+                " query of this name has run since. Give one of them another name and a new checkpoint."
+            )
+        lost = [task for task, mark in found.items() if mark is None]
+        if lost and self.options.marks_missing != "renew":
+            raise MarksMissing(self.loss(lost, ledger, tasks))
+        return found
+
+    def loss(self, lost: list[int], ledger: Ledger, tasks: int) -> str:
+        """Say what a start without its marks would risk."""
+        committed = ledger.committed()
+        following = 0 if committed is None else committed + 1
+        pending = ledger.manifest(following) is not None
+        risk = (
+            f"micro-batch {following} was under way, so its rows may be written twice"
+            if pending
+            else "no micro-batch was under way, so nothing can be written twice"
+        )
+        return (
+            f"query {self.query}: {len(lost)} of {tasks} marks are missing (group kvorum-sink-{self.query}) although"
+            f" the checkpoint has micro-batches up to {committed} as committed. Either the query stood still for longer"
+            " than offsets.retention.minutes, or the group's offsets were deleted, or this is another cluster."
+            f" Option marksMissing=renew starts all the same: {risk}."
+        )
+
+    def refuse_orphan(self, ledger: Ledger, places: Places) -> None:
+        """Refuse a checkpoint that has lost the sink's folder: its marks can't be told from another query's."""
+        if ledger.committed() is None or self.options.marks_missing == "renew":
+            return
+        if MarkReader(self.options.settings, places).read([0])[0] is not None:
+            raise MarkError(
+                f"query {self.query}: marks exist, but checkpoint {self.checkpoint} does not know of them. Restore its"
+                " folder kvorum-sink, or begin with a new checkpoint; option marksMissing=renew starts all the same."
+            )
+
+    def planned(self, frame: DataFrame, batch_id: int, ledger: Ledger) -> Manifest:
+        """Decide how a new micro-batch is dealt out; stage its rows if they may be dealt out otherwise next time."""
+        layout = layout_of(frame)
+        if layout.fingerprint is not None:
+            return Manifest(batch_id=batch_id, layout=layout.fingerprint, tasks=max(1, layout.tasks), staged=None)
+        logger.info("query %s: micro-batch %d is staged: %s", self.query, batch_id, layout.reason)
+        folder = ledger.staging(batch_id)
+        self.numbered(frame).write.option("maxRecordsPerFile", 0).parquet(folder)
+        numbers = [int(name.split("-")[1]) for name in ledger.folder.listed(folder) if name.startswith("part-")]
+        name = f"staged-{uuid.uuid4().hex[:12]}"
+        return Manifest(batch_id=batch_id, layout=name, tasks=max(numbers, default=0) + 1, staged=folder)
+
+    def same_layout(self, frame: DataFrame, manifest: Manifest, ledger: Ledger, places: Places) -> Manifest | None:
+        """Return the manifest if the frame is dealt out as it says, None if it was not begun and can be planned anew.
+
+        Raises: MarkError if some tasks have written and the others would get other rows now.
+        """
+        if layout_of(frame).fingerprint == manifest.layout:
+            return manifest
+        # All earlier attempts are fenced since the start, so a task that has not written never will.
+        found = MarkReader(self.options.settings, places).read(range(manifest.tasks))
+        if any(mark is not None and mark.batch_id >= manifest.batch_id for mark in found.values()):
+            raise MarkError(
+                f"query {self.query}: micro-batch {manifest.batch_id} is written in part, and its rows would be dealt"
+                " out to tasks otherwise now. Give the source the options it had (minPartitions,"
+                " maxRecordsPerPartition) for one start."
+            )
+        ledger.folder.remove(f"batches/{manifest.batch_id}")
+        return None
+
+    def staged(self, frame: DataFrame, folder: str) -> DataFrame:
+        """Return staged rows, a task for each file."""
+        if self.reading is None:
+            # A session of its own: the settings must not change how the query's own sources are split.
+            self.reading = frame.sparkSession.newSession()
+            for name in ("maxPartitionBytes", "openCostInBytes"):
+                self.reading.conf.set(f"spark.sql.files.{name}", str(WHOLE_FILE_BYTES))
+        return self.reading.read.schema(self.numbered(frame).schema).parquet(folder)
+
+    def prepare(self, manifest: Manifest, ledger: Ledger, places: Places) -> None:
+        """Give tasks that never ran a mark."""
+        if manifest.tasks > self.prepared:
+            fresh = list(range(self.prepared, manifest.tasks))
+            self.each(places, fresh, functools.partial(self.renew, ledger=ledger, batch_id=manifest.batch_id - 1))
+            ledger.write_prepared(manifest.tasks, places)
+            self.prepared = manifest.tasks
+
+    def renew(self, transactions: Transactions, *, ledger: Ledger, batch_id: int) -> None:
+        """Write a mark that says that a task has written everything up to a micro-batch."""
+        mark = Mark(batch_id=max(batch_id, NEVER), lineage=ledger.lineage, layout="prepared")
+        transactions.commit(mark, nothing)
+
+    def refresh(self) -> None:
+        """Commit every mark anew, as it is: it lives another offsets.retention.minutes. Fences all earlier attempts."""
+        assert self.places is not None, "called after the start"
+
+        def commit_again(transactions: Transactions) -> None:
+            mark = transactions.mark()
+            if mark is not None:
+                transactions.commit(mark, nothing)
+
+        self.each(self.places, range(self.prepared), commit_again)
+
+    def refresh_in_turn(self) -> None:
+        """Refresh between micro-batches."""
+        with self.lock:
+            self.refresh()
+
+    def each(self, places: Places, tasks: range | list[int], change: Change) -> None:
+        """Change the marks of some tasks, each in a transaction of its own."""
+
+        def one(task: int) -> None:
+            transactions = Transactions(self.options.settings, places, task)
+            try:
+                change(transactions)
+            finally:
+                transactions.close()
+
+        if tasks:
+            with ThreadPoolExecutor(PREPARED_AT_ONCE) as threads:
+                list(threads.map(one, tasks))
+
+    def run(self, frame: DataFrame, assignment: Assignment, *, is_staged: bool) -> None:
+        """Run the tasks. Raises: what the job raises, if a task's last attempt failed."""
+        work = Work(
+            settings=self.options.settings, topic=self.options.topic, assignment=assignment, is_staged=is_staged
+        )
+
+        def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return run_task(work, batches)
+
+        outcomes = written_columns(frame, self.options).mapInArrow(task, OUTCOME).collect()
+        rows = sum(outcome.rows for outcome in outcomes)
+        skipped = sum(outcome.outcome == "skipped" for outcome in outcomes)
+        logger.info(
+            "query %s: micro-batch %d: %d rows by %d tasks, %d of which had written before",
+            self.query,
+            assignment.batch_id,
+            rows,
+            len(outcomes),
+            skipped,
+        )
+
+    def numbered(self, frame: DataFrame) -> DataFrame:
+        """Return the rows with the number of the task that has them now: staged, it stays theirs."""
+        return written_columns(frame, self.options).withColumn(TASK_COLUMN, spark_partition_id())

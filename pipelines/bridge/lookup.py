@@ -1,0 +1,169 @@
+"""What a cluster says of itself: which partitions topics have, where they begin and end, what lies at a time."""
+
+import re
+import time
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+import confluent_kafka
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # documented, not in __all__
+
+from kvorum.pipelines.bridge import client
+from kvorum.pipelines.bridge.client import OptionError
+from kvorum.pipelines.bridge.offsets import EARLIEST, LATEST, Offsets, OffsetsLost, TopicPartition, named
+from kvorum.pipelines.bridge.options import Position, ReadOptions, Topics
+
+REQUEST_SECONDS = 15.0
+RETRY_SECONDS = 60.0  # an election takes seconds; a cluster that is not there should be told of within a minute
+RETRY_PAUSE_SECONDS = 0.2
+INTERNAL = {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
+
+Answer = TypeVar("Answer")
+
+
+class TopicMissing(RuntimeError):
+    """A topic or partition that is asked for by name is not there."""
+
+
+class Lookup:
+    """Asks a cluster. One a planner; it is never sent to a task."""
+
+    def __init__(self, settings: client.Settings) -> None:
+        """Make a client. Raises: OptionError if librdkafka refuses the settings."""
+        try:
+            self.admin = AdminClient(dict(client.for_admin(settings)))
+        except KafkaException as error:
+            raise client.refused(error) from None
+
+    def partitions(self, topics: Topics, *, must_exist: bool = True) -> list[TopicPartition]:
+        """Return the partitions that are there now, in order.
+
+        Raises: TopicMissing if one was asked for by name and is not there, unless that is allowed.
+        """
+        if topics.pattern is not None:
+            pattern = re.compile(topics.pattern)
+            found = retried(lambda: self.admin.list_topics(timeout=REQUEST_SECONDS)).topics
+            chosen = [name for name in found if name not in INTERNAL and pattern.fullmatch(name)]
+            return sorted(TopicPartition(name, number) for name in chosen for number in found[name].partitions)
+        names = topics.names or sorted({where.topic for where in topics.assigned})
+        present: list[TopicPartition] = []
+        for name in names:
+            try:
+                present += self.of_topic(name)
+            except TopicMissing:
+                if must_exist:
+                    raise
+        if not topics.assigned:
+            return sorted(present)
+        missing = set(topics.assigned) - set(present)
+        if missing and must_exist:
+            raise TopicMissing(f"partitions of option assign are not there: {named(sorted(missing))}")
+        return sorted(set(topics.assigned) - missing)
+
+    def of_topic(self, topic: str) -> list[TopicPartition]:
+        """Return the partitions of one topic."""
+
+        def ask() -> list[TopicPartition]:
+            future = self.admin.describe_topics(TopicCollection([topic]), request_timeout=REQUEST_SECONDS)[topic]
+            return [TopicPartition(topic, partition.id) for partition in future.result().partitions]
+
+        try:
+            return retried(ask)
+        except KafkaException as error:
+            if client.error_of(error).code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise TopicMissing(f"topic {topic} is not there") from None
+            raise
+
+    def ask(self, wanted: dict[TopicPartition, OffsetSpec], *, is_read_committed: bool) -> Offsets:
+        """Return one offset for each partition; -1 where there is none later than a timestamp.
+
+        With read_committed a partition ends at its last stable offset.
+        """
+        level = IsolationLevel.READ_COMMITTED if is_read_committed else IsolationLevel.READ_UNCOMMITTED
+        answers: Offsets = {}
+
+        def ask_for_the_rest() -> None:
+            specs = {
+                confluent_kafka.TopicPartition(where.topic, where.partition): spec
+                for where, spec in wanted.items()
+                if where not in answers
+            }
+            futures = self.admin.list_offsets(specs, isolation_level=level, request_timeout=REQUEST_SECONDS)
+            failed: KafkaException | None = None
+            for place, future in futures.items():
+                try:
+                    answers[TopicPartition(place.topic, place.partition)] = future.result().offset
+                except KafkaException as error:
+                    failed = error
+            if failed is not None:
+                raise failed
+
+        if wanted:
+            retried(ask_for_the_rest)
+        return answers
+
+    def everywhere(self, partitions: Iterable[TopicPartition], what: int, *, is_read_committed: bool) -> Offsets:
+        """Return where partitions begin (EARLIEST) or end (LATEST)."""
+        spec = OffsetSpec.earliest() if what == EARLIEST else OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        return self.ask(dict.fromkeys(partitions, spec), is_read_committed=is_read_committed)
+
+    def resolve(self, position: Position, partitions: list[TopicPartition], options: ReadOptions) -> Offsets:
+        """Return a position as an offset for each partition.
+
+        Raises: OptionError if it does not name exactly the partitions that are read, or no record is as late.
+        """
+        committed = options.is_read_committed
+        if position.everywhere is not None:
+            return self.everywhere(partitions, position.everywhere, is_read_committed=committed)
+        if position.offsets is not None:
+            same_partitions(position.option, position.offsets, partitions)
+            found = dict(position.offsets)
+            for word in (EARLIEST, LATEST):
+                open_ones = [where for where, offset in position.offsets.items() if offset == word]
+                found |= self.everywhere(open_ones, word, is_read_committed=committed)
+            return found
+        assert position.timestamps_ms is not None, "a position has one of three forms"
+        if isinstance(position.timestamps_ms, int):
+            times = dict.fromkeys(partitions, position.timestamps_ms)
+        else:
+            times = position.timestamps_ms
+            same_partitions(position.option, times, partitions)
+        specs = {where: OffsetSpec.for_timestamp(time_ms) for where, time_ms in times.items()}
+        found = self.ask(specs, is_read_committed=committed)
+        none_later = [where for where in sorted(found) if found[where] < 0]
+        if none_later and not position.latest_if_none_later:
+            raise OptionError(
+                f"option {position.option}: no record at or after the time in {named(none_later)}"
+                " (startingOffsetsByTimestampStrategy=latest starts at the end instead)"
+            )
+        return found | self.everywhere(none_later, LATEST, is_read_committed=committed)
+
+
+def same_partitions(option: str, given: Offsets, partitions: list[TopicPartition]) -> None:
+    """Raise an OptionError unless an option names exactly what is read."""
+    missing, unknown = set(partitions) - set(given), set(given) - set(partitions)
+    if missing or unknown:
+        text = [f"missing: {named(sorted(missing))}"] if missing else []
+        text += [f"not read: {named(sorted(unknown))}"] if unknown else []
+        raise OptionError(f"option {option} must name every partition that is read and no other; {'; '.join(text)}")
+
+
+def retried(ask: Callable[[], Answer]) -> Answer:
+    """Return what the cluster answers; what passes by itself is asked again within a limit."""
+    deadline = time.monotonic() + RETRY_SECONDS
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if not client.is_passing(client.error_of(error)) or time.monotonic() > deadline:
+                raise
+        time.sleep(RETRY_PAUSE_SECONDS)
+
+
+def report_loss(what: str, *, is_error: bool, log: Callable[[str], None]) -> None:
+    """Raise OffsetsLost, or only log, as failOnDataLoss says."""
+    message = f"some records may have been lost: {what}"
+    if is_error:
+        raise OffsetsLost(f"{message}. To read on all the same, set option failOnDataLoss to false.")
+    log(message)

@@ -1,0 +1,143 @@
+"""The marks of the exactly-once sink: which micro-batch each task of a query has written, kept as committed offsets.
+
+A mark is committed in the transaction that writes the rows it speaks of, so either both are there or neither. It lies
+in a consumer group named after the query, as the offset of partition <task> of the marks topic:
+
+    offset    the micro-batch that this task writes next
+    metadata  {"lineage": the checkpoint that numbers the micro-batches, "layout": how rows were dealt out to tasks}
+
+No consumer reads that topic by this group; its partitions only lend their numbers. It needs as many as there are
+tasks, so tasks beyond that go to a second group, a third, and so on.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import confluent_kafka
+
+from kvorum.pipelines.bridge.client import OptionError
+
+MARKS_TOPIC = "__consumer_offsets"  # it is on every cluster that keeps marks, and is never deleted
+NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
+NEVER = -1  # the micro-batch "before the first"
+
+
+class MarkError(RuntimeError):
+    """The marks and the checkpoint do not tell the same story; writing on could lose rows or write them twice."""
+
+
+class MarksMissing(MarkError):
+    """A mark that must be there is not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """What a task has written last."""
+
+    batch_id: int  # NEVER before the first
+    lineage: str
+    layout: str
+
+    def metadata(self) -> str:
+        """Return what goes with the offset."""
+        return json.dumps({"lineage": self.lineage, "layout": self.layout}, separators=(",", ":"))
+
+
+def decode(offset: int, metadata: str | None) -> Mark | None:
+    """Return the mark that a committed offset is, or None where none was committed.
+
+    Raises: MarkError if somebody else has committed there.
+    """
+    if offset < 0:
+        return None
+    try:
+        read = json.loads(metadata or "")
+        return Mark(batch_id=offset - 1, lineage=str(read["lineage"]), layout=str(read["layout"]))
+    except (ValueError, TypeError, KeyError):
+        raise MarkError(f"offset {offset} with metadata {metadata!r} is no mark: the group is used by others") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Where the marks of a query lie."""
+
+    query: str
+    topic: str = MARKS_TOPIC
+    span: int  # the partitions of that topic
+
+    def __post_init__(self) -> None:
+        """Raise an OptionError for a name that could be mistaken for another query's."""
+        if not NAME.fullmatch(self.query):
+            raise OptionError(f"the name of a query has letters, digits, '.', '_' and '-', not {self.query!r}")
+
+    def transactional_id(self, task: int) -> str:
+        """Return the id that all attempts at a task share: the latest fences those before."""
+        return f"kvorum-sink-{self.query}-{task}"
+
+    def group(self, task: int) -> str:
+        """Return the group that has a task's mark."""
+        more = task // self.span
+        return f"kvorum-sink-{self.query}" + (f":{more}" if more else "")
+
+    def partition(self, task: int) -> int:
+        """Return the partition whose offset is a task's mark."""
+        return task % self.span
+
+    def committed(self, task: int, mark: Mark) -> confluent_kafka.TopicPartition:
+        """Return a mark as an offset to commit."""
+        return confluent_kafka.TopicPartition(
+            self.topic, self.partition(task), mark.batch_id + 1, metadata=mark.metadata()
+        )
+
+    def by_group(self, tasks: Iterable[int]) -> dict[str, list[int]]:
+        """Return {group: tasks}."""
+        groups: dict[str, list[int]] = {}
+        for task in tasks:
+            groups.setdefault(self.group(task), []).append(task)
+        return groups
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """What all tasks of one micro-batch have in common."""
+
+    places: Places
+    batch_id: int
+    lineage: str
+    layout: str
+    is_prepared: bool  # every task has a mark before it runs: one that is missing has been lost
+
+    def mark(self) -> Mark:
+        """Return the mark of a task that has written its rows."""
+        return Mark(batch_id=self.batch_id, lineage=self.lineage, layout=self.layout)
+
+
+def is_written(mark: Mark | None, assignment: Assignment, task: int) -> bool:
+    """Decide whether a task's rows are in already.
+
+    Raises: MarkError if neither yes nor no can be said.
+    """
+    who = f"query {assignment.places.query}, micro-batch {assignment.batch_id}, task {task}"
+    if mark is None:
+        if assignment.is_prepared:
+            raise MarksMissing(f"{who}: its mark is gone (offsets.retention.minutes?)")
+        return False
+    if mark.lineage != assignment.lineage:
+        if assignment.is_prepared:
+            raise MarkError(f"{who}: another query of this name, with another checkpoint, has written meanwhile")
+        return False
+    if mark.batch_id > assignment.batch_id:
+        raise MarkError(
+            f"{who}: micro-batch {mark.batch_id} is written already. Either this is a late attempt, whose rows are in,"
+            " or the checkpoint was set back: then begin with a new one."
+        )
+    if mark.batch_id < assignment.batch_id:
+        return False
+    if mark.layout != assignment.layout:
+        raise MarkError(
+            f"{who}: it is written, but rows were dealt out to tasks otherwise then ({mark.layout}, now"
+            f" {assignment.layout}). Give the source the options and the cluster it had for one start."
+        )
+    return True

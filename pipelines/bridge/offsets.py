@@ -1,0 +1,172 @@
+"""Where to read from and up to: pure arithmetic on offsets, and their JSON form, which is that of Spark's Kafka source.
+
+`{"topic": {"0": 23, "1": -2}}`: -2 is a partition's beginning, -1 its end. Ranges are half-open.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from pyspark.sql.datasource import InputPartition
+
+from kvorum.pipelines.bridge.client import OptionError
+
+LATEST = -1
+EARLIEST = -2
+
+# In the JSON of a first micro-batch's end: where the query began. Spark keeps only the ends of micro-batches, and
+# "latest" asked again after a crash would be another place. No topic can have this name.
+BEGUN_AT = "@begun at"
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+
+Offsets = dict[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetRange(InputPartition):
+    """What one task reads: the offsets from `start` up to but not including `end`, some of which may not exist."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    def __repr__(self) -> str:
+        """Return what messages call it."""
+        return f"{self.topic}-{self.partition}[{self.start},{self.end})"
+
+
+class OffsetsLost(RuntimeError):
+    """Records that were to be read are not there any more, and failOnDataLoss says that this is an error."""
+
+
+def parse(name: str, text: str, *, lowest: int) -> Offsets:
+    """Read {"topic": {"partition": number}}.
+
+    Raises: OptionError, which names the option, if the text is something else or a number is below `lowest`.
+    """
+    try:
+        read = json.loads(text)
+        offsets = from_json(read)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise OptionError(f'option {name}: expected {{"topic": {{"0": 23}}}}, found {text!r} ({error})') from None
+    for where, offset in offsets.items():
+        if type(offset) is not int or offset < lowest:
+            raise OptionError(f"option {name}: {offset!r} for {where.topic}-{where.partition} is no offset")
+    return offsets
+
+
+def parse_assignment(text: str) -> tuple[TopicPartition, ...]:
+    """Read option assign: {"topic": [0, 1]}."""
+    try:
+        pairs = [
+            TopicPartition(topic, int(number)) for topic, numbers in json.loads(text).items() for number in numbers
+        ]
+    except (ValueError, TypeError, AttributeError) as error:
+        raise OptionError(f'option assign: expected {{"topic": [0, 1]}}, found {text!r} ({error})') from None
+    return tuple(sorted(set(pairs)))
+
+
+def from_json(read: Mapping[str, Any]) -> Offsets:
+    """Return the offsets of a parsed JSON object."""
+    return {
+        TopicPartition(topic, int(partition)): offset
+        for topic, partitions in read.items()
+        if topic != BEGUN_AT
+        for partition, offset in partitions.items()
+    }
+
+
+def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
+    """Return offsets as Spark keeps them, always in the same order: Spark compares them as text."""
+    result: dict[str, Any] = {}
+    for where in sorted(offsets):
+        result.setdefault(where.topic, {})[str(where.partition)] = offsets[where]
+    return result
+
+
+def begun_at(end: Mapping[str, Any]) -> Offsets | None:
+    """Return where the query began, if this is the end of its first micro-batch."""
+    return from_json(end[BEGUN_AT]) if BEGUN_AT in end else None
+
+
+def ranges(start: Offsets, end: Offsets) -> list[OffsetRange]:
+    """Return what lies between. A partition that is new at the end is read from its first record."""
+    found = [(where, start.get(where, 0), end[where]) for where in sorted(end)]
+    return [
+        OffsetRange(topic=w.topic, partition=w.partition, start=low, end=high) for w, low, high in found if low < high
+    ]
+
+
+def lost(start: Offsets, end: Offsets) -> str | None:
+    """Return what the end has lost against the start: partitions that are gone, ends that went back."""
+    gone = sorted(set(start) - set(end))
+    if gone:
+        return f"{named(gone)} not there any more (deleted?)"
+    back = [where for where in sorted(end) if end[where] < start.get(where, 0)]
+    if back:
+        moved = ", ".join(f"{w.topic}-{w.partition}: {start[w]} -> {end[w]}" for w in back[:5])
+        return f"offsets went back (created anew, or truncated?): {moved}"
+    return None
+
+
+def named(partitions: Iterable[TopicPartition]) -> str:
+    """Return a few partitions for a message."""
+    names = [f"{where.topic}-{where.partition}" for where in partitions]
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def split(
+    whole: list[OffsetRange], *, min_partitions: int | None = None, max_records: int | None = None
+) -> list[OffsetRange]:
+    """Cut ranges so that there are at least `min_partitions`, none longer than `max_records`.
+
+    The larger a range the more pieces. The same ranges and numbers always give the same pieces: the exactly-once sink
+    depends on that.
+    """
+    total = sum(r.end - r.start for r in whole)
+    pieces: list[OffsetRange] = []
+    for r in whole:
+        size = r.end - r.start
+        count = 1
+        if min_partitions and len(whole) < min_partitions:
+            count = max(count, -(-size * min_partitions // total))
+        if max_records:
+            count = max(count, -(-size // max_records))
+        count = min(count, size)
+        edges = [r.start + size * i // count for i in range(count + 1)]
+        pieces += [
+            OffsetRange(topic=r.topic, partition=r.partition, start=low, end=high) for low, high in pairwise(edges)
+        ]
+    return pieces
+
+
+def limited(start: Offsets, end: Offsets, limit: int) -> Offsets:
+    """Return ends that lie about `limit` offsets after the start, each partition's share by what it has.
+
+    A partition that has something gets at least one, as with Spark's source, so that none starves beside large ones:
+    with more partitions than `limit`, that is more than `limit`.
+    """
+    sizes = {where: max(0, end[where] - start.get(where, 0)) for where in sorted(end)}
+    total = sum(sizes.values())
+    if total <= limit:
+        return end
+    # An end below the start (a topic made anew) is kept: it is no record read.
+    return {
+        where: start.get(where, 0) + max(1, size * limit // total) if size else end[where]
+        for where, size in sizes.items()
+    }
+
+
+def available(start: Offsets, end: Offsets) -> int:
+    """Return how many offsets lie between."""
+    return sum(max(0, offset - start.get(where, 0)) for where, offset in end.items())

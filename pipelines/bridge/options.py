@@ -1,0 +1,287 @@
+"""What may be said to the data source: the options of Spark's own Kafka source and sink, checked and typed.
+
+Names are case-insensitive, as Spark's. What Spark's source would ignore without a word (a misspelt name) is refused.
+"""
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kvorum.pipelines.bridge import client, offsets
+from kvorum.pipelines.bridge.client import OptionError, Settings
+from kvorum.pipelines.bridge.offsets import EARLIEST, LATEST, Offsets, TopicPartition
+
+WHERE = ("assign", "subscribe", "subscribePattern")
+READING = (
+    *WHERE,
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "endingOffsets",
+    "endingTimestamp",
+    "endingOffsetsByTimestamp",
+    "failOnDataLoss",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "includeHeaders",
+    "groupIdPrefix",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+)
+WRITING = ("topic", "includeHeaders", "delivery", "marksTopic", "marksMissing")
+# Of Spark's own, which it hands on, and of its connector's, which mean nothing here.
+OF_SPARK = ("path", "checkpointLocation", "queryName", "useDeprecatedOffsetFetching")
+BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+
+POLL_TIMEOUT_MS = 120_000  # as Spark's connector: how long a reader waits for a record that must come
+FETCH_OFFSET_RETRIES = 3
+MAX_TRIGGER_DELAY_MS = 15 * 60_000
+GROUP_PREFIX = "spark-kvorum-source"
+DURATION = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
+DURATION_MS = {None: 1, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topics:
+    """What is read: exactly one of the three."""
+
+    names: tuple[str, ...] = ()
+    pattern: str | None = None
+    assigned: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where reading starts or ends. Exactly one of the three is not None."""
+
+    option: str
+    everywhere: int | None = None  # EARLIEST or LATEST
+    offsets: Offsets | None = None
+    timestamps_ms: Offsets | int | None = None
+    latest_if_none_later: bool = False  # what a timestamp means that no record has reached; otherwise it is an error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What a reader is told."""
+
+    settings: Settings
+    topics: Topics
+    start: Position
+    end: Position
+    fail_on_data_loss: bool
+    include_headers: bool
+    min_partitions: int | None
+    max_records_per_partition: int | None
+    max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay_ms: int
+    group_prefix: str
+    poll_timeout_ms: int
+    fetch_offset_retries: int
+
+    @property
+    def is_read_committed(self) -> bool:
+        """Whether records of aborted and open transactions are left out."""
+        return self.settings.get("isolation.level") == "read_committed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """What a writer is told."""
+
+    settings: Settings
+    topic: str | None  # for all rows; without it each row has its own
+    marks_topic: str | None  # exactly once: whose partitions lend their numbers to the marks
+    marks_missing: str  # exactly once: refuse to start without the marks, or renew them
+
+
+class Given:
+    """The options as they were given, by names in any case."""
+
+    def __init__(self, options: Mapping[str, str], known: tuple[str, ...]) -> None:
+        """Raise an OptionError for a name that is not `known`."""
+        self.values = {key.lower(): value for key, value in options.items()}
+        names = {name.lower(): name for name in (*known, *OF_SPARK)}
+        for key in self.values:
+            if key not in names and not key.startswith(client.PREFIX):
+                close = difflib.get_close_matches(key, names, n=1)
+                hint = f": did you mean {names[close[0]]}?" if close else ""
+                raise OptionError(f"unknown option {key}{hint}")
+
+    def text(self, name: str) -> str | None:
+        """Return an option's value, or None."""
+        value = self.values.get(name.lower())
+        return value.strip() if value is not None else None
+
+    def flag(self, name: str, default: bool) -> bool:
+        """Return a yes or a no."""
+        value = self.text(name)
+        if value is None:
+            return default
+        if value.lower() not in ("true", "false"):
+            raise OptionError(f"option {name}: expected true or false, found {value!r}")
+        return value.lower() == "true"
+
+    def count(self, name: str) -> int | None:
+        """Return a number above zero, or None."""
+        value = self.text(name)
+        if value is None:
+            return None
+        if not value.isdecimal() or int(value) < 1:
+            raise OptionError(f"option {name}: expected a whole number above 0, found {value!r}")
+        return int(value)
+
+    def duration_ms(self, name: str, default: int) -> int:
+        """Return a length of time: 500, 500ms, 15m."""
+        value = self.text(name)
+        if value is None:
+            return default
+        match = DURATION.fullmatch(value.lower())
+        if match is None:
+            raise OptionError(f"option {name}: expected a length of time as 500ms, 30s or 15m, found {value!r}")
+        return int(match[1]) * DURATION_MS[match[2]]
+
+
+def reading(options: Mapping[str, str], *, is_streaming: bool) -> ReadOptions:
+    """Check a reader's options.
+
+    Raises: OptionError, which names the option.
+    """
+    given = Given(options, READING)
+    for name in BATCH_ONLY if is_streaming else ():
+        if given.text(name) is not None:
+            raise OptionError(f"option {name} is not valid in streaming queries")
+    settings = client.from_options(given.values)
+    isolation = settings.get("isolation.level", "read_uncommitted")
+    if isolation not in ("read_committed", "read_uncommitted"):
+        raise OptionError(f"option kafka.isolation.level: read_committed or read_uncommitted, not {isolation!r}")
+    low, high = given.count("minOffsetsPerTrigger"), given.count("maxOffsetsPerTrigger")
+    if low and high and low > high:
+        raise OptionError(f"option minOffsetsPerTrigger ({low}) is larger than maxOffsetsPerTrigger ({high})")
+    return ReadOptions(
+        settings=settings,
+        topics=topics_of(given),
+        start=starting(given, is_streaming=is_streaming),
+        end=ending(given),
+        fail_on_data_loss=given.flag("failOnDataLoss", True),
+        include_headers=given.flag("includeHeaders", False),
+        min_partitions=given.count("minPartitions"),
+        max_records_per_partition=given.count("maxRecordsPerPartition"),
+        max_offsets_per_trigger=high,
+        min_offsets_per_trigger=low,
+        max_trigger_delay_ms=given.duration_ms("maxTriggerDelay", MAX_TRIGGER_DELAY_MS),
+        group_prefix=given.text("groupIdPrefix") or GROUP_PREFIX,
+        poll_timeout_ms=given.duration_ms("kafkaConsumer.pollTimeoutMs", POLL_TIMEOUT_MS),
+        fetch_offset_retries=given.count("fetchOffset.numRetries") or FETCH_OFFSET_RETRIES,
+    )
+
+
+def topics_of(given: Given) -> Topics:
+    """Return what is to be read."""
+    found = [name for name in WHERE if given.text(name) is not None]
+    if len(found) != 1:
+        raise OptionError(f"exactly one of {', '.join(WHERE)} must be given, found {', '.join(found) or 'none'}")
+    text = given.text(found[0]) or ""
+    match found[0]:
+        case "assign":
+            assigned = offsets.parse_assignment(text)
+            if not assigned:
+                raise OptionError("option assign: no partition is named")
+            return Topics(assigned=assigned)
+        case "subscribe":
+            names = tuple(sorted({name.strip() for name in text.split(",")} - {""}))
+            if not names:
+                raise OptionError("option subscribe: no topic is named")
+            return Topics(names=names)
+        case _:
+            try:
+                re.compile(text)
+            except re.error as error:
+                raise OptionError(f"option subscribePattern: {text!r}: {error}") from None
+            if not text:
+                raise OptionError("option subscribePattern is empty")
+            return Topics(pattern=text)
+
+
+def starting(given: Given, *, is_streaming: bool) -> Position:
+    """Return where reading starts: by timestamp before by offset, as Spark's source."""
+    strategy = (given.text("startingOffsetsByTimestampStrategy") or "error").lower()
+    if strategy not in ("error", "latest"):
+        raise OptionError(f"option startingOffsetsByTimestampStrategy: error or latest, not {strategy!r}")
+    by_time = by_timestamp(given, "starting", latest_if_none_later=strategy == "latest")
+    if by_time is not None:
+        return by_time
+    name = "startingOffsets"
+    text = given.text(name) or ("latest" if is_streaming else "earliest")
+    match text.lower():
+        case "earliest":
+            return Position(option=name, everywhere=EARLIEST)
+        case "latest" if is_streaming:
+            return Position(option=name, everywhere=LATEST)
+        case "latest":
+            raise OptionError(f"option {name}: latest is not valid in a batch, which would be empty")
+    parsed = offsets.parse(name, text, lowest=EARLIEST)
+    if not is_streaming and LATEST in parsed.values():
+        raise OptionError(f"option {name}: -1 (latest) is not valid in a batch")
+    return Position(option=name, offsets=parsed)
+
+
+def ending(given: Given) -> Position:
+    """Return where a batch ends."""
+    by_time = by_timestamp(given, "ending", latest_if_none_later=True)
+    if by_time is not None:
+        return by_time
+    name = "endingOffsets"
+    text = given.text(name) or "latest"
+    match text.lower():
+        case "latest":
+            return Position(option=name, everywhere=LATEST)
+        case "earliest":
+            raise OptionError(f"option {name}: earliest is not valid: nothing would be read")
+    parsed = offsets.parse(name, text, lowest=EARLIEST)
+    if EARLIEST in parsed.values():
+        raise OptionError(f"option {name}: -2 (earliest) is not valid: nothing would be read")
+    return Position(option=name, offsets=parsed)
+
+
+def by_timestamp(given: Given, side: str, *, latest_if_none_later: bool) -> Position | None:
+    """Return a position by time, if one is given: one timestamp for all partitions before one for each."""
+    name = f"{side}Timestamp"
+    text = given.text(name)
+    if text is not None:
+        if not text.isdecimal():
+            raise OptionError(f"option {name}: expected milliseconds since 1970, found {text!r}")
+        return Position(option=name, timestamps_ms=int(text), latest_if_none_later=latest_if_none_later)
+    name = f"{side}OffsetsByTimestamp"
+    text = given.text(name)
+    if text is None:
+        return None
+    each = offsets.parse(name, text, lowest=0)
+    return Position(option=name, timestamps_ms=each, latest_if_none_later=latest_if_none_later)
+
+
+def writing(options: Mapping[str, str]) -> WriteOptions:
+    """Check a writer's options.
+
+    Raises: OptionError, which names the option.
+    """
+    given = Given(options, WRITING)
+    if (given.text("delivery") or "at_least_once") != "at_least_once":
+        raise OptionError("option delivery: exactly_once is had from kvorum.pipelines.bridge.sink.stream_writer")
+    missing = (given.text("marksMissing") or "refuse").lower()
+    if missing not in ("refuse", "renew"):
+        raise OptionError(f"option marksMissing: refuse or renew, not {missing!r}")
+    return WriteOptions(
+        settings=client.from_options(given.values),
+        topic=given.text("topic") or None,
+        marks_topic=given.text("marksTopic") or None,
+        marks_missing=missing,
+    )

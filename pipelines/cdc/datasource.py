@@ -1,0 +1,287 @@
+"""The data source `kvorum-postgresql` of Spark: a streaming reader over the snapshot's chunks and stretches of the log.
+
+In the driver, one process a query: what is there (`latestOffset`), what to read (`partitions`), what is done
+(`commit`). In the tasks: `read`. A batch is either chunks, each a task, or one stretch of the log, one task, since
+order matters. Both can be read again until `commit` says that the checkpoint has the batch: chunks are files, and only
+`commit` moves the slot.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, cast
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructField, StructType
+
+from kvorum.pipelines import frames, plugins
+from kvorum.pipelines.cdc import copytext, database, snapshot
+from kvorum.pipelines.cdc.assembler import Assembler
+from kvorum.pipelines.cdc.catalog import LiveCatalog
+from kvorum.pipelines.cdc.database import CaptureError, Connection
+from kvorum.pipelines.cdc.envelope import Envelopes, Origin, Record, Table
+from kvorum.pipelines.cdc.options import Options, parse
+from kvorum.pipelines.cdc.pgoutput import Begin, decode, format_lsn
+from kvorum.pipelines.cdc.position import Position
+from kvorum.pipelines.cdc.snapshot import Chunk
+
+NAME = "kvorum-postgresql"
+BATCH_ROWS = 4_000  # of an Arrow batch
+BATCH_BYTES = 8 << 20
+CREATE_TIME = 0  # timestampType: of the change, not of the log's append
+
+SCHEMA = StructType([StructField(name, kind) for name, kind in frames.COLUMNS.items()])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkTask(InputPartition):
+    """Rows of one chunk. `last`: the snapshot's last row is in it."""
+
+    is_determined: ClassVar[bool] = True  # the same rows in the same order, whoever reads it: said to the sink
+    chunk: Chunk
+    lsn: int
+    taken_us: int
+    ts_ms: int
+    last: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogTask(InputPartition):
+    """Transactions whose commit record starts in [start, end)."""
+
+    is_determined: ClassVar[bool] = True
+    start: int
+    end: int
+    ts_ms: int
+
+
+class PostgresqlDataSource(DataSource):
+    """What `spark.readStream.format("kvorum-postgresql")` finds."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return NAME
+
+    def schema(self) -> StructType:
+        """Return the columns of a record frame."""
+        return SCHEMA
+
+    def streamReader(self, schema: StructType) -> "PostgresqlStreamReader":
+        """Return the reader. Raises pydantic's ValidationError for options that are not as they have to be."""
+        return PostgresqlStreamReader(parse(cast(Mapping[str, str], self.options)))
+
+
+def register(spark: SparkSession) -> None:
+    """Make `format("kvorum-postgresql")` known to a session."""
+    spark.dataSource.register(PostgresqlDataSource)
+
+
+class PostgresqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """In the driver it has a session that owns the slot; in a task it has options only."""
+
+    def __init__(self, options: Options) -> None:
+        """Connect to nothing yet."""
+        if options.snapshot_location is None:
+            raise CaptureError("set snapshot.location: a folder beside the checkpoint that all executors can read")
+        self.options = options
+        self.folder = Path(options.snapshot_location.removeprefix("file://"))
+        if "://" in str(options.snapshot_location).removeprefix("file://"):
+            raise CaptureError(f"snapshot.location {options.snapshot_location} is not a folder of a file system")
+        self._connection: Connection | None = None
+        self._target: int | None = None
+        self._look_at = self._moved_at = time.monotonic()
+
+    # -- In the driver -----------------------------------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, str | int]:
+        """Return where a new query begins: the slot is made, and the tables are copied."""
+        manifest = snapshot.prepare(self._session(), self.options, self.folder)
+        return Position(
+            generation=manifest.generation,
+            chunk=0,
+            chunks=len(manifest.chunks),
+            lsn=manifest.lsn,
+            ts_ms=manifest.taken_us // 1000,
+        ).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return max.wal.bytes.per.trigger."""
+        return ReadMaxBytes(self.options.wal_bytes_per_trigger)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Take the end of the log now for the end of this run."""
+        self._target = database.flushed_lsn(self._session())
+
+    def latestOffset(self, start: dict[str, str | int], limit: ReadLimit) -> dict[str, str | int]:
+        """Return where the next batch ends; `start` itself if there is nothing to read."""
+        position = Position.of_json(start)
+        size = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
+        if position.in_snapshot():
+            count = position.chunks if size is None else max(1, size // self.options.snapshot_chunk_bytes)
+            return position.after_chunks(count, _now_ms()).to_json()
+        end = self._end_of_log(position, size)
+        return start if end is None else position.at(end, _now_ms()).to_json()
+
+    def partitions(self, start: dict[str, str | int], end: dict[str, str | int]) -> Sequence[InputPartition]:
+        """Return the tasks of a batch. Raises CaptureError if it cannot be read any more."""
+        first, last = Position.of_json(start), Position.of_json(end)
+        self._check(first)
+        if first.chunk < last.chunk:
+            return list(self._chunk_tasks(first, last))
+        if first.lsn < last.lsn:
+            return [LogTask(start=first.lsn, end=last.lsn, ts_ms=last.ts_ms)]
+        return []
+
+    def commit(self, end: dict[str, str | int]) -> None:
+        """Let go of what the checkpoint has: chunks are removed, the slot moves."""
+        position = Position.of_json(end)
+        manifest = snapshot.load(self.folder)
+        for chunk in (manifest.chunks if manifest else [])[: position.chunk]:
+            (self.folder / chunk.file).unlink(missing_ok=True)
+        database.advance_slot(self._session(), self.options, position.lsn)
+
+    def stop(self) -> None:
+        """Close the session, and with it give up the slot."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def _session(self) -> Connection:
+        """Return the session that owns the slot, a new one if the last one broke."""
+        if self._connection is None or self._connection.closed:
+            connection = database.connect(self.options)
+            try:
+                database.own(connection, self.options)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    def _end_of_log(self, position: Position, size: int | None) -> int | None:
+        """Return up to where the log is worth a batch, or None: then it was looked at poll.interval.ms ago at most."""
+        if self._target is not None:
+            end = self._target if size is None else min(self._target, position.lsn + size)
+            return end if end > position.lsn else None
+        time.sleep(max(0.0, self._look_at - time.monotonic()))
+        flushed = database.flushed_lsn(self._session())
+        end = flushed if size is None else min(flushed, position.lsn + size)
+        if end > position.lsn and (end < flushed or self._heartbeat_due() or self._news(position, end)):
+            self._moved_at = time.monotonic()
+            return end
+        self._look_at = time.monotonic() + self.options.poll_interval_ms / 1000
+        return None
+
+    def _heartbeat_due(self) -> bool:
+        return time.monotonic() - self._moved_at >= self.options.heartbeat_interval_ms / 1000
+
+    def _news(self, position: Position, end: int) -> bool:
+        """Return whether something of ours may have been committed from the position on."""
+        self._check(position)
+        data = database.first_change(self._session(), self.options, end)
+        if data is None:
+            return False
+        begin = decode(data)
+        return not isinstance(begin, Begin) or begin.commit_lsn < end
+
+    def _check(self, position: Position) -> None:
+        """Raise CaptureError unless the log can be read from the position on."""
+        slot = database.find_slot(self._session(), self.options.slot_name)
+        what = f"Changes from {format_lsn(position.lsn)} on"
+        anew = f"remove the checkpoint and {self.folder}, drop the slot if it is there, and begin with a new snapshot"
+        if slot is None:
+            raise CaptureError(f"{what} are lost: slot {self.options.slot_name} is gone. To go on, {anew}")
+        if slot.lost:
+            raise CaptureError(
+                f"{what} are lost: slot {self.options.slot_name} was left behind for so long that PostgreSQL removed "
+                f"its log (max_slot_wal_keep_size). To go on, {anew}"
+            )
+        if slot.confirmed_lsn > position.lsn:
+            raise CaptureError(
+                f"{what} are lost: slot {self.options.slot_name} stands at {format_lsn(slot.confirmed_lsn)}, so "
+                f"somebody else moved it, or the checkpoint is an old copy. To go on, {anew}"
+            )
+
+    def _chunk_tasks(self, first: Position, last: Position) -> Iterator[ChunkTask]:
+        manifest = snapshot.load(self.folder)
+        if manifest is None or manifest.generation != first.generation:
+            raise CaptureError(f"{self.folder} is not the snapshot that the checkpoint is of ({first.generation})")
+        for number in range(first.chunk, last.chunk):
+            yield ChunkTask(
+                chunk=manifest.chunks[number],
+                lsn=manifest.lsn,
+                taken_us=manifest.taken_us,
+                ts_ms=last.ts_ms,
+                last=number == last.chunks - 1,
+            )
+
+    # -- In a task ---------------------------------------------------------------------------------------------
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a task, in their order."""
+        if isinstance(partition, ChunkTask):
+            return _batches(self._read_chunk(partition))
+        assert isinstance(partition, LogTask)
+        return _batches(self._read_log(partition))
+
+    def _read_chunk(self, task: ChunkTask) -> Iterator[Record]:
+        envelopes = Envelopes(self.options.shape(plugins.own_version()), task.ts_ms)
+        table = Table(task.chunk.table.relation(), envelopes.shape, task.chunk.table)
+        left = task.chunk.rows
+        with (self.folder / task.chunk.file).open("rb") as file:
+            for line in file:
+                left -= 1
+                mark = "last" if task.last and left == 0 else "true"
+                origin = Origin(snapshot=mark, committed_us=task.taken_us, lsn=task.lsn, xid=None)
+                yield envelopes.read(table, copytext.parse_line(line), origin)
+        if left != 0:
+            raise CaptureError(f"{task.chunk.file} has not the {task.chunk.rows} rows it was written with")
+
+    def _read_log(self, task: LogTask) -> Iterator[Record]:
+        envelopes = Envelopes(self.options.shape(plugins.own_version()), task.ts_ms)
+        with database.connect(self.options) as asking, database.connect(self.options) as reading:
+            assembler = Assembler(envelopes, LiveCatalog(asking), start=task.start, end=task.end)
+            for lsn, data in database.peek(reading, self.options, task.end):
+                yield from assembler.feed(lsn, decode(data))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _batches(records: Iterable[Record]) -> Iterator[pa.RecordBatch]:
+    """Yield records as columns."""
+    schema = to_arrow_schema(SCHEMA, timezone="UTC")
+    rows: list[Record] = []
+    size = 0
+    for record in records:
+        rows.append(record)
+        size += len(record.value or b"")
+        if len(rows) == BATCH_ROWS or size >= BATCH_BYTES:
+            yield _batch(rows, schema)
+            rows, size = [], 0
+    if rows:
+        yield _batch(rows, schema)
+
+
+def _batch(rows: Sequence[Record], schema: pa.Schema) -> pa.RecordBatch:
+    nothing = [None] * len(rows)
+    columns: Mapping[str, Sequence[object]] = {
+        "key": [row.key for row in rows],
+        "value": [row.value for row in rows],
+        "topic": [row.topic for row in rows],
+        "partition": nothing,
+        "offset": nothing,
+        "timestamp": [row.timestamp_us for row in rows],
+        "timestampType": [CREATE_TIME] * len(rows),
+        "headers": [
+            [{"key": name, "value": value} for name, value in row.headers] if row.headers else None for row in rows
+        ],
+    }
+    arrays = [pa.array(columns[field.name], type=field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

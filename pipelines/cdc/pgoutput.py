@@ -1,0 +1,296 @@
+"""What PostgreSQL's output plugin `pgoutput` writes (proto_version 1): bytes in, messages out.
+
+Sans-IO. One call of `decode` takes one message, as a row of pg_logical_slot_peek_binary_changes holds it. The order of
+a transaction: Begin, its changes, Commit. A relation is described before its first change, and when its shape changed.
+Source: PostgreSQL's documentation, "Logical Replication Message Formats".
+"""
+
+import enum
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+EPOCH_US = 946_684_800_000_000  # 2000-01-01, PostgreSQL's epoch, in microseconds of the Unix epoch
+
+_BEGIN = struct.Struct("!qqI")
+_COMMIT = struct.Struct("!Bqqq")
+_TRUNCATE = struct.Struct("!iB")
+_COLUMN_TYPE = struct.Struct("!Ii")
+_INT16 = struct.Struct("!h")
+_INT32 = struct.Struct("!i")
+_OID = struct.Struct("!I")
+_INT64 = struct.Struct("!q")
+_TEXT, _NULL, _UNCHANGED = b"tnu"
+
+
+class DecodeError(ValueError):
+    """A message is cut, too long, or of a kind that proto_version 1 does not have."""
+
+
+class Missing(enum.Enum):
+    """What stands for a value that is not in the log."""
+
+    UNCHANGED = "unchanged"  # a TOASTed value that the update did not touch
+
+
+Cell: TypeAlias = bytes | Missing | None  # text form of the value, SQL null, or not there
+Row: TypeAlias = tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begin:
+    """A transaction begins. `commit_lsn` is where its commit record starts; `commit_us` is Unix time."""
+
+    commit_lsn: int
+    commit_us: int
+    xid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """The transaction's last message."""
+
+    commit_lsn: int
+    end_lsn: int
+    commit_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of a relation. `identity`: part of the replica identity (all columns are, where that is FULL)."""
+
+    name: str
+    type_oid: int
+    type_modifier: int
+    identity: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """A table's shape from here on. `replica_identity`: d(efault), n(othing), f(ull) or i(ndex)."""
+
+    oid: int
+    schema: str
+    table: str
+    replica_identity: str
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Insert:
+    """A new row."""
+
+    relation_oid: int
+    new: Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """A changed row. `old` is there if the replica identity is FULL (whole) or changed (only its columns filled)."""
+
+    relation_oid: int
+    old: Row | None
+    old_is_whole: bool
+    new: Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """A row that went. Unless `old_is_whole` only the replica identity's columns are filled."""
+
+    relation_oid: int
+    old: Row
+    old_is_whole: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncate:
+    """Tables that were emptied, in the order of the statement."""
+
+    relation_oids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Other:
+    """A message that changes no row: Origin, Type, logical Message."""
+
+    kind: str
+
+
+Message: TypeAlias = Begin | Commit | Relation | Insert | Update | Delete | Truncate | Other
+
+
+class _Reader:
+    """A position in one message."""
+
+    __slots__ = ("data", "position")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.position = 1  # behind the kind
+
+    def take(self, size: int) -> bytes:
+        end = self.position + size
+        if size < 0 or end > len(self.data):
+            raise DecodeError(f"{size} bytes wanted at {self.position} of {len(self.data)}")
+        found = self.data[self.position : end]
+        self.position = end
+        return found
+
+    def unpack(self, layout: struct.Struct) -> tuple[int, ...]:
+        return layout.unpack(self.take(layout.size))
+
+    def string(self) -> str:
+        end = self.data.find(b"\0", self.position)
+        if end < 0:
+            raise DecodeError(f"no end of the string at {self.position}")
+        try:
+            found = self.data[self.position : end].decode()
+        except UnicodeDecodeError as error:
+            raise DecodeError(f"a name that is not UTF-8 at {self.position}") from error
+        self.position = end + 1
+        return found
+
+    def kind(self) -> bytes:
+        return self.take(1)
+
+    def row(self) -> Row:
+        """Read a row. Half of all the time goes by here, so it does without the smaller steps above."""
+        (count,) = self.unpack(_INT16)
+        data, position = self.data, self.position
+        cells: list[Cell] = []
+        try:
+            for _ in range(count):
+                kind = data[position]
+                position += 1
+                if kind == _TEXT:
+                    (size,) = _INT32.unpack_from(data, position)
+                    start, position = position + 4, position + 4 + size
+                    if size < 0 or position > len(data):
+                        raise DecodeError(f"{size} bytes wanted at {start} of {len(data)}")
+                    cells.append(data[start:position])
+                elif kind == _NULL:
+                    cells.append(None)
+                elif kind == _UNCHANGED:
+                    cells.append(Missing.UNCHANGED)
+                else:
+                    raise DecodeError(f"a value of kind {kind}")
+        except (IndexError, struct.error) as error:
+            raise DecodeError(f"a row that ends at {len(data)}, in the middle") from error
+        self.position = position
+        return tuple(cells)
+
+
+def _begin(reader: _Reader) -> Message:
+    commit_lsn, commit_us, xid = reader.unpack(_BEGIN)
+    return Begin(commit_lsn=commit_lsn, commit_us=commit_us + EPOCH_US, xid=xid)
+
+
+def _commit(reader: _Reader) -> Message:
+    _, commit_lsn, end_lsn, commit_us = reader.unpack(_COMMIT)
+    return Commit(commit_lsn=commit_lsn, end_lsn=end_lsn, commit_us=commit_us + EPOCH_US)
+
+
+def _relation(reader: _Reader) -> Message:
+    (oid,) = reader.unpack(_OID)
+    schema, table = reader.string() or "pg_catalog", reader.string()
+    replica_identity = reader.kind().decode("latin-1")
+    (count,) = reader.unpack(_INT16)
+    columns = []
+    for _ in range(count):
+        flags, name = reader.kind()[0], reader.string()
+        type_oid, type_modifier = reader.unpack(_COLUMN_TYPE)
+        columns.append(Column(name=name, type_oid=type_oid, type_modifier=type_modifier, identity=bool(flags & 1)))
+    return Relation(oid=oid, schema=schema, table=table, replica_identity=replica_identity, columns=tuple(columns))
+
+
+def _expect(reader: _Reader, kinds: bytes) -> bytes:
+    kind = reader.kind()
+    if kind not in kinds:
+        raise DecodeError(f"a row of kind {kind!r}, where one of {kinds!r} can be")
+    return kind
+
+
+def _insert(reader: _Reader) -> Message:
+    (oid,) = reader.unpack(_OID)
+    _expect(reader, b"N")
+    return Insert(relation_oid=oid, new=reader.row())
+
+
+def _update(reader: _Reader) -> Message:
+    (oid,) = reader.unpack(_OID)
+    kind, old = _expect(reader, b"KON"), None
+    if kind != b"N":
+        old = reader.row()
+        _expect(reader, b"N")
+    return Update(relation_oid=oid, old=old, old_is_whole=kind == b"O", new=reader.row())
+
+
+def _delete(reader: _Reader) -> Message:
+    (oid,) = reader.unpack(_OID)
+    kind = _expect(reader, b"KO")
+    return Delete(relation_oid=oid, old=reader.row(), old_is_whole=kind == b"O")
+
+
+def _truncate(reader: _Reader) -> Message:
+    count, _ = reader.unpack(_TRUNCATE)
+    return Truncate(relation_oids=tuple(reader.unpack(_OID)[0] for _ in range(count)))
+
+
+def _origin(reader: _Reader) -> Message:
+    reader.unpack(_INT64)
+    reader.string()
+    return Other(kind="O")
+
+
+def _type(reader: _Reader) -> Message:
+    reader.unpack(_OID)
+    reader.string(), reader.string()
+    return Other(kind="Y")
+
+
+def _logical(reader: _Reader) -> Message:
+    reader.kind(), reader.unpack(_INT64), reader.string()
+    reader.take(*reader.unpack(_INT32))
+    return Other(kind="M")
+
+
+_DECODERS: Mapping[int, Callable[[_Reader], Message]] = {
+    ord("B"): _begin,
+    ord("C"): _commit,
+    ord("R"): _relation,
+    ord("I"): _insert,
+    ord("U"): _update,
+    ord("D"): _delete,
+    ord("T"): _truncate,
+    ord("O"): _origin,
+    ord("Y"): _type,
+    ord("M"): _logical,
+}
+
+
+def decode(data: bytes) -> Message:
+    """Return the one message that `data` is.
+
+    Raises: DecodeError if it is anything else; the stream cannot be followed any further then.
+    """
+    decoder = _DECODERS.get(data[0]) if data else None
+    if decoder is None:
+        raise DecodeError(f"a message of kind {data[:1]!r}")
+    reader = _Reader(data)
+    message = decoder(reader)
+    if reader.position != len(data):
+        raise DecodeError(f"{len(data) - reader.position} bytes behind a message of kind {data[:1]!r}")
+    return message
+
+
+def parse_lsn(text: str) -> int:
+    """Return the number that PostgreSQL writes as `16/B374D848`."""
+    high, _, low = text.partition("/")
+    return int(high, 16) << 32 | int(low, 16)
+
+
+def format_lsn(lsn: int) -> str:
+    """Return the position as PostgreSQL writes it."""
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"

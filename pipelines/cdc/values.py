@@ -1,0 +1,176 @@
+"""From the text of a PostgreSQL value to what JSON holds of it: one function a type, chosen once a column.
+
+Texts are those of a session with datestyle ISO, intervalstyle iso_8601, timezone UTC and bytea_output hex.
+The forms are Debezium's (time.precision.mode, decimal.handling.mode, binary.handling.mode); what JSON has no number for
+(NaN and infinity) stays text.
+"""
+
+import base64
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Convert: TypeAlias = Callable[[str], object]
+
+DAY_US = 86_400_000_000
+
+BOOL, BYTEA, INT8, INT2, INT4, OID = 16, 17, 20, 21, 23, 26
+FLOAT4, FLOAT8, NUMERIC = 700, 701, 1700
+DATE, TIME, TIMESTAMP, TIMESTAMPTZ = 1082, 1083, 1114, 1184
+
+# Array type -> type of its elements, of the types that come with PostgreSQL. An array of any other type stays text.
+ARRAYS = {
+    143: 142, 199: 114, 651: 650, 1000: BOOL, 1001: BYTEA, 1002: 18, 1003: 19, 1005: INT2, 1007: INT4, 1009: 25,
+    1014: 1042, 1015: 1043, 1016: INT8, 1021: FLOAT4, 1022: FLOAT8, 1028: OID, 1040: 829, 1041: 869, 1115: TIMESTAMP,
+    1182: DATE, 1183: TIME, 1185: TIMESTAMPTZ, 1187: 1186, 1231: NUMERIC, 1270: 1266, 1561: 1560, 1563: 1562,
+    2951: 2950, 3807: 3802,
+}  # fmt: skip
+
+_DATE = re.compile(r"(\d{4,})-(\d\d)-(\d\d)( BC)?")
+_TIME = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
+_TIMESTAMP = re.compile(r"(\d{4,}-\d\d-\d\d) ([0-9:.]+)(\+00)?( BC)?")
+_BOUNDS = re.compile(r"(\[-?\d+:-?\d+\])+=")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Modes:
+    """How values of types that JSON does not have are written, under Debezium's names."""
+
+    decimal: Literal["string", "double"] = "string"
+    time: Literal["microseconds", "isostring"] = "microseconds"
+    binary: Literal["base64", "hex"] = "base64"
+
+
+def days_of(year: int, month: int, day: int) -> int:
+    """Return days since 1970-01-01 in the proleptic Gregorian calendar; year 0 is 1 BC, and no year is too large."""
+    year -= month <= 2
+    era, year_of_era = divmod(year, 400)
+    day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+    return era * 146_097 + year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year - 719_468
+
+
+def _bool(text: str) -> object:
+    return text == "t"
+
+
+def _float(text: str) -> object:
+    number = float(text)
+    return number if math.isfinite(number) else text
+
+
+def _date(text: str) -> object:
+    match = _DATE.fullmatch(text)
+    if match is None:
+        return text  # infinity, -infinity
+    year = int(match[1])
+    return days_of(1 - year if match[4] else year, int(match[2]), int(match[3]))
+
+
+def _time(text: str) -> object:
+    match = _TIME.fullmatch(text)
+    if match is None:
+        return text
+    seconds = (int(match[1]) * 60 + int(match[2])) * 60 + int(match[3])
+    return seconds * 1_000_000 + int((match[4] or "").ljust(6, "0"))
+
+
+def _timestamp(text: str) -> object:
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
+        return text
+    days, micros = _date(match[1] + (match[4] or "")), _time(match[2])
+    return days * DAY_US + micros if isinstance(days, int) and isinstance(micros, int) else text
+
+
+def _iso_timestamp(text: str) -> object:
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
+        return text
+    date = match[1] if not match[4] else f"{1 - int(match[1][:-6]):05d}{match[1][-6:]}"  # ISO 8601 counts 1 BC as 0
+    return f"{date}T{match[2]}{'Z' if match[3] else ''}"
+
+
+def _base64(text: str) -> object:
+    return base64.b64encode(bytes.fromhex(text[2:])).decode()
+
+
+def _hex(text: str) -> object:
+    return text[2:]
+
+
+def _array(element: Convert) -> Convert:
+    def convert(text: str) -> object:
+        bounds = _BOUNDS.match(text)
+        return parse_array(text[bounds.end() :] if bounds else text, element)
+
+    return convert
+
+
+def parse_array(text: str, element: Convert) -> list[object]:
+    """Return the lists that an array's text (`{1,NULL,"a,b"}`, any number of dimensions) writes down.
+
+    Raises: ValueError if it is no array with the delimiter comma.
+    """
+    if not (text.startswith("{") and text.endswith("}")):
+        raise ValueError(f"no array: {text[:40]}")
+    top: list[object] = []
+    stack, position = [top], 1
+    while position < len(text):
+        character = text[position]
+        if character == "{":
+            inner: list[object] = []
+            stack[-1].append(inner)
+            stack.append(inner)
+            position += 1
+        elif character == "}":
+            stack.pop()
+            position += 1
+        elif character == ",":
+            position += 1
+        else:
+            value, position = _array_item(text, position)
+            stack[-1].append(None if value is None else element(value))
+    if stack:
+        raise ValueError(f"no end of the array: {text[:40]}")
+    return top
+
+
+def _array_item(text: str, position: int) -> tuple[str | None, int]:
+    """Return the value that starts here, and the position behind it."""
+    if text[position] != '"':
+        end = position
+        while text[end] not in ",}":
+            end += 1
+        found = text[position:end]
+        return (None if found == "NULL" else found), end
+    characters: list[str] = []
+    position += 1
+    while text[position] != '"':
+        if text[position] == "\\":
+            position += 1
+        characters.append(text[position])
+        position += 1
+    return "".join(characters), position + 1
+
+
+def converter(type_oid: int, modes: Modes) -> Convert:
+    """Return the function for values of one type. One without a form of its own stays text (uuid, json, enums...)."""
+    if type_oid in ARRAYS:
+        return _array(converter(ARRAYS[type_oid], modes))
+    if type_oid == TIMESTAMPTZ:
+        return _iso_timestamp  # Debezium's ZonedTimestamp, in every mode
+    if modes.time == "microseconds" and type_oid in (DATE, TIME, TIMESTAMP):
+        return {DATE: _date, TIME: _time, TIMESTAMP: _timestamp}[type_oid]
+    if type_oid == TIMESTAMP:
+        return _iso_timestamp
+    if type_oid == NUMERIC:
+        return str if modes.decimal == "string" else _float
+    if type_oid == BYTEA:
+        return _base64 if modes.binary == "base64" else _hex
+    if type_oid in (INT2, INT4, INT8, OID):
+        return int
+    if type_oid in (FLOAT4, FLOAT8):
+        return _float
+    return _bool if type_oid == BOOL else str

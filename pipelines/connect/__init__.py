@@ -1,0 +1,1 @@
+"""Kafka Connect's REST interface over pipelines: a manager keeps them running, its state in compacted topics."""

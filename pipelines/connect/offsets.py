@@ -1,0 +1,100 @@
+"""Positions in Connect's shape: {partition, offset} each.
+
+    topics    {"kafka_topic": "orders", "kafka_partition": 0}    {"kafka_offset": 17}     as Connect's sinks
+    others    {"source": "NAME", "number": 0}                    what Spark's checkpoint says, e.g. {"logOffset": 3}
+
+Positions are in the checkpoint of a pipeline; they are read there, and never edited: see state.Start.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kvorum.pipelines.connect.errors import bad_request
+from kvorum.pipelines.connect.records import Json, compact
+from kvorum.pipelines.run.progress import committed_offsets, topic_offsets
+
+Offsets = Sequence[tuple[Json, Json | None]]
+TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
+
+
+def of_answer(told: Mapping[str, Any], name: str) -> list[tuple[Json, Json]]:
+    """Return the positions in a worker's answer: {"sources": [offset...]}."""
+    found: list[tuple[Json, Json]] = []
+    for number, source in enumerate(told.get("sources") or ()):
+        by_partition = topic_offsets(source) if source else None
+        if by_partition:
+            for (topic, partition), position in sorted(by_partition.items(), key=_place):
+                found.append(({TOPIC: topic, PARTITION: int(partition)}, {OFFSET: position}))
+        elif source is not None and source != {}:
+            offset: Json = source if isinstance(source, dict) else {"offset": source}
+            found.append(({"source": name, "number": number}, offset))
+    return found
+
+
+def _place(item: tuple[tuple[str, str], int]) -> tuple[str, int]:
+    return item[0][0], int(item[0][1])
+
+
+def of_checkpoint(checkpoint: str, name: str) -> list[tuple[Json, Json]]:
+    """Return the positions in a checkpoint on this machine; none where it is elsewhere or not there."""
+    if "://" in checkpoint and not checkpoint.startswith("file://"):
+        return []
+    try:
+        return of_answer(committed_offsets(checkpoint), name)
+    except (OSError, ValueError):
+        return []
+
+
+def merged(before: Offsets, wanted: Offsets) -> list[tuple[Json, Json | None]]:
+    """Return the positions with those in their place that were set by hand."""
+    table = {compact(partition): (partition, offset) for partition, offset in before}
+    table |= {compact(partition): (partition, offset) for partition, offset in wanted}
+    return [table[key] for key in sorted(table)]
+
+
+def asked(body: Any, of_topics: bool) -> Offsets:
+    """Return the positions of a request: {"offsets": [{"partition", "offset"}]}. Raises ConnectError."""
+    listed = body.get("offsets") if isinstance(body, dict) else None
+    if not isinstance(listed, list) or not listed:
+        raise bad_request("Partitions / offsets need to be provided for an alter offsets request")
+    if not of_topics:
+        raise bad_request(
+            "the positions of this connector's source are in its checkpoint: they can be reset, but not set"
+        )
+    return [_one(each) for each in listed]
+
+
+def _one(each: Any) -> tuple[Json, Json | None]:
+    partition = each.get("partition") if isinstance(each, dict) else None
+    if not isinstance(partition, dict) or set(partition) != {TOPIC, PARTITION}:
+        raise bad_request(
+            f"The partition for a sink connector offset must contain the keys '{TOPIC}' and '{PARTITION}'"
+        )
+    number, offset = _integer(partition[PARTITION], "Kafka partition", "Partition"), each.get("offset")
+    place: Json = {TOPIC: str(partition[TOPIC]), PARTITION: number}
+    if offset is None:
+        return place, None
+    if not isinstance(offset, dict) or set(offset) != {OFFSET}:
+        raise bad_request(f"The offset for a sink connector should either be null or contain the key '{OFFSET}'")
+    return place, {OFFSET: _integer(offset[OFFSET], "Kafka offset", "Offset")}
+
+
+def _integer(value: Any, what: str, word: str) -> int:
+    """Return a number that may have been written as text. Raises ConnectError."""
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        number = -1
+    if number < 0 or isinstance(value, bool):
+        raise bad_request(
+            f"Failed to parse the following {what} value in the provided offsets: '{value}'. "
+            f"{word} values for sink connectors need to be integers."
+        )
+    return number
+
+
+def topics_of(properties: Mapping[str, str], found: Offsets) -> set[str]:
+    """Return the topics a connector uses: those it reads, or the one it writes to."""
+    read = {str(partition[TOPIC]) for partition, _ in found if TOPIC in partition}
+    named = properties.get("topic") or properties.get("sink.topic")
+    return read if read or named is None else {named}

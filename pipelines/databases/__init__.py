@@ -1,0 +1,1 @@
+"""Databases as sources and sinks of tables: what differs between them, and the statements that do not."""

@@ -1,0 +1,209 @@
+"""Avro's schemas and Spark's types.
+
+A union of null and one type is that type. A union of int and long is a long, of float and double a double; others need
+Spark's own module. Logical types: date, timestamp-millis and -micros, local-timestamp-*,
+decimal, uuid (as text); time-* are read as their numbers, as by Spark's own module.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import fastavro
+from fastavro.schema import SchemaParseException
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    TimeType,
+)
+
+from kvorum.pipelines.formats.base import FormatError
+from kvorum.pipelines.formats.schemas import from_file
+
+PLAIN: Final[Mapping[str, DataType]] = {
+    "boolean": BooleanType(),
+    "int": IntegerType(),
+    "long": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "bytes": BinaryType(),
+    "string": StringType(),
+    "enum": StringType(),
+    "fixed": BinaryType(),
+}
+LOGICAL: Final[Mapping[tuple[str, str], DataType]] = {
+    ("int", "date"): DateType(),
+    ("long", "timestamp-millis"): TimestampType(),
+    ("long", "timestamp-micros"): TimestampType(),
+    ("long", "local-timestamp-millis"): TimestampNTZType(),
+    ("long", "local-timestamp-micros"): TimestampNTZType(),
+}
+WIDENED: Final[Mapping[frozenset[str], str]] = {
+    frozenset({"int", "long"}): "long",
+    frozenset({"float", "double"}): "double",
+}
+WRITTEN: Final[Mapping[type[DataType], str | dict[str, str]]] = {
+    BooleanType: "boolean",
+    ByteType: "int",
+    ShortType: "int",
+    IntegerType: "int",
+    LongType: "long",
+    FloatType: "float",
+    DoubleType: "double",
+    BinaryType: "bytes",
+    StringType: "string",
+    DateType: {"type": "int", "logicalType": "date"},
+    TimeType: {"type": "long", "logicalType": "time-micros"},
+    TimestampType: {"type": "long", "logicalType": "timestamp-micros"},
+    TimestampNTZType: {"type": "long", "logicalType": "local-timestamp-micros"},
+}
+
+
+def parsed(given: Any) -> Any:
+    """Return a schema as data, checked. Raises FormatError."""
+    said = from_file(given)
+    if isinstance(said, str) and said.lstrip()[:1] in ("{", "[", '"'):
+        try:
+            said = json.loads(said)
+        except json.JSONDecodeError as error:
+            raise FormatError(f"the Avro schema is not JSON: {error}") from error
+    try:
+        fastavro.parse_schema(_copied(said))
+    except (SchemaParseException, KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"not an Avro schema: {error}") from error
+    return _without_times(said)
+
+
+def _without_times(schema: Any) -> Any:
+    """Return a schema whose times of the day are plain numbers: Spark's own TIME is off by default."""
+    match schema:
+        case list():
+            return [_without_times(one) for one in schema]
+        case dict():
+            is_time = str(schema.get("logicalType", "")).startswith("time-")
+            return {key: _without_times(one) for key, one in schema.items() if not (is_time and key == "logicalType")}
+        case _:
+            return schema
+
+
+def _copied(schema: Any) -> Any:
+    """Return a copy: fastavro writes into what it parses."""
+    return json.loads(json.dumps(schema))
+
+
+def wrapped(schema: Any) -> str:
+    """Return a record's schema with one field of this one. Its data have the same bytes."""
+    return json.dumps({"type": "record", "name": "KvorumDatum", "fields": [{"name": "value", "type": schema}]})
+
+
+def nullable(schema: Any) -> bool:
+    """Tell whether a schema takes null."""
+    return schema == "null" or (isinstance(schema, list) and "null" in schema)
+
+
+def field_names(schema: Any) -> list[str] | None:
+    """Return the names of a record's fields; None of a schema that is no record's."""
+    if isinstance(schema, dict) and schema.get("type") == "record":
+        return [str(one["name"]) for one in schema["fields"]]
+    return None
+
+
+def spark_type(schema: Any) -> DataType:
+    """Return the type that a schema's data have. Raises FormatError for what has none."""
+    return _type(schema, {}, ())
+
+
+def _type(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> DataType:
+    if isinstance(schema, list):
+        kinds = [one for one in schema if one != "null"]
+        plain = frozenset(one if isinstance(one, str) else str(one.get("type")) for one in kinds)
+        if len(kinds) == 1:
+            return _type(kinds[0], named, inside)
+        if plain in WIDENED:
+            return PLAIN[WIDENED[plain]]
+        raise FormatError(f"a union of {', '.join(sorted(plain))} needs the module spark-avro")
+    if isinstance(schema, str):
+        if schema in PLAIN and schema not in ("enum", "fixed"):
+            return PLAIN[schema]
+        if schema in inside:
+            raise FormatError(f"{schema!r} holds itself: Spark has no type for that")
+        if schema in named:
+            return _type(named[schema], named, inside)
+        raise FormatError(f"Avro's {schema!r} has no type in Spark")
+    kind, logical = schema.get("type"), schema.get("logicalType")
+    if "name" in schema:
+        named[schema["name"]] = schema
+    if isinstance(kind, dict | list):
+        return _type(kind, named, inside)
+    match kind:
+        case "record":
+            deeper = (*inside, schema["name"])
+            made = [StructField(one["name"], _type(one["type"], named, deeper)) for one in schema["fields"]]
+            return StructType(made)
+        case "array":
+            return ArrayType(_type(schema["items"], named, inside))
+        case "map":
+            return MapType(StringType(), _type(schema["values"], named, inside))
+        case "bytes" | "fixed" if logical == "decimal":
+            return DecimalType(int(schema["precision"]), int(schema.get("scale", 0)))
+        case _ if (kind, logical) in LOGICAL:
+            return LOGICAL[kind, str(logical)]
+        case _ if kind in PLAIN:
+            return PLAIN[kind]
+        case _:
+            return _type(kind, named, inside)
+
+
+def of_type(kind: DataType, name: str) -> Any:
+    """Return a schema for a type: everything may be null but the whole. Raises FormatError."""
+    namespace, _, last = name.rpartition(".")
+    names = _names(last)
+    made = _of_type(kind, names)
+    if namespace and isinstance(made, dict) and made.get("type") == "record":
+        made["namespace"] = namespace
+    return made
+
+
+def _names(first: str) -> Iterator[str]:
+    yield first
+    number = 1
+    while True:
+        number += 1
+        yield f"{first}{number}"
+
+
+def _of_type(kind: DataType, names: Iterator[str]) -> Any:
+    match kind:
+        case StructType():
+            name = next(names)
+            made = [
+                {"name": one.name, "type": ["null", _of_type(one.dataType, names)], "default": None}
+                for one in kind.fields
+            ]
+            return {"type": "record", "name": name, "fields": made}
+        case ArrayType():
+            return {"type": "array", "items": ["null", _of_type(kind.elementType, names)]}
+        case MapType() if isinstance(kind.keyType, StringType):
+            return {"type": "map", "values": ["null", _of_type(kind.valueType, names)]}
+        case DecimalType():
+            return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
+        case _ if type(kind) in WRITTEN:
+            return WRITTEN[type(kind)]
+        case _:
+            raise FormatError(f"Avro has no type for {kind.simpleString()}: give it a schema")

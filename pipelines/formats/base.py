@@ -1,0 +1,98 @@
+"""What all formats share: bytes in, a value and a failure out, and back.
+
+A format decides for one column; what it cannot read or write becomes the row's `_failure`, with the value null, and the
+row goes on. Null bytes are null whatever the format (a tombstone), and null is null bytes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, DataType, StringType
+
+from kvorum.pipelines import frames
+
+Part = Literal["key", "value"]
+STAGES: Final[Mapping[Part, str]] = {"key": frames.KEY_CONVERTER, "value": frames.VALUE_CONVERTER}
+
+
+class FormatError(ValueError):
+    """A format that cannot be made, or cannot write the type it meets."""
+
+
+class FormatOptions(BaseModel):
+    """What all formats' options share: nothing unknown."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Typed:
+    """A column, its type, and what its metadata say (a schema's name)."""
+
+    column: Column
+    type: DataType
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coded:
+    """The other form of a column."""
+
+    column: Column
+    wrong: Column | None = None
+    """Where it could not be converted; None: it always can."""
+    message: Column | str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Format(Protocol):
+    """One format with its options."""
+
+    def read(self, column: Column, spark: SparkSession) -> Coded:
+        """Return what bytes mean. The column is binary."""
+        ...
+
+    def write(self, value: Typed, spark: SparkSession) -> Coded:
+        """Return a value's bytes. Raises FormatError for a type it has no bytes for."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FormatConverter:
+    """A format at work on frames: the plugins' Converter."""
+
+    format: Format
+
+    def decode(self, frame: DataFrame, column: Part) -> DataFrame:
+        """Replace the bytes of a column by what they mean."""
+        frame = frames.with_origin(frame)
+        kind = frame.schema[column].dataType
+        if not isinstance(kind, BinaryType | StringType):
+            raise FormatError(f"the {column} is no bytes to decode, but {kind.simpleString()}")
+        coded = self.format.read(F.col(column).cast("binary"), frame.sparkSession)
+        return _replaced(frame, column, coded)
+
+    def encode(self, frame: DataFrame, column: Part) -> DataFrame:
+        """Replace a column by its bytes."""
+        frame = frames.with_origin(frame)
+        found = frame.schema[column]
+        value = Typed(column=F.col(column), type=found.dataType, metadata=dict(found.metadata or {}))
+        return _replaced(frame, column, self.format.write(value, frame.sparkSession))
+
+
+def _replaced(frame: DataFrame, column: Part, coded: Coded) -> DataFrame:
+    columns = {name: F.col(name) for name in frame.columns}
+    columns[column] = coded.column.alias(column, metadata=dict(coded.metadata))
+    if coded.wrong is not None:
+        failure = frames.failure(frame, coded.wrong, stage=STAGES[column], message=coded.message)
+        columns[frames.FAILURE] = failure.alias(frames.FAILURE)
+    return frame.select(*columns.values())
+
+
+def text_of(column: Column) -> Column:
+    """Return bytes as text; what is no UTF-8 becomes U+FFFD, as in Java."""
+    return F.make_valid_utf8(column.cast("string"))

@@ -1,0 +1,59 @@
+"""Formats by name, and what their options are."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+
+from kvorum.pipelines import plugins
+from kvorum.pipelines.formats.avro import AvroFormat, AvroOptions
+from kvorum.pipelines.formats.base import Format, FormatConverter, FormatError, FormatOptions
+from kvorum.pipelines.formats.json_text import JsonFormat, JsonOptions
+from kvorum.pipelines.formats.plain import (
+    WIDTHS,
+    BytesFormat,
+    BytesOptions,
+    CsvFormat,
+    CsvOptions,
+    NumberFormat,
+    NumberOptions,
+    StringFormat,
+    StringOptions,
+)
+from kvorum.pipelines.formats.protobuf import ProtobufFormat, ProtobufOptions
+
+
+def _number(name: str, options: Any) -> Format:
+    return NumberFormat(name=name)
+
+
+FORMATS: Final[Mapping[str, tuple[type[FormatOptions], Callable[[Any], Format]]]] = {
+    "bytes": (BytesOptions, BytesFormat),
+    "string": (StringOptions, StringFormat),
+    "json": (JsonOptions, JsonFormat),
+    "csv": (CsvOptions, CsvFormat),
+    "avro": (AvroOptions, AvroFormat),
+    "protobuf": (ProtobufOptions, ProtobufFormat),
+    **{name: (NumberOptions, partial(_number, name)) for name in WIDTHS},
+}
+
+
+def models() -> dict[str, type[BaseModel]]:
+    """Return the options' models by `format.NAME`, for Pipeline.validate_with."""
+    return {f"format.{name}": model for name, (model, _) in FORMATS.items()}
+
+
+def converter(name: str, options: Mapping[str, Any] | None = None) -> plugins.Converter:
+    """Return a format's converter; one that is none of ours is looked for among the plugins.
+
+    Raises FormatError for options that are not right, PluginError for a name that nobody has.
+    """
+    if name not in FORMATS:
+        return plugins.converter(name)(options or {})
+    model, make = FORMATS[name]
+    try:
+        return FormatConverter(make(model.model_validate(options or {})))
+    except ValidationError as error:
+        found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise FormatError(f"format {name}: {found}") from error

@@ -1,0 +1,160 @@
+"""string, bytes, csv, and the numbers Kafka's own serialisers write: short, integer, long."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pydantic import Field as Option
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+    VariantType,
+)
+
+from kvorum.pipelines.formats import schemas
+from kvorum.pipelines.formats.base import Coded, FormatError, FormatOptions, Typed, text_of
+
+CORRUPT: Final = "_corrupt_record"
+WIDTHS: Final[Mapping[str, tuple[DataType, int]]] = {
+    "short": (ShortType(), 2),
+    "integer": (IntegerType(), 4),
+    "long": (LongType(), 8),
+}
+"""{format: (type, bytes)}."""
+
+
+class BytesOptions(FormatOptions):
+    """None."""
+
+
+@dataclass(frozen=True, slots=True)
+class BytesFormat:
+    """Bytes as they are."""
+
+    options: BytesOptions
+
+    def read(self, column: Column, spark: SparkSession) -> Coded:
+        """Return the bytes."""
+        return Coded(column=column)
+
+    def write(self, value: Typed, spark: SparkSession) -> Coded:
+        """Return bytes, or a text's bytes."""
+        if not isinstance(value.type, BinaryType | StringType):
+            raise FormatError(f"format bytes takes bytes or text, not {value.type.simpleString()}")
+        return Coded(column=value.column.cast("binary"))
+
+
+class StringOptions(FormatOptions):
+    """How text is written."""
+
+    encoding: str = "UTF-8"
+
+
+@dataclass(frozen=True, slots=True)
+class StringFormat:
+    """Text. What is not text is written as Spark shows it, and what has parts as JSON."""
+
+    options: StringOptions
+
+    def read(self, column: Column, spark: SparkSession) -> Coded:
+        """Return text; bytes that are none become U+FFFD."""
+        utf8 = self.options.encoding.upper() in ("UTF-8", "UTF8")
+        return Coded(column=text_of(column) if utf8 else F.decode(column, self.options.encoding))
+
+    def write(self, value: Typed, spark: SparkSession) -> Coded:
+        """Return the text's bytes."""
+        match value.type:
+            case StructType() | ArrayType() | MapType():
+                text = F.to_json(value.column, {"ignoreNullFields": "false"})
+            case VariantType():
+                text = F.try_variant_get(value.column, "$", "string")
+            case _:
+                text = value.column.cast("string")
+        utf8 = self.options.encoding.upper() in ("UTF-8", "UTF8")
+        return Coded(column=text.cast("binary") if utf8 else F.encode(text, self.options.encoding))
+
+
+class NumberOptions(FormatOptions):
+    """None."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberFormat:
+    """An integer in two's complement, its highest byte first."""
+
+    name: str
+
+    def read(self, column: Column, spark: SparkSession) -> Coded:
+        """Return the number; bytes of another length fail."""
+        kind, size = WIDTHS[self.name]
+        digits = F.hex(column)
+        fill = F.when(F.substring(digits, 1, 1) >= "8", "F").otherwise("0")
+        number = F.conv(F.lpad(digits, F.lit(16), fill), 16, -10).try_cast("long").try_cast(kind)
+        fits = F.length(column) == size
+        message = F.concat(F.lit(f"{self.name}: {size} bytes are needed, not "), F.length(column).cast("string"))
+        return Coded(column=F.when(fits, number), wrong=column.isNotNull() & ~fits, message=message)
+
+    def write(self, value: Typed, spark: SparkSession) -> Coded:
+        """Return the number's bytes; one that does not fit fails."""
+        if not isinstance(value.type, ByteType | ShortType | IntegerType | LongType):
+            raise FormatError(f"format {self.name} takes an integer, not {value.type.simpleString()}")
+        kind, size = WIDTHS[self.name]
+        narrow = value.column.try_cast(kind)
+        digits = F.lpad(F.hex(narrow.cast("long")), 16, "0")
+        wrong = value.column.isNotNull() & narrow.isNull()
+        return Coded(
+            column=F.unhex(F.right(digits, F.lit(2 * size))),
+            wrong=wrong,
+            message=f"{self.name}: the number is too large",
+        )
+
+
+class CsvOptions(FormatOptions):
+    """A line's columns, and how Spark reads and writes them (`options`: its own, such as sep, quote, nullValue)."""
+
+    schema_: str | dict[str, Any] | None = Option(default=None, alias="schema")
+    delimiter: str = ","
+    options: dict[str, str | int | bool] = Option(default_factory=dict)
+
+    def spark_options(self) -> dict[str, str]:
+        """Return Spark's options."""
+        given = {
+            key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in self.options.items()
+        }
+        return {"sep": self.delimiter, **given}
+
+
+@dataclass(frozen=True, slots=True)
+class CsvFormat:
+    """A line of values between delimiters. Lines of too few or too many values fail, and values of another type."""
+
+    options: CsvOptions
+    schema: StructType | None = field(default=None)
+
+    def read(self, column: Column, spark: SparkSession) -> Coded:
+        """Return the line's columns as a struct."""
+        if self.options.schema_ is None:
+            raise FormatError("format csv needs a schema to read")
+        schema = schemas.fields_of(schemas.parsed(self.options.schema_)[0], "csv")
+        with_corrupt = StructType([*schema.fields, *StructType().add(CORRUPT, StringType()).fields])
+        settings = {**self.options.spark_options(), "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+        line = F.from_csv(text_of(column), with_corrupt.simpleString(), settings)
+        wrong = column.isNotNull() & (line.isNull() | line.getField(CORRUPT).isNotNull())
+        made = F.struct(*(line.getField(name).alias(name) for name in schema.fieldNames()))
+        return Coded(column=F.when(column.isNotNull() & ~wrong, made), wrong=wrong, message="csv: not of the schema")
+
+    def write(self, value: Typed, spark: SparkSession) -> Coded:
+        """Return a struct's fields as a line."""
+        if not isinstance(value.type, StructType):
+            raise FormatError(f"format csv takes fields, not {value.type.simpleString()}")
+        return Coded(column=F.to_csv(value.column, self.options.spark_options()).cast("binary"))

@@ -1,0 +1,93 @@
+"""Protobuf: messages of a descriptor file; by Spark's own functions where they are, else by the protobuf package.
+
+`protoc --include_imports --descriptor_set_out=orders.desc orders.proto` makes the file. A field without presence that
+was not sent has its zero, one with presence is null; enums are their names, unsigned numbers the next wider type.
+
+Spark's from_protobuf is in the module spark-protobuf (org.apache.spark:spark-protobuf_2.13), as with Avro: see avro.
+"""
+
+import logging
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import Field as Option
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, StructType
+
+from kvorum.pipelines.formats import modules, protobuf_rows
+from kvorum.pipelines.formats.base import Coded, FormatError, FormatOptions, Typed
+
+log = logging.getLogger(__name__)
+
+NATIVE: Final = "org.apache.spark.sql.protobuf.ProtobufDataToCatalyst"
+NATIVE_OPTIONS: Final = {"mode": "PERMISSIVE", "emit.default.values": "true", "upcast.unsigned.ints": "true"}
+
+
+class ProtobufOptions(FormatOptions):
+    """A descriptor file and a message's full name."""
+
+    descriptor: str = Option(alias="descriptor.file")
+    message: str
+    engine: Literal["auto", "spark", "protobuf"] = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class ProtobufFormat:
+    """One message a record."""
+
+    options: ProtobufOptions
+    _said: list[str] = field(default_factory=list)
+
+    def read(self, column: Column, spark: SparkSession) -> Coded:
+        """Return a message's fields as a struct."""
+        descriptors = self._descriptors()
+        kind = protobuf_rows.spark_type(descriptors, self.options.message)
+        if self._native(spark):
+            from pyspark.sql.protobuf.functions import from_protobuf
+
+            got = from_protobuf(
+                column, self.options.message, binaryDescriptorSet=descriptors, options=dict(NATIVE_OPTIONS)
+            )
+            wrong = column.isNotNull() & got.isNull()
+            return Coded(column=got, wrong=wrong, message="protobuf: no such message")
+        decode = partial(protobuf_rows.decoded, descriptors, self.options.message, kind)
+        return modules.by_rows(decode, kind, column, "protobuf")
+
+    def write(self, value: Typed, spark: SparkSession) -> Coded:
+        """Return a struct as a message's bytes; a field that the message does not have is refused."""
+        if not isinstance(value.type, StructType):
+            raise FormatError(f"format protobuf takes fields, not {value.type.simpleString()}")
+        descriptors = self._descriptors()
+        there = protobuf_rows.spark_type(descriptors, self.options.message).fieldNames()
+        unknown = [name for name in value.type.fieldNames() if name not in there]
+        if unknown:
+            raise FormatError(f"{self.options.message} has no field {unknown[0]!r}; it has {', '.join(there)}")
+        if self._native(spark):
+            from pyspark.sql.protobuf.functions import to_protobuf
+
+            made = to_protobuf(value.column, self.options.message, binaryDescriptorSet=descriptors)
+            return Coded(column=F.when(value.column.isNotNull(), made))
+        encode = partial(protobuf_rows.encoded, descriptors, self.options.message)
+        return modules.by_rows(encode, BinaryType(), value.column, "protobuf")
+
+    def _descriptors(self) -> bytes:
+        try:
+            return Path(self.options.descriptor).read_bytes()
+        except OSError as error:
+            raise FormatError(f"{self.options.descriptor} cannot be read: {error.strerror}") from error
+
+    def _native(self, spark: SparkSession) -> bool:
+        there = modules.has(spark, NATIVE)
+        if self.options.engine == "spark" and not there:
+            raise FormatError("engine: spark needs the module spark-protobuf (spark.jars.packages)")
+        native = there and self.options.engine != "protobuf"
+        if not self._said:
+            self._said.append("once")
+            named = (
+                "Spark's spark-protobuf" if native else "the protobuf package in Python (no spark-protobuf is loaded)"
+            )
+            log.info("protobuf: %s", named)
+        return native

@@ -1,0 +1,165 @@
+"""The record frame: what flows between a pipeline's source, its transforms and its sink (docs/decisions/0014).
+
+A frame is a DataFrame with the columns of COLUMNS. `key` and `value` are of any type (binary straight from a topic);
+whatever a source does not know is a typed null. Two more come up on the way, and stay once they are there:
+
+    _origin    what the row was when it came: key and value as bytes (null where they were none), and the topic
+    _failure   null when the row is well; else the stage and the error that made it bad, with the bytes it came from
+
+Nothing raises for a row: converters and transforms set `_failure`, and who runs the pipeline fails, skips or sends it
+to the dead-letter topic. The first failure stands. Columns that start with an underscore are never written to a sink.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+FAILURE: Final = "_failure"
+ORIGIN: Final = "_origin"
+
+HEADERS_TYPE: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+FAILURE_TYPE: Final = StructType(
+    [
+        StructField("stage", StringType()),
+        StructField("error", StringType()),
+        StructField("message", StringType()),
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+    ]
+)
+ORIGIN_TYPE: Final = StructType(
+    [StructField("key", BinaryType()), StructField("value", BinaryType()), StructField("topic", StringType())]
+)
+
+COLUMNS: Final[Mapping[str, DataType]] = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+    "timestampType": IntegerType(),
+    "headers": HEADERS_TYPE,
+}
+"""In their order, with the type that a missing one gets. Spark's Kafka source has the same names."""
+
+FREE: Final = ("key", "value")
+"""Of any type; the others are cast to theirs."""
+
+# Stages and errors in Connect's words, since tools read them in the headers of dead letters.
+KEY_CONVERTER: Final = "KEY_CONVERTER"
+VALUE_CONVERTER: Final = "VALUE_CONVERTER"
+TRANSFORMATION: Final = "TRANSFORMATION"
+TASK_PUT: Final = "TASK_PUT"
+DATA_EXCEPTION: Final = "org.apache.kafka.connect.errors.DataException"
+
+
+def record_frame(frame: DataFrame, **columns: Column | str) -> DataFrame:
+    """Return a record frame made of a DataFrame: a column each from `columns`, else of the same name, else null.
+
+    A string names a column of `frame`; every field of a row as one value is
+    `record_frame(frame, value=F.struct("*"))`.
+    """
+    unknown = set(columns) - set(COLUMNS)
+    assert not unknown, f"a record has no {sorted(unknown)}"
+    return frame.select(
+        *(_column(frame, name, kind, columns.get(name)) for name, kind in COLUMNS.items()),
+        *(F.col(name) for name in (ORIGIN, FAILURE) if name in frame.columns),
+    )
+
+
+def _column(frame: DataFrame, name: str, kind: DataType, given: Column | str | None) -> Column:
+    if given is None and name not in frame.columns:
+        return F.lit(None).cast(kind).alias(name)
+    column = F.col(name) if given is None else F.col(given) if isinstance(given, str) else given
+    return (column if name in FREE else column.cast(kind)).alias(name)
+
+
+def with_origin(frame: DataFrame) -> DataFrame:
+    """Return the frame with `_origin`: as it has it, or made of what it holds now.
+
+    Called before anything changes a record, so that a failure later still brings to the dead-letter topic what came.
+    """
+    if ORIGIN in frame.columns:
+        return frame
+    key, value = (_bytes(frame, name) for name in FREE)
+    return frame.withColumn(ORIGIN, F.struct(key.alias("key"), value.alias("value"), F.col("topic").alias("topic")))
+
+
+def _bytes(frame: DataFrame, name: str) -> Column:
+    kind = frame.schema[name].dataType
+    if isinstance(kind, BinaryType | StringType):
+        return F.col(name).cast(BinaryType())
+    return F.lit(None).cast(BinaryType())
+
+
+def with_failure(
+    frame: DataFrame, condition: Column, *, stage: str, message: Column | str, error: str = DATA_EXCEPTION
+) -> DataFrame:
+    """Return the frame with `_failure` set on the rows for which the condition is true, unless they failed before."""
+    frame = with_origin(frame)
+    return frame.withColumn(FAILURE, failure(frame, condition, stage=stage, message=message, error=error))
+
+
+def failure(
+    frame: DataFrame, condition: Column, *, stage: str, message: Column | str, error: str = DATA_EXCEPTION
+) -> Column:
+    """Return the column with_failure sets, for who selects several columns at once. The frame has its `_origin`."""
+    text = F.lit(message) if isinstance(message, str) else message
+    made = F.when(
+        condition,
+        F.struct(
+            F.lit(stage).alias("stage"),
+            F.lit(error).alias("error"),
+            text.alias("message"),
+            F.col(f"{ORIGIN}.key").alias("key"),
+            F.col(f"{ORIGIN}.value").alias("value"),
+        ),
+    )
+    return F.coalesce(F.col(FAILURE), made) if FAILURE in frame.columns else made
+
+
+def well(frame: DataFrame) -> DataFrame:
+    """Return the rows that did not fail."""
+    return frame.where(F.col(FAILURE).isNull()) if FAILURE in frame.columns else frame
+
+
+def failed(frame: DataFrame) -> DataFrame:
+    """Return the rows that failed, with `_failure`."""
+    if FAILURE in frame.columns:
+        return frame.where(F.col(FAILURE).isNotNull())
+    return frame.where(F.lit(False)).withColumn(FAILURE, F.lit(None).cast(FAILURE_TYPE))
+
+
+def first_failed(frame: DataFrame) -> DataFrame:
+    """Return the frame, which raises in the executor at the first row that failed: errors.tolerance `fail`.
+
+    For who may not look at a batch before it is written.
+    """
+    if FAILURE not in frame.columns:
+        return frame
+    text = F.concat_ws(": ", f"{FAILURE}.stage", f"{FAILURE}.error", f"{FAILURE}.message")
+    place = F.concat_ws("-", origin(frame, "topic"), F.col("partition"))
+    message = F.concat(
+        text, F.lit(" (record "), place, F.lit(" at offset "), F.col("offset").cast("string"), F.lit(")")
+    )
+    raised = F.when(F.col(FAILURE).isNotNull(), F.raise_error(F.coalesce(message, text)).cast("boolean"))
+    return frame.where(raised.isNull())
+
+
+def origin(frame: DataFrame, name: str) -> Column:
+    """Return the `key`, `value` or `topic` that the row came with, whatever became of it since."""
+    return F.col(f"{ORIGIN}.{name}") if ORIGIN in frame.columns else F.col(name)

@@ -1,0 +1,1 @@
+"""Batch jobs over topics: archive, replay, compaction audit, profile (docs/pipelines/jobs.md)."""

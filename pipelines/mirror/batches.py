@@ -1,0 +1,183 @@
+"""The mirror's micro-batches: topics first, then the records, then the marks that say what lies where.
+
+Order in a batch, and why a crash between any two steps does no harm:
+
+    1. topics and partitions of the source are on the target    made once more, nothing happens
+    2. partitions without a mark get their first one            before any record of them is written
+    3. the records, by the sink                                 exactly once: what is in is not written again
+    4. the target's ends become marks                           the next batch's mark covers what this one did not note
+
+Step 4 reads the target's end while nothing is being written: the sink has fenced all older writers of records, and the
+control writer fences all older writers of marks (see ControlWriter), so a mark is never beyond its true place.
+"""
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kvorum.pipelines.bridge import client, offsets, options
+from kvorum.pipelines.bridge.exactly_once import ExactlyOnce
+from kvorum.pipelines.bridge.lookup import Lookup
+from kvorum.pipelines.bridge.offsets import LATEST, TopicPartition
+from kvorum.pipelines.bridge.sink import Delivery, write_batch
+from kvorum.pipelines.jobs.store import Store
+from kvorum.pipelines.mirror.clients import Control, ControlWriter, read_topic
+from kvorum.pipelines.mirror.metrics import Figures, now
+from kvorum.pipelines.mirror.offset_map import Mark, OffsetMap, Place, read_mark
+from kvorum.pipelines.mirror.policy import PROVENANCE, Policy
+from kvorum.pipelines.mirror.spec import MirrorSpec
+from kvorum.pipelines.mirror.topics import TopicSync
+
+logger = logging.getLogger(__name__)
+
+OFFSETS_VERSION: Final = "v1"
+"""Of Spark's file of a micro-batch's ends: version, metadata, then a line a source."""
+
+Ends = dict[Place, int]
+
+
+class BadCheckpoint(RuntimeError):
+    """The checkpoint's files are not as they should be."""
+
+
+class Ledger:
+    """The offset map: in memory, and as the map topic. Used by the batches' thread and by the mirror's loop."""
+
+    def __init__(self, spec: MirrorSpec) -> None:
+        """Fence older runs of this mirror, then read what they wrote."""
+        settings = client.from_options(spec.target.settings())
+        self._name = spec.name
+        self._topic = spec.naming.map_topic
+        self._lock = threading.Lock()
+        self._writer = ControlWriter(settings, spec.name)
+        self.map = OffsetMap()
+        for message in read_topic(settings, self._topic):
+            key, value = message.key(), message.value()
+            if key is None or value is None:
+                continue
+            name, mark = read_mark(key, value)
+            if name == spec.name:
+                self.map.take(mark)
+
+    def mark(self, ends: Mapping[Place, tuple[int, int]]) -> int:
+        """Write marks: (source, target) by partition, as far as they say something new. Returns how many."""
+        with self._lock:
+            marks = [self.map.next_mark(place, source, target) for place, (source, target) in ends.items()]
+            fresh: list[Mark] = [mark for mark in marks if mark is not None]
+            self._writer.write([Control(self._topic, mark.key(self._name), mark.value()) for mark in fresh])
+            for mark in fresh:
+                self.map.take(mark)
+        return len(fresh)
+
+    def write(self, records: list[Control]) -> None:
+        """Write other control records."""
+        with self._lock:
+            self._writer.write(records)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._writer.close()
+
+
+class Batches:
+    """What foreachBatch calls."""
+
+    def __init__(
+        self, spec: MirrorSpec, spark: SparkSession, topics: TopicSync, ledger: Ledger, figures: Figures
+    ) -> None:
+        """Take what the mirror's loop shares."""
+        self._spec = spec
+        self._naming = spec.naming
+        self._topics = topics
+        self._ledger = ledger
+        self._figures = figures
+        self._checkpoint = Store(spark, spec.checkpoint)
+        self._options = spec.target.settings()
+        self._target = Lookup(client.from_options(self._options))
+        self._sink = None
+        if spec.delivery == "exactly_once":
+            self._sink = ExactlyOnce(options.writing(self._options), query=spec.name, checkpoint=spec.checkpoint)
+
+    def check(self, spark: SparkSession) -> None:
+        """Refuse a start whose sink's marks are not those of the checkpoint."""
+        if self._sink is not None:
+            self._sink.check(spark)
+
+    def write(self, frame: DataFrame, batch_id: int) -> None:
+        """Mirror one micro-batch."""
+        began = time.monotonic()
+        starts, ends = self._bounds(batch_id)
+        self._topics.ensure()
+        fresh = [place for place in ends if self._ledger.map.last(place) is None]
+        self._mark({place: starts.get(place, 0) for place in fresh})
+        rows = to_target(frame, self._naming, provenance=self._spec.marks_records)
+        if self._sink is not None:
+            self._sink.write(rows, batch_id)
+        else:
+            write_batch(rows, self._options, delivery=Delivery.AT_LEAST_ONCE, query=self._spec.name, batch_id=batch_id)
+        self._mark({place: end for place, end in ends.items() if end > starts.get(place, 0)})
+        figures = self._figures
+        figures.mirrored = {**figures.mirrored, **ends}
+        figures.batches += 1
+        figures.batch_seconds = time.monotonic() - began
+        figures.last_batch = now()
+
+    def _mark(self, sources: Mapping[Place, int]) -> None:
+        """Mark source offsets with where the target's partitions end now."""
+        wanted = {TopicPartition(self._naming.to_target(place.topic), place.partition): place for place in sources}
+        found = self._target.everywhere(wanted, LATEST, is_read_committed=False)
+        self._ledger.mark({wanted[where]: (sources[wanted[where]], end) for where, end in found.items()})
+
+    def _bounds(self, batch_id: int) -> tuple[Ends, Ends]:
+        """Return where a micro-batch begins and ends."""
+        text = self._checkpoint.read(f"offsets/{batch_id}")
+        if text is None:
+            raise BadCheckpoint(f"{self._checkpoint.url(f'offsets/{batch_id}')} is not there")
+        starts, ends = read_offsets(text)
+        before = self._checkpoint.read(f"offsets/{batch_id - 1}") if batch_id else None
+        if before is not None:
+            starts = read_offsets(before)[1]
+        return starts, ends
+
+
+def read_offsets(text: str) -> tuple[Ends, Ends]:
+    """Return, of a micro-batch's file in the checkpoint, where the query began (the first one's only) and its ends.
+
+    Raises: BadCheckpoint.
+    """
+    lines = text.splitlines()
+    try:
+        if lines[0] != OFFSETS_VERSION:
+            raise ValueError(f"version {lines[0]}")
+        read = json.loads(lines[2])
+        starts = offsets.begun_at(read) or {}
+        return {Place(*where): at for where, at in starts.items()}, {
+            Place(*where): at for where, at in offsets.from_json(read).items()
+        }
+    except (IndexError, ValueError, TypeError, AttributeError) as error:
+        raise BadCheckpoint(f"offsets of a micro-batch that cannot be read ({error}): {text[:200]!r}") from error
+
+
+def to_target(frame: DataFrame, naming: Policy, *, provenance: bool) -> DataFrame:
+    """Return the rows to write: the target's topic; with provenance, the header added and the target's own left out."""
+    headers: Column = F.col("headers")
+    if provenance:
+        theirs = F.lit(naming.target).cast("binary")
+        came = F.exists(headers, lambda header: (header["key"] == F.lit(PROVENANCE)) & (header["value"] == theirs))
+        frame = frame.where(~F.coalesce(came, F.lit(False)))
+        hop = F.struct(F.lit(PROVENANCE).alias("key"), F.lit(naming.source).cast("binary").alias("value"))
+        headers = F.when(headers.isNull(), F.array(hop)).otherwise(F.concat(headers, F.array(hop)))
+    return frame.select(
+        "key",
+        "value",
+        F.concat(F.lit(naming.prefix), F.col("topic")).alias("topic"),
+        "partition",
+        "timestamp",
+        headers.alias("headers"),
+    )

@@ -1,0 +1,133 @@
+"""Which source offset is which target offset: marks where batches end, and what can be said between them. Pure.
+
+A mark (source, target) of a partition says: all records below `source` that were mirrored lie below `target`, and all
+others will lie at or beyond it. It is taken when a batch has been committed and before the next one is written, so the
+target's end is the place. Whoever stands at `source` goes on at `target` and neither misses nor repeats a record. From
+an offset between two marks the lower one is safe: it repeats some and misses none.
+
+Marks are records of the compacted map topic. A partition has a few hundred slots at most: the first mark, the newest
+SLOTS, and ever sparser older ones: mark number n is kept on level z, z being how often 2 divides n, and each level
+keeps its newest SLOTS. So the map stays small however long a mirror runs, and old groups are still placed.
+"""
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+SLOTS: Final = 16
+"""Marks a level keeps: a group within 16 batches of the mirror stands near an exact mark."""
+
+LEVELS: Final = 24
+"""Levels: 2**24 batches, then the sparsest level covers the rest."""
+
+FORMAT: Final = 1
+
+
+class Place(NamedTuple):
+    """A partition of a topic, by the source's name."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """See the head of the module. `number` counts a partition's marks, from 0."""
+
+    place: Place
+    number: int
+    source: int
+    target: int
+
+    def slot(self) -> str:
+        """Return the name of the slot that this mark takes from an older one."""
+        if self.number == 0:
+            return "first"
+        level = min((self.number & -self.number).bit_length() - 1, LEVELS - 1)
+        return f"{level}.{(self.number >> (level + 1)) % SLOTS}"
+
+    def key(self, mirror: str) -> bytes:
+        """Return the key of the mark's record."""
+        return _json([FORMAT, mirror, self.place.topic, self.place.partition, self.slot()])
+
+    def value(self) -> bytes:
+        """Return the value of the mark's record."""
+        return _json({"number": self.number, "source": self.source, "target": self.target})
+
+
+def read_mark(key: bytes, value: bytes) -> tuple[str, Mark]:
+    """Return the mirror's name and the mark of a record. Raises ValueError if it is none."""
+    try:
+        form, mirror, topic, partition, _ = json.loads(key)
+        fields = json.loads(value)
+        place = Place(str(topic), int(partition))
+        mark = Mark(place=place, number=fields["number"], source=fields["source"], target=fields["target"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"no mark of an offset map: {key!r}") from error
+    if form != FORMAT:
+        raise ValueError(f"a mark of format {form!r}")
+    return str(mirror), mark
+
+
+class OffsetMap:
+    """The marks of all partitions, as the map topic holds them.
+
+    One thread takes marks while others look: what they look at is replaced, never changed.
+    """
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._slots: dict[Place, dict[str, Mark]] = {}
+        self._sorted: dict[Place, tuple[dict[str, Mark], list[Mark]]] = {}
+
+    def take(self, mark: Mark) -> None:
+        """Take a mark, a new one or one out of the topic; in its slot the higher number stays."""
+        slots, slot = self._slots.get(mark.place, {}), mark.slot()
+        there = slots.get(slot)
+        if there is None or there.number <= mark.number:
+            self._slots[mark.place] = {**slots, slot: mark}
+
+    def next_mark(self, place: Place, source: int, target: int) -> Mark | None:
+        """Return the mark to write, None where nothing new is said.
+
+        Offsets that were mirrored before (a mirror that was begun anew) make no marks: their first copies count.
+        """
+        last = self.last(place)
+        if last is not None and (source <= last.source or target < last.target):
+            return None
+        return Mark(place=place, number=0 if last is None else last.number + 1, source=source, target=target)
+
+    def places(self) -> Iterator[Place]:
+        """Yield the partitions that have a mark."""
+        return iter(tuple(self._slots))
+
+    def last(self, place: Place) -> Mark | None:
+        """Return the newest mark."""
+        marks = self.marks(place)
+        return marks[-1] if marks else None
+
+    def marks(self, place: Place) -> list[Mark]:
+        """Return a partition's marks by offset."""
+        slots = self._slots.get(place, {})
+        known = self._sorted.get(place)
+        if known is None or known[0] is not slots:
+            known = slots, sorted(slots.values(), key=lambda mark: mark.source)
+            self._sorted[place] = known
+        return known[1]
+
+    def around(self, place: Place, offset: int) -> tuple[Mark, Mark | None] | None:
+        """Return the last mark at or below a source offset and the one after it; None for an unknown partition.
+
+        What lies before the first mark was never mirrored: whoever stands there begins at the first mark.
+        """
+        marks = self.marks(place)
+        if not marks:
+            return None
+        at = max(0, bisect_right(marks, offset, key=lambda mark: mark.source) - 1)
+        return marks[at], marks[at + 1] if at + 1 < len(marks) else None
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()

@@ -1,0 +1,82 @@
+"""What a topic is called on the other side, which topics are mirrored at all, and how loops are avoided. Pure.
+
+Names follow MirrorMaker's policies. `default` puts the source's alias in front: `orders` of cluster `a` is `a.orders`
+on `b`. A topic that has the target's alias among its prefixes came from there, and is not sent back. `identity` keeps
+names; there every record says in a header which clusters it has passed, and one that has passed the target is dropped.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+PolicyName = Literal["default", "identity"]
+
+PROVENANCE: Final = "kvorum-mirror-source"
+"""The header's key; its value is the alias of the cluster the record was read from. One header a hop."""
+
+INTERNAL: Final = (r"__.*", r".*[-.]internal", r".*\.replica", r"mm2-.*", r"kvorum-offset-map\..*", r"heartbeats")
+"""Never mirrored: what clusters and mirrors keep for themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How names are made from names."""
+
+    name: PolicyName
+    source: str
+    target: str
+    separator: str = "."
+
+    def to_target(self, topic: str) -> str:
+        """Return the target's name of a topic of the source."""
+        return topic if self.name == "identity" else f"{self.source}{self.separator}{topic}"
+
+    def to_source(self, topic: str) -> str | None:
+        """Return the source's name of a topic of the target, None if it is no mirrored one."""
+        if self.name == "identity":
+            return topic
+        prefix = f"{self.source}{self.separator}"
+        return topic.removeprefix(prefix) if topic.startswith(prefix) else None
+
+    @property
+    def prefix(self) -> str:
+        """Return what is put in front of a topic's name."""
+        return "" if self.name == "identity" else f"{self.source}{self.separator}"
+
+    @property
+    def map_topic(self) -> str:
+        """Return the topic (on the target) that keeps which source offset is which target offset."""
+        return f"kvorum-offset-map.{self.source}.internal"
+
+    @property
+    def checkpoints_topic(self) -> str:
+        """Return the topic (on the target) of translated group offsets, MirrorMaker's name for it."""
+        return f"{self.source}.checkpoints.internal"
+
+    @property
+    def heartbeats_topic(self) -> str:
+        """Return the topic (on the target) of heartbeats, MirrorMaker's name for it."""
+        return "heartbeats"
+
+
+def pattern(policy: Policy, topics: Sequence[str], exclude: Sequence[str] = ()) -> str:
+    """Return one regular expression that matches exactly the whole names of the topics to mirror.
+
+    It is understood by Python's re and by Java's, so either connector may be told it.
+    """
+    wanted = "|".join(f"(?:{each})" for each in topics)
+    unwanted = [*INTERNAL, *exclude]
+    if policy.name == "default":
+        separator, target = re.escape(policy.separator), re.escape(policy.target)
+        # Any of its prefixes is the target: it has been there. (MirrorMaker's isCycle.)
+        unwanted.append(rf"(?:.*{separator})?{target}{separator}.*")
+    without = "|".join(f"(?:{each})" for each in unwanted)
+    return f"(?!(?:{without})$)(?:{wanted})"
+
+
+def group_pattern(groups: Sequence[str], exclude: Sequence[str]) -> re.Pattern[str]:
+    """Return what matches the whole names of the groups to follow."""
+    wanted = "|".join(f"(?:{each})" for each in groups)
+    without = "|".join(f"(?:{each})" for each in exclude) or r"(?!)"
+    return re.compile(f"(?!(?:{without})$)(?:{wanted})")

@@ -1,0 +1,149 @@
+"""A mirror's file: which cluster, where to, what of it. YAML or JSON, `kind: mirror`."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+
+from kvorum.pipelines.mirror.policy import Policy, PolicyName
+from kvorum.pipelines.spec import document
+from kvorum.pipelines.spec.model import NAME, Duration, Model, Trigger, duration_ms
+from kvorum.pipelines.spec.problems import Problem, SpecError, from_pydantic
+from kvorum.pipelines.spec.resolve import resolve
+
+CONFIGS_EXCLUDED: Final = (
+    r"follower\.replication\.throttled\.replicas",
+    r"leader\.replication\.throttled\.replicas",
+    r"message\.timestamp\.(difference\.max|before\.max|after\.max)\.ms",
+    r"message\.timestamp\.type",
+    r"log\.message\.timestamp\.(before|after)\.max\.ms",
+    r"unclean\.leader\.election\.enable",
+    r"min\.insync\.replicas",
+)
+"""What MirrorMaker leaves alone, too: matters of one cluster, and what would change records' timestamps."""
+
+GROUPS_EXCLUDED: Final = (r"console-consumer-.*", r"connect-.*", r"__.*", r"spark-.*", r"kvorum-sink-.*")
+"""MirrorMaker's, and groups that Spark's readers and the exactly-once sink use."""
+
+
+def _is_pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"{text!r} is no regular expression: {error}") from None
+    return text
+
+
+Pattern = Annotated[str, AfterValidator(_is_pattern)]
+Alias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,60}$")]
+
+
+class Cluster(Model):
+    """One of the two clusters."""
+
+    alias: Alias
+    """Its name in topics, headers and metrics."""
+    bootstrap: str
+    """HOST:PORT,HOST:PORT"""
+    options: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    """Clients' settings: kafka.security.protocol and so on."""
+
+    def settings(self) -> dict[str, str]:
+        """Return the options of Spark's readers and writers for this cluster."""
+        given = {
+            key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in self.options.items()
+        }
+        return {"kafka.bootstrap.servers": self.bootstrap} | given
+
+
+class Sync(Model):
+    """What is followed besides records, and how often."""
+
+    interval: Duration = "10s"
+    configs: bool = True
+    """Topic configs, except configs_exclude."""
+    configs_exclude: Sequence[Pattern] = CONFIGS_EXCLUDED
+    groups: bool = True
+    """Translate group offsets into the checkpoints topic, and into groups that nobody uses on the target."""
+    commit: bool = True
+    """False: only the checkpoints topic."""
+    refine_max: int = Field(default=200_000, ge=0, le=10_000_000)
+    """How many records of a partition are read to place an offset inside a batch; 0: only where batches end."""
+    heartbeats: bool = False
+
+
+class MirrorSpec(Model):
+    """A mirror's file."""
+
+    kind: Literal["mirror"] = "mirror"
+    name: str = Field(pattern=NAME)
+    """Unique among the mirrors into the target: groups and transactional ids are made from it."""
+    description: str = ""
+    source: Cluster
+    target: Cluster
+    topics: Annotated[Sequence[Pattern], Field(min_length=1)]
+    exclude: Sequence[Pattern] = ()
+    groups: Sequence[Pattern] = (r".*",)
+    groups_exclude: Sequence[Pattern] = GROUPS_EXCLUDED
+    policy: PolicyName = "default"
+    separator: Annotated[str, Field(min_length=1, max_length=3, pattern=r"^[._-]+$")] = "."
+    provenance: bool | None = None
+    """Whether records say in a header where they came from; None: with policy identity only, whose loops it stops."""
+    starting_offsets: Literal["earliest", "latest"] = Field(default="earliest", alias="startingOffsets")
+    replication_factor: int | None = Field(default=None, ge=1, le=32767)
+    """Of topics made on the target; None: what its brokers have as default."""
+    delivery: Literal["exactly_once", "at_least_once"] = "exactly_once"
+    fail_on_data_loss: bool = Field(default=True, alias="failOnDataLoss")
+    max_offsets_per_trigger: int = Field(default=500_000, ge=1, alias="maxOffsetsPerTrigger")
+    trigger: Trigger = Trigger()
+    checkpoint: str
+    sync: Sync = Sync()
+    metrics: str | None = Field(default=None, pattern=r"^[^:]+:\d+$")
+    """HOST:PORT where the lag is told in Prometheus' text format."""
+
+    @model_validator(mode="after")
+    def _two_clusters(self) -> Self:
+        if self.source.alias == self.target.alias:
+            raise ValueError("source and target have the same alias")
+        if self.policy == "identity" and self.source.bootstrap == self.target.bootstrap:
+            raise ValueError("policy identity would write each topic into itself")
+        return self
+
+    @property
+    def naming(self) -> Policy:
+        """Return how topics are called."""
+        return Policy(name=self.policy, source=self.source.alias, target=self.target.alias, separator=self.separator)
+
+    @property
+    def marks_records(self) -> bool:
+        """Return whether records get the provenance header, and those from the target are dropped by it."""
+        return self.policy == "identity" if self.provenance is None else self.provenance
+
+    @property
+    def interval_seconds(self) -> float:
+        """Return how often topics and groups are looked at."""
+        return duration_ms(self.sync.interval) / 1000
+
+
+def load(path: str | Path, *, environment: Mapping[str, str] | None = None) -> MirrorSpec:
+    """Return the mirror of a file. Raises SpecError with every problem and its line."""
+    return made(document.read(Path(path)), environment)
+
+
+def loads(text: str, *, environment: Mapping[str, str] | None = None) -> MirrorSpec:
+    """Return the mirror of a text; see load."""
+    return made(document.parse(text), environment)
+
+
+def made(read: document.Document, environment: Mapping[str, str] | None = None) -> MirrorSpec:
+    """Return the mirror of a document; see load."""
+    data: dict[str, Any] = resolve(read.data, read.places, environment)
+    try:
+        return MirrorSpec.model_validate(data)
+    except ValidationError as error:
+        raise SpecError(from_pydantic(error, MirrorSpec, read.places)) from error
+
+
+__all__ = ["Cluster", "MirrorSpec", "Problem", "SpecError", "Sync", "load", "loads"]

@@ -1,0 +1,212 @@
+"""Sources, sinks, transforms and converters by name: what they must look like, which there are, where they come from.
+
+Kvorum's own are a table below; anybody else's are entry points of an installed package, in the groups
+`kvorum.pipelines.sources`, `.sinks`, `.transforms` and `.converters`. Either names "module:attribute"; the attribute is
+a class that is called without arguments (sources, sinks) or a function (transforms, converters), and is imported when a
+pipeline asks for it. A name of Kvorum's own cannot be taken over by a package: the same file means the same everywhere.
+"""
+
+import importlib
+import importlib.metadata
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
+
+from pydantic import BaseModel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+Delivery = Literal["exactly_once", "at_least_once"]
+Connector = Literal["spark", "kvorum"]
+Part = Literal["key", "value"]
+Step = Callable[[DataFrame], DataFrame]
+O_contra = TypeVar("O_contra", bound=BaseModel, contravariant=True)
+
+
+class PluginError(Exception):
+    """What cannot be found or used under a name, and why."""
+
+
+class Kind(StrEnum):
+    """What a plugin is; the value is the last word of its entry point group."""
+
+    SOURCE = "sources"
+    SINK = "sinks"
+    TRANSFORM = "transforms"
+    CONVERTER = "converters"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trigger:
+    """When a micro-batch begins: DataStreamWriter.trigger's arguments, one of them."""
+
+    arguments: Mapping[str, str | bool] = field(default_factory=dict)
+
+    def apply(self, writer: DataStreamWriter) -> DataStreamWriter:
+        """Set it on a writer. Without arguments the next batch begins when the last one is done."""
+        return writer.trigger(**self.arguments) if self.arguments else writer  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a source or a sink is told of the pipeline it is part of."""
+
+    name: str
+    """The pipeline's name, unique where it runs: names of queries, groups and transactional ids are made from it."""
+    checkpoint: str
+    """The query's folder, of this pipeline alone."""
+    delivery: Delivery = "exactly_once"
+    trigger: Trigger = Trigger()
+    parallelism: int | None = None
+    """How many tasks at most, as Connect's tasks.max; None: as many as Spark sees fit."""
+    connector: Connector = "kvorum"
+    """Who reads and writes topics: decided at the start of the session, and logged."""
+
+
+class Source(Protocol[O_contra]):
+    """Where records come from."""
+
+    Options: ClassVar[type[BaseModel]]
+    """What `source:` may say besides `type`. Forbid what you do not know: a misspelt option should not pass unseen."""
+
+    def read(self, spark: SparkSession, options: O_contra, context: Context) -> DataFrame:
+        """Return a streaming frame of records (see kvorum.pipelines.frames)."""
+        ...
+
+
+class Sink(Protocol[O_contra]):
+    """Where records go."""
+
+    Options: ClassVar[type[BaseModel]]
+    """As Source's, of `sink:`."""
+
+    def write(self, frame: DataFrame, options: O_contra, context: Context) -> StreamingQuery | None:
+        """Start to write a streaming frame of records, and return what runs.
+
+        The frame holds good records only. The trigger, the query's name (context.name) and the checkpoint are for the
+        sink to set. A frame that does not stream is written at once: None.
+        """
+        ...
+
+
+class Converter(Protocol):
+    """Bytes of a topic to columns and back. A row that cannot be converted gets `_failure`; it raises nothing."""
+
+    def decode(self, frame: DataFrame, column: Part) -> DataFrame:
+        """Replace the bytes of `key` or `value` by what they mean."""
+        ...
+
+    def encode(self, frame: DataFrame, column: Part) -> DataFrame:
+        """Replace `key` or `value` by its bytes."""
+        ...
+
+
+MakeConverter = Callable[[Mapping[str, Any]], Converter]
+"""A converter's entry point: called with what the pipeline's file says of it, besides `format`."""
+
+MakeTransform = Callable[[Mapping[str, Any], Part | None], Step]
+"""A transform's entry point: called with its options and with the part its type ends in ($Key, $Value, or neither)."""
+
+BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
+    Kind.SOURCE: {
+        "topics": "kvorum.pipelines.sources.topics:TopicsSource",
+        "files": "kvorum.pipelines.sources.files:FilesSource",
+        "jdbc": "kvorum.pipelines.sources.jdbc:JdbcSource",
+        "generator": "kvorum.pipelines.sources.generator:GeneratorSource",
+        "metrics": "kvorum.pipelines.sources.metrics:MetricsSource",
+        "postgresql": "kvorum.pipelines.cdc.source:PostgresqlSource",
+    },
+    Kind.SINK: {
+        "topics": "kvorum.pipelines.sinks.topics:TopicsSink",
+        "files": "kvorum.pipelines.sinks.files:FilesSink",
+        "delta": "kvorum.pipelines.sinks.delta:DeltaSink",
+        "jdbc": "kvorum.pipelines.sinks.jdbc:JdbcSink",
+        "console": "kvorum.pipelines.sinks.console:ConsoleSink",
+    },
+    # Kvorum's own transforms and converters are tables of their rooms; these two are for what packages add to them.
+    Kind.TRANSFORM: {},
+    Kind.CONVERTER: {},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plugin:
+    """One that is there, not imported yet."""
+
+    kind: Kind
+    name: str
+    target: str
+    """module:attribute."""
+    package: str
+    version: str
+
+    def load(self) -> Any:
+        """Import it. Raises PluginError that says what is missing."""
+        module, _, attribute = self.target.partition(":")
+        try:
+            return getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            where = f"{self.target} of {self.package} {self.version}"
+            raise PluginError(f"{self.kind.value}: {self.name!r} cannot be loaded from {where}: {error}") from error
+
+
+def source(name: str) -> Source[Any]:
+    """Return a source by its type. Raises PluginError."""
+    made: Source[Any] = find(Kind.SOURCE, name).load()()
+    return made
+
+
+def sink(name: str) -> Sink[Any]:
+    """Return a sink by its type. Raises PluginError."""
+    made: Sink[Any] = find(Kind.SINK, name).load()()
+    return made
+
+
+def transform(name: str) -> MakeTransform:
+    """Return a transform that a package brought, by its type without $Key or $Value. Raises PluginError."""
+    found: MakeTransform = find(Kind.TRANSFORM, name).load()
+    return found
+
+
+def converter(name: str) -> MakeConverter:
+    """Return a converter that a package brought. Raises PluginError."""
+    found: MakeConverter = find(Kind.CONVERTER, name).load()
+    return found
+
+
+def find(kind: Kind, name: str) -> Plugin:
+    """Return a plugin by kind and name. Raises PluginError that names those there are."""
+    there = {plugin.name: plugin for plugin in plugins(kind)}
+    if name not in there:
+        raise PluginError(f"there is no {name!r} in {kind.value}; there are {', '.join(sorted(there)) or 'none'}")
+    return there[name]
+
+
+def plugins(*kinds: Kind) -> Iterator[Plugin]:
+    """Yield what there is (of all kinds when none is named): Kvorum's own, then the packages', each name once.
+
+    A package that is found twice on the path counts once. Raises PluginError for two packages with the same name.
+    """
+    for kind in kinds or tuple(Kind):
+        seen = {name: "kvorum" for name in BUILT_IN[kind]}
+        version = own_version()
+        for name, target in BUILT_IN[kind].items():
+            yield Plugin(kind=kind, name=name, target=target, package="kvorum", version=version)
+        for entry in sorted(importlib.metadata.entry_points(group=f"kvorum.pipelines.{kind.value}")):
+            package = entry.dist.name if entry.dist else "?"
+            if entry.name not in seen:
+                seen[entry.name] = package
+                version = entry.dist.version if entry.dist else "?"
+                yield Plugin(kind=kind, name=entry.name, target=entry.value, package=package, version=version)
+            elif seen[entry.name] != package:
+                raise PluginError(f"{kind.value}: both {seen[entry.name]} and {package} bring {entry.name!r}")
+
+
+def own_version() -> str:
+    """Return Kvorum's version."""
+    try:
+        return importlib.metadata.version("kvorum")
+    except importlib.metadata.PackageNotFoundError:  # shipped to an executor as a zip: no package is installed there
+        return "0"

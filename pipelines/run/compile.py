@@ -1,0 +1,142 @@
+"""From a pipeline to running queries: source, decode, transforms, encode, what becomes of failures, sink."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import BaseModel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import BinaryType, StringType
+
+from kvorum.pipelines import formats, frames, plugins, transforms
+from kvorum.pipelines.plugins import Connector, Context, Kind, Part, Trigger
+from kvorum.pipelines.run import errors
+from kvorum.pipelines.sinks.topics import TopicsSink, TopicsSinkOptions
+from kvorum.pipelines.spec import Endpoint, Format, Pipeline
+
+logger = logging.getLogger(__name__)
+
+PARTS: Sequence[Part] = ("key", "value")
+DEAD_LETTERS = "dead-letters"
+BYTES = (BinaryType, StringType)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """A pipeline's source and sink with their options, held against their models."""
+
+    source: plugins.Source[Any]
+    source_options: BaseModel
+    sink: plugins.Sink[Any]
+    sink_options: BaseModel
+
+
+def models(pipeline: Pipeline) -> dict[str, type[BaseModel]]:
+    """Return the models of what a pipeline may name: for Pipeline.validate_with. Raises PluginError.
+
+    Of sources and sinks only the one that is used is imported: another one may lack what it needs.
+    """
+    found: dict[str, type[BaseModel]] = {**transforms.models(), **formats.models()}
+    for word, kind, used in (("source", Kind.SOURCE, pipeline.source), ("sink", Kind.SINK, pipeline.sink)):
+        for plugin in plugins.plugins(kind):
+            found[f"{word}.{plugin.name}"] = plugin.load().Options if plugin.name == used.type else BaseModel
+    for word, kind in (("transform", Kind.TRANSFORM), ("format", Kind.CONVERTER)):
+        for plugin in plugins.plugins(kind):
+            found.setdefault(f"{word}.{plugin.name}", BaseModel)
+    return found
+
+
+def validate(pipeline: Pipeline) -> Ends:
+    """Check all that can be checked without Spark. Raises SpecError (with lines), PluginError."""
+    pipeline.validate_with(models(pipeline))
+    if pipeline.errors.tolerance == "dead-letter":
+        errors.bootstrap_of(pipeline)
+    source, sink = plugins.source(pipeline.source.type), plugins.sink(pipeline.sink.type)
+    return Ends(
+        source=source,
+        source_options=source.Options.model_validate(pipeline.source.settings),
+        sink=sink,
+        sink_options=sink.Options.model_validate(pipeline.sink.settings),
+    )
+
+
+def context_of(pipeline: Pipeline, checkpoint: str, connector: Connector) -> Context:
+    """Return what source and sink are told."""
+    return Context(
+        name=pipeline.name,
+        checkpoint=checkpoint,
+        delivery=pipeline.delivery,
+        trigger=Trigger(arguments=pipeline.trigger.arguments()),
+        parallelism=pipeline.parallelism,
+        connector=connector,
+    )
+
+
+def frame_of(spark: SparkSession, pipeline: Pipeline, ends: Ends, context: Context) -> DataFrame:
+    """Return the frame that the sink gets, failed records and all."""
+    frame = ends.source.read(spark, ends.source_options, context)
+    frame = converted(frame, pipeline.source, encode=False)
+    frame = transforms.build(pipeline.transforms, pipeline.predicates)(frame)
+    frame = converted(frame, pipeline.sink, encode=True)
+    if pipeline.sink.type == "topics":
+        frame = as_bytes(frame)
+    # Fewer tasks, each with whole partitions of the source: their order, and which task has what, stay the same.
+    return frame if pipeline.parallelism is None else frame.coalesce(pipeline.parallelism)
+
+
+def converted(frame: DataFrame, end: Endpoint, *, encode: bool) -> DataFrame:
+    """Return the frame with key and value as an end's formats say."""
+    for part in PARTS:
+        wanted: Format | None = getattr(end, part)
+        if wanted is not None:
+            converter = formats.converter(wanted.format, wanted.settings)
+            frame = converter.encode(frame, part) if encode else converter.decode(frame, part)
+    return frame
+
+
+def as_bytes(frame: DataFrame) -> DataFrame:
+    """Return the frame with what topics hold: key and value that no format was named for become JSON."""
+    for part in PARTS:
+        if not isinstance(frame.schema[part].dataType, BYTES):
+            frame = formats.converter("json", {}).encode(frame, part)
+    return frame
+
+
+def start(spark: SparkSession, pipeline: Pipeline, ends: Ends, context: Context) -> list[StreamingQuery]:
+    """Start the pipeline's queries: one, or two where dead letters go elsewhere than the sink writes to."""
+    frame = frame_of(spark, pipeline, ends, context)
+    match pipeline.errors.tolerance:
+        case "fail":
+            return running(ends.sink.write(frames.first_failed(frame), ends.sink_options, context))
+        case "skip":
+            return running(ends.sink.write(frames.well(frame), ends.sink_options, context))
+        case "dead-letter":
+            return with_dead_letters(frame, pipeline, ends, context)
+
+
+def with_dead_letters(frame: DataFrame, pipeline: Pipeline, ends: Ends, context: Context) -> list[StreamingQuery]:
+    """Start the pipeline so that failed records go to the dead-letter topic."""
+    if frames.FAILURE not in frame.columns:
+        return running(ends.sink.write(frame, ends.sink_options, context))
+    bootstrap, options = errors.bootstrap_of(pipeline), ends.sink_options
+    if isinstance(options, TopicsSinkOptions) and options.bootstrap == bootstrap:
+        merged = errors.routed(frame, pipeline, options.topic)
+        return running(ends.sink.write(merged, options.model_copy(update={"topic": None}), context))
+    letters = TopicsSinkOptions(bootstrap=bootstrap, topic=pipeline.errors.topic, options=dict(pipeline.errors.options))
+    beside = replace(context, name=f"{context.name}-{DEAD_LETTERS}", checkpoint=f"{context.checkpoint}/{DEAD_LETTERS}")
+    first = ends.sink.write(frames.well(frame), options, context)
+    second = TopicsSink().write(errors.dead_letters(frame, pipeline), letters, beside)
+    return running(first, second)
+
+
+def running(*queries: StreamingQuery | None) -> list[StreamingQuery]:
+    """Return those that run; a frame that does not stream is written already."""
+    return [query for query in queries if query is not None]
+
+
+def plan_of(spark: SparkSession, pipeline: Pipeline, ends: Ends, context: Context) -> str:
+    """Return Spark's plan of the frame that the sink gets, without starting anything."""
+    frame = frame_of(spark, pipeline, ends, context)
+    return str(frame._jdf.queryExecution().toString())

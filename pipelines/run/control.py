@@ -1,0 +1,137 @@
+"""A line of JSON each way to a pipeline's process: {"command": "pause"} -> {"state": "PAUSED", ...}.
+
+Commands: status, pause, resume, stop, offsets. The socket lies in the pipeline's folder, and is reached through the
+folder's descriptor: a socket's address holds 108 bytes, and paths are longer.
+"""
+
+import json
+import os
+import queue
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kvorum.pipelines.run.state import Folder, StateError
+
+SOCKET = "control.sock"
+COMMANDS = ("status", "pause", "resume", "stop", "offsets")
+LINE_BYTES_MAX = 4 * 1024 * 1024
+"""Offsets of 10,000 partitions fit many times."""
+REQUEST_SECONDS = 5.0
+WAITING_MAX = 16
+"""Commands that wait for the worker's next look; who comes beyond is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A command that waits for its answer."""
+
+    command: str
+    answer: "queue.Queue[dict[str, Any]]" = field(default_factory=lambda: queue.Queue(1))
+
+
+def ask(state_dir: str | os.PathLike[str], name: str, command: str, timeout: float = 60.0) -> dict[str, Any]:
+    """Return a pipeline's answer. Raises StateError if its process does not run, or refuses."""
+    folder = Folder(Path(state_dir), name)
+    if not folder.alive():
+        raise StateError(f"pipeline {name!r} does not run")
+    try:
+        with socket.socket(socket.AF_UNIX) as connection, address(folder.path) as where:
+            connection.settimeout(timeout)
+            connection.connect(where)
+            connection.sendall(json.dumps({"command": command}).encode() + b"\n")
+            line = read_line(connection)
+    except TimeoutError as error:
+        raise StateError(f"pipeline {name!r} gave no answer to {command} within {timeout:g} s") from error
+    except OSError as error:
+        raise StateError(f"pipeline {name!r} does not listen (yet, or any more): {error}") from error
+    if not line:
+        raise StateError(f"pipeline {name!r} ended before it answered {command}")
+    found: dict[str, Any] = json.loads(line)
+    if "error" in found:
+        raise StateError(f"pipeline {name!r}: {found['error']}")
+    return found
+
+
+@contextmanager
+def address(folder: Path) -> Iterator[str]:
+    """Give a short path of the folder's socket; where there is no /proc, the path as it is."""
+    if not os.path.isdir("/proc/self/fd"):
+        yield str(folder / SOCKET)
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{SOCKET}"
+    finally:
+        os.close(descriptor)
+
+
+def read_line(connection: socket.socket) -> bytes:
+    """Return what comes up to the end of the line, or of the connection."""
+    found = bytearray()
+    while not found.endswith(b"\n") and len(found) < LINE_BYTES_MAX:
+        part = connection.recv(65536)
+        if not part:
+            break
+        found += part
+    return bytes(found)
+
+
+@contextmanager
+def listening(folder: Folder, status: Callable[[], Mapping[str, Any]]) -> Iterator["queue.Queue[Request]"]:
+    """Listen in a thread and give the queue of requests; `status` is answered at once, by the thread."""
+    requests: queue.Queue[Request] = queue.Queue(WAITING_MAX)
+    (folder.path / SOCKET).unlink(missing_ok=True)
+    server = socket.socket(socket.AF_UNIX)
+    with address(folder.path) as where:
+        server.bind(where)
+    server.listen(WAITING_MAX)
+    os.chmod(folder.path / SOCKET, 0o600)
+    threading.Thread(target=serve, args=(server, requests, status), name="control", daemon=True).start()
+    try:
+        yield requests
+    finally:
+        (folder.path / SOCKET).unlink(missing_ok=True)
+        server.close()
+
+
+def serve(server: socket.socket, requests: "queue.Queue[Request]", status: Callable[[], Mapping[str, Any]]) -> None:
+    """Answer until the socket is closed. Each connection has a thread: a slow `stop` must not hold up `status`."""
+    while True:
+        try:
+            connection, _ = server.accept()
+        except OSError:
+            return
+        threading.Thread(target=answer, args=(connection, requests, status), daemon=True).start()
+
+
+def answer(
+    connection: socket.socket, requests: "queue.Queue[Request]", status: Callable[[], Mapping[str, Any]]
+) -> None:
+    """Read one command and answer it."""
+    with connection:
+        connection.settimeout(REQUEST_SECONDS)
+        try:
+            command = json.loads(read_line(connection)).get("command")
+            if command == "status":
+                found: Mapping[str, Any] = status()
+            elif command in COMMANDS:
+                request = Request(command)
+                requests.put_nowait(request)
+                found = request.answer.get()
+            else:
+                found = {"error": f"there is no command {command!r}; there are {', '.join(COMMANDS)}"}
+        except queue.Full:
+            found = {"error": "too many commands wait"}
+        except (ValueError, AttributeError) as error:
+            found = {"error": f"not a line of JSON with a command: {error}"}
+        except OSError:
+            return
+        try:
+            connection.sendall(json.dumps(found, default=str).encode() + b"\n")
+        except OSError:
+            return  # who asked does not wait any more

@@ -1,0 +1,256 @@
+"""One pipeline in one process: python -m kvorum.pipelines.run.worker SPEC --state DIR [--master ...]
+
+    STARTING -> RUNNING -> FINISHED             once, available-now: all was read
+    RUNNING <-> PAUSED                          the session stays, the query does not
+    RUNNING -> STARTING (restarts + 1)          a failure that passes, after a pause
+    any -> FAILED                               a failure that does not, or one too many; exit code 1
+    any -> STOPPED                              told to: `stop`, SIGTERM, Ctrl-C
+
+One thread decides: it looks at the queries and at the queue of commands, and writes the status. What the query did
+last is in its checkpoint, so a kill at any point is a pause.
+"""
+
+import contextlib
+import logging
+import os
+import queue
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from kvorum.pipelines.run import compile as compiling
+from kvorum.pipelines.run import control, failures
+from kvorum.pipelines.run.launch import Launch, parse
+from kvorum.pipelines.run.progress import Progress, committed_offsets
+from kvorum.pipelines.run.state import Folder, State, StateError, Status, now_ms
+from kvorum.pipelines.session.build import Session, build
+from kvorum.pipelines.spec import Pipeline, SpecError, load
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.2
+STATUS_SECONDS = 1.0
+LOG_SECONDS = 60.0
+
+
+class Told(Exception):
+    """To stop."""
+
+
+@dataclass(slots=True)
+class Worker:
+    """See the head of the module."""
+
+    folder: Folder
+    pipeline: Pipeline
+    launch: Launch
+    status: Status
+    requests: "queue.Queue[control.Request]" = field(default_factory=queue.Queue)
+    queries: list[StreamingQuery] = field(default_factory=list)
+    progress: Progress = field(default_factory=Progress)
+    session: Session | None = None
+    told: bool = False
+    wanted: State = State.RUNNING
+    wrote_at: float = 0.0
+    logged_at: float = 0.0
+
+    @property
+    def checkpoint(self) -> str:
+        """Return the pipeline's checkpoint."""
+        return self.pipeline.checkpoint or str(self.folder.checkpoint)
+
+    def run(self) -> int:
+        """Run until the end; return the exit code."""
+        backoff = failures.Backoff(self.launch.retries)
+        while True:
+            try:
+                self.become(State.STARTING)
+                self.keep_running()
+                self.become(State.FINISHED)
+                return 0
+            except Told:
+                self.stop_queries()
+                self.become(State.STOPPED)
+                return 0
+            except Exception as error:
+                self.stop_queries()
+                pause = backoff.next(time.monotonic()) if failures.passing(error) else None
+                trace = failures.trace(error)
+                if pause is None:
+                    logger.error("pipeline %s failed: %s", self.pipeline.name, trace)
+                    self.become(State.FAILED, trace)
+                    return 1
+                logger.warning("pipeline %s failed, tried again in %g s: %s", self.pipeline.name, pause, trace)
+                self.status = replace(self.status, restarts=self.status.restarts + 1)
+                self.become(State.STARTING, trace)
+                try:
+                    self.wait(pause)
+                except Told:
+                    self.become(State.STOPPED)
+                    return 0
+
+    def keep_running(self) -> None:
+        """Start, and look after it until it is finished. Raises Told, and whatever the queries failed with."""
+        ends = compiling.validate(self.pipeline)
+        if self.session is None:
+            self.session = build(self.pipeline.name, self.launch.session(self.pipeline))
+            self.catch_signals()
+        self.status = replace(self.status, connector=str(self.session.choice))
+        context = compiling.context_of(self.pipeline, self.checkpoint, self.session.choice.connector)
+        while True:
+            if self.wanted is State.PAUSED:
+                self.become(State.PAUSED)
+                while self.wanted is State.PAUSED:
+                    self.wait(LOOK_SECONDS)
+            self.queries = compiling.start(self.session.spark, self.pipeline, ends, context)
+            self.become(State.RUNNING)
+            while self.wanted is State.RUNNING:
+                # Asked before the look: what has ended by now, the look finds out how.
+                are_over = all(not query.isActive for query in self.queries)
+                self.look()
+                if are_over:
+                    self.progress.look(self.queries)
+                    return
+                self.wait(LOOK_SECONDS)
+            self.stop_queries()
+
+    def look(self) -> None:
+        """Raise what a query failed with; take the progress, once a second."""
+        for query in self.queries:
+            error = None if query.isActive else query.exception()
+            if error is not None:
+                raise error
+        now = time.monotonic()
+        if now - self.wrote_at >= STATUS_SECONDS:
+            self.progress.look(self.queries)
+            self.write()
+        if now - self.logged_at >= LOG_SECONDS:
+            self.logged_at = now
+            logger.info("pipeline %s: %s", self.pipeline.name, self.progress.data())
+
+    def wait(self, seconds: float) -> None:
+        """Answer commands for so long, at least one look. Raises Told."""
+        until = time.monotonic() + seconds
+        while True:
+            if self.told:
+                raise Told
+            left = max(0.0, min(until - time.monotonic(), LOOK_SECONDS))
+            with contextlib.suppress(queue.Empty):
+                self.obey(self.requests.get(timeout=left) if left else self.requests.get_nowait())
+            if time.monotonic() >= until:
+                return
+
+    def obey(self, request: control.Request) -> None:
+        """Do what a command says and answer it when it is done. Raises Told."""
+        match request.command:
+            case "stop":
+                self.stop_queries()
+                self.become(State.STOPPED)
+                request.answer.put(self.status.data())
+                raise Told
+            case "pause" | "resume":
+                self.wanted = State.PAUSED if request.command == "pause" else State.RUNNING
+                if self.wanted is State.PAUSED and self.status.state is State.RUNNING:
+                    self.stop_queries()
+                    self.become(State.PAUSED)
+                request.answer.put(self.status.data() | {"wanted": self.wanted})
+            case "offsets":
+                request.answer.put(self.offsets())
+
+    def offsets(self) -> dict[str, Any]:
+        """Return how far the source has been read: by the checkpoint, where it is on this machine."""
+        self.progress.look(self.queries)
+        try:
+            return committed_offsets(self.checkpoint) or {"sources": list(self.progress.offsets.values())}
+        except (OSError, ValueError):
+            return {"sources": list(self.progress.offsets.values())}
+
+    def stop_queries(self) -> None:
+        """End the queries; what a micro-batch had not finished is done again after the next start."""
+        for query in self.queries:
+            try:
+                query.stop()
+            except Exception as error:  # the session may be gone already: there is nothing more to stop then
+                logger.warning("query %s did not stop: %s", query.name, failures.trace(error))
+        with contextlib.suppress(Exception):  # the same: a last look at what was done
+            self.progress.look(self.queries)
+        self.queries = []
+
+    def become(self, state: State, trace: str | None = None) -> None:
+        """Change the state, and say so."""
+        if state is not self.status.state or trace != self.status.trace:
+            since = now_ms() if state is not self.status.state else self.status.since_ms
+            self.status = replace(self.status, state=state, trace=trace, since_ms=since)
+            logger.info("pipeline %s is %s", self.pipeline.name, state)
+        self.write()
+
+    def write(self) -> None:
+        """Write the status."""
+        self.wrote_at = time.monotonic()
+        self.status = replace(self.status, progress=self.progress.data())
+        self.folder.write_status(self.status)
+
+    def catch_signals(self) -> None:
+        """End in order when told by a signal. Spark sets its own handler when it starts; so this comes after."""
+
+        def note(number: int, frame: FrameType | None) -> None:
+            self.told = True
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, note)
+
+
+@contextlib.contextmanager
+def worker_in(folder: Folder, pipeline: Pipeline, launch: Launch, session: Session | None = None) -> Iterator[Worker]:
+    """Give a worker that holds the pipeline's folder and listens. Raises StateError if another one does.
+
+    A session that is handed in stays its owner's; otherwise the worker builds one and ends it.
+    """
+    with folder.held():
+        folder.write(folder.spec, pipeline.as_data())
+        folder.write(folder.launch, launch.data())
+        status = Status(name=pipeline.name, state=State.STARTING, pid=os.getpid(), since_ms=now_ms())
+        worker = Worker(folder=folder, pipeline=pipeline, launch=launch, status=status, session=session)
+        worker.wanted = State.PAUSED if launch.paused else State.RUNNING
+        worker.write()
+        with control.listening(folder, lambda: worker.status.data()) as requests:
+            worker.requests = requests
+            try:
+                yield worker
+            finally:
+                if session is None and worker.session is not None:
+                    with contextlib.suppress(Exception):  # it may have died before us
+                        worker.session.spark.stop()
+
+
+def run(folder: Folder, pipeline: Pipeline, launch: Launch, announce: Callable[[Worker], None] | None = None) -> int:
+    """Run a pipeline in this process until it ends; return the exit code. Raises StateError."""
+    with worker_in(folder, pipeline, launch) as worker:
+        worker.catch_signals()
+        if announce is not None:
+            announce(worker)
+        return worker.run()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line."""
+    path, state, launch = parse(sys.argv[1:] if arguments is None else arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    try:
+        pipeline = load(path)
+        return run(Folder(Path(state), pipeline.name), pipeline, launch)
+    except (SpecError, StateError) as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

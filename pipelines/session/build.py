@@ -1,0 +1,101 @@
+"""Build the Spark session of a pipeline: local unless a master is named, with what was found at hand."""
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from kvorum.pipelines.session import machine, shipping
+from kvorum.pipelines.session.connector import Choice, Wanted, choose, folder_of_jars, jars_of
+
+logger = logging.getLogger(__name__)
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+DEFAULTS: Mapping[str, str] = {
+    # The same file means the same everywhere, whatever the machine's own time zone is.
+    "spark.sql.session.timeZone": "UTC",
+    # Fields are told apart as Connect tells them apart, and JSON does.
+    "spark.sql.caseSensitive": "true",
+    # State beyond memory, and a commit that costs what changed, not what is there.
+    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+    "spark.ui.enabled": "false",
+}
+LOCAL: Mapping[str, str] = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    # Spark's own 200 are for clusters: on one machine they are as many tasks and state stores of a few rows each.
+    "spark.sql.shuffle.partitions": "4",
+}
+DELTA: Mapping[str, str] = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings:
+    """How a session is to be."""
+
+    master: str | None = None
+    """spark://host:port, k8s://..., yarn, local[2]; None: what spark-submit says, else every core of this machine."""
+    memory: str = "1g"
+    """The driver's heap; a local master's executors share it."""
+    connector: Wanted = "auto"
+    jars: str | None = None
+    """A folder of jars: Spark's connector, JDBC drivers, Delta."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Spark's own settings; they win over ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A running session and the connector it was built for."""
+
+    spark: SparkSession
+    choice: Choice
+
+
+def build(name: str, wanted: SessionSettings) -> Session:
+    """Start a session, or take the one that runs in this process, and say which connector it has.
+
+    Raises MachineError and ConnectorError, before anything is started.
+    """
+    java = machine.find_java()
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit started the JVM, and says the master itself
+    if not submitted and SparkSession.getActiveSession() is None:
+        machine.check_memory(wanted.memory, machine.available_mib())
+    folder = folder_of_jars(wanted.jars)
+    choice = choose(wanted.connector, folder, wanted.settings)
+    # Executors would take the python3 of their PATH, which need not have what we need, nor be of our version.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(f"kvorum-{name}")
+    if not submitted:
+        builder = builder.master(wanted.master or "local[*]").config("spark.driver.memory", wanted.memory)
+    for key, value in spark_settings(wanted, folder, choice, submitted).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
+    shipped = ", the package sent to its executors" if shipping.ship(spark) else ""
+    master = spark.sparkContext.master
+    logger.info("Spark %s on %s, Java %s (%s)%s", spark.version, master, java.version, java.path, shipped)
+    logger.info("%s", choice)
+    return Session(spark=spark, choice=choice)
+
+
+def spark_settings(wanted: SessionSettings, folder: str | None, choice: Choice, submitted: bool) -> dict[str, str]:
+    """Return Spark's settings: ours, those of what is at hand, and over all of them the user's own."""
+    settings = dict(DEFAULTS)
+    if not submitted and shipping.is_local(wanted.master or "local"):
+        settings |= LOCAL
+    jars = jars_of(folder)
+    if "delta" in wanted.settings.get("spark.jars.packages", "") or any("delta-spark" in each for each in jars):
+        settings |= DELTA
+    settings |= choice.settings
+    settings |= wanted.settings
+    if jars:
+        settings["spark.jars"] = ",".join(filter(None, (wanted.settings.get("spark.jars"), *jars)))
+    return settings

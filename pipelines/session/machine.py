@@ -1,0 +1,89 @@
+"""What Spark needs of the machine before it starts: a Java it runs on, and memory for it."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+JAVA_VERSIONS = (17, 21)
+"""Spark 4.2 runs on these."""
+
+OVERHEAD_MIB = 384
+"""What the JVM and the Python worker take beyond the heap, at the least."""
+
+VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+MEMORY = re.compile(r"(\d+)([kmgt]?)b?", re.IGNORECASE)
+MIB = {"k": 1 / 1024, "": 1 / 1024 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
+
+
+class MachineError(Exception):
+    """What the machine lacks, and what to do about it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Java:
+    """A Java on this machine."""
+
+    path: str
+    version: int
+
+
+def find_java(environment: Mapping[str, str] = os.environ) -> Java:
+    """Return the Java that Spark would start: $JAVA_HOME's, else the first on the PATH. Raises MachineError."""
+    home = environment.get("JAVA_HOME")
+    path = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=environment.get("PATH"))
+    wanted = " or ".join(str(each) for each in JAVA_VERSIONS)
+    if path is None:
+        raise MachineError(
+            f"there is no java on the PATH and JAVA_HOME is not set; Spark needs Java {wanted} "
+            "(Debian: apt-get install openjdk-17-jre-headless)"
+        )
+    try:
+        answer = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MachineError(f"{path} cannot be run: {error}" + (" (JAVA_HOME names it)" if home else "")) from error
+    found = VERSION.search(answer.stderr + answer.stdout)
+    if found is None:
+        raise MachineError(f"{path} -version does not say which version it is: {answer.stderr.strip()[:200]!r}")
+    version = int(found[1])
+    if version not in JAVA_VERSIONS:
+        raise MachineError(f"{path} is Java {version}; Spark needs {wanted}: point JAVA_HOME at one")
+    return Java(path=path, version=version)
+
+
+def mebibytes(text: str) -> int:
+    """Return Spark's way of writing memory (1g, 512m) in MiB. Raises ValueError."""
+    found = MEMORY.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is not an amount of memory, such as 512m or 2g")
+    return int(int(found[1]) * MIB[found[2].lower()])
+
+
+def available_mib(meminfo: str = "/proc/meminfo", cgroup: str = "/sys/fs/cgroup") -> int | None:
+    """Return the MiB that a new process can have: the machine's, or what is left of the container's. None: unknown."""
+    try:
+        fields = dict(line.split(":", 1) for line in Path(meminfo).read_text().splitlines())
+        found = [int(fields["MemAvailable"].split()[0]) // 1024]
+    except (OSError, KeyError, ValueError):
+        return None
+    try:
+        limit = (Path(cgroup) / "memory.max").read_text().strip()
+        if limit != "max":
+            used = int((Path(cgroup) / "memory.current").read_text())
+            found.append((int(limit) - used) // (1024 * 1024))
+    except (OSError, ValueError):
+        pass  # no limit of a container's
+    return min(found)
+
+
+def check_memory(wanted: str, available: int | None) -> None:
+    """Refuse to start a driver that the machine has no memory for: it would be killed at a bad moment instead."""
+    needed = mebibytes(wanted) + OVERHEAD_MIB
+    if available is not None and available < needed:
+        raise MachineError(
+            f"the driver's {wanted} and {OVERHEAD_MIB} MiB beside it need {needed} MiB, and {available} MiB are free: "
+            "give it less (--memory), or free some"
+        )

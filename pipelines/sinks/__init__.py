@@ -1,0 +1,1 @@
+"""Where records go: topics, files, Delta tables, tables of a database, the terminal."""

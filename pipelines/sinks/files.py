@@ -1,0 +1,60 @@
+"""Records as files: the value's fields are the columns. Each record is in them once (Spark's file sink).
+
+Spark keeps which files count in `_spark_metadata` beside them: what reads the folder otherwise sees, after a crash in
+the middle of a micro-batch, files that Spark would not read.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from kvorum.pipelines.plugins import Context
+from kvorum.pipelines.sinks.rows import flat
+from kvorum.pipelines.sources.options import Options, as_text
+
+
+class FilesSinkOptions(Options):
+    """`sink: {type: files, ...}`."""
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    path: str
+    file_format: Literal["text", "json", "csv", "parquet"] = Field(default="parquet", alias="format")
+    partition_by: Sequence[str] = ()
+    """Columns that become folders: column=value/."""
+    include: Sequence[str] = ()
+    """What else of a record is a column: key, topic, partition, offset, timestamp, headers."""
+    options: Mapping[str, Any] = Field(default_factory=dict)
+    """Spark's own options of the format: compression, header..."""
+
+
+class FilesSink:
+    """See the head of the module."""
+
+    Options: ClassVar[type[BaseModel]] = FilesSinkOptions
+
+    def write(self, frame: DataFrame, options: Any, context: Context) -> StreamingQuery | None:
+        """Start to write."""
+        rows = text_lines(frame) if options.file_format == "text" else flat(frame, options.include)
+        given = {key: as_text(value) for key, value in options.options.items()}
+        if not frame.isStreaming:
+            rows.write.format(options.file_format).options(**given).partitionBy(*options.partition_by).mode(
+                "append"
+            ).save(options.path)
+            return None
+        writer = rows.writeStream.format(options.file_format).options(**given).outputMode("append")
+        if options.partition_by:
+            writer = writer.partitionBy(*options.partition_by)
+        writer = writer.option("checkpointLocation", context.checkpoint).queryName(context.name)
+        return context.trigger.apply(writer).start(options.path)
+
+
+def text_lines(frame: DataFrame) -> DataFrame:
+    """Return one column of text: the value as it is, or as JSON if it has fields."""
+    kind = frame.schema["value"].dataType.typeName()
+    value = F.to_json("value") if kind in ("struct", "array", "map") else F.col("value").cast("string")
+    return frame.where(F.col("value").isNotNull()).select(value.alias("value"))

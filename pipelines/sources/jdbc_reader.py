@@ -1,0 +1,208 @@
+"""The JDBC source as a data source of Spark's: positions in the driver, rows in a task, as Arrow batches."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructField, StructType
+
+from kvorum.pipelines.databases.dialect import DatabaseError, Dialect, OffsetValue, dialect_of
+from kvorum.pipelines.databases.statements import Growth, Position
+
+FETCH_ROWS = 2000
+"""Rows of an Arrow batch: a few MB of ordinary ones."""
+
+POLLS = "polls"
+TIMESTAMP = "timestamp"
+INCREMENTING = "incrementing"
+Offset = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What is read, and how far at a time."""
+
+    relation: str
+    mode: str
+    incrementing: str | None
+    timestamps: Sequence[str]
+    initial: str | None
+    delay_ms: int
+    poll_ms: int
+    rows_max: int
+
+    def text(self) -> str:
+        """Return them as an option's text."""
+        return json.dumps(asdict(self))
+
+    def growth(self, dialect: Dialect) -> Growth:
+        """Return how the table grows."""
+        return Growth(
+            dialect=dialect,
+            relation=self.relation,
+            timestamps=self.timestamps,
+            incrementing=self.incrementing,
+            delay_ms=self.delay_ms,
+        )
+
+    @property
+    def names(self) -> list[str]:
+        """Return what an offset's values are called, in their order."""
+        return [TIMESTAMP] * bool(self.timestamps) + [INCREMENTING] * (self.incrementing is not None)
+
+
+class JdbcStream(DataSource):
+    """The source's registration; options: url, user, password, settings."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        """Take the options."""
+        super().__init__(options)
+        self.settings = Settings(**json.loads(options["settings"]))
+        self.dialect = dialect_of(options["url"], options.get("user") or None, options.get("password"))
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return "kvorum-jdbc"
+
+    def schema(self) -> StructType:
+        """Return the columns of the table as it is now. Raises DatabaseError."""
+        with closing(self.dialect.connect()) as connection:
+            columns = self.dialect.columns(connection, self.settings.relation)
+        wanted = [*self.settings.timestamps, *filter(None, [self.settings.incrementing])]
+        missing = set(wanted) - {column.name for column in columns}
+        if missing:
+            names = ", ".join(column.name for column in columns)
+            raise DatabaseError(f"there is no column {', '.join(sorted(missing))} in {self.settings.relation}: {names}")
+        return StructType([StructField(column.name, column.type, column.nullable) for column in columns])
+
+    def streamReader(self, schema: StructType) -> "JdbcStreamReader":
+        """Return the reader."""
+        return JdbcStreamReader(self.dialect, self.settings, schema)
+
+
+class JdbcPartition(InputPartition):
+    """The rows of a micro-batch, all of them: in one task they stay in order."""
+
+    def __init__(self, start: Position | None, end: Position | None) -> None:
+        """Take the positions after which and up to which is read."""
+        self.start = start
+        self.end = end
+
+
+class JdbcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Positions and rows of one table. Lives in the driver's Python process and, anew, in each task."""
+
+    def __init__(self, dialect: Dialect, settings: Settings, schema: StructType) -> None:
+        """Take what to read; the first look happens at the first call."""
+        self._dialect = dialect
+        self._settings = settings
+        self._growth = settings.growth(dialect)
+        self._schema = schema
+        self._polled_at: float | None = None
+        self._target: Offset | None = None
+        self._once = False
+
+    def initialOffset(self) -> Offset:
+        """Return where a new pipeline begins."""
+        if self._settings.mode == "bulk":
+            return {POLLS: 0}
+        if self._settings.initial is None or not self._settings.timestamps:
+            return {}
+        values: list[OffsetValue] = [self._settings.initial]
+        if self._settings.incrementing is not None:
+            values.append(-(2**63))
+        return self._offset(tuple(values))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return the limit of a micro-batch: rows, more of them only if many have the same time."""
+        return ReadAllAvailable() if self._settings.mode == "bulk" else ReadMaxRows(self._settings.rows_max)
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """Return how far the next micro-batch reads."""
+        if self._settings.mode == "bulk":
+            return self._next_poll(start)
+        after = self._position(start)
+        target = None if self._target is None else self._position(self._target)
+        if self._once and target is None:
+            return start
+        with closing(self._dialect.connect()) as connection:
+            if isinstance(limit, ReadMaxRows):
+                found = self._find(connection, after, target, limit.max_rows - 1)
+                if found is not None:
+                    return self._offset(found)
+            found = self._find(connection, after, target, None)
+        return start if found is None else self._offset(found)
+
+    def reportLatestOffset(self) -> Offset | None:
+        """Return where the table ends now."""
+        if self._settings.mode == "bulk":
+            return None
+        with closing(self._dialect.connect()) as connection:
+            found = self._find(connection, None, None, None)
+        return None if found is None else self._offset(found)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Note what there is: rows that come later are for the next run."""
+        self._once = True
+        self._target = self.reportLatestOffset()
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Return the one partition of a micro-batch."""
+        return [] if start == end else [JdbcPartition(self._position(start), self._position(end))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows."""
+        assert isinstance(partition, JdbcPartition)
+        shape = to_arrow_schema(self._schema, timezone="UTC")
+        statement = self._growth.rows(partition.start, partition.end)
+        with (
+            closing(self._dialect.connect()) as connection,
+            closing(self._dialect.rows(connection, statement.text, statement.parameters, FETCH_ROWS)) as cursor,
+        ):
+            while rows := cursor.fetchmany(FETCH_ROWS):
+                columns = zip(*rows, strict=True)
+                arrays = [
+                    pa.array(self._values(column, field.name), type=field.type)
+                    for column, field in zip(columns, shape, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=shape)
+
+    def _values(self, column: Sequence[Any], name: str) -> list[Any]:
+        kind = self._schema[name].dataType
+        try:
+            return [None if value is None else self._dialect.from_database(value, kind) for value in column]
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise DatabaseError(f"column {name}: a value is no {kind.simpleString()}: {error}") from error
+
+    def _find(self, connection: Any, start: Position | None, end: Position | None, skip: int | None) -> Position | None:
+        statement = self._growth.beyond(start, end, skip)
+        with closing(connection.cursor()) as cursor:
+            cursor.execute(statement.text, statement.parameters)
+            row = cursor.fetchone()
+        connection.rollback()
+        return None if row is None else tuple(row)
+
+    def _next_poll(self, start: Offset) -> Offset:
+        """Bulk: one poll more, if it is time; with available-now the one."""
+        now = time.monotonic()
+        due = self._polled_at is None or (not self._once and now - self._polled_at >= self._settings.poll_ms / 1000)
+        if not due:
+            return start
+        self._polled_at = now
+        return {POLLS: start[POLLS] + 1}
+
+    def _offset(self, position: Position) -> Offset:
+        return dict(zip(self._settings.names, position, strict=True))
+
+    def _position(self, offset: Mapping[str, Any]) -> Position | None:
+        if self._settings.mode == "bulk" or not offset:
+            return None
+        return tuple(offset[name] for name in self._settings.names)

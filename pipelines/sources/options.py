@@ -1,0 +1,43 @@
+"""What the options of sources and sinks have in common: nothing unknown, either way of writing a name."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+def dotted(name: str) -> str:
+    """Return an option's name as Connect writes it: incrementing_column_name is incrementing.column.name there."""
+    return name.replace("_", ".")
+
+
+class Options(BaseModel):
+    """Options of a source or a sink. A misspelt one is refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class ConnectOptions(Options):
+    """Options whose names are Connect's, with dots; underscores in their place are understood, too."""
+
+    model_config = ConfigDict(alias_generator=dotted)
+
+
+class TopicOptions(Options):
+    """Which topics, of which cluster."""
+
+    bootstrap: str
+    """host:port,host:port"""
+    options: Mapping[str, Any] = Field(default_factory=dict)
+    """Spark's own options of its Kafka source or sink; `kafka.x` is the client's x. They win over what we set."""
+
+    def merged(self, ours: Mapping[str, str | None]) -> dict[str, str]:
+        """Return all options as a reader or a writer takes them: text, without those that are None."""
+        given = {key: as_text(value) for key, value in self.options.items()}
+        ours = {"kafka.bootstrap.servers": self.bootstrap, **ours}
+        return {key: value for key, value in ours.items() if value is not None} | given
+
+
+def as_text(value: object) -> str:
+    """Return an option's value as Spark takes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,292 @@
+"""A connector's configuration in Connect's flat form, as the pipeline that does the same.
+
+    connector.class: io.confluent.connect.jdbc.JdbcSinkConnector      a sink: its source is topics
+    tasks.max: "4"                                                    parallelism
+    topics: orders                                                    (or topics.regex)
+    value.converter: org.apache.kafka.connect.json.JsonConverter      the topic's end: format json
+    value.converter.schemas.enable: "false"
+    transforms: a,b
+    transforms.a.type: org.apache.kafka.connect.transforms.InsertField$Value
+    errors.tolerance: all
+    errors.deadletterqueue.topic.name: orders-dead
+
+`connector.class` names one of CLASSES, or a plugin by its type: `JdbcSink`, `any.package.FilesSourceConnector`,
+`my-type-sink`. `Pipeline` stands for both ends at once: `source.type`, `source.topics`, `sink.type`... Keys of ours
+that Connect has no word for begin with `kvorum.` (OWN). What Connect's worker would do and a pipeline has no part for
+is in IGNORED; any other key is the connector's own.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final, Literal
+
+from kvorum.pipelines.spec.model import Pipeline, pipeline
+from kvorum.pipelines.spec.problems import Loc, Places, Problem, SpecError, meant
+
+Role = Literal["source", "sink", "both"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorClass:
+    """What a connector's class is here."""
+
+    role: Role
+    type: str
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """{Connect's key: the plugin's}."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Said by the class itself."""
+
+
+CLASSES: Final[Mapping[str, ConnectorClass]] = {
+    "Pipeline": ConnectorClass(role="both", type=""),
+    "FileStreamSource": ConnectorClass(
+        role="source", type="files", renamed={"file": "path"}, settings={"format": "text"}
+    ),
+    "FileStreamSink": ConnectorClass(role="sink", type="files", renamed={"file": "path"}, settings={"format": "text"}),
+    "Postgres": ConnectorClass(role="source", type="postgresql"),
+}
+"""By the class's last name without Connector; a name that ends in Source or Sink needs no entry."""
+
+CONVERTERS: Final[Mapping[str, str]] = {
+    "org.apache.kafka.connect.storage.StringConverter": "string",
+    "org.apache.kafka.connect.converters.ByteArrayConverter": "bytes",
+    "org.apache.kafka.connect.json.JsonConverter": "json",
+    "org.apache.kafka.connect.converters.ShortConverter": "short",
+    "org.apache.kafka.connect.converters.IntegerConverter": "integer",
+    "org.apache.kafka.connect.converters.LongConverter": "long",
+    "org.apache.kafka.connect.converters.FloatConverter": "float",
+    "org.apache.kafka.connect.converters.DoubleConverter": "double",
+    "io.confluent.connect.avro.AvroConverter": "avro",
+    "io.confluent.connect.protobuf.ProtobufConverter": "protobuf",
+}
+JSON_DEFAULTS: Final = {"schemas.enable": True}
+"""What Connect's JsonConverter does when nothing is said; a pipeline's own `format: json` has it off."""
+
+IGNORED: Final = re.compile(
+    r"name|config\.action\.reload|tasks\.max\.enforce|header\.converter(\..*)?|.*plugin\.version|"
+    r"errors\.(retry\.timeout|retry\.delay\.max\.ms|log\.enable|log\.include\.messages)|"
+    r"errors\.deadletterqueue\.topic\.replication\.factor|topic\.creation\..*|transaction\.boundary.*|"
+    r"offsets\.storage\.topic|admin\.override\..*|kafka\.bootstrap\.servers"
+)
+OWN: Final[Mapping[str, Loc]] = {
+    "kvorum.trigger": ("trigger",),
+    "kvorum.delivery": ("delivery",),
+    "kvorum.checkpoint": ("checkpoint",),
+    "kvorum.connector": ("connector",),
+    "kvorum.description": ("description",),
+}
+END_PARTS: Final = ("key", "value", "options")
+"""Keys of an end that have keys of their own: source.value.format."""
+
+
+def from_connect(
+    name: str,
+    properties: Mapping[str, Any],
+    *,
+    places: Places | None = None,
+    under: Loc = (),
+    bootstrap: str | None = None,
+    classes: Mapping[str, ConnectorClass] | None = None,
+) -> Pipeline:
+    """Return the pipeline of a connector's configuration. Raises SpecError, in terms of Connect's keys.
+
+    `bootstrap` is the cluster of the worker (Connect's `bootstrap.servers`); `classes` adds to CLASSES.
+    """
+    flat = {str(key): _text(value) for key, value in properties.items() if value is not None}
+    work = _Conversion(flat=flat, places=places or Places(), under=under)
+    kind = work.kind({**CLASSES, **(classes or {})})
+    work.put(("name",), "name", name or flat.get("name", ""))
+    work.common()
+    if kind.role == "both":
+        for end in ("source", "sink"):
+            work.end(end, bootstrap)
+    else:
+        work.topics_end(kind, flat.get("kafka.bootstrap.servers", bootstrap))
+        work.plugin_end(kind)
+    if work.problems:
+        raise SpecError(work.problems)
+    return pipeline(work.data, work.places)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Conversion:
+    """A configuration being taken apart: `used` keys have found their part."""
+
+    flat: Mapping[str, str]
+    places: Places
+    under: Loc
+    data: dict[str, Any] = field(default_factory=dict)
+    used: set[str] = field(default_factory=lambda: {"connector.class"})
+    problems: list[Problem] = field(default_factory=list)
+
+    def put(self, path: Loc, key: str, value: Any) -> None:
+        """Set a part of the pipeline, and note which key said it."""
+        part: Any = self.data
+        for step, follows in pairwise(path):
+            if isinstance(step, int):
+                while len(part) <= step:
+                    part.append({})
+                part = part[step]
+            else:
+                part = part.setdefault(step, [] if isinstance(follows, int) else {})
+        part[path[-1]] = value
+        self.places.aliases[path] = (*self.under, key)
+        self.used.add(key)
+
+    def problem(self, key: str, message: str) -> None:
+        """Note what is wrong with a key."""
+        self.problems.append(self.places.problem((*self.under, key), message))
+
+    def kind(self, classes: Mapping[str, ConnectorClass]) -> ConnectorClass:
+        """Return what `connector.class` names."""
+        given = self.flat.get("connector.class", "")
+        last = re.split(r"[.$]", given)[-1].removesuffix("Connector")
+        if last in classes:
+            return classes[last]
+        matched = re.fullmatch(r"(.+?)-?(Source|Sink|source|sink)", last)
+        if matched is None:
+            hint = meant(last, classes)
+            raise SpecError(
+                [
+                    self.places.problem(
+                        (*self.under, "connector.class"), f"{given!r} ends neither in Source nor in Sink{hint}"
+                    )
+                ]
+            )
+        role: Role = "source" if matched.group(2).lower() == "source" else "sink"
+        return ConnectorClass(role=role, type=_kebab(matched.group(1)))
+
+    def common(self) -> None:
+        """Take what all connectors share."""
+        if "tasks.max" in self.flat:
+            self.put(("parallelism",), "tasks.max", self.flat["tasks.max"])
+        for key, path in OWN.items():
+            if key in self.flat:
+                self.put(path, key, self.flat[key])
+        for key, rest in self.prefixed("kvorum.spark."):
+            self.put(("spark", rest), key, self.flat[key])
+        if "exactly.once.support" in self.flat:
+            required = self.flat["exactly.once.support"].lower() in ("required", "requested")
+            self.put(("delivery",), "exactly.once.support", "exactly_once" if required else "at_least_once")
+        self.errors()
+        self.chain("transforms", "transform")
+        self.chain("predicates", "predicate")
+
+    def errors(self) -> None:
+        """Take what becomes of bad records: tolerance none, all without and all with a dead-letter topic."""
+        tolerance, topic = "errors.tolerance", "errors.deadletterqueue.topic.name"
+        headers = "errors.deadletterqueue.context.headers.enable"
+        given = self.flat.get(tolerance, "none")
+        self.used |= {tolerance, topic, headers}
+        if given not in ("none", "all"):
+            self.problem(tolerance, f"{given!r} is not one of 'none' or 'all'")
+        if given == "all" and self.flat.get(topic):
+            self.put(("errors", "tolerance"), tolerance, "dead-letter")
+            self.put(("errors", "topic"), topic, self.flat[topic])
+            self.put(("errors", "headers"), headers, self.flat.get(headers, "false"))
+        elif given == "all":
+            self.put(("errors", "tolerance"), tolerance, "skip")
+
+    def chain(self, word: str, single: str) -> None:
+        """Take `transforms: a,b` with `transforms.a.type` and so on; or predicates."""
+        names = split(self.flat.get(word, ""))
+        self.used.add(word)
+        for index, name in enumerate(names):
+            at: Loc = (word, index) if word == "transforms" else (word, name)
+            if f"{word}.{name}.type" not in self.flat:
+                self.problem(word, f"{word}.{name}.type is missing")
+            if word == "transforms":
+                self.put((*at, "name"), word, name)
+            self.places.aliases[at] = (*self.under, f"{word}.{name}")
+            for key, rest in self.prefixed(f"{word}.{name}."):
+                self.put((*at, rest), key, self.flat[key])
+        for key, rest in self.prefixed(f"{word}."):
+            if key not in self.used:
+                self.problem(key, f"there is no {single} {rest.partition('.')[0]!r} in {word}")
+
+    def converters(self, end: str) -> None:
+        """Take key.converter and value.converter as the formats of the end that is topics."""
+        for part in ("key", "value"):
+            key = f"{part}.converter"
+            name = self.flat.get(key)
+            if name is None:
+                continue
+            known = {**CONVERTERS, **{full.rpartition(".")[2]: short for full, short in CONVERTERS.items()}}
+            form = known.get(name, name)
+            self.put((end, part, "format"), key, form)
+            if form == "json":
+                for option, value in JSON_DEFAULTS.items():
+                    self.put((end, part, option), key, value)
+            for full, rest in self.prefixed(f"{key}."):
+                self.put((end, part, rest), full, self.flat[full])
+
+    def topics_end(self, kind: ConnectorClass, bootstrap: str | None) -> None:
+        """Make the end that Connect itself is: where a sink reads from, where a source writes to."""
+        end = "source" if kind.role == "sink" else "sink"
+        self.put((end, "type"), "connector.class", "topics")
+        if bootstrap:
+            self.put((end, "bootstrap"), "kafka.bootstrap.servers", bootstrap)
+        self.converters(end)
+        if kind.role == "sink":
+            if "topics" in self.flat:
+                self.put((end, "topics"), "topics", split(self.flat["topics"]))
+            if "topics.regex" in self.flat:
+                self.put((end, "pattern"), "topics.regex", self.flat["topics.regex"])
+            if ("topics" in self.flat) == ("topics.regex" in self.flat):
+                self.problem("topics", "a sink needs one of topics and topics.regex")
+            reset = "consumer.override.auto.offset.reset"
+            self.put((end, "startingOffsets"), reset, self.flat.get(reset, "earliest"))
+        elif "topic" in self.flat:
+            self.put((end, "topic"), "topic", self.flat["topic"])
+        overrides = "consumer.override." if kind.role == "sink" else "producer.override."
+        for key, rest in self.prefixed(overrides):
+            if key not in self.used:
+                self.put((end, "options", f"kafka.{rest}"), key, self.flat[key])
+
+    def plugin_end(self, kind: ConnectorClass) -> None:
+        """Make the connector's own end from the keys that are left."""
+        self.put((kind.role, "type"), "connector.class", kind.type)
+        self.places.aliases[(kind.role,)] = self.under
+        for key, value in kind.settings.items():
+            self.put((kind.role, key), "connector.class", value)
+        for key, value in self.flat.items():
+            if key not in self.used and not IGNORED.fullmatch(key):
+                self.put((kind.role, kind.renamed.get(key, key)), key, value)
+
+    def end(self, end: str, bootstrap: str | None) -> None:
+        """Make an end of `source.` or `sink.` keys."""
+        for key, rest in self.prefixed(f"{end}."):
+            first, _, inner = rest.partition(".")
+            value = split(self.flat[key]) if rest == "topics" else self.flat[key]
+            self.put((end, first, inner) if inner and first in END_PARTS else (end, rest), key, value)
+        ours = self.data.get(end, {})
+        if ours.get("type") == "topics" and "bootstrap" not in ours and bootstrap:
+            self.put((end, "bootstrap"), "kafka.bootstrap.servers", bootstrap)
+        for key in self.flat if end == "sink" else ():
+            if key not in self.used and not IGNORED.fullmatch(key):
+                self.problem(key, "unknown key")
+
+    def prefixed(self, prefix: str) -> Iterator[tuple[str, str]]:
+        """Yield the keys that begin with a prefix, whole and without it."""
+        for key in self.flat:
+            if key.startswith(prefix):
+                yield key, key.removeprefix(prefix)
+
+
+def split(text: str) -> list[str]:
+    """Return the items of `a, b`."""
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _kebab(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
+
+
+__all__ = ["CLASSES", "CONVERTERS", "ConnectorClass", "from_connect", "split"]

@@ -1,0 +1,172 @@
+"""A pipeline's file as data and places: what it says, and at which line each part of it stands.
+
+YAML as most people mean it (1.2's core): `yes`, `on` and `2020-01-01` are strings, a key stands once. JSON is read by
+json and placed by the YAML reader, which takes it, too. A `.properties` file (Connect's standalone form) is a flat
+mapping. Sizes are limited: a file is a page of configuration.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from kvorum.pipelines.spec.problems import Place, Places, Problem, SpecError
+
+FILE_BYTES_MAX: Final = 1 << 20
+"""A thousand times a long pipeline; whoever gives more gave the wrong file."""
+
+Loc = tuple[str | int, ...]
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML's core schema: true, false, null, numbers, strings."""
+
+
+_CORE: Final = {
+    "tag:yaml.org,2002:bool": (r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
+    "tag:yaml.org,2002:int": (r"^[-+]?[0-9]+$|^0x[0-9a-fA-F]+$", "-+0123456789"),
+    "tag:yaml.org,2002:float": (
+        r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$|^[-+]?\.(?:inf|Inf|INF)$|^\.(?:nan|NaN|NAN)$",
+        "-+0123456789.",
+    ),
+    "tag:yaml.org,2002:null": (r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
+}
+_Loader.yaml_implicit_resolvers = {}
+for _tag, (_pattern, _first) in _CORE.items():
+    _Loader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first))
+
+
+def _integer(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
+    text = str(loader.construct_scalar(node))
+    return int(text, 16) if text.startswith("0x") else int(text)
+
+
+def _float(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> float:
+    return float(
+        str(loader.construct_scalar(node)).replace(".inf", "inf").replace(".Inf", "inf").replace(".nan", "nan")
+    )
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _integer)
+_Loader.add_constructor("tag:yaml.org,2002:float", _float)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """What a file says."""
+
+    data: Mapping[str, Any]
+    places: Places = field(default_factory=Places)
+
+
+def read(path: Path) -> Document:
+    """Return a file's document. Raises SpecError, also when it cannot be read."""
+    places = Places(file=str(path))
+    try:
+        if path.stat().st_size > FILE_BYTES_MAX:
+            raise SpecError([places.problem((), f"larger than {FILE_BYTES_MAX} bytes: not a pipeline's file")])
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SpecError([places.problem((), f"cannot be read: {error.strerror}")]) from error
+    except UnicodeDecodeError as error:
+        raise SpecError([places.problem((), "is not text in UTF-8")]) from error
+    return parse(text, file=str(path), form=path.suffix.removeprefix("."))
+
+
+def parse(text: str, *, file: str = "", form: str = "yaml") -> Document:
+    """Return the document of a text. `form` is a file name's suffix: properties, json, or else YAML."""
+    if form == "properties":
+        return _properties(text, file)
+    # Tabs are space between JSON's tokens, never inside one; YAML has no place for them.
+    as_json = form == "json" or text.lstrip().startswith("{")
+    try:
+        loader = _Loader(text.replace("\t", " ") if as_json else text)
+        try:
+            node = loader.get_single_node()
+            if not isinstance(node, yaml.MappingNode):
+                raise SpecError([Problem(file=file, message="is not a mapping of keys to values")])
+            places, problems = Places(file=file), list[Problem]()
+            _place(node, (), places, problems)
+            if problems:
+                raise SpecError(problems)
+            data = loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = Place(line=mark.line + 1, column=mark.column + 1) if mark else None
+        message = ": ".join(part for part in (error.context, error.problem) if part)
+        raise SpecError([Problem(file=file, place=place, message=message)]) from error
+    except yaml.YAMLError as error:
+        raise SpecError([Problem(file=file, message=str(error).splitlines()[0])]) from error
+    if as_json:
+        data = _from_json(text, file, data)
+    return Document(data=data, places=places)
+
+
+def _from_json(text: str, file: str, otherwise: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Read JSON as JSON (its escapes are not all YAML's); a flow mapping that is no JSON is YAML all the same."""
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        if file.endswith(".json"):
+            place = Place(line=error.lineno, column=error.colno)
+            raise SpecError([Problem(file=file, place=place, message=f"not JSON: {error.msg}")]) from error
+        return otherwise
+    return data if isinstance(data, dict) else otherwise
+
+
+def _place(node: yaml.Node, at: Loc, places: Places, problems: list[Problem]) -> None:
+    """Note where everything under a node stands. A value's place is its key's: that is what one looks for."""
+    if isinstance(node, yaml.MappingNode):
+        seen = set[str]()
+        for key, value in node.value:
+            name = str(key.value)
+            place = Place(line=key.start_mark.line + 1, column=key.start_mark.column + 1)
+            if name in seen:
+                problems.append(Problem(file=places.file, place=place, path=(*at, name), message="stands twice"))
+            seen.add(name)
+            places.at[(*at, name)] = place
+            _place(value, (*at, name), places, problems)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            places.at[(*at, index)] = Place(line=item.start_mark.line + 1, column=item.start_mark.column + 1)
+            _place(item, (*at, index), places, problems)
+
+
+def _properties(text: str, file: str) -> Document:
+    """Read Java's properties: `key=value`, `key: value`, comments by # or !, a backslash goes on with the next line."""
+    data, places = dict[str, Any](), Places(file=file)
+    number, lines = 0, text.splitlines()
+    while number < len(lines):
+        first, line = number + 1, lines[number].lstrip()
+        number += 1
+        if not line or line[0] in "#!":
+            continue
+        while _goes_on(line) and number < len(lines):
+            line = line[:-1] + lines[number].lstrip()
+            number += 1
+        matched = re.match(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)$", line)
+        assert matched is not None, line
+        key, value = (_unescape(part) for part in matched.groups())
+        data[key] = value
+        places.at[(key,)] = Place(line=first, column=1)
+    return Document(data=data, places=places)
+
+
+def _goes_on(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _unescape(text: str) -> str:
+    special = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+    def one(matched: re.Match[str]) -> str:
+        code, char = matched.groups()
+        return chr(int(code, 16)) if code else special.get(char, char)
+
+    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", one, text)

@@ -1,0 +1,195 @@
+"""What Kvorum keeps in state itself, in Spark's Row API: the latest rows of tables, and aggregates in Python.
+
+Rows come in groups of `_key` (the packed key) and carry `_side`, `_payload` (packed, null for a tombstone), and the
+record's `timestamp`, `partition` and `offset`, which say what was first. Keys, payloads and state are JSON strings;
+what is made of them is native again (see packed.py). The rows of one key in one micro-batch are held in memory.
+"""
+
+import heapq
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, Final
+
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import (
+    ExpiredTimerInfo,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+)
+from pyspark.sql.types import StringType, StructField, StructType
+
+from kvorum.pipelines.streams.nodes import JoinKind, Python
+from kvorum.pipelines.streams.processor import EPOCH, in_order, millis
+
+LEFT: Final = 0
+RIGHT: Final = 1
+"""A lookup's stream is left, its table right."""
+
+LOOKED_UP: Final = "left STRING, right STRING"
+JOINED: Final = "_key STRING, left STRING, right STRING, live BOOLEAN, timestamp TIMESTAMP"
+CHANGED: Final = "old STRING, new STRING"
+AGGREGATED: Final = "_key STRING, packed STRING, timestamp TIMESTAMP"
+
+ROW: Final = StructType([StructField("payload", StringType())])
+ROWS: Final = StructType([StructField("left", StringType()), StructField("right", StringType())])
+MILLISECOND: Final = timedelta(milliseconds=1)
+NEVER_MS: Final = 0
+"""The watermark before there is one."""
+
+
+def merged(rows: Iterator[Row], *, is_table_first: bool = False) -> Iterator[Row]:
+    """Yield both sides' rows, each side in its order, the older of the two next; the right side's where equally old."""
+    sides: tuple[list[Row], list[Row]] = ([], [])
+    for row in rows:
+        sides[row["_side"]].append(row)
+    left, right = (in_order(iter(side)) for side in sides)
+    if is_table_first:
+        yield from right
+        yield from left
+    else:
+        yield from heapq.merge(right, left, key=lambda row: row["timestamp"] or EPOCH)
+
+
+class Lookup(StatefulProcessor):
+    """Keeps a table's row, and pairs each record of a stream with it."""
+
+    def __init__(self, kind: JoinKind, is_table_first: bool) -> None:
+        """Take what tells an inner join from a left one, and whether a batch's rows come before its records."""
+        self._needs_row = kind == "inner"
+        self._is_table_first = is_table_first
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Make the state known."""
+        self._row = handle.getValueState("row", ROW)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
+        """Yield the pairs of one key."""
+        kept = self._row.get()
+        before = latest = None if kept is None else kept[0]
+        for row in merged(rows, is_table_first=self._is_table_first):
+            if row["_side"] == RIGHT:
+                latest = row["_payload"]
+            elif latest is not None or not self._needs_row:
+                yield Row(left=row["_payload"], right=latest)
+        if latest is None and before is not None:
+            self._row.clear()
+        elif latest != before:
+            self._row.update((latest,))
+
+
+class Join(StatefulProcessor):
+    """Keeps the rows of two tables, and yields their pair when either changed, or its end when there is none now."""
+
+    def __init__(self, kind: JoinKind) -> None:
+        """Take which pairs there are."""
+        self._kind = kind
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Make the state known."""
+        self._rows = handle.getValueState("rows", ROWS)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
+        """Yield the changes of one key."""
+        sides: list[str | None] = list(self._rows.get() or (None, None))
+        for row in merged(rows):
+            was_live = self._is_live(sides)
+            sides[row["_side"]] = row["_payload"]
+            is_live = self._is_live(sides)
+            if was_live or is_live:
+                yield Row(_key=key[0], left=sides[LEFT], right=sides[RIGHT], live=is_live, timestamp=row["timestamp"])
+        if sides == [None, None]:
+            self._rows.clear()
+        else:
+            self._rows.update(tuple(sides))
+
+    def _is_live(self, sides: list[str | None]) -> bool:
+        match self._kind:
+            case "inner":
+                return None not in sides
+            case "left":
+                return sides[LEFT] is not None
+            case "outer":
+                return sides != [None, None]
+
+
+class Changes(StatefulProcessor):
+    """Keeps a table's row, and yields it as it was and as it is."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Make the state known."""
+        self._row = handle.getValueState("row", ROW)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
+        """Yield the changes of one key."""
+        kept = self._row.get()
+        before = latest = None if kept is None else kept[0]
+        for row in in_order(rows):
+            old, latest = latest, row["_payload"]
+            if old is not None or latest is not None:
+                yield Row(old=old, new=latest)
+        if latest is not None:
+            self._row.update((latest,))
+        elif before is not None:
+            self._row.clear()
+
+
+class PythonAggregate(StatefulProcessor):
+    """Keeps an aggregate that Python functions make; yields it once a micro-batch, or once its window is closed.
+
+    Rows have `key`, `value`, `_sign` (-1: leaves the group) and `_end_ms`, the end of their window or null.
+    """
+
+    def __init__(self, functions: Python, is_final: bool) -> None:
+        """Take the functions, and whether only a closed window is told of."""
+        self._functions = functions
+        self._is_final = is_final
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Make the state known."""
+        self._handle = handle
+        self._state = handle.getValueState("aggregate", ROW)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
+        """Take the rows of one key in."""
+        kept = self._state.get()
+        packed: dict[str, Any] = {} if kept is None else json.loads(kept[0])
+        has_changed = False
+        for row in in_order(rows):
+            end_ms = row["_end_ms"]
+            if end_ms is not None:
+                if end_ms <= max(timerValues.getCurrentWatermarkInMs(), NEVER_MS):
+                    continue  # too late: the window is closed
+                if not packed:
+                    self._handle.registerTimer(end_ms)
+            packed = {
+                "value": self._with(row, packed.get("value")),
+                "at_ms": max(packed.get("at_ms", 0), millis(row["timestamp"])),
+            }
+            has_changed = True
+        if has_changed:
+            self._state.update((json.dumps(packed),))
+            if not self._is_final:
+                yield _aggregated(key[0], packed)
+
+    def handleExpiredTimer(self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo) -> Any:
+        """Let the window go."""
+        kept = self._state.get()
+        self._state.clear()
+        if self._is_final and kept is not None:
+            yield _aggregated(key[0], json.loads(kept[0]))
+
+    def _with(self, row: Row, aggregate: Any) -> Any:
+        functions = self._functions
+        if aggregate is None and functions.initializer is None:
+            return row["value"] if row["_sign"] > 0 else None
+        if aggregate is None:
+            aggregate = functions.initializer()
+        function = functions.adder if row["_sign"] > 0 else functions.subtractor
+        return function(row["key"], row["value"], aggregate)
+
+
+def _aggregated(key: str, packed: dict[str, Any]) -> Row:
+    text = json.dumps({"value": packed.get("value")})
+    return Row(_key=key, packed=text, timestamp=EPOCH + packed["at_ms"] * MILLISECOND)

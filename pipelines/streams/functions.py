@@ -1,0 +1,66 @@
+"""Functions of records as Spark's expressions: what a user writes becomes a Column, never a Python call a record.
+
+A function is either SQL (`"value.amount > 10"`; all columns of the record frame have their names) or a callable that
+gets Columns and returns one. A callable of fewer arguments than there are gets the last of them, so that a function of
+the value alone and one of key and value look as they do in Kafka: `lambda value: ...`, `lambda key, value: ...`.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from kvorum.pipelines.streams.errors import TopologyError
+
+Expression = str | Callable[..., Any]
+
+RECORD = ("key", "value")
+JOINED = ("key", "left", "right")
+
+
+def arity(function: Callable[..., Any]) -> int:
+    """Return how many positional arguments a callable takes."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some builtins do not say
+        return 1
+    needed = [each for each in parameters if each.kind in kinds and each.default is inspect.Parameter.empty]
+    return len(needed) or sum(each.kind in kinds for each in parameters) or 1
+
+
+def last_arguments(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return as many of the arguments as the function takes, from the end. Raises TopologyError for more than that."""
+    count = arity(function)
+    if count > len(arguments):
+        raise TopologyError(f"{function!r} takes {count} arguments, there are {len(arguments)}")
+    return arguments[len(arguments) - count :]
+
+
+def result(function: Callable[..., Any], names: tuple[str, ...]) -> Any:
+    """Call a function with the columns of these names."""
+    return function(*last_arguments(function, tuple(F.col(name) for name in names)))
+
+
+def column(function: Expression, names: tuple[str, ...] = RECORD) -> Column:
+    """Return the Column that a function stands for; what it returns besides Columns is a constant."""
+    if isinstance(function, str):
+        return F.expr(function)
+    made = result(function, names)
+    return made if isinstance(made, Column) else F.lit(made)
+
+
+def pair(function: Callable[..., Any]) -> tuple[Column, Column]:
+    """Return the new key and the new value that a function of a record stands for. Raises TopologyError."""
+    made = result(function, RECORD)
+    if not isinstance(made, tuple) or len(made) != 2:
+        raise TopologyError(f"map's function returns a pair (key, value), not {type(made).__name__}")
+    key, value = (each if isinstance(each, Column) else F.lit(each) for each in made)
+    return key, value
+
+
+def truth(function: Expression) -> Column:
+    """Return a predicate, false where SQL would say null: a record either fulfils it or it does not."""
+    return F.coalesce(column(function), F.lit(False))

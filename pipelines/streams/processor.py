@@ -1,0 +1,194 @@
+"""The Processor API: a user's Python class that sees each record of a key, keeps stores, and sets timers.
+
+    class Alarm:
+        def init(self, context):            # once in each task, before the first record
+            self.context = context
+            self.count = context.store("count")
+
+        def process(self, record):          # each record, in the order of its partition
+            count = (self.count.get() or 0) + 1
+            self.count.put(count)
+            if count % 10 == 0:
+                self.context.forward({"count": count})
+
+    stream.process(Alarm, "STRUCT<count: BIGINT>", stores=("count",))
+
+A store holds one value for each key, the current record's; Spark keeps state by key, where Kafka has a store for a
+whole partition. Values are kept as JSON. `punctuate(key, timestamp_ms)` is called when a timer that the key set with
+`context.schedule(at_ms)` is due, by event time or by the clock, as `time` of process() says.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
+
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import (
+    ExpiredTimerInfo,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+    ValueState,
+)
+from pyspark.sql.types import StringType, StructField, StructType
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+STATE = StructType([StructField("json", StringType())])
+
+
+class Processor(Protocol):
+    """What process() takes a factory of. `init`, `punctuate` and `close` may be missing."""
+
+    def process(self, record: "Record") -> None:
+        """Handle one record."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A record as Python sees it: structs are dicts, times are aware datetimes."""
+
+    key: Any
+    value: Any
+    timestamp_ms: int
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+class Store:
+    """One value for the current key."""
+
+    def __init__(self, state: ValueState) -> None:
+        """Keep it in Spark's state."""
+        self._state = state
+
+    def get(self) -> Any:
+        """Return the key's value, or None."""
+        kept = self._state.get()
+        return None if kept is None else json.loads(kept[0])
+
+    def put(self, value: Any) -> None:
+        """Keep what JSON can hold; None deletes it."""
+        if value is None:
+            self.delete()
+        else:
+            self._state.update((json.dumps(value),))
+
+    def delete(self) -> None:
+        """Forget the key's value."""
+        self._state.clear()
+
+
+@dataclass(slots=True, kw_only=True)
+class ProcessorContext:
+    """What a processor may do. It is the same object for the life of the processor."""
+
+    stores: Mapping[str, Store]
+    handle: StatefulProcessorHandle
+    stream_time_ms: int = -1
+    """The watermark (time="event"), else -1."""
+    system_time_ms: int = -1
+    """The clock at the start of the micro-batch, -1 without timers."""
+    timestamp_ms: int = 0
+    """Of the record or timer that is handled: what is forwarded gets it."""
+    forwarded: list[tuple[Any, Any, int]] = field(default_factory=list)
+
+    def store(self, name: str) -> Store:
+        """Return one of the stores that process() was told of."""
+        return self.stores[name]
+
+    def forward(self, value: Any, *, key: Any = None, timestamp_ms: int | None = None) -> None:
+        """Send a record downstream. Its key is the current one, unless process() was given a key_type."""
+        self.forwarded.append((key, value, self.timestamp_ms if timestamp_ms is None else timestamp_ms))
+
+    def schedule(self, at_ms: int) -> None:
+        """Set a timer of the current key."""
+        self.handle.registerTimer(at_ms)
+
+    def cancel(self, at_ms: int) -> None:
+        """Take a timer of the current key back."""
+        self.handle.deleteTimer(at_ms)
+
+
+def in_order(rows: Iterator[Row]) -> list[Row]:
+    """Return a key's rows of a micro-batch as its partition has them; where they are of several, by time."""
+    listed = list(rows)
+    if len({row["partition"] for row in listed}) > 1:
+        return sorted(listed, key=lambda row: (row["timestamp"] or EPOCH, row["partition"] or 0, row["offset"] or 0))
+    return sorted(listed, key=lambda row: row["offset"] or 0)
+
+
+def aware(time: datetime) -> datetime:
+    """Return a time with its zone: Arrow brings it in UTC."""
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+def millis(time: datetime | None) -> int:
+    """Return a time in ms since the epoch."""
+    return 0 if time is None else (aware(time) - EPOCH) // timedelta(milliseconds=1)
+
+
+class ProcessorRunner(StatefulProcessor):
+    """Runs a Processor in Spark's terms. Rows come in groups of `_key`, the packed key."""
+
+    def __init__(self, factory: Callable[[], Any], stores: tuple[str, ...], has_own_keys: bool) -> None:
+        """Take what process() was told."""
+        self._factory = factory
+        self._stores = stores
+        self._has_own_keys = has_own_keys
+        self._processor: Any = None
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Make the stores known. Spark calls this on the driver, too, where the processor is not made."""
+        stores = {name: Store(handle.getValueState(name, STATE)) for name in self._stores}
+        self._context = ProcessorContext(stores=stores, handle=handle)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
+        """Hand over the records of one key."""
+        self._begin(timerValues)
+        for row in in_order(rows):
+            self._context.timestamp_ms = millis(row["timestamp"])
+            headers = tuple((each["key"], each["value"]) for each in row["headers"] or ())
+            record = Record(
+                key=row["key"],
+                value=row["value"],
+                timestamp_ms=self._context.timestamp_ms,
+                topic=row["topic"],
+                partition=row["partition"],
+                offset=row["offset"],
+                headers=headers,
+            )
+            self._processor.process(record)
+            yield from self._forwarded(key[0])
+
+    def handleExpiredTimer(self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo) -> Any:
+        """Tell the processor that a timer is due."""
+        self._begin(timerValues)
+        self._context.timestamp_ms = expiredTimerInfo.getExpiryTimeInMs()
+        self._processor.punctuate(json.loads(key[0]).get("key"), self._context.timestamp_ms)
+        yield from self._forwarded(key[0])
+
+    def close(self) -> None:
+        """Close the processor."""
+        close = getattr(self._processor, "close", None)
+        if close is not None:
+            close()
+
+    def _begin(self, timer_values: TimerValues) -> None:
+        self._context.stream_time_ms = timer_values.getCurrentWatermarkInMs()
+        self._context.system_time_ms = timer_values.getCurrentProcessingTimeInMs()
+        if self._processor is None:
+            self._processor = self._factory()
+            init = getattr(self._processor, "init", None)
+            if init is not None:
+                init(self._context)
+
+    def _forwarded(self, packed_key: str) -> Iterator[Row]:
+        for key, value, timestamp_ms in self._context.forwarded:
+            at = EPOCH + timedelta(milliseconds=timestamp_ms)
+            yield Row(key=key if self._has_own_keys else packed_key, value=value, timestamp=at)
+        self._context.forwarded.clear()

@@ -1,0 +1,141 @@
+"""Streams: a topology that runs, one Spark query for each of its sinks and internal topics.
+
+CREATED --start()--> RUNNING --close()--> NOT_RUNNING
+                        |  a query failed
+                        +------------------> ERROR: the other queries are stopped, as KafkaStreams shuts down
+"""
+
+import logging
+import time
+from dataclasses import replace
+from enum import StrEnum
+from typing import Protocol
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from kvorum.pipelines.plugins import Trigger
+from kvorum.pipelines.session.build import ROCKSDB, build
+from kvorum.pipelines.streams.compiler.compile import Compiler, OnBadRecord, Topics
+from kvorum.pipelines.streams.config import StreamsConfig
+from kvorum.pipelines.streams.plan import Query
+from kvorum.pipelines.streams.topics import ClusterTopics
+from kvorum.pipelines.streams.topology import Topology
+
+logger = logging.getLogger(__name__)
+
+WATCH_SECONDS = 0.5
+WORKER_LATE = "Python worker failed to connect back"
+"""Spark gives a worker ten seconds to start, which cannot be set, and a busy machine may need more. The query goes on
+from its checkpoint."""
+WORKER_ATTEMPTS_MAX = 5
+AVAILABLE_NOW = Trigger(arguments={"availableNow": True})
+STATE_SETTINGS = {
+    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+    # A commit uploads what changed, not the whole of the store.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+
+
+class State(StrEnum):
+    """KafkaStreams' states, as far as there are such."""
+
+    CREATED = "CREATED"
+    RUNNING = "RUNNING"
+    NOT_RUNNING = "NOT_RUNNING"
+    ERROR = "ERROR"
+
+
+class RunnableTopics(Topics, Protocol):
+    """Topics that queries can be started on."""
+
+    def write(self, frame: DataFrame, query: Query, trigger: Trigger) -> StreamingQuery:
+        """Start a query."""
+        ...
+
+    def create_internal(self, queries: tuple[Query, ...]) -> None:
+        """Make sure that the topics of the application's own are there."""
+        ...
+
+
+def run_available(topology: Topology, topics: RunnableTopics, on_bad_record: OnBadRecord) -> None:
+    """Process all records there are, one query after the other, each after those that write what it reads."""
+    topics.create_internal(topology.queries)
+    compiler = Compiler(topics=topics, on_bad_record=on_bad_record)
+    for query in topology.queries:
+        frame = compiler.compile(query)
+        for attempt in range(1, WORKER_ATTEMPTS_MAX + 1):
+            try:
+                topics.write(frame, query, AVAILABLE_NOW).awaitTermination()
+                break
+            except StreamingQueryException as error:
+                if WORKER_LATE not in str(error) or attempt == WORKER_ATTEMPTS_MAX:
+                    raise
+                logger.warning("%s: no Python worker came up in ten seconds, trying again", query.name)
+
+
+class Streams:
+    """KafkaStreams: a topology and its settings, to be started once."""
+
+    def __init__(self, topology: Topology, config: StreamsConfig, spark: SparkSession | None = None) -> None:
+        """Touch nothing yet; without a session, one is made at the start."""
+        self.topology = topology
+        self.config = config
+        self.queries: tuple[StreamingQuery, ...] = ()
+        self._spark = spark
+        self._is_closed = False
+
+    def start(self) -> None:
+        """Start all queries. What fails to start stops those before it, and raises."""
+        assert not self.queries, "a Streams is started once"
+        topics = self._topics()
+        topics.create_internal(self.topology.queries)
+        compiler = Compiler(topics=topics, on_bad_record=self.config.on_bad_record)
+        try:
+            for query in self.topology.queries:
+                started = topics.write(compiler.compile(query), query, self.config.trigger)
+                self.queries = (*self.queries, started)
+                logger.info("started %s, output mode %s", started.name, query.mode)
+        except BaseException:
+            self.close()
+            raise
+
+    def process_available(self) -> None:
+        """Process all records there are, instead of start(): a job for a timer, or for a test."""
+        run_available(self.topology, self._topics(), self.config.on_bad_record)
+
+    def state(self) -> State:
+        """Return how it is."""
+        if any(query.exception() is not None for query in self.queries):
+            return State.ERROR
+        if self._is_closed or (self.queries and not any(query.isActive for query in self.queries)):
+            return State.NOT_RUNNING
+        return State.RUNNING if self.queries else State.CREATED
+
+    def await_termination(self, timeout_seconds: float | None = None) -> bool:
+        """Wait until no query runs; return whether that came to pass. Raises what a query failed with."""
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        while self.state() is State.RUNNING:
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+            time.sleep(WATCH_SECONDS)
+        if self.state() is State.ERROR:
+            self.close()
+            raise next(error for query in self.queries if (error := query.exception()) is not None)
+        return True
+
+    def close(self) -> None:
+        """Stop all queries; what they did not finish is done again at the next start."""
+        self._is_closed = True
+        for query in self.queries:
+            query.stop()
+
+    def _topics(self) -> ClusterTopics:
+        spark = self._spark
+        if spark is None:
+            settings = replace(self.config.session, connector=self.config.connector)
+            spark = build(self.config.application_id, settings).spark
+        for key, value in STATE_SETTINGS.items():
+            spark.conf.set(key, value)
+        return ClusterTopics(spark=spark, config=self.config)

@@ -1,0 +1,184 @@
+"""TopologyTestDriver: a topology without a cluster, its topics folders of Parquet files.
+
+    with TopologyTestDriver(topology, spark, tmp_path) as driver:
+        driver.pipe("lines", (None, "to be or not to be", 1_000))
+        driver.run()
+        assert driver.read("counts") == [("be", "2"), ...]
+
+Each run() processes what was piped since the last one, from the checkpoints of that one: state is kept as it is over a
+restart. What is compiled is what runs on a cluster, with these folders in the topics' place.
+"""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructField, StructType
+
+from kvorum.pipelines import frames
+from kvorum.pipelines.plugins import Trigger
+from kvorum.pipelines.streams.compiler.compile import OnBadRecord
+from kvorum.pipelines.streams.errors import TopologyError
+from kvorum.pipelines.streams.nodes import Repartition, Sink, Source
+from kvorum.pipelines.streams.plan import Query
+from kvorum.pipelines.streams.run import STATE_SETTINGS, run_available
+from kvorum.pipelines.streams.topology import Topology
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+SCHEMA = StructType([StructField(name, kind) for name, kind in frames.COLUMNS.items()])
+ARROW = to_arrow_schema(SCHEMA, timezone="UTC")
+BATCH_OFFSETS = 1 << 40
+"""A micro-batch's rows get offsets from its id times this number."""
+
+
+class TestRecord(NamedTuple):
+    """A record of an output topic: bytes as text, None for null."""
+
+    key: str | None
+    value: str | None
+    timestamp_ms: int
+
+
+@dataclass(slots=True, kw_only=True)
+class FolderTopics:
+    """Topics as folders: <folder>/topics/<name>/*.parquet."""
+
+    spark: SparkSession
+    folder: Path
+    _count: int = 0
+
+    def path(self, topic: str) -> Path:
+        """Return a topic's folder, which is there from then on."""
+        path = self.folder / "topics" / topic
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def pipe(self, topic: str, records: list[tuple[Any, Any, int]]) -> None:
+        """Append records of key, value (bytes, text or None) and timestamp in ms."""
+        rows = []
+        for key, value, timestamp_ms in records:
+            at = EPOCH + timedelta(milliseconds=timestamp_ms)
+            row = {"key": _bytes(key), "value": _bytes(value), "topic": topic, "partition": 0, "timestamp": at}
+            rows.append({**row, "offset": self._count, "timestampType": 0, "headers": None})
+            self._count += 1
+        pq.write_table(pa.Table.from_pylist(rows, schema=ARROW), self.path(topic) / f"{self._count:012d}.parquet")
+
+    def read(self, source: Source) -> DataFrame:
+        """Return a stream of records."""
+        if source.pattern is not None:
+            raise TopologyError("the test driver knows topics by name only")
+        frames_ = [self._read(topic) for topic in source.topics]
+        made = frames_[0]
+        for frame in frames_[1:]:
+            made = made.unionByName(frame)
+        return made
+
+    def read_internal(self, suffix: str) -> DataFrame:
+        """Return the same of a topic of the application's own."""
+        return self._read(f"{suffix}-repartition")
+
+    def _read(self, topic: str) -> DataFrame:
+        reader = self.spark.readStream.schema(SCHEMA).option("recursiveFileLookup", "true")
+        return reader.parquet(str(self.path(topic)))
+
+    def write(self, frame: DataFrame, query: Query, trigger: Trigger) -> StreamingQuery:
+        """Start a query."""
+        operation = query.head.operation
+        named = operation.topic if isinstance(operation, Sink) else None
+        named = f"{operation.suffix}-repartition" if isinstance(operation, Repartition) else named
+
+        def write(rows: DataFrame, batch_id: int) -> None:
+            made = frames.record_frame(
+                rows,
+                key=F.col("key").cast("binary"),
+                value=F.col("value").cast("binary"),
+                partition=F.lit(0),
+                offset=F.lit(batch_id * BATCH_OFFSETS) + F.monotonically_increasing_id(),
+            )
+            topics = [named] if named else [row[0] for row in rows.select("topic").distinct().collect()]
+            for topic in topics:
+                part = made if named else made.where(F.col("topic").eqNullSafe(topic))
+                part.write.mode("overwrite").parquet(str(self.path(topic) / f"{query.name}-{batch_id:06d}"))
+
+        checkpoint = str(self.folder / "checkpoints" / query.name)
+        writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
+        return trigger.apply(writer.outputMode(query.mode)).start()
+
+    def create_internal(self, queries: tuple[Query, ...]) -> None:
+        """Nothing to do: a folder is made when it is first asked for."""
+
+    def records(self, topic: str) -> Iterator[tuple[str, TestRecord]]:
+        """Yield a topic's records and the files they are in, batch by batch."""
+        for file in sorted(self.path(topic).rglob("*.parquet")):
+            for row in pq.read_table(file).to_pylist():
+                at = row["timestamp"]
+                at_ms = -1 if at is None else (at.replace(tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
+                yield str(file), TestRecord(_text(row["key"]), _text(row["value"]), at_ms)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Seen:
+    files: set[str] = field(default_factory=set)
+
+
+class TopologyTestDriver:
+    """See the head of the module."""
+
+    def __init__(
+        self, topology: Topology, spark: SparkSession, folder: Path, *, on_bad_record: OnBadRecord = "fail"
+    ) -> None:
+        """Work in a folder of its own; a driver that is made anew in the same one goes on."""
+        for key, value in STATE_SETTINGS.items():
+            spark.conf.set(key, value)
+        self.topics = FolderTopics(spark=spark, folder=folder)
+        self._topology = topology
+        self._on_bad_record = on_bad_record
+        self._seen: dict[str, _Seen] = {}
+
+    def __enter__(self) -> "TopologyTestDriver":
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Delete the folders."""
+        self.close()
+
+    def pipe(self, topic: str, *records: tuple[Any, Any, int]) -> None:
+        """Append records to an input topic: (key, value, timestamp in ms); text, bytes or None."""
+        self.topics.pipe(topic, list(records))
+
+    def run(self) -> None:
+        """Process what was piped since the last run."""
+        run_available(self._topology, self.topics, self._on_bad_record)
+
+    def read(self, topic: str) -> list[TestRecord]:
+        """Return what came to a topic since it was last read, sorted by key, time and value."""
+        seen = self._seen.setdefault(topic, _Seen()).files
+        new = [(file, record) for file, record in self.topics.records(topic) if file not in seen]
+        seen.update(file for file, _ in new)
+        return sorted((record for _, record in new), key=lambda each: (each.key or "", each[2], each.value or ""))
+
+    def close(self) -> None:
+        """Delete the folders."""
+        shutil.rmtree(self.topics.folder / "topics", ignore_errors=True)
+        shutil.rmtree(self.topics.folder / "checkpoints", ignore_errors=True)
+
+
+def _bytes(given: Any) -> bytes | None:
+    return given.encode() if isinstance(given, str) else given
+
+
+def _text(given: bytes | None) -> str | None:
+    return None if given is None else given.decode(errors="replace")

@@ -1,0 +1,52 @@
+"""A Spark driver of its own: copies a topic to another, exactly once, until it is killed or the end is reached.
+
+Arguments, as one JSON object: bootstrap, source, target, query, checkpoint, shuffle (whether the plan has one),
+is_last (whether to take what is there now, and end).
+"""
+
+import json
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+from kvorum.pipelines.bridge import register
+from kvorum.pipelines.bridge.sink import Delivery, stream_writer
+
+
+def main() -> None:
+    """Run the query."""
+    told = json.loads(sys.argv[1])
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = (
+        SparkSession.builder.master("local[2,8]")
+        .config("spark.driver.memory", "1g")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    register(spark)
+    source = {
+        "kafka.bootstrap.servers": told["bootstrap"],
+        "subscribe": told["source"],
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": str(told["offsets_per_trigger"]),
+    }
+    frame = spark.readStream.format("kvorum").options(**source).load().select("key", "value")
+    if told["shuffle"]:
+        frame = frame.repartition(3)
+    sink = {"kafka.bootstrap.servers": told["bootstrap"], "topic": told["target"]}
+    writer = stream_writer(
+        frame, sink, delivery=Delivery.EXACTLY_ONCE, query=told["query"], checkpoint=told["checkpoint"]
+    )
+    if told["is_last"]:
+        writer = writer.trigger(availableNow=True)
+    writer.start().awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

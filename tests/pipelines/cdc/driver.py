@@ -1,0 +1,48 @@
+"""A pipeline in a process of its own, to be killed: PostgreSQL to topics, exactly once. `python driver.py JSON`."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from kvorum.pipelines import plugins
+from kvorum.pipelines.bridge.sink import Delivery, stream_writer
+
+
+def main() -> None:
+    given = json.loads(sys.argv[1])
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    folder = Path(given["folder"])
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.driver.memory", "1g")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.local.dir", str(folder / "local"))
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    checkpoint = str(folder / "checkpoint")
+    source = plugins.source("postgresql")
+    context = plugins.Context(name=given["name"], checkpoint=checkpoint)
+    frame = source.read(spark, source.Options.model_validate(given["source"]), context)
+    sink = {"kafka.bootstrap.servers": given["bootstrap"]}
+    outgoing = frame.select("key", "value", "topic", "timestamp", "headers")
+    writer = stream_writer(outgoing, sink, delivery=Delivery.EXACTLY_ONCE, query=given["name"], checkpoint=checkpoint)
+    query = writer.start()
+    if given.get("until_caught_up"):
+        query.processAllAvailable()
+        query.stop()
+        spark.stop()
+    else:
+        query.awaitTermination()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""A Spark session and a cluster of three real nodes, each shared by all tests of this folder that ask for it."""
+
+import os
+import shutil
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kvorum.cluster.local import LocalCluster
+from tests.cluster.conftest import clusters_in
+from tests.cluster.nodes import addresses
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TopicFactory = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    """Return a local session of two cores. Skips with its reason where Java is not on the machine."""
+    if shutil.which("java") is None:
+        pytest.skip("missing tool: java (17 or 21)")
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    folder = tmp_path_factory.mktemp("spark")
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("kvorum-tests")
+        .config("spark.driver.memory", "1g")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .config("spark.local.dir", str(folder / "local"))
+        .config(
+            "spark.sql.streaming.stateStore.providerClass",
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        )
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def kvorum_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Return three running nodes. Who kills one starts it again before he is done."""
+    with clusters_in(tmp_path_factory.mktemp("cluster")) as start:
+        yield start()
+
+
+@pytest.fixture(scope="session")
+def bootstrap(kvorum_cluster: LocalCluster) -> str:
+    """Return the addresses of the cluster's brokers."""
+    return ",".join(addresses(kvorum_cluster).values())
+
+
+@pytest.fixture
+def make_topic(bootstrap: str) -> TopicFactory:
+    """Return a function that creates a topic of a name of its own and returns the name."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+
+    def make(partitions: int = 2, prefix: str = "t", **config: str) -> str:
+        name = f"{prefix}-{uuid.uuid4().hex[:8]}"
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        topic = NewTopic(name, partitions, 3, config=settings)
+        for future in admin.create_topics([topic], operation_timeout=30).values():
+            future.result(60)
+        return name
+
+    return make

@@ -1,0 +1,180 @@
+"""Classes and configurations as people have them, and the pipelines that they become."""
+
+from typing import Any
+
+import pytest
+
+from kvorum.pipelines.connect import catalogue, validation
+from kvorum.pipelines.connect.catalogue import Cluster, Secrets
+from kvorum.pipelines.connect.errors import ConnectError
+from kvorum.pipelines.connect.state import Start
+
+BOOTSTRAP = "managers:9092"
+CLUSTER = Cluster(bootstrap=BOOTSTRAP, client={"sasl.password": "${env:KVORUM_TEST_SASL}"})
+DEBEZIUM = {
+    "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+    "tasks.max": "1",
+    "plugin.name": "pgoutput",
+    "database.hostname": "h",
+    "database.port": "5432",
+    "database.user": "u",
+    "database.password": "secret",
+    "database.dbname": "d",
+    "topic.prefix": "srv",
+    "table.include.list": "public.orders",
+    "slot.name": "s",
+    "publication.name": "p",
+}
+JDBC = {
+    "connector.class": "io.confluent.connect.jdbc.JdbcSourceConnector",
+    "connection.url": "jdbc:postgresql://h/d",
+    "connection.user": "u",
+    "connection.password": "p",
+    "mode": "incrementing",
+    "incrementing.column.name": "id",
+    "topic.prefix": "x-",
+    "table.whitelist": "orders",
+}
+JDBC_SINK = {
+    "connector.class": "io.confluent.connect.jdbc.JdbcSinkConnector",
+    "connection.url": "jdbc:postgresql://h/d",
+    "topics": "orders",
+    "insert.mode": "upsert",
+    "pk.mode": "record_key",
+    "pk.fields": "id",
+}
+MIRROR = {
+    "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+    "source.cluster.alias": "east",
+    "target.cluster.alias": "west",
+    "source.cluster.bootstrap.servers": "east:9092",
+    "source.cluster.security.protocol": "SSL",
+    "target.cluster.bootstrap.servers": "west:9092",
+    "topics": "orders.*, users",
+    "replication.factor": "3",
+    "sync.topic.configs.enabled": "true",
+    "key.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
+}
+TOPICS = {"connector.class": "TopicSource", "topics": "a, b", "bootstrap": "elsewhere:9092", "topic": "c"}
+WHOLE = {
+    "connector.class": "Pipeline",
+    "source.type": "topics",
+    "source.topics": "a,b",
+    "source.value.format": "json",
+    "source.value.schema": "a INT",
+    "sink.type": "files",
+    "sink.path": "/data/out",
+    "sink.format": "json",
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "type_", "ends"),
+    [
+        (DEBEZIUM, "source", ("postgresql", "topics")),
+        (JDBC, "source", ("jdbc", "topics")),
+        (JDBC_SINK, "sink", ("topics", "jdbc")),
+        (MIRROR, "source", ("topics", "topics")),
+        (TOPICS, "source", ("topics", "topics")),
+        (WHOLE, "sink", ("topics", "files")),
+    ],
+    ids=lambda value: value.get("connector.class") if isinstance(value, dict) else None,
+)
+def test_configurations_that_people_have_are_taken(config: dict[str, str], type_: str, ends: tuple[str, str]) -> None:
+    assert catalogue.check("n", config, BOOTSTRAP) == []
+    made = catalogue.pipeline_of("n", config, BOOTSTRAP)
+    assert (made.source.type, made.sink.type) == ends
+    assert catalogue.type_of(config) == type_
+
+
+def test_a_jdbc_sink_of_one_topic_has_the_table_that_connect_gives_it() -> None:
+    def table(**more: str) -> object:
+        return catalogue.pipeline_of("n", {**JDBC_SINK, **more}, BOOTSTRAP).sink.settings["table.name.format"]
+
+    assert table() == "orders"
+    assert table(**{"table.name.format": "kafka_${topic}"}) == "kafka_orders"
+    assert catalogue.check("n", {**JDBC_SINK, "topics": "a,b"}, BOOTSTRAP)
+
+
+def test_a_mirror_renames_as_its_policy_says_and_leaves_out_what_would_come_back() -> None:
+    import re
+
+    data = catalogue.pipeline_of("n", MIRROR, BOOTSTRAP).as_data()
+    assert (data["source"]["bootstrap"], data["sink"]["bootstrap"]) == ("east:9092", "west:9092")
+    assert data["source"]["options"] == {"kafka.security.protocol": "SSL"}
+    pattern = data["source"]["pattern"]
+    matched = [name for name in ("orders", "orders-2", "users", "east.orders", "__consumer_offsets", "connect-configs")]
+    assert [name for name in matched if re.fullmatch(pattern, name)] == ["orders", "orders-2", "users"]
+    assert data["transforms"][-1]["replacement"] == "east.$1"
+    kept = catalogue.pipeline_of("n", {**MIRROR, "replication.policy.class": "x.IdentityReplicationPolicy"}, BOOTSTRAP)
+    assert not kept.transforms
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ({"mode": "sideways"}, "mode"),
+        ({"incrementing.column.nam": "id"}, "incrementing.column.nam"),
+        (
+            {"transforms": "t", "transforms.t.type": "InsertField$Value", "transforms.t.nonsense": "1"},
+            "transforms.t.nonsense",
+        ),
+        ({"transforms": "t", "transforms.t.type": "Nothing"}, "transforms.t.type"),
+        ({"value.converter": "x.NoConverter"}, "value.converter"),
+        ({"errors.tolerance": "some"}, "errors.tolerance"),
+        ({"tasks.max": "0"}, "tasks.max"),
+    ],
+)
+def test_what_is_wrong_is_said_of_the_key_it_is_about(change: dict[str, str], key: str) -> None:
+    found = catalogue.check("n", {**JDBC, **change}, BOOTSTRAP)
+    assert [about for about, _ in found] == [key]
+    configs = validation.validated({**JDBC, **change, "name": "n"}, BOOTSTRAP)
+    assert configs["error_count"] == 1
+    assert [each["value"]["name"] for each in configs["configs"] if each["value"]["errors"]] == [key]
+
+
+def test_a_class_that_is_not_there_is_refused_with_those_that_are() -> None:
+    with pytest.raises(ConnectError, match="JdbcSource") as caught:
+        validation.validated({"connector.class": "Nothing", "name": "n"}, BOOTSTRAP)
+    assert caught.value.status == 400
+
+
+def test_all_connectors_can_be_asked_for_what_they_take() -> None:
+    for plugin in catalogue.connectors():
+        try:
+            keys = catalogue.keys_of(plugin)
+        except Exception as error:  # a plugin may lack a library of its own; it must say so
+            assert "cannot be loaded" in str(error)
+            continue
+        names = [key.name for key in keys]
+        assert len(names) == len(set(names)) and names[0] == "name"
+        assert all(key.name == "connector.class" or key.group for key in keys)
+
+
+def test_secrets_are_hidden_wherever_they_turn_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KVORUM_TEST_SECRET", "open sesame")
+    config = {**JDBC, "connection.password": "${env:KVORUM_TEST_SECRET}", "mode": "${env:KVORUM_TEST_SECRET}"}
+    found = catalogue.check("n", config, BOOTSTRAP)
+    assert found and "sesame" not in str(found)
+    shown = validation.validated({**config, "name": "n"}, BOOTSTRAP)
+    assert "sesame" not in str(shown) and "${env:KVORUM_TEST_SECRET}" in str(shown)
+    plain = validation.validated({**DEBEZIUM, "name": "n"}, BOOTSTRAP)
+    values = {each["value"]["name"]: each["value"]["value"] for each in plain["configs"]}
+    assert values["database.password"] == "[hidden]"
+    hidden = Secrets.in_configuration({"database.password": "tulip99"}).hidden("tulip99 at postgresql://u:pw@h/d")
+    assert hidden == "[hidden] at postgresql://u:[hidden]@h/d"
+
+
+def test_what_a_worker_gets_has_references_and_its_own_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KVORUM_TEST_SECRET", "open sesame")
+    config = {**JDBC, "connection.password": "${env:KVORUM_TEST_SECRET}"}
+
+    def made(start: Start, **more: str) -> dict[str, Any]:
+        runnable = catalogue.runnable("n", {**config, **more}, cluster=CLUSTER, checkpoint="/c/n", start=start)
+        return runnable.as_data()
+
+    assert "sesame" not in str(made(Start())) and made(Start())["checkpoint"] == "/c/n"
+    assert made(Start(run=2), **{"kvorum.checkpoint": "/own/"})["checkpoint"] == "/own-2"
+    assert made(Start())["sink"]["options"] == {"kafka.sasl.password": "${env:KVORUM_TEST_SASL}"}
+    elsewhere = made(Start(), **{"kafka.bootstrap.servers": "other:9092"})["sink"]
+    assert elsewhere["bootstrap"] == "other:9092" and "options" not in elsewhere

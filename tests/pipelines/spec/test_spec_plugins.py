@@ -1,0 +1,38 @@
+"""Options of transforms, predicates and formats are held against their models, with lines."""
+
+import pytest
+
+from kvorum.pipelines import formats, spec, transforms
+
+WRONG = """\
+name: a
+source:
+  type: topics
+  value: {format: jsn}
+  key:
+    format: csv
+    delimeter: ";"
+transforms:
+  - type: InsertField$Value
+    static.feld: a
+  - {type: InsertFeild$Value, topic.field: t}
+  - type: TimestampConverter$Value
+    target.type: date
+predicates:
+  p: {type: HasHeaderKey}
+sink: {type: topics}
+"""
+
+
+def test_options_are_told_with_their_line() -> None:
+    with pytest.raises(spec.SpecError) as caught:
+        spec.loads(WRONG).validate_with({**transforms.models(), **formats.models()})
+    assert [str(problem).removeprefix("<pipeline>:") for problem in caught.value.problems] == [
+        "4:11: source.value.format: there is no format 'jsn'; did you mean 'json'?",
+        "7:5: source.key.delimeter: unknown key; did you mean 'delimiter'?",
+        "10:5: transforms[0].static.feld: unknown key; did you mean 'static.field'?",
+        "11:6: transforms[1].type: there is no transform 'InsertFeild'; did you mean 'InsertField'?",
+        "13:5: transforms[2].target.type: 'date' is not one of 'string', 'unix', 'Date', 'Time' or 'Timestamp'"
+        "; did you mean 'Date'?",
+        "15:3: predicates.p.name: is missing",
+    ]
