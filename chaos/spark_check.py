@@ -1,6 +1,6 @@
 """The checker as a Spark job, for histories that no memory holds: the verdict is that of kvorum.chaos.checker.
 
-    python -m kvorum.chaos.spark_check history.jsonl [--master spark://...] [--strict] [-o json]
+    kvorum chaos check-spark history.jsonl [--master spark://...] [--strict] [-o json]
 
 Most rules look at one partition of the cluster at a time. So the history is taken apart: what is about everything
 (start, processes, faults, metadata, assignments) goes to all, an operation's lines go to every partition that it
@@ -219,7 +219,3 @@ def main(history: str, master: str, memory: str, tasks: int | None, strict: bool
         click.echo("\n".join(f"Not judged: {sentence}" for sentence in verdict.figures.not_judged))
         click.echo(f"Verdict: {len(verdict.violations)} kinds of violations")
     sys.exit(0 if verdict.valid else 1)
-
-
-if __name__ == "__main__":
-    main()

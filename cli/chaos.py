@@ -11,6 +11,7 @@ COMMANDS = {
         "cli.chaos_check:check",
         "Check the history of a run: what was lost, duplicated, reordered, and was it legal.",
     ),
+    "check-spark": ("chaos.spark_check:main", "The same on Spark, for a history that no memory holds."),
     "serve": ("cli.chaos_serve:serve", "An HTTP interface to every fault, for a cluster on this machine."),
     "mutants": ("cli.chaos_mutants:mutants", "Known protocol mistakes: does the simulation find each of them?"),
     "report": ("cli.chaos_report:report", "Write the report of a recorded run: one HTML file."),

@@ -111,7 +111,7 @@ def with_failure(
 ) -> DataFrame:
     """Return the frame with `_failure` set on the rows for which the condition is true, unless they failed before."""
     frame = with_origin(frame)
-    return frame.withColumn(FAILURE, failure(frame, condition, stage=stage, message=message, error=error))
+    return frame.withColumn(FAILURE, fenced(failure(frame, condition, stage=stage, message=message, error=error)))
 
 
 def failure(
@@ -130,6 +130,18 @@ def failure(
         ),
     )
     return F.coalesce(F.col(FAILURE), made) if FAILURE in frame.columns else made
+
+
+def fenced(column: Column) -> Column:
+    """Return the column as one through which the optimizer moves nothing, for what conditions after it may look at.
+
+    A filter is moved below the projections before it (Spark's PushPredicateThroughNonJoin): each column that it names
+    is replaced by what computes it, and again at the next projection. Where a value comes from several fields of the
+    one before, that grows by the number of fields at each step: sixteen transforms and a look at `_failure` took more
+    than 1 GB to plan. It is not done across a column that Spark holds to be nondeterministic; this one is so in name
+    only, since a partition's number is never negative.
+    """
+    return F.when(F.spark_partition_id() >= 0, column)
 
 
 def well(frame: DataFrame) -> DataFrame:

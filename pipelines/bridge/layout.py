@@ -4,7 +4,8 @@ The exactly-once sink marks a task as written. That means something in a replay 
 the same input. It does when each task is a chain of row-by-row steps over its own range of offsets: a filter, a
 projection, a union, a join with a broadcast table, a Python function. (What the steps make of a row may differ, say a
 random number: a task's rows are those of one run.) It is not sure after a shuffle, whose rows come in any order, or
-where the splits of a source depend on the machine, as those of files do.
+where the splits of a source depend on the machine, as those of files do. A source of ours that keeps positions of
+another kind than offsets says that its partitions are such ranges (`is_determined`).
 """
 
 import hashlib
@@ -82,13 +83,17 @@ def parts(rdd: Any) -> Iterator[str]:
 
 
 def source_range(partition: Any) -> str:
-    """Return what a source's partition reads, if that is a range of offsets."""
+    """Return what a source's partition reads, if that is a range of offsets, or one that its source says is like it.
+
+    A source says so by `is_determined = True` on its InputPartition, whose repr names the range: what is read again
+    for it comes from the same rows, whatever the machine and the time. Raises: Undetermined.
+    """
     given = partition.inputPartition().get()
     kind = str(given.getClass().getSimpleName())
     if kind == OF_SPARKS_CONNECTOR:
         return str(given.toString())
     if kind in OF_PYTHON:
         wanted = pickle.loads(bytes(given.pickedPartition()))
-        if isinstance(wanted, OffsetRange):
+        if isinstance(wanted, OffsetRange) or getattr(wanted, "is_determined", False):
             return repr(wanted)
     raise Undetermined(f"the source's splits are not ranges of offsets ({kind})")

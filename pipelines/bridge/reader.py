@@ -8,6 +8,7 @@ stream's consumer is kept for the next micro-batch, which most often begins wher
 
 import functools
 import logging
+import threading
 import time
 import uuid
 from bisect import bisect_left
@@ -29,6 +30,7 @@ BATCH_ROWS = 10_000  # Spark's own limit for an Arrow batch (spark.sql.execution
 BATCH_BYTES = 8 * 1024 * 1024  # a few large records make a batch, too
 POLL_SECONDS = 0.2
 WATERMARK_SECONDS = 15.0
+KEPT_SECONDS = 120.0  # a trigger may come once a minute
 IDLE_CONSUMERS = 8  # a worker's share of the partitions of a topic; each holds up to queued.max.messages.kbytes
 
 GONE = {
@@ -56,24 +58,53 @@ class Standing(NamedTuple):
 
 
 class Pool:
-    """A worker process's idle consumers, the last used kept for longest."""
+    """A worker process's idle consumers, the last used kept for longest.
 
-    def __init__(self) -> None:
+    A consumer fetches ahead while it is idle. Spark's workers outlive queries, so one that nobody comes back to is
+    closed after `kept_seconds`, by a timer's thread; without idle consumers there is no timer.
+    """
+
+    def __init__(self, kept_seconds: float = KEPT_SECONDS) -> None:
         """Begin with none."""
-        self.idle: OrderedDict[Standing, Consumer] = OrderedDict()
+        self.kept_seconds = kept_seconds
+        self.idle: OrderedDict[Standing, tuple[Consumer, float]] = OrderedDict()  # the oldest first, with its deadline
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
 
     def take(self, standing: Standing) -> Consumer | None:
         """Return the consumer that stands there, if there is one."""
-        return self.idle.pop(standing, None)
+        with self._lock:
+            return self.idle.pop(standing, (None, 0.0))[0]
 
     def give(self, standing: Standing, consumer: Consumer) -> None:
         """Keep a consumer for who reads on from there."""
-        replaced = self.idle.pop(standing, None)
-        self.idle[standing] = consumer
-        if replaced is not None:
-            replaced.close()
-        while len(self.idle) > IDLE_CONSUMERS:
-            self.idle.popitem(last=False)[1].close()
+        with self._lock:
+            surplus = [self.idle.pop(standing)] if standing in self.idle else []
+            self.idle[standing] = (consumer, time.monotonic() + self.kept_seconds)
+            while len(self.idle) > IDLE_CONSUMERS:
+                surplus.append(self.idle.popitem(last=False)[1])
+            self._wake_later()
+        for closing, _ in surplus:
+            closing.close()
+
+    def _wake_later(self) -> None:
+        """Have a timer for the oldest, unless there is one."""
+        if self.idle and self._timer is None:
+            deadline = next(iter(self.idle.values()))[1]
+            self._timer = threading.Timer(max(0.0, deadline - time.monotonic()), self._expire)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _expire(self) -> None:
+        """Close what nobody came back to."""
+        surplus = []
+        with self._lock:
+            self._timer = None
+            while self.idle and next(iter(self.idle.values()))[1] <= time.monotonic():
+                surplus.append(self.idle.popitem(last=False)[1])
+            self._wake_later()
+        for closing, _ in surplus:
+            closing.close()
 
 
 @functools.cache

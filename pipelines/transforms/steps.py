@@ -82,10 +82,10 @@ def apply(frame: DataFrame, make: Callable[[Record], Change], condition: Column 
     columns = {name: F.col(name) for name in frame.columns}
     for name, new in change.columns.items():
         value = new if condition is None else merged(condition, new, record.value(name))
-        columns[name] = value.column.alias(name, metadata=dict(value.metadata))
+        columns[name] = frames.fenced(value.column).alias(name, metadata=dict(value.metadata))
     failure = _failure(frame, change, condition)
     if failure is not None:
-        columns[frames.FAILURE] = failure.alias(frames.FAILURE)
+        columns[frames.FAILURE] = frames.fenced(failure).alias(frames.FAILURE)
     if change.keep is not None:
         keep = change.keep if condition is None else change.keep | ~condition
         frame = frame.where(keep | F.col(frames.FAILURE).isNotNull() if frames.FAILURE in frame.columns else keep)

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from kvorum.pipelines import frames, plugins
+from kvorum.pipelines.bridge.layout import Layout, layout_of
 from kvorum.pipelines.plugins import Context
 
 pytestmark = pytest.mark.pipelines
@@ -27,10 +28,16 @@ def read(spark: SparkSession, kind: str, options: Mapping[str, Any], **context: 
     return frame
 
 
-def rows(frame: DataFrame, folder: Path) -> list[Row]:
+def rows(frame: DataFrame, folder: Path, layouts: list[Layout] | None = None) -> list[Row]:
     """Return what a frame gives up to now, and remember it in the folder's checkpoint."""
     found: list[Row] = []
-    writer = frame.writeStream.foreachBatch(lambda batch, _: found.extend(batch.collect()))
+
+    def take(batch: DataFrame, _: int) -> None:
+        found.extend(batch.collect())
+        if layouts is not None:
+            layouts.extend([layout_of(batch), layout_of(batch)])
+
+    writer = frame.writeStream.foreachBatch(take)
     query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
     query.awaitTermination(SECONDS)
     assert not query.isActive
@@ -52,7 +59,10 @@ def test_jdbc_reads_a_table_and_goes_on_where_it_stood(spark: SparkSession, tmp_
         connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, topic TEXT, key REAL)")
         connection.executemany("INSERT INTO orders VALUES (?, ?, ?)", [(n, f"n{n}", n / 2) for n in range(1, 6)])
         connection.commit()
-        first = rows(read(spark, "jdbc", options), tmp_path)
+        layouts: list[Layout] = []
+        first = rows(read(spark, "jdbc", options), tmp_path, layouts)
+        assert layouts[0] == layouts[1] and layouts[0].fingerprint, "a replay reads the same, so nothing is staged"
+        assert len({layout.fingerprint for layout in layouts}) == 3, "each of the three batches reads other rows"
         assert [row.value.asDict() for row in first] == [{"id": n, "topic": f"n{n}", "key": n / 2} for n in range(1, 6)]
         assert {(row.key.id == row.value.id, row.topic, row.headers) for row in first} == {(True, "shop-orders", None)}
         connection.execute("INSERT INTO orders VALUES (6, 'new', NULL)")

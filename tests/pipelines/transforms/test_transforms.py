@@ -80,9 +80,6 @@ def test_a_chain_of_five_is_a_plan_without_python(records: "DataFrame") -> None:
     assert frame.count() > 0
 
 
-# Spark's optimizer writes each step's expressions into the next one's, which grow with every step: sixteen of them
-# take more than the 1 GB of this session.
-@pytest.mark.xfail(reason="all transforms in one plan take more than 1 GB of heap to optimize", run=False)
 def test_no_row_leaves_the_jvm(records: "DataFrame") -> None:
     """All transforms in one plan, with a schema and without one; run compiled, as pipelines run."""
     from pyspark.sql import functions as F
