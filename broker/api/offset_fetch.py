@@ -31,6 +31,11 @@ TOP_ERROR_FROM = 2
 GROUPS_FROM = 8
 TOPIC_IDS_FROM = 10
 NO_OFFSET = -1
+PASSING = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+}
 
 
 async def handle(ctx: RequestContext, request: OffsetFetchRequest, broker: Broker) -> OffsetFetchResponse:
@@ -95,12 +100,16 @@ def may_see(ctx: RequestContext, topic: OffsetFetchResponseTopics, broker: Broke
 
 
 def failed(ctx: RequestContext, group: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchResponseGroup:
-    """Answer for a group that nothing is told of; before v2 each partition says so (OffsetFetchResponse.groupError)."""
-    if ctx.api_version >= TOP_ERROR_FROM:
-        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
-    return OffsetFetchResponseGroup(
-        group_id=group.group_id, topics=[without_offsets(topic, code) for topic in group.topics or ()]
-    )
+    """Answer for a group that nothing is told of; before v2 each partition says so (OffsetFetchResponse.groupError).
+
+    Up to v7 each partition says it, too, where the coordinator is about to be somewhere else or not loaded: aiokafka
+    (0.14) asks with v3 and reads the partitions alone. It takes Kafka's answer, which has none then, for a group that
+    never committed, and begins at the start, or at the end. Clients that read the error first see no difference.
+    """
+    top = code if ctx.api_version >= TOP_ERROR_FROM else ErrorCode.NONE
+    is_in_rows = ctx.api_version < TOP_ERROR_FROM or (ctx.api_version < GROUPS_FROM and code in PASSING)
+    rows = [without_offsets(topic, code) for topic in group.topics or ()] if is_in_rows else []
+    return OffsetFetchResponseGroup(group_id=group.group_id, error_code=top, topics=rows)
 
 
 def without_offsets(topic: OffsetFetchRequestTopics, code: ErrorCode) -> OffsetFetchResponseTopics:

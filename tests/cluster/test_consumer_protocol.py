@@ -189,9 +189,14 @@ def test_members_come_leave_and_are_killed(cluster: LocalCluster, admin: AdminCl
     everybody = [first, second, third, *more]
     shared(*everybody)
     send(bootstrap, "t", [f"b{number}" for number in range(60)])
-    (described,) = admin.describe_consumer_groups([group]).values()
-    found = described.result(30)
-    assert (found.type, found.state.name, len(found.members)) == (ConsumerGroupType.CONSUMER, "STABLE", 5)
+
+    def described() -> tuple[ConsumerGroupType, str, int]:
+        (future,) = admin.describe_consumer_groups([group]).values()
+        found = future.result(30)
+        return found.type, found.state.name, len(found.members)
+
+    # Everybody may have what is his before the last one has said so to the coordinator.
+    eventually(lambda: described() == (ConsumerGroupType.CONSUMER, "STABLE", 5), described)
     for each in (*more, third):
         each.stop()
     shared(first, second)

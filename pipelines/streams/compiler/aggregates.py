@@ -6,14 +6,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from kvorum.pipelines.frames import record_frame
+from kvorum.pipelines.frames import fenced, record_frame
 from kvorum.pipelines.streams import functions
 from kvorum.pipelines.streams.compiler import state
 from kvorum.pipelines.streams.errors import TopologyError
 from kvorum.pipelines.streams.nodes import Aggregate, Python, TableAggregate
 from kvorum.pipelines.streams.packed import pack, type_of, unpack
 from kvorum.pipelines.streams.plan import Mode
-from kvorum.pipelines.streams.windows import SessionWindows, TimeWindows, Windows, interval, milliseconds
+from kvorum.pipelines.streams.windows import JoinWindows, SessionWindows, TimeWindows, Windows, interval, milliseconds
 
 WINDOW = "_window"
 
@@ -23,7 +23,7 @@ def aggregate(frame: DataFrame, operation: Aggregate, mode: Mode) -> DataFrame:
     rows = frame.where(F.col("key").isNotNull() & F.col("value").isNotNull())
     windows = operation.windows
     if windows is not None:
-        rows = rows.withWatermark("timestamp", interval(windows.grace))
+        rows = timed(rows, windows)
     if isinstance(operation.function, Python):
         return _in_python(rows, operation.function, windows, operation.is_final, mode)
     # The value's aggregate functions see `key` and `value`; a record's time is the latest of those it is made of.
@@ -37,13 +37,22 @@ def aggregate(frame: DataFrame, operation: Aggregate, mode: Mode) -> DataFrame:
     return record_frame(table, key=F.struct("key", _bounds(windows).alias("window")))
 
 
+def timed(rows: DataFrame, windows: Windows | JoinWindows) -> DataFrame:
+    """Return the rows with a watermark that all of them move, whatever is filtered out behind the operator.
+
+    Without the fences Spark moves a later filter below the watermark, and time would go by what passes the filter.
+    """
+    moved = rows.withWatermark("timestamp", interval(windows.grace))
+    return moved.withColumns({name: fenced(F.col(name)) for name in ("key", "value")})
+
+
 def _window(windows: Windows) -> Column:
     match windows:
         case TimeWindows():
             return F.window("timestamp", interval(windows.size), interval(windows.advance))
         case SessionWindows():
-            # Kafka's gap is inclusive, Spark's is not; times are whole milliseconds.
-            return F.session_window("timestamp", f"{milliseconds(windows.inactivity_gap) + 1} milliseconds")
+            # As in Kafka a record that comes just one gap after another one joins its session.
+            return F.session_window("timestamp", interval(windows.inactivity_gap))
         case _:
             assert_never(windows)
 
@@ -52,7 +61,7 @@ def _bounds(windows: Windows) -> Column:
     if isinstance(windows, TimeWindows):
         return F.col(WINDOW)
     # Kafka's session ends with its last record, Spark's when nothing more can join it.
-    rest = F.expr(f"INTERVAL '{milliseconds(windows.inactivity_gap) + 1}' MILLISECOND")
+    rest = F.expr(f"INTERVAL '{milliseconds(windows.inactivity_gap)}' MILLISECOND")
     return F.struct(F.col(f"{WINDOW}.start").alias("start"), (F.col(f"{WINDOW}.end") - rest).alias("end"))
 
 

@@ -6,10 +6,11 @@ from pyspark.sql import functions as F
 from kvorum.pipelines.frames import COLUMNS, record_frame
 from kvorum.pipelines.streams import functions
 from kvorum.pipelines.streams.compiler import state
+from kvorum.pipelines.streams.compiler.aggregates import timed
 from kvorum.pipelines.streams.nodes import StreamJoin, TableJoin, TableLookup
 from kvorum.pipelines.streams.packed import pack, unpack
 from kvorum.pipelines.streams.plan import Mode
-from kvorum.pipelines.streams.windows import interval, milliseconds
+from kvorum.pipelines.streams.windows import milliseconds
 
 OUTER = {"inner": "inner", "left": "left_outer", "outer": "full_outer"}
 LOOKED_AT = ("value", "timestamp")
@@ -17,7 +18,6 @@ LOOKED_AT = ("value", "timestamp")
 
 def stream_join(left: DataFrame, right: DataFrame, operation: StreamJoin) -> DataFrame:
     """Return the pairs of two streams' records. Those without a counterpart come out when the window is closed."""
-    grace = interval(operation.windows.grace)
     sides = []
     for name, frame, is_kept in (
         ("left", left, operation.kind != "inner"),
@@ -26,7 +26,7 @@ def stream_join(left: DataFrame, right: DataFrame, operation: StreamJoin) -> Dat
         rows = frame.where(F.col("value").isNotNull())
         rows = rows if is_kept else rows.where(F.col("key").isNotNull())
         columns = (F.col(each).alias(f"_{name}_{each}") for each in ("key", *LOOKED_AT))
-        sides.append(rows.withWatermark("timestamp", grace).select(*columns))
+        sides.append(timed(rows, operation.windows).select(*columns))
     before, after = (milliseconds(each) for each in (operation.windows.before_by, operation.windows.after_by))
     condition = F.expr(
         "_left_key = _right_key"

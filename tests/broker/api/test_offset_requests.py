@@ -215,6 +215,23 @@ def test_a_refused_group_is_told_where_the_version_has_a_place_for_it(version: i
     running(work())
 
 
+@pytest.mark.parametrize("version", range(1, 11))
+def test_a_coordinator_that_is_not_there_is_told_in_the_rows_too_up_to_v7(version: int) -> None:
+    """aiokafka reads the rows alone, and takes none for a group that never committed."""
+
+    async def work() -> None:
+        groups = Groups()
+        await groups.world.lead()
+        groups.world.partition.resign(99)
+        answer = await groups.ask(a_fetch(version, "t"), version)
+        if version >= 2:
+            assert (answer.groups[0] if version >= 8 else answer).error_code == ErrorCode.NOT_COORDINATOR
+        told = [("t", each, -1, ErrorCode.NOT_COORDINATOR) for each in (0, 1)]
+        assert offsets_of(answer, version) == (told if version < 8 else [])
+
+    running(work())
+
+
 def test_several_groups_at_once_each_with_its_own_outcome() -> None:
     async def work() -> None:
         groups = Groups(Rules({(Operation.DESCRIBE, ResourceType.GROUP, "secret")}))
