@@ -7,6 +7,7 @@ there: whoever writes a port, or other listeners, into the configuration later m
 import errno
 import re
 import socket
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Final
@@ -34,8 +35,16 @@ EPHEMERAL_RANGE: Final = "/proc/sys/net/ipv4/ip_local_port_range"
 EPHEMERAL_DEFAULT: Final = 32_768
 
 
+RESERVED_MAX: Final = 256
+"""The last drawn ports, which others on this machine leave alone."""
+_reserved: deque[socket.socket] = deque()
+
+
 def free_ports(hosts: Iterable[str]) -> list[int]:
     """Return a free port for each host: all are held until all are chosen, so none is named twice.
+
+    A node binds its ports a second later, or again when it comes back from the dead. So that no other cluster that is
+    made meanwhile gets them, they are reserved while this process runs (the last RESERVED_MAX of them).
 
     They lie below what the kernel gives to clients: a node's port must not be taken by some connection while the node
     is down. Raises OSError where a host is none of this machine.
@@ -56,6 +65,8 @@ def bound(host: str, drawn: Iterable[int]) -> socket.socket:
         holder = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         try:
             holder.bind((host or "127.0.0.1", port))
+            if port:
+                reserve(port)
         except OSError as error:
             holder.close()
             if error.errno != errno.EADDRINUSE or port == 0:
@@ -63,6 +74,19 @@ def bound(host: str, drawn: Iterable[int]) -> socket.socket:
         else:
             return holder
     raise AssertionError("the last port is 0")
+
+
+def reserve(port: int) -> None:
+    """Reserve a port among Kvorum's processes, by a socket with a name in no folder. Raises OSError EADDRINUSE."""
+    mark = socket.socket(socket.AF_UNIX)
+    try:
+        mark.bind(f"\0kvorum-port-{port}")
+    except OSError:
+        mark.close()
+        raise
+    _reserved.append(mark)
+    if len(_reserved) > RESERVED_MAX:
+        _reserved.popleft().close()
 
 
 def ephemeral_start() -> int:

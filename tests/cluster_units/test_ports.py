@@ -1,6 +1,8 @@
 """Ports given as 0: chosen once for everything that names them, refused where nobody could know them."""
 
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from kvorum.cluster.paths import NodePaths
 from kvorum.cluster.ports import (
     FIRST_PORT,
+    RESERVED_MAX,
     bound,
     check_voters_ports,
     ephemeral_start,
@@ -48,15 +51,29 @@ def test_chosen_ports_are_none_that_a_clients_connection_could_take() -> None:
 
 
 def test_a_drawn_port_that_is_taken_gives_way_to_the_next_and_at_last_to_any() -> None:
-    taken, free = free_ports(["127.0.0.1"] * 2)
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        taken, free = one.getsockname()[1], other.getsockname()[1]
     with bound("127.0.0.1", [taken]) as holder:
         assert holder.getsockname()[1] == taken
-        with bound("127.0.0.1", [taken, free]) as other:
-            assert other.getsockname()[1] == free
+        with bound("127.0.0.1", [taken, free]) as second:
+            assert second.getsockname()[1] == free
             with bound("127.0.0.1", [taken, free]) as any_other:
                 assert any_other.getsockname()[1] not in (0, taken, free)
     with pytest.raises(OSError, match="assign"):
         bound("192.0.2.1", [taken])
+
+
+def test_a_chosen_port_is_nobody_elses_before_its_node_listens() -> None:
+    (chosen,) = free_ports(["127.0.0.1"])
+    with bound("127.0.0.1", [chosen]) as holder:
+        assert holder.getsockname()[1] != chosen
+    command = f"from kvorum.cluster.ports import bound; print(bound('127.0.0.1', [{chosen}]).getsockname()[1])"
+    asked = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True, timeout=60)
+    assert int(asked.stdout) not in (0, chosen), "another process leaves it alone, too"
+    many = [free_ports(["127.0.0.1"])[0] for _ in range(RESERVED_MAX)]
+    with bound("127.0.0.1", [chosen]) as holder:
+        assert holder.getsockname()[1] == chosen, "reserved are the last ones only"
+    assert len(set(many)) == RESERVED_MAX
 
 
 def test_of_several_voters_only_the_own_entry_changes() -> None:
