@@ -17,6 +17,7 @@ from kvorum.pipelines.bridge.options import Position, ReadOptions, Topics
 REQUEST_SECONDS = 15.0
 RETRY_SECONDS = 60.0  # an election takes seconds; a cluster that is not there should be told of within a minute
 RETRY_PAUSE_SECONDS = 0.2
+NEWBORN_SECONDS = 10.0  # a partition's leader may hear of a new topic later than the broker that named it
 INTERNAL = {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
 
 Answer = TypeVar("Answer")
@@ -100,7 +101,7 @@ class Lookup:
                 raise failed
 
         if wanted:
-            retried(ask_for_the_rest)
+            retried(ask_for_the_rest, unknown_seconds=NEWBORN_SECONDS)
         return answers
 
     def everywhere(self, partitions: Iterable[TopicPartition], what: int, *, is_read_committed: bool) -> Offsets:
@@ -149,14 +150,20 @@ def same_partitions(option: str, given: Offsets, partitions: list[TopicPartition
         raise OptionError(f"option {option} must name every partition that is read and no other; {'; '.join(text)}")
 
 
-def retried(ask: Callable[[], Answer]) -> Answer:
-    """Return what the cluster answers; what passes by itself is asked again within a limit."""
-    deadline = time.monotonic() + RETRY_SECONDS
+def retried(ask: Callable[[], Answer], *, unknown_seconds: float = 0.0) -> Answer:
+    """Return what the cluster answers; what passes by itself is asked again within a limit.
+
+    `unknown_seconds`: how long a topic that is not known may be one that is not known yet.
+    """
+    began = time.monotonic()
     while True:
         try:
             return ask()
-        except KafkaException as error:
-            if not client.is_passing(client.error_of(error)) or time.monotonic() > deadline:
+        except KafkaException as exception:
+            error, past = client.error_of(exception), time.monotonic() - began
+            is_unknown = error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+            limit = unknown_seconds if is_unknown else RETRY_SECONDS if client.is_passing(error) else 0.0
+            if past >= limit:
                 raise
         time.sleep(RETRY_PAUSE_SECONDS)
 
