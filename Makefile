@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: run test check unit sim cluster pipelines-test chaos acceptance soak bench clean
+.PHONY: run test check unit sim cluster pipelines-test spark-jars chaos acceptance soak bench clean
 
 run: $(VENV)/.installed
 	@$(BIN)/python -m kvorum.cli.main quickstart $(if $(FROM),--from "$(FROM)")
@@ -42,9 +42,23 @@ sim: $(VENV)/.tests
 cluster: $(VENV)/.tests
 	$(BIN)/python -m pytest -q -m cluster
 
+# Spark's connector for Kafka and Delta tables, for the tests that hold ours beside them; by Maven, into build/.
+SPARK_JARS := build/spark-jars
+SPARK_ARTEFACTS := org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0 org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.2.0 \
+	org.apache.kafka:kafka-clients:3.9.2 org.apache.commons:commons-pool2:2.13.1 \
+	io.delta:delta-spark_2.13:4.2.0 io.delta:delta-storage:4.2.0
+spark-jars: $(SPARK_JARS)/.fetched
+$(SPARK_JARS)/.fetched: Makefile
+	for each in $(SPARK_ARTEFACTS); do \
+		mvn -q -B org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy -Dartifact=$$each \
+			-DoutputDirectory=$(CURDIR)/$(SPARK_JARS) -Dmdep.useBaseVersion=true || exit 1; \
+	done
+	@touch $@
+
 # All that runs on Spark, the long ones too; needs Java 17 or 21, and is skipped with that reason otherwise.
-pipelines-test: $(VENV)/.tests
-	KVORUM_PIPELINES=all $(BIN)/python -m pytest -q -rs -m pipelines
+# With Maven at hand Spark's connector and Delta are there, too.
+pipelines-test: $(VENV)/.tests $(if $(shell command -v mvn),spark-jars)
+	KVORUM_PIPELINES=all KVORUM_SPARK_JARS=$$(test -d $(SPARK_JARS) && echo $(CURDIR)/$(SPARK_JARS)) $(BIN)/python -m pytest -q -rs -m pipelines
 
 # Every shipped scenario, a table at the end; histories, reports and node logs stay in build/chaos.
 chaos: $(VENV)/.tests

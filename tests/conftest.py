@@ -17,6 +17,7 @@ LONG_ON_SPARK = {
     "jobs/test_jobs.py",
     "mirror/test_mirror.py",
     "run/test_commands.py",
+    "run/test_connectors.py",
     "streams/test_streams_cluster.py",
     "streams/test_streams_examples.py",
     "streams/test_streams_operators.py",

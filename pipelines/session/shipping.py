@@ -42,9 +42,13 @@ def is_local(master: str) -> bool:
 
 
 def ship(spark: SparkSession) -> bool:
-    """Send the package to the executors; return whether there was a need to."""
-    if is_local(spark.sparkContext.master or "local"):
+    """Send the package to the executors; return whether there was a need to.
+
+    There is none where they have it: from `spark-submit --py-files`, or from an earlier try in this session.
+    """
+    context = spark.sparkContext
+    if is_local(context.master or "local") or any(each.rpartition("/")[2] == ZIP for each in context.listFiles):
         return False
     folder = Path(tempfile.mkdtemp(prefix="kvorum-"))  # Spark serves it from there for as long as the session lives
-    spark.sparkContext.addPyFile(str(pack(folder / ZIP)))
+    context.addPyFile(str(pack(folder / ZIP)))
     return True

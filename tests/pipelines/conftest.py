@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kvorum.cluster.local import LocalCluster
+from kvorum.pipelines.session.connector import VARIABLE, look_into
 from tests.cluster.conftest import clusters_in
 from tests.cluster.nodes import addresses
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TopicFactory = Callable[..., str]
+
+# Out of the environment: a test that does not ask for these jars by name runs without them.
+JARS = os.environ.pop(VARIABLE, None) or None
 
 
 @pytest.fixture(scope="session")
@@ -49,6 +53,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def spark_jars() -> str:
+    """Return the folder of Spark's connector and of Delta, which `make spark-jars` fetches through Maven."""
+    if JARS is None:
+        pytest.skip(f"missing jars: {VARIABLE} names no folder (make spark-jars)")
+    missing = look_into(JARS).missing
+    if missing:
+        pytest.skip(f"missing jars: {', '.join(missing)} in {JARS}")
+    return JARS
 
 
 @pytest.fixture(scope="session")

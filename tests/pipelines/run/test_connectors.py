@@ -1,14 +1,14 @@
-"""Spark's own connector and Kvorum's: each reads what the other one wrote, where the jars are ($KVORUM_SPARK_JARS)."""
+"""What needs jars that pip does not bring: Spark's own connector, beside Kvorum's, and Delta tables."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet
 import pytest
 
-from kvorum.pipelines.session.connector import VARIABLE, look_into
 from tests.pipelines.conftest import TopicFactory
 from tests.pipelines.run.topics import consume, produce
 
@@ -18,20 +18,20 @@ SECONDS = 300.0
 RECORDS = [(f"k{n}", json.dumps({"id": n})) for n in range(50)]
 
 
-@pytest.fixture
-def jars() -> str:
-    folder = os.environ.get(VARIABLE)
-    if folder is None:
-        pytest.skip(f"missing jars: Spark's connector for topics ({VARIABLE} names no folder)")
-    missing = look_into(folder).missing
-    if missing:
-        pytest.skip(f"missing jars: {', '.join(missing)} in {folder}")
-    return folder
+def run(folder: Path, pipeline: dict[str, Any], jars: str) -> str:
+    """Run a pipeline to its end and return what it said."""
+    path = folder / f"{pipeline['name']}.json"
+    path.write_text(json.dumps(pipeline))
+    command = [sys.executable, "-m", "kvorum.cli.main", "pipelines", "run", str(path), "--jars", jars]
+    command += ["--master", "local[1]", "--memory", "512m"]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS)
+    assert result.returncode == 0, result.stderr
+    return result.stderr
 
 
 @pytest.mark.parametrize(("first", "second"), [("spark", "kvorum"), ("kvorum", "spark")])
 def test_each_connector_reads_what_the_other_one_wrote(
-    jars: str, first: str, second: str, bootstrap: str, make_topic: TopicFactory, tmp_path: Path
+    spark_jars: str, first: str, second: str, bootstrap: str, make_topic: TopicFactory, tmp_path: Path
 ) -> None:
     topics = [make_topic() for _ in range(3)]
     produce(bootstrap, topics[0], *RECORDS)
@@ -45,13 +45,45 @@ def test_each_connector_reads_what_the_other_one_wrote(
             "connector": connector,
             "trigger": "available-now",
         }
-        path = tmp_path / f"{connector}.json"
-        path.write_text(json.dumps(pipeline))
-        command = [sys.executable, "-m", "kvorum.cli.main", "pipelines", "run", str(path), "--jars", jars]
-        command += ["--master", "local[1]", "--memory", "512m"]
-        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
-        assert result.returncode == 0, result.stderr
-        assert f"connector: {connector}, as asked for" in result.stderr
+        said = run(tmp_path, pipeline, spark_jars)
+        assert f"connector: {connector}, as asked for" in said
     found = consume(bootstrap, topics[2], len(RECORDS))
     assert sorted((m.key().decode(), m.value().decode()) for m in found) == sorted(RECORDS)
     assert {tuple(sorted(key for key, _ in message.headers() or ())) for message in found} == {("kvorum", "spark")}
+
+
+def test_a_delta_table_has_each_record_once_though_a_batch_is_replayed(
+    spark_jars: str, bootstrap: str, make_topic: TopicFactory, tmp_path: Path
+) -> None:
+    """The table is read back file by file as its own log says, by none of Delta's code."""
+    topic, table = make_topic(), tmp_path / "table"
+    pipeline = {
+        "name": "to-delta",
+        "source": {
+            "type": "topics",
+            "bootstrap": bootstrap,
+            "topics": [topic],
+            "value": {"format": "json", "schema": "id INT"},
+        },
+        "sink": {"type": "delta", "path": str(table), "include": ["offset"]},
+        "checkpoint": str(tmp_path / "checkpoint"),
+        "trigger": "available-now",
+    }
+    produce(bootstrap, topic, *RECORDS)
+    run(tmp_path, pipeline, spark_jars)
+    assert ids(table) == list(range(50))
+    # As if the driver had died between the table's commit and the checkpoint's: the batch comes again.
+    (commit,) = (tmp_path / "checkpoint" / "commits").glob("0")
+    commit.unlink()
+    (tmp_path / "checkpoint" / "commits" / ".0.crc").unlink(missing_ok=True)
+    produce(bootstrap, topic, ("k", json.dumps({"id": 50})))
+    run(tmp_path, pipeline, spark_jars)
+    assert ids(table) == list(range(51))
+
+
+def ids(table: Path) -> list[int]:
+    """Return the column `id` of all files that the table's log adds."""
+    lines = [json.loads(line) for file in table.glob("_delta_log/*.json") for line in file.read_text().splitlines()]
+    assert not [line for line in lines if "remove" in line]
+    files = [table / line["add"]["path"] for line in lines if "add" in line]
+    return sorted(row for file in files for row in pyarrow.parquet.read_table(file)["id"].to_pylist())
