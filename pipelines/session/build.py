@@ -26,6 +26,8 @@ DEFAULTS: Mapping[str, str] = {
 LOCAL: Mapping[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    # Spark looks for the interrupt in a stopped query's failure with a pattern that recurses at each character.
+    "spark.driver.extraJavaOptions": "-Xss16m",
     # Spark's own 200 are for clusters: on one machine they are as many tasks and state stores of a few rows each.
     "spark.sql.shuffle.partitions": "4",
 }

@@ -1,0 +1,250 @@
+"""Topics read and written by Spark: Kvorum's connector beside Spark's own, in turn, in one session.
+
+    python -m bench.spark [--jars build/spark-jars] [--master local[2]] [--rounds 3] [--records 400000] [--only NAME]
+
+One node of `kvorum dev` with a topic of 4 partitions, records of 100 bytes. Of each connector (kvorum, kafka; then
+kafka, kvorum; and so on): a batch that is read and thrown away; a batch that is read and written, at least once; a
+stream that does so with what is there; and the latency of records of a stream, from the producer's clock to the time
+that the broker puts on what comes out, at 200 records a second. Beside them what Spark's has no counterpart of: the
+stream exactly-once. Medians of rounds, and the ratio. Without jars Kvorum's connector is measured alone.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from bench.systems import Kvorum
+from kvorum.pipelines.bridge import register
+from kvorum.pipelines.bridge.sink import Delivery, stream_writer
+from kvorum.pipelines.session.connector import jars_of
+
+PARTITIONS = 4
+SLOW = 2
+"""Partitions of what latency is measured on: the real-time trigger wants a core for each."""
+VALUE = b"x" * 100
+RATE = 200
+LATENCY_SECONDS = 15.0
+WARM_SECONDS = 8.0
+DEADLINE_SECONDS = 300.0
+OURS, SPARKS = "kvorum", "kafka"
+
+
+class Bench:
+    """A cluster, a session, and a count of the topics that were written."""
+
+    def __init__(self, folder: Path, options: argparse.Namespace) -> None:
+        """Start both, and fill the input."""
+        self.folder, self.options = folder, options
+        self.system = Kvorum(folder, 1)
+        self.system.start()
+        self.system.wait_ready()
+        self.bootstrap = self.system.bootstrap
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        self.made = 0
+        self.input = self.topic()
+        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 20})
+        for number in range(options.records):
+            while True:
+                try:
+                    producer.produce(self.input, VALUE, b"%d" % number, number % PARTITIONS)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        assert producer.flush(DEADLINE_SECONDS) == 0
+        self.spark = session(options)
+        register(self.spark)
+
+    def topic(self, partitions: int = PARTITIONS, **config: str) -> str:
+        """Make a topic of its own."""
+        self.made += 1
+        name = f"t{self.made}"
+        made = self.admin.create_topics([NewTopic(name, partitions, 1, config=config)], operation_timeout=30)
+        made[name].result(60)
+        return name
+
+    def read(self, connector: str) -> float:
+        """Return the seconds of a batch that goes nowhere."""
+        began = time.perf_counter()
+        self.load(connector).write.format("noop").mode("overwrite").save()
+        return time.perf_counter() - began
+
+    def load(self, connector: str) -> DataFrame:
+        """Return the input as a batch."""
+        options = {"kafka.bootstrap.servers": self.bootstrap, "subscribe": self.input}
+        return self.spark.read.format(connector).options(**options).load()
+
+    def copy(self, connector: str) -> float:
+        """Return the seconds of a batch that is read and written."""
+        target = {"kafka.bootstrap.servers": self.bootstrap, "topic": self.topic()}
+        began = time.perf_counter()
+        rows = self.load(connector).select("key", "value")
+        rows.write.format(connector).mode("append").options(**target).save()
+        return time.perf_counter() - began
+
+    def stream(self, connector: str) -> float:
+        """Return the seconds of a stream over what is there, at least once."""
+        return self.timed(self.query(connector, self.input, self.topic(), available=True))
+
+    def exactly_once(self, _: str) -> float:
+        """Return the seconds of the same, exactly once."""
+        return self.timed(self.query(OURS, self.input, self.topic(), Delivery.EXACTLY_ONCE, available=True))
+
+    def timed(self, start: Callable[[], StreamingQuery]) -> float:
+        """Return how long a query takes to its end."""
+        began = time.perf_counter()
+        assert start().awaitTermination(int(DEADLINE_SECONDS))
+        return time.perf_counter() - began
+
+    def query(
+        self,
+        connector: str,
+        source: str,
+        target: str,
+        delivery: Delivery = Delivery.AT_LEAST_ONCE,
+        *,
+        available: bool = False,
+        realtime: str | None = None,
+    ) -> Callable[[], StreamingQuery]:
+        """Return what starts a copying stream."""
+        options = {"kafka.bootstrap.servers": self.bootstrap, "subscribe": source, "startingOffsets": "earliest"}
+        rows = self.spark.readStream.format(connector).options(**options).load().select("key", "value")
+        sink = {"kafka.bootstrap.servers": self.bootstrap, "topic": target}
+        checkpoint = str(self.folder / f"checkpoint-{target}")
+        if connector == OURS:
+            writer = stream_writer(rows, sink, delivery=delivery, query=f"q-{target}", checkpoint=checkpoint)
+        else:
+            writer = rows.writeStream.format(connector).options(**sink).option("checkpointLocation", checkpoint)
+        if available:
+            writer = writer.trigger(availableNow=True)
+        if realtime is not None:
+            writer = writer.outputMode("update").trigger(realTime=realtime)
+        return writer.start
+
+    def latency(self, connector: str, delivery: Delivery = Delivery.AT_LEAST_ONCE, realtime: str | None = None) -> str:
+        """Return p50 and p99 of a stream in milliseconds; also what the rounds' medians are taken of."""
+        source, target = self.topic(SLOW), self.topic(SLOW, **{"message.timestamp.type": "LogAppendTime"})
+        query = self.query(connector, source, target, delivery, realtime=realtime)()
+        sent = threading.Thread(target=feed, args=(self.bootstrap, source))
+        sent.start()
+        sent.join()
+        found = read_latencies(self.bootstrap, target)
+        query.stop()
+        ranked = sorted(found)
+        return f"p50 {ranked[len(ranked) // 2]:.0f} ms, p99 {ranked[int(len(ranked) * 0.99)]:.0f} ms of {len(ranked)}"
+
+    def close(self) -> None:
+        """End both."""
+        self.spark.stop()
+        self.system.close()
+
+
+def feed(bootstrap: str, topic: str) -> None:
+    """Send so many records a second, each with the time it has."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+    began = time.monotonic()
+    for number in range(int(RATE * (WARM_SECONDS + LATENCY_SECONDS))):
+        time.sleep(max(0.0, began + number / RATE - time.monotonic()))
+        producer.produce(topic, b"%d" % (time.time() * 1000), partition=number % SLOW)
+        producer.poll(0)
+    producer.flush(DEADLINE_SECONDS)
+
+
+def read_latencies(bootstrap: str, topic: str) -> list[float]:
+    """Return how late each record came out, but for those of the first seconds."""
+    wanted, warm = int(RATE * (WARM_SECONDS + LATENCY_SECONDS)), int(RATE * WARM_SECONDS)
+    settings = {"bootstrap.servers": bootstrap, "group.id": "latency", "isolation.level": "read_committed"}
+    consumer = Consumer(settings)
+    consumer.assign([TopicPartition(topic, each, 0) for each in range(SLOW)])
+    found: list[tuple[int, float]] = []
+    until = time.monotonic() + DEADLINE_SECONDS
+    while len(found) < wanted and time.monotonic() < until:
+        message = consumer.poll(1.0)
+        if message is not None and message.error() is None:
+            sent = int(message.value() or b"0")
+            found.append((sent, float(message.timestamp()[1] - sent)))
+    consumer.close()
+    assert len(found) >= wanted, f"{len(found)} of {wanted} came out"
+    return [late for _, late in sorted(found)[warm:]]
+
+
+def session(options: argparse.Namespace) -> SparkSession:
+    """Return a session with the jars there are."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.appName("kvorum-bench").master(options.master).config("spark.driver.memory", "1g")
+    builder = builder.config("spark.driver.extraJavaOptions", "-Xss16m")  # as `kvorum pipelines` sets it
+    builder = builder.config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1")
+    if options.jars:
+        builder = builder.config("spark.jars", ",".join(jars_of(options.jars)))
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def compare(bench: Bench, name: str, measure: Callable[[str], float]) -> None:
+    """Print the medians of both connectors, as records a second, and their ratio."""
+    connectors = [OURS, SPARKS] if bench.options.jars else [OURS]
+    rates: dict[str, list[float]] = {connector: [] for connector in connectors}
+    for connector in connectors:
+        measure(connector)  # warm
+    for number in range(bench.options.rounds):
+        for connector in connectors if number % 2 == 0 else reversed(connectors):
+            rates[connector].append(bench.options.records / measure(connector))
+    medians = {connector: statistics.median(found) for connector, found in rates.items()}
+    shown = ", ".join(
+        f"{connector} {medians[connector]:,.0f}/s ({min(found):,.0f} to {max(found):,.0f})"
+        for connector, found in rates.items()
+    )
+    ratio = f"; {medians[OURS] / medians[SPARKS]:.2f} x" if SPARKS in medians else ""
+    print(f"{name}: {shown}{ratio}", flush=True)
+
+
+def main() -> None:
+    """See the head of the module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jars")
+    parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--records", type=int, default=400_000)
+    parser.add_argument("--only", action="append", choices=("read", "copy", "stream", "exactly-once", "latency"))
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bench-spark-") as folder:
+        bench = Bench(Path(folder), options)
+        measures = {"read": bench.read, "copy": bench.copy, "stream": bench.stream}
+        try:
+            for name in options.only or ("read", "copy", "stream", "exactly-once", "latency"):
+                if name in measures:
+                    compare(bench, name, measures[name])
+                elif name == "exactly-once":
+                    rates = [options.records / bench.exactly_once(OURS) for _ in range(options.rounds)]
+                    print(f"{name}: kvorum {statistics.median(rates):,.0f}/s", flush=True)
+                else:
+                    show_latencies(bench)
+        finally:
+            bench.close()
+
+
+def show_latencies(bench: Bench) -> None:
+    """Print a line each for the triggers and deliveries there are."""
+    for number in range(min(2, bench.options.rounds)):
+        print(f"latency {number}: kvorum, at least once: {bench.latency(OURS)}", flush=True)
+        print(f"latency {number}: kvorum, exactly once: {bench.latency(OURS, Delivery.EXACTLY_ONCE)}", flush=True)
+        if bench.options.jars:
+            print(f"latency {number}: kafka: {bench.latency(SPARKS)}", flush=True)
+            print(
+                f"latency {number}: kafka, real-time trigger: {bench.latency(SPARKS, realtime='5 minutes')}", flush=True
+            )
+
+
+if __name__ == "__main__":
+    main()
