@@ -69,15 +69,17 @@ def mutants(
 def simulated(names: tuple[str, ...], seeds: int, first: int, swarm: bool, jobs: int) -> "Iterator[MutantResult]":
     """Look for mutants with the simulations."""
     import multiprocessing
+    import os
     from functools import partial
 
     from kvorum.chaos.mutants.hunt import hunt_named
+    from kvorum.runtime.process import die_with_parent
 
     work = partial(hunt_named, first=first, seeds=seeds, swarm=swarm)
     if jobs == 1:
         yield from map(work, names)
         return
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+    with multiprocessing.get_context("spawn").Pool(jobs, die_with_parent, (os.getpid(),)) as pool:
         yield from pool.imap(work, names, chunksize=1)
 
 

@@ -5,6 +5,7 @@ quorum_faults), which runs ten times as fast and under wilder networks.
 """
 
 import multiprocessing
+import os
 import time
 import traceback
 from collections import Counter
@@ -24,6 +25,7 @@ from kvorum.chaos.sim.quorum_plan import Kind, QuorumPlan
 from kvorum.chaos.sim.run import Outcome, run_plan
 from kvorum.chaos.sim.shrink import RUNS_MAX, shrink, shrink_quorum
 from kvorum.chaos.sim.story import lines_of
+from kvorum.runtime.process import die_with_parent
 
 CLUSTER: Final = "cluster"
 QUORUM: Final = "quorum"
@@ -212,7 +214,7 @@ def run_campaign(
             if not on_result(work(job)):
                 return
         return
-    with multiprocessing.get_context("spawn").Pool(workers) as pool:
+    with multiprocessing.get_context("spawn").Pool(workers, die_with_parent, (os.getpid(),)) as pool:
         for result in pool.imap_unordered(work, jobs):
             if not on_result(result):
                 return
