@@ -207,7 +207,7 @@ class BatchWriter(DataSourceArrowWriter):
         """Hold the options."""
         self.options = write_options
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]  # as Spark's
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write one task's rows; they are acknowledged when this returns."""
         producer.write(self.options, iterator)
         return WriterCommitMessage()
@@ -220,7 +220,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Hold the options."""
         self.options = write_options
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]  # as Spark's
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write one task's rows; they are acknowledged when this returns."""
         producer.write(self.options, iterator)
         return WriterCommitMessage()

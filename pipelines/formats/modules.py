@@ -23,7 +23,7 @@ def has(spark: SparkSession, name: str) -> bool:
 def by_rows(function: Arrays, kind: DataType, column: Column, what: str) -> Coded:
     """Return a column converted by a function of Arrow arrays, which answers structs of value and error."""
 
-    def run(data: pa.Array) -> pa.Array:  # type: ignore[type-arg]
+    def run(data: pa.Array) -> pa.Array:
         return function(data)
 
     result = StructType([StructField("value", kind), StructField("error", StringType())])
