@@ -61,7 +61,7 @@ def run(
     A pipeline goes on where it stood. Exit code 1 when it failed, 2 when its file is not right.
 
     \b
-    kvorum pipelines run configs/pipelines/orders.yaml
+    kvorum pipelines run configs/pipelines/orders-in.yaml
     kvorum pipelines run orders.yaml --detach --master spark://spark:7077 --memory 2g
     """
     require_extra()
@@ -107,7 +107,8 @@ def validate(files: tuple[str, ...]) -> None:
         with answered():
             pipeline = load(file)
             check(pipeline)
-        steps = f", {len(pipeline.transforms)} transforms" if pipeline.transforms else ""
+        count = len(pipeline.transforms)
+        steps = f", {count} transform{'s' * (count != 1)}" if count else ""
         click.echo(f"{file}: pipeline {pipeline.name}, {pipeline.source.type} to {pipeline.sink.type}{steps}")
 
 

@@ -1,7 +1,7 @@
 """A Spark driver of its own: copies a topic to another, exactly once, until it is killed or the end is reached.
 
 Arguments, as one JSON object: bootstrap, source, target, query, checkpoint, shuffle (whether the plan has one),
-is_last (whether to take what is there now, and end).
+is_last (whether to take what is there now, and end); jars, a folder: then Spark's own connector copies, at least once.
 """
 
 import json
@@ -12,14 +12,17 @@ from pyspark.sql import SparkSession
 
 from kvorum.pipelines.bridge import register
 from kvorum.pipelines.bridge.sink import Delivery, stream_writer
+from kvorum.pipelines.session.connector import jars_of
 
 
 def main() -> None:
     """Run the query."""
     told = json.loads(sys.argv[1])
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    jars = told.get("jars", "")
     spark = (
         SparkSession.builder.master("local[2,8]")
+        .config("spark.jars", ",".join(jars_of(jars or None)))
         .config("spark.driver.memory", "1g")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.bindAddress", "127.0.0.1")
@@ -35,13 +38,16 @@ def main() -> None:
         "startingOffsets": "earliest",
         "maxOffsetsPerTrigger": str(told["offsets_per_trigger"]),
     }
-    frame = spark.readStream.format("kvorum").options(**source).load().select("key", "value")
+    frame = spark.readStream.format("kafka" if jars else "kvorum").options(**source).load().select("key", "value")
     if told["shuffle"]:
         frame = frame.repartition(3)
     sink = {"kafka.bootstrap.servers": told["bootstrap"], "topic": told["target"]}
-    writer = stream_writer(
-        frame, sink, delivery=Delivery.EXACTLY_ONCE, query=told["query"], checkpoint=told["checkpoint"]
-    )
+    if jars:
+        writer = frame.writeStream.format("kafka").options(**sink).option("checkpointLocation", told["checkpoint"])
+    else:
+        writer = stream_writer(
+            frame, sink, delivery=Delivery.EXACTLY_ONCE, query=told["query"], checkpoint=told["checkpoint"]
+        )
     if told["is_last"]:
         writer = writer.trigger(availableNow=True)
     writer.start().awaitTermination()
