@@ -82,8 +82,8 @@ def test_clients_of_three_makes_share_one_group(cluster: LocalCluster, tmp_path:
         all_three = [members.start(client) for client in CLIENTS]
         members.wait_shared(all_three)
         wait_read(members, send(bootstrap, "mixed"))
-        found = describe(bootstrap, "mixed-group")
-        assert (found.state, found.partition_assignor) == (ConsumerGroupState.STABLE, "range")
+        found = eventually(lambda: stable(bootstrap, "mixed-group"), "a stable group")
+        assert found.partition_assignor == "range"
         told = sorted(sorted(each.partition for each in row.assignment.topic_partitions) for row in found.members)
         assert told == sorted(each.assigned for each in all_three)
         # Whoever leads makes the assignment for all: each make has its turn.
@@ -109,7 +109,7 @@ def test_a_group_goes_on_when_its_coordinator_is_killed_and_keeps_its_offsets(
         kill_all(cluster, name_of(cluster, coordinator))
         wait_read(members, send(bootstrap, "failover", first=RECORDS))
         found = eventually(lambda: moved_from(bootstrap, coordinator), "another coordinator")
-        assert found.state in (ConsumerGroupState.STABLE, ConsumerGroupState.PREPARING_REBALANCING)
+        assert found.state not in (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
         members.wait_shared(three)
         restart(cluster, name_of(cluster, coordinator))
         wait_read(members, send(bootstrap, "failover", first=2 * RECORDS))
@@ -129,6 +129,12 @@ def test_a_group_goes_on_when_its_coordinator_is_killed_and_keeps_its_offsets(
         values = send(bootstrap, "failover", first=3 * RECORDS)
         wait_read(members, values)
         assert members.values() == values
+
+
+def stable(bootstrap: str, group: str):
+    """Return the group once it is between two rebalances, None while it is in one."""
+    found = describe(bootstrap, group)
+    return found if found.state is ConsumerGroupState.STABLE else None
 
 
 def moved_from(bootstrap: str, node_id: int):
