@@ -24,6 +24,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import spark_partition_id
 
+from kvorum.pipelines.bridge import counted
 from kvorum.pipelines.bridge.columns import WRITTEN
 from kvorum.pipelines.bridge.keeper import Keeper, is_active, query_of, refresh_seconds
 from kvorum.pipelines.bridge.layout import layout_of
@@ -310,6 +311,7 @@ class ExactlyOnce:
         outcomes = written_columns(frame, self.options).mapInArrow(task, OUTCOME).collect()
         rows = sum(outcome.rows for outcome in outcomes)
         skipped = sum(outcome.outcome == "skipped" for outcome in outcomes)
+        counted.add(self.query, rows)
         logger.info(
             "query %s: micro-batch %d: %d rows by %d tasks, %d of which had written before",
             self.query,

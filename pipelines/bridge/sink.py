@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from kvorum.pipelines.bridge import options, producer
+from kvorum.pipelines.bridge import counted, options, producer
 from kvorum.pipelines.bridge.columns import check_written
 from kvorum.pipelines.bridge.exactly_once import ExactlyOnce, written_columns
 from kvorum.pipelines.bridge.options import WriteOptions
@@ -35,7 +35,11 @@ def stream_writer(
     """
     write_options = checked(frame, sink_options)
     if delivery is Delivery.AT_LEAST_ONCE:
-        writer = frame.writeStream.foreachBatch(lambda rows, _: write_at_least_once(rows, write_options))
+
+        def write(rows: DataFrame, _: int) -> None:
+            counted.add(query, write_at_least_once(rows, write_options))
+
+        writer = frame.writeStream.foreachBatch(write)
     else:
         sink = ExactlyOnce(write_options, query=query, checkpoint=checkpoint)
         sink.check(frame.sparkSession)
@@ -66,8 +70,8 @@ def write_batch(
         ExactlyOnce(write_options, query=query, checkpoint=checkpoint).write(frame, batch_id)
 
 
-def write_at_least_once(frame: DataFrame, write_options: WriteOptions) -> None:
-    """Write a frame, one task for each of its partitions.
+def write_at_least_once(frame: DataFrame, write_options: WriteOptions) -> int:
+    """Write a frame, one task for each of its partitions; return how many rows it had.
 
     The data source's own writer does the same, but Spark plans its every micro-batch in three Python processes.
     """
@@ -76,7 +80,7 @@ def write_at_least_once(frame: DataFrame, write_options: WriteOptions) -> None:
         count = producer.write(write_options, batches)
         yield pa.RecordBatch.from_arrays([pa.array([count], pa.int64())], names=["rows"])
 
-    written_columns(frame, write_options).mapInArrow(task, "rows LONG").collect()
+    return sum(row.rows for row in written_columns(frame, write_options).mapInArrow(task, "rows LONG").collect())
 
 
 def checked(frame: DataFrame, sink_options: Mapping[str, str]) -> WriteOptions:

@@ -8,6 +8,9 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from kvorum.pipelines.bridge import counted
+
+DEAD_LETTERS = "-dead-letters"
 NO_ROWS = -1
 """What Spark reports of a sink that does not count."""
 
@@ -19,7 +22,7 @@ class Progress:
     batches: int = 0
     records_in: int = 0
     records_out: int | None = None
-    """None where the sink does not count: one that is handed micro-batches."""
+    """None where the sink does not count: one that is handed micro-batches, but Kvorum's to topics."""
     rate_in: float = 0.0
     rate_processed: float = 0.0
     lag: int | None = None
@@ -33,6 +36,7 @@ class Progress:
     def look(self, queries: Iterable[StreamingQuery]) -> None:
         """Take what is new."""
         for query in queries:
+            self._count(query.name)
             run, last = str(query.runId), query.lastProgress
             stamp = "" if last is None else f"{last.batchId} {last.timestamp}"
             if self._stamps.get(run, "") == stamp:
@@ -41,9 +45,15 @@ class Progress:
             for report in query.recentProgress:
                 data = json.loads(report.json)
                 if data["batchId"] > self._seen.get(run, -1):
-                    self._take(data, first=query.name is None or not query.name.endswith("-dead-letters"))
+                    self._take(data, first=query.name is None or not query.name.endswith(DEAD_LETTERS))
                     if data["numInputRows"] > 0 or data["durationMs"].get("addBatch"):
                         self._seen[run] = data["batchId"]
+
+    def _count(self, name: str | None) -> None:
+        """Take what Kvorum's own sink counts."""
+        rows = None if name is None or name.endswith(DEAD_LETTERS) else counted.rows(name)
+        if rows is not None:
+            self.records_out = rows
 
     def _take(self, data: Mapping[str, Any], *, first: bool) -> None:
         """Take one report; of the dead letters' query only what it wrote counts: it reads what the other one reads."""

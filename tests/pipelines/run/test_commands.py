@@ -111,6 +111,7 @@ def test_a_table_becomes_a_topic_a_transformed_topic_and_parquet(
         shop.commit()
         assert "pipeline orders-in is RUNNING" in good(kvorum("run", "orders-in.yaml", "--detach", *SMALL))
         wait(kvorum, "orders-in", lambda status: status["progress"]["records_in"] == 20)
+        wait(kvorum, "orders-in", lambda status: status["progress"]["records_out"] == 20)
         shop.execute("UPDATE orders SET amount = 99, changed = '2024-01-02 00:00:00' WHERE id = 3")
         shop.commit()
         wait(kvorum, "orders-in", lambda status: status["progress"]["records_in"] == 21)
