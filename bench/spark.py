@@ -6,7 +6,8 @@ One node of `kvorum dev` with a topic of 4 partitions, records of 100 bytes. Of 
 kafka, kvorum; and so on): a batch that is read and thrown away; a batch that is read and written, at least once; a
 stream that does so with what is there; and the latency of records of a stream, from the producer's clock to the time
 that the broker puts on what comes out, at 200 records a second. Beside them what Spark's has no counterpart of: the
-stream exactly-once. Medians of rounds, and the ratio. Without jars Kvorum's connector is measured alone.
+stream exactly-once; and a count by key, for several numbers of keys and of partitions of the state. Medians of rounds,
+and the ratio. Without jars Kvorum's connector is measured alone.
 """
 
 import argparse
@@ -22,11 +23,13 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bench.systems import Kvorum
 from kvorum.pipelines.bridge import register
 from kvorum.pipelines.bridge.sink import Delivery, stream_writer
+from kvorum.pipelines.session.build import ROCKSDB
 from kvorum.pipelines.session.connector import jars_of
 
 PARTITIONS = 4
@@ -38,6 +41,7 @@ LATENCY_SECONDS = 15.0
 WARM_SECONDS = 8.0
 DEADLINE_SECONDS = 300.0
 OURS, SPARKS = "kvorum", "kafka"
+MEASURES = ("read", "copy", "stream", "exactly-once", "state", "latency")
 
 
 class Bench:
@@ -131,6 +135,17 @@ class Bench:
             writer = writer.outputMode("update").trigger(realTime=realtime)
         return writer.start
 
+    def state(self, keys: int, partitions: int) -> float:
+        """Return the seconds of a count by key, whose state is in RocksDB: so many keys, in so many partitions."""
+        self.spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+        options = {"kafka.bootstrap.servers": self.bootstrap, "subscribe": self.input, "startingOffsets": "earliest"}
+        options["maxOffsetsPerTrigger"] = str(self.options.records // 4)
+        rows = self.spark.readStream.format(OURS).options(**options).load()
+        counts = rows.groupBy((F.expr("CAST(CAST(key AS STRING) AS BIGINT)") % keys).alias("key")).count()
+        self.made += 1
+        writer = counts.writeStream.outputMode("update").format("noop").trigger(availableNow=True)
+        return self.timed(writer.option("checkpointLocation", str(self.folder / f"state-{self.made}")).start)
+
     def latency(self, connector: str, delivery: Delivery = Delivery.AT_LEAST_ONCE, realtime: str | None = None) -> str:
         """Return p50 and p99 of a stream in milliseconds; also what the rounds' medians are taken of."""
         source, target = self.topic(SLOW), self.topic(SLOW, **{"message.timestamp.type": "LogAppendTime"})
@@ -182,6 +197,7 @@ def session(options: argparse.Namespace) -> SparkSession:
     """Return a session with the jars there are."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.appName("kvorum-bench").master(options.master).config("spark.driver.memory", "1g")
+    builder = builder.config("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
     builder = builder.config("spark.driver.extraJavaOptions", "-Xss16m")  # as `kvorum pipelines` sets it
     builder = builder.config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1")
     if options.jars:
@@ -216,22 +232,34 @@ def main() -> None:
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--records", type=int, default=400_000)
-    parser.add_argument("--only", action="append", choices=("read", "copy", "stream", "exactly-once", "latency"))
+    parser.add_argument("--only", action="append", choices=MEASURES)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-spark-") as folder:
         bench = Bench(Path(folder), options)
         measures = {"read": bench.read, "copy": bench.copy, "stream": bench.stream}
         try:
-            for name in options.only or ("read", "copy", "stream", "exactly-once", "latency"):
+            for name in options.only or MEASURES:
                 if name in measures:
                     compare(bench, name, measures[name])
                 elif name == "exactly-once":
                     rates = [options.records / bench.exactly_once(OURS) for _ in range(options.rounds)]
                     print(f"{name}: kvorum {statistics.median(rates):,.0f}/s", flush=True)
+                elif name == "state":
+                    show_states(bench)
                 else:
                     show_latencies(bench)
         finally:
             bench.close()
+
+
+def show_states(bench: Bench) -> None:
+    """Print what keys and partitions do to a count by key; four micro-batches."""
+    bench.state(1_000, 2)  # warm
+    for keys in (1_000, 100_000, bench.options.records):
+        for partitions in (1, 2, 8):
+            rates = [bench.options.records / bench.state(keys, partitions) for _ in range(min(2, bench.options.rounds))]
+            shown = f"{statistics.median(rates):,.0f}/s ({min(rates):,.0f} to {max(rates):,.0f})"
+            print(f"state: {keys:,} keys, {partitions} partitions: {shown}", flush=True)
 
 
 def show_latencies(bench: Bench) -> None:

@@ -198,7 +198,12 @@ def _of_everything(shared: Shared, judged: set[str], figures: Figures) -> list[t
 @click.option("--strict", is_flag=True, help="As `kvorum chaos check --strict`.")
 @click.option("-o", "--output", type=click.Choice(("text", "json")), default="text", show_default=True)
 def main(history: str, master: str, memory: str, tasks: int | None, strict: bool, output: str) -> None:
-    """Check a history that is larger than memory. Exit code 0: nothing illegal; 1: violations; 2: no history."""
+    """Check a history that is larger than memory. Exit code 0: nothing illegal; 1: violations; 2: no history.
+
+    \b
+    kvorum chaos check-spark history.jsonl
+    kvorum chaos check-spark history.jsonl --master spark://spark:7077 --tasks 200 -o json
+    """
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("kvorum-chaos-check").master(master)
