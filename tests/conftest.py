@@ -20,6 +20,7 @@ LONG_ON_SPARK = {
     "run/test_connectors.py",
     "streams/test_streams_cluster.py",
     "streams/test_streams_examples.py",
+    "streams/test_streams_kills.py",
     "streams/test_streams_operators.py",
     "checker/test_spark_check.py",
 }
