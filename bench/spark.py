@@ -147,7 +147,7 @@ class Bench:
         return self.timed(writer.option("checkpointLocation", str(self.folder / f"state-{self.made}")).start)
 
     def latency(self, connector: str, delivery: Delivery = Delivery.AT_LEAST_ONCE, realtime: str | None = None) -> str:
-        """Return p50 and p99 of a stream in milliseconds; also what the rounds' medians are taken of."""
+        """Return p50 and p99 of a stream, for people to read."""
         source, target = self.topic(SLOW), self.topic(SLOW, **{"message.timestamp.type": "LogAppendTime"})
         query = self.query(connector, source, target, delivery, realtime=realtime)()
         sent = threading.Thread(target=feed, args=(self.bootstrap, source))

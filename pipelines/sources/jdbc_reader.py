@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -92,11 +92,12 @@ class JdbcStream(DataSource):
 class JdbcPartition(InputPartition):
     """The rows of a micro-batch after `start` and up to `end`, all of them: in one task they stay in order."""
 
-    # A row that is changed before it is read again leaves the range and comes in a later one; in one task all or
-    # nothing is written, so that loses and doubles nothing.
-    is_determined: ClassVar[bool] = True
     start: Position | None
     end: Position | None
+    # What the sink is told (bridge/layout): whether another reading finds the same rows. By time it does, but for those
+    # that were changed since, which have left the range and come in a later one. By id, or whole, a changed row stays:
+    # a plan that reads the range in two tasks could write it in both.
+    is_determined: bool
 
 
 class JdbcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -158,7 +159,11 @@ class JdbcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Return the one partition of a micro-batch."""
-        return [] if start == end else [JdbcPartition(self._position(start), self._position(end))]
+        return (
+            []
+            if start == end
+            else [JdbcPartition(self._position(start), self._position(end), bool(self._settings.timestamps))]
+        )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows."""

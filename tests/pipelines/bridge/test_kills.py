@@ -135,6 +135,20 @@ def in_the_middle(driver: Driver, chance: random.Random) -> None:
     time.sleep(chance.random() * 0.3)
 
 
+def filled(bootstrap: str, make_topic: TopicFactory) -> tuple[str, str]:
+    """Return a topic with the records, and one for them."""
+    source, target = make_topic(partitions=4), make_topic(partitions=3)
+    produce(bootstrap, source, numbered(RECORDS))
+    return source, target
+
+
+def told(bootstrap: str, source: str, target: str) -> dict[str, object]:
+    """Return what every driver is told."""
+    size = max(1, RECORDS // BATCHES // ROUNDS)
+    where = {"bootstrap": bootstrap, "source": source, "target": target}
+    return {**where, "query": f"kills-{target}", "offsets_per_trigger": size}
+
+
 @pytest.mark.parametrize("shuffle", [False, True], ids=["each task writes what it read", "staged"])
 def test_output_equals_input(
     shuffle: bool,
@@ -144,16 +158,8 @@ def test_output_equals_input(
     drivers: Callable[..., Driver],
 ) -> None:
     """Each round kills the driver (with its workers, or alone), a worker, and one broker, in the middle of things."""
-    source, target = make_topic(partitions=4), make_topic(partitions=3)
-    produce(bootstrap, source, numbered(RECORDS))
-    driver = drivers(
-        bootstrap=bootstrap,
-        source=source,
-        target=target,
-        query=f"kills-{target}",
-        shuffle=shuffle,
-        offsets_per_trigger=max(1, RECORDS // BATCHES // ROUNDS),
-    )
+    source, target = filled(bootstrap, make_topic)
+    driver = drivers(**told(bootstrap, source, target), shuffle=shuffle)
     killed = survive(driver, kvorum_cluster, max(1, ROUNDS // 2) if shuffle else ROUNDS)
     lost, doubled = missed(bootstrap, target)
     assert (lost, doubled) == (0, 0), f"{lost} lost, {doubled} doubled after {dict(killed)}"
@@ -168,17 +174,8 @@ def test_sparks_own_connector_loses_nothing_and_doubles_what_a_killed_batch_wrot
     drivers: Callable[..., Driver],
 ) -> None:
     """The same beside it: at least once is what it promises. How much is doubled is chance, so it is told only."""
-    source, target = make_topic(partitions=4), make_topic(partitions=3)
-    produce(bootstrap, source, numbered(RECORDS))
-    driver = drivers(
-        bootstrap=bootstrap,
-        source=source,
-        target=target,
-        query="",
-        shuffle=False,
-        offsets_per_trigger=max(1, RECORDS // BATCHES // ROUNDS),
-        jars=spark_jars,
-    )
+    source, target = filled(bootstrap, make_topic)
+    driver = drivers(**told(bootstrap, source, target), shuffle=False, jars=spark_jars)
     killed = survive(driver, kvorum_cluster, ROUNDS)
     lost, doubled = missed(bootstrap, target)
     assert lost == 0
