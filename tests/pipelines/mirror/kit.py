@@ -43,22 +43,29 @@ def produce_transactions(bootstrap: str, topic: str, count: int) -> None:
         (producer.abort_transaction if number % 3 == 2 else producer.commit_transaction)(60)
 
 
-def consume(bootstrap: str, topic: str, partition: int, start: int = 0) -> list[tuple[int, Seen]]:
-    """Return (offset, record) of all committed records from an offset on."""
+Place = tuple[str, int]
+
+
+def everything(bootstrap: str, starts: Iterable[tuple[str, int, int]]) -> dict[Place, list[tuple[int, Seen]]]:
+    """Return (offset, record) of all committed records of partitions, each from an offset on, read by one consumer."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "looks", "isolation.level": "read_committed"}
     consumer = Consumer({**settings, "enable.partition.eof": True, "auto.offset.reset": "earliest"})
-    consumer.assign([TopicPartition(topic, partition, start)])
-    found: list[tuple[int, Seen]] = []
+    assigned = [TopicPartition(*each) for each in starts]
+    consumer.assign(assigned)
+    found: dict[Place, list[tuple[int, Seen]]] = {(part.topic, part.partition): [] for part in assigned}
+    open_ends = set(found)
     try:
-        while True:
+        while open_ends:
             for message in consumer.consume(1000, 0.2):
-                error = message.error()
+                error, place = message.error(), (message.topic(), message.partition())
                 if error is not None:
                     assert error.code() == KafkaError._PARTITION_EOF, error
-                    return found
+                    open_ends.discard(place)  # type: ignore[arg-type]
+                    continue
                 offset = message.offset()
                 assert offset is not None
-                found.append((offset, record(message)))  # type: ignore[arg-type]
+                found[place].append((offset, record(message)))  # type: ignore[index]
+        return found
     finally:
         consumer.close()
 
@@ -71,7 +78,7 @@ def record(message: object) -> Seen:
 
 def records(bootstrap: str, topic: str, partition: int, start: int = 0) -> list[Seen]:
     """Return the committed records of a partition."""
-    return [each for _, each in consume(bootstrap, topic, partition, start)]
+    return [each for _, each in everything(bootstrap, [(topic, partition, start)])[topic, partition]]
 
 
 def commit(bootstrap: str, group: str, offsets: dict[tuple[str, int], int]) -> None:

@@ -21,6 +21,7 @@ from tests.pipelines.conftest import TopicFactory
 from tests.pipelines.mirror.kit import (
     commit,
     committed,
+    everything,
     goes_on,
     produce,
     produce_transactions,
@@ -69,8 +70,8 @@ def test_records_configs_partitions_and_groups_are_followed(
     }
     figures = mirrored(spark, **said)
     assert figures.batches >= 3 and sum(figures.lag().values()) == 0 and figures.errors == 0
-    assert_equal(bootstrap, other, topics, PARTITIONS)
-    assert_group(bootstrap, other, group, topics[:2])
+    assert_equal(bootstrap, other, dict.fromkeys(topics, PARTITIONS))
+    assert_group(bootstrap, other, group, topics)
 
     admin, target = (AdminClient({"bootstrap.servers": address}) for address in (bootstrap, other))
     admin.create_partitions([NewPartitions(topics[1], PARTITIONS + 1)])[topics[1]].result(60)
@@ -83,8 +84,8 @@ def test_records_configs_partitions_and_groups_are_followed(
 
     figures = mirrored(spark, **said)
     assert figures.errors == 0
-    assert_equal(bootstrap, other, [*topics, late], PARTITIONS)
-    assert records(other, f"a.{topics[1]}", 2) == records(bootstrap, topics[1], 2) != []
+    assert_equal(bootstrap, other, {**dict.fromkeys(topics, PARTITIONS), topics[1]: PARTITIONS + 1, late: 1})
+    assert len(records(other, f"a.{topics[1]}", PARTITIONS)) == 100
     assert configs(target, f"a.{topics[2]}") == {"retention.ms": "8640000000000"}
     assert configs(target, f"a.{topics[0]}") == {"retention.ms": "-1", "segment.ms": "600000"}
     assert committed(other, group) == before, "the group stands where it was"
@@ -180,24 +181,28 @@ def test_both_ways_under_the_same_name_without_a_loop(
     assert {each[3][-1] for each in here[40:]} == {("kvorum-mirror-source", b"b")}
 
 
-def assert_equal(bootstrap: str, other: str, topics: list[str], partitions: int) -> None:
-    for topic in topics:
-        for number in range(partitions if topic != topics[-1] or len(topics) <= TOPICS else 1):
-            there, here = records(other, f"a.{topic}", number), records(bootstrap, topic, number)
-            assert len(there) == len(here) and there == here, f"{topic}-{number}"
+def assert_equal(bootstrap: str, other: str, topics: dict[str, int]) -> None:
+    """Every partition of these topics holds the same records, in the same order, on both sides."""
+    places = [(topic, number) for topic, partitions in topics.items() for number in range(partitions)]
+    here = everything(bootstrap, [(topic, number, 0) for topic, number in places])
+    there = everything(other, [(f"a.{topic}", number, 0) for topic, number in places])
+    for topic, number in places:
+        source, target = ([each for _, each in side] for side in (here[topic, number], there[f"a.{topic}", number]))
+        assert len(target) == len(source) and target == source, f"{topic}-{number}"
 
 
 def assert_group(bootstrap: str, other: str, group: str, topics: list[str]) -> None:
-    """The group goes on with exactly the record it would go on with on the source."""
-    positions = committed(bootstrap, group)
-    there = committed(other, group)
-    for (topic, number), offset in positions.items():
-        place = (f"a.{topic}", number)
-        assert records(other, *place, there[place]) == records(bootstrap, topic, number, offset), place
+    """The group stands at exactly the record it would go on with on the source; a member of these topics gets it."""
+    positions, there = committed(bootstrap, group), committed(other, group)
+    assert there.keys() == {(f"a.{topic}", number) for topic, number in positions}
+    waits = everything(bootstrap, [(*place, offset) for place, offset in positions.items()])
+    found = everything(other, [(*place, offset) for place, offset in there.items()])
     got = goes_on(other, group, [f"a.{topic}" for topic in topics])
-    for (topic, number), offset in positions.items():
+    for topic, number in positions:
+        rest = [each for _, each in waits[topic, number]]
+        assert [each for _, each in found[f"a.{topic}", number]] == rest, (topic, number)
         if topic in topics:
-            assert got.get((f"a.{topic}", number), []) == records(bootstrap, topic, number, offset)
+            assert got.get((f"a.{topic}", number), []) == rest, (topic, number)
 
 
 def alter(admin: AdminClient, topic: str, setting: dict[str, str], unsetting: list[str]) -> None:
