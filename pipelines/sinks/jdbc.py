@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
+from kvorum.pipelines.bridge.whole import whole_input
 from kvorum.pipelines.databases.dialect import Dialect, dialect_of
 from kvorum.pipelines.plugins import Context
 from kvorum.pipelines.sinks.batches import query_id
@@ -101,7 +102,7 @@ class JdbcSink:
 
         def save(batch: DataFrame, mark: tuple[str, int] | None) -> None:
             one_task = mark is not None or dialect.single_writer
-            task = write_rows(dialect, table, mark)
+            task = whole_input(write_rows(dialect, table, mark))
             (batch.coalesce(1) if one_task else batch).mapInArrow(task, WRITTEN).collect()
 
         def save_batch(batch: DataFrame, batch_id: int) -> None:

@@ -18,6 +18,7 @@ from kvorum.pipelines.databases.dialect import DatabaseError, Dialect, dialect_o
 from kvorum.pipelines.sinks.jdbc_writer import DELETED, Table, create_table, write_rows
 from kvorum.pipelines.sources.jdbc_reader import JdbcStream, JdbcStreamReader, Settings
 from tests.pipelines.cdc.conftest import Server, postgresql
+from tests.pipelines.databases.attempts import insert_at_once
 
 __all__ = ["postgresql"]  # the fixture
 ALL = ReadAllAvailable()
@@ -162,6 +163,15 @@ def test_upserts_are_as_once_and_inserts_have_a_mark(url: str) -> None:
     fresh = batch((False, 10, "x", None))
     assert write(dialect, fresh, ("q", 7), upsert=False) == 1
     assert write(dialect, fresh, ("q", 7), upsert=False) == 0
+
+
+def test_attempts_at_once_insert_once(url: str) -> None:
+    """The second has begun before the first has ended: it waits, and finds that all is in."""
+    dialect, rows = dialect_of(url), batch((False, 1, "a", None), (False, 2, "b", None))
+    table = Table(name="out", columns=("id", "name", "at"), keys=(), upsert=False, batch_rows=100)
+    create_table(dialect, "out", SCHEMA, ())
+    assert insert_at_once(dialect, table, rows) == [0, 2]
+    assert execute(url, "SELECT count(*) FROM out") == [(2,)]
 
 
 def test_writers_that_stand_in_each_others_way_come_through(url: str) -> None:
