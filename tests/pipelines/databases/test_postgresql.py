@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from kvorum.pipelines.databases.dialect import DatabaseError, Dialect, dialect_of
+from kvorum.pipelines.databases.dialect import DatabaseError, Dialect, dialect_of, quoted
 from kvorum.pipelines.sinks.jdbc_writer import DELETED, Table, create_table, write_rows
 from kvorum.pipelines.sources.jdbc_reader import JdbcStream, JdbcStreamReader, Settings
 from tests.pipelines.cdc.conftest import Server, postgresql
@@ -133,6 +133,14 @@ def test_a_server_that_is_not_there_passes_and_a_table_does_not(url: str) -> Non
     assert isinstance(raised.value.__cause__, psycopg.OperationalError) and dialect.passing(raised.value.__cause__)
     with pytest.raises(DatabaseError, match='relation "nope" does not exist'):
         reader(url, "nope", "bulk")
+    execute(url, "CREATE TABLE orders (id int)", "CREATE SCHEMA shop", "CREATE TABLE shop.customers (id int)")
+    for name, meant in (
+        ("ordres", "orders"),
+        ("shop.custmers", "shop.customers"),
+        ("sohp.customers", "shop.customers"),
+    ):
+        with pytest.raises(DatabaseError, match=rf"does not exist(.|\n)*; did you mean '{meant}'\?$"):
+            reader(url, quoted(name), "bulk")
     with pytest.raises(psycopg.Error) as refused:
         execute(url, "SELECT * FROM nope")
     assert not dialect.passing(refused.value)

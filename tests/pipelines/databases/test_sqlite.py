@@ -245,6 +245,8 @@ def test_what_is_not_there_is_said(tmp_path: Path, path: Path) -> None:
         reader(path, "incrementing", incrementing="ID2")
     with pytest.raises(DatabaseError, match="no such table: nope"):
         reader(path, "incrementing", relation="nope")
+    with pytest.raises(DatabaseError, match=r"no such table: ordres; did you mean 'or ders'\?"):
+        reader(path, "incrementing", relation=quoted("ordres"))
     with pytest.raises(DatabaseError, match="no 'mysql'"):
         dialect_of("jdbc:mysql://host/db")
     with pytest.raises(DatabaseError, match="a file is needed"):
