@@ -71,6 +71,8 @@ acceptance: $(VENV)/.tests
 	KVORUM_RECORDS=20000 KVORUM_ROUNDS=5 KVORUM_EXACTLY_ONCE_RECORDS=100000 KVORUM_EXACTLY_ONCE_SECONDS=600 \
 		$(BIN)/python -m pytest -q -m cluster --deselect tests/cluster/test_quorum.py
 	KVORUM_ROUNDS=20 $(BIN)/python -m pytest -q -m cluster tests/cluster/test_quorum.py
+	KVORUM_PIPELINES=all KVORUM_ROUNDS=10 KVORUM_RECORDS=1000000 $(BIN)/python -m pytest -q -rs -m pipelines \
+		tests/pipelines/bridge/test_kills.py tests/pipelines/bridge/test_executor_kills.py tests/pipelines/mirror/test_mirror.py
 	$(BIN)/python -m kvorum.cli.main sim --seeds 1-5000
 
 # As many seeds as SOAK seconds hold, of the quorum alone and of whole clusters; failing ones stay in build/failing.

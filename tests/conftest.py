@@ -11,11 +11,10 @@ settings.load_profile("kvorum")
 
 # Together some twenty minutes; docs/skipped.md says that they are left out.
 LONG_ON_SPARK = {
-    "bridge/test_kills.py",
+    "bridge/test_executor_kills.py",
     "cdc/test_pipeline.py",
     "connect/test_cluster.py",
     "jobs/test_jobs.py",
-    "mirror/test_mirror.py",
     "run/test_commands.py",
     "run/test_connectors.py",
     "streams/test_streams_cluster.py",
