@@ -79,8 +79,11 @@ soak: $(VENV)/.tests
 	$(BIN)/python -m kvorum.cli.main sim --kind all --time $(SOAK) --keep-going --save build/failing
 
 # Kvorum and Apache Kafka 4.3.0 side by side (java and mvn on the PATH).
+# ONLY=produce,consume: some measures; `python -m bench --list` names them. Figures go to build/bench/results.json.
+ONLY ?=
+ROUNDS ?= 5
 bench: $(VENV)/.tests
-	$(BIN)/python -m bench.compare
+	$(BIN)/python -m bench --rounds $(ROUNDS) $(if $(ONLY),--only $(ONLY) --keep)
 	$(BIN)/python -m bench.groups
 	$(BIN)/python -m bench.transactions
 

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from bench.measure import Asker, cpu_seconds, create_topic
+from bench.measure import Asker, create_topic
+from bench.processes import cpu_seconds
 from bench.systems import Kvorum, formatted
 from kvorum.protocol.compression import Codec
 from kvorum.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from bench.links import Good, Link, Window
-from bench.measure import cpu_seconds
 from bench.members import Member, find_coordinator, form
-from bench.report import Report, StalledError
+from bench.processes import cpu_seconds
+from bench.report import Report
+from bench.stalled import StalledError
 from bench.systems import System, formatted
 from bench.topics import make_topic
 from kvorum.protocol.api import ApiKey

@@ -10,16 +10,10 @@ import argparse
 import time
 from collections.abc import Callable, Mapping
 
-from bench.measure import (
-    Asker,
-    Throughput,
-    create_topic,
-    first_acknowledgement,
-    longest_gap,
-    memory_mib,
-    throughput,
-)
-from bench.report import Report, StalledError, add_options, finish, machine
+from bench.measure import Asker, Throughput, create_topic, first_acknowledgement, longest_gap, throughput
+from bench.processes import memory_mib
+from bench.report import Report, add_options, finish, machine
+from bench.stalled import StalledError
 from bench.systems import MAKERS, System, formatted
 
 IDLE_SECONDS = 5.0

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.links import Good, Link, Window
-from bench.measure import cpu_seconds, memory_mib
 from bench.members import HEARTBEAT_VERSION, Member, find_coordinator, form
-from bench.report import Report, StalledError
+from bench.processes import cpu_seconds, memory_mib
+from bench.quantiles import quantile
+from bench.report import Report
+from bench.stalled import StalledError
 from bench.systems import System, formatted
 from kvorum.protocol.api import ApiKey
 
@@ -97,12 +99,6 @@ class Pace:
             self.failed += not self._is_good(body)
 
         link.send(frame, [took])
-
-
-def quantile(found: Sequence[float], share: float) -> float:
-    """Return the value below which this share lies."""
-    ranked = sorted(found)
-    return ranked[min(len(ranked) - 1, int(len(ranked) * share))]
 
 
 def measure_heartbeats(kind: str, load: Load, report: Report) -> None:

@@ -1,16 +1,15 @@
 """What is measured, the same way of both systems: first acknowledgement, memory, CPU, throughput, the longest gap."""
 
-import os
 import re
 import subprocess
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 from confluent_kafka import KafkaError, Message, Producer
 
 from bench.apache_kafka import jars, java
-from bench.report import StalledError
+from bench.processes import cpu_seconds
+from bench.stalled import StalledError
 from bench.systems import System
 from kvorum.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from kvorum.protocol.messages.describe_quorum import DescribeQuorumRequest, RequestPartitionData, RequestTopicData
@@ -22,7 +21,6 @@ from tests.wire.raw import Raw
 
 RETRY_SECONDS = 0.005
 DEADLINE_SECONDS = 120.0
-TICKS = os.sysconf("SC_CLK_TCK")
 PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 TOTAL = re.compile(
     r"(\d+) records sent, ([\d.]+) records/sec \(([\d.]+) MB/sec\), ([\d.]+) ms avg latency, ([\d.]+) ms max latency"
@@ -102,25 +100,6 @@ def first_acknowledgement(system: System, replicas: int) -> float:
     first.close()
     leader.close()
     return elapsed
-
-
-def memory_mib(pids: list[int]) -> tuple[float, float]:
-    """Return (resident, proportional) MiB of processes: what they share counts once in the second."""
-    resident = proportional = 0
-    for pid in pids:
-        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-        resident += int(re.search(r"^Rss:\s+(\d+)", text, re.MULTILINE)[1])  # type: ignore[index]
-        proportional += int(re.search(r"^Pss:\s+(\d+)", text, re.MULTILINE)[1])  # type: ignore[index]
-    return resident / 1024, proportional / 1024
-
-
-def cpu_seconds(pids: list[int]) -> float:
-    """Return the CPU time, user and system, of processes so far."""
-    ticks = 0
-    for pid in pids:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / TICKS
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer
 
 from bench.links import Link
-from bench.measure import cpu_seconds
 from bench.members import Member, find_coordinator, form
-from bench.report import Report, StalledError
+from bench.processes import cpu_seconds
+from bench.report import Report
+from bench.stalled import StalledError
 from bench.systems import System, formatted
 from bench.topics import make_topic
 

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from bench.stalled import StalledError
 from bench.systems import MAKERS
 
 Results = dict[tuple[str, str], list[float]]
@@ -19,10 +20,6 @@ RATE = re.compile(r"\ba second\b|/s$")
 
 
 RUNS_SHOWN_MAX = 6
-
-
-class StalledError(Exception):
-    """A cluster no longer does what is asked, and why one thinks so."""
 
 
 class Report:

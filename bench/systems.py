@@ -64,6 +64,14 @@ class System(Protocol):
         """Return the pids of every process of the cluster."""
         ...
 
+    def data(self, node: int) -> Path:
+        """Return a node's log directory."""
+        ...
+
+    def metrics_urls(self) -> list[str]:
+        """Return where the brokers' own figures are to be had over HTTP; none of Apache Kafka's."""
+        ...
+
     def kill(self, node: int) -> None:
         """kill -9 every process of a node."""
         ...
@@ -113,6 +121,10 @@ class Kvorum:
         """Return a node's log directory."""
         return Path(self._cluster.node(f"node-{node}").data)
 
+    def metrics_urls(self) -> list[str]:
+        """Return where the brokers' own figures are to be had over HTTP."""
+        return [f"{node.properties['metrics.listener']}/metrics" for node in self._cluster.plan.nodes]
+
     def kill(self, node: int) -> None:
         """kill -9 every process of a node."""
         self._cluster.kill(f"node-{node}")
@@ -151,6 +163,14 @@ class Kafka:
     def pids(self) -> list[int]:
         """Return the pids of every process of the cluster."""
         return list(self._cluster.pids().values())
+
+    def data(self, node: int) -> Path:
+        """Return a node's log directory."""
+        return self._cluster.home(node) / "data"
+
+    def metrics_urls(self) -> list[str]:
+        """Return nothing: they are had by JMX."""
+        return []
 
     def kill(self, node: int) -> None:
         """kill -9 every process of a node."""

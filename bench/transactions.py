@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from confluent_kafka import Producer
 
-from bench.heartbeats import quantile
-from bench.measure import cpu_seconds
+from bench.processes import cpu_seconds
+from bench.quantiles import quantile
 from bench.report import Report, add_options, compare
 from bench.systems import formatted
 from bench.topics import make_topic
