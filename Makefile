@@ -84,8 +84,6 @@ ONLY ?=
 ROUNDS ?= 5
 bench: $(VENV)/.tests
 	$(BIN)/python -m bench --rounds $(ROUNDS) $(if $(ONLY),--only $(ONLY) --keep)
-	$(BIN)/python -m bench.groups
-	$(BIN)/python -m bench.transactions
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

@@ -68,11 +68,20 @@ class KafkaUnavailableError(Exception):
 
 def jars(folder: str | None = None) -> str:
     """Return the class path of Apache Kafka, fetched by Maven at the first call. Raises KafkaUnavailableError."""
-    target = Path(folder or os.environ.get(JARS_VARIABLE) or Path.home() / f".cache/kvorum/kafka-{VERSION}").absolute()
-    wanted = [target / f"{artifact}-{version}.jar" for _, artifact, version in COORDINATES]
-    if not all(path.exists() for path in wanted):
+    target = folder_of_jars(folder)
+    if not has_jars(target):
         fetch(target)
     return f"{target}/*"
+
+
+def folder_of_jars(folder: str | None = None) -> Path:
+    """Return where they are kept."""
+    return Path(folder or os.environ.get(JARS_VARIABLE) or Path.home() / f".cache/kvorum/kafka-{VERSION}").absolute()
+
+
+def has_jars(folder: Path) -> bool:
+    """Tell whether they are there."""
+    return all((folder / f"{artifact}-{version}.jar").exists() for _, artifact, version in COORDINATES)
 
 
 def fetch(target: Path) -> None:

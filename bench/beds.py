@@ -31,9 +31,13 @@ class Bed:
         yield name
         self.drop_topic(name)
 
+    def new_name(self) -> str:
+        """Return a name that nothing had here."""
+        return f"bench-{next(self._numbers)}"
+
     def make_topic(self, partitions: int = 1, configs: Mapping[str, str] | None = None) -> str:
         """Make a topic under a name that no other had; it stays. Raises StalledError."""
-        name = f"bench-{next(self._numbers)}"
+        name = self.new_name()
         make_topic(self.system, name, partitions, min(3, self.nodes), configs)
         return name
 

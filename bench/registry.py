@@ -1,6 +1,23 @@
 """Every measure of `make bench`, in the order of the table; a module each in bench/measures."""
 
-from bench.measures import compressed, consume, cpu, fanout, latency, memory, produce, requests
+from bench.measures import (
+    compressed,
+    consume,
+    cpu,
+    failover,
+    fanout,
+    heartbeats,
+    latency,
+    many_topics,
+    memory,
+    metadata,
+    offset_commits,
+    produce,
+    rebalances,
+    requests,
+    start,
+    transactions,
+)
 from bench.rows import Measure
 
 MEASURES: tuple[Measure, ...] = (
@@ -15,6 +32,16 @@ MEASURES: tuple[Measure, ...] = (
     compressed.MEASURE,
     cpu.MEASURE,
     memory.MEASURE,
+    start.ONE_NODE,
+    start.THREE_NODES,
+    start.AFTER_KILL,
+    failover.MEASURE,
+    many_topics.MEASURE,
+    metadata.MEASURE,
+    offset_commits.MEASURE,
+    heartbeats.MEASURE,
+    rebalances.MEASURE,
+    transactions.MEASURE,
 )
 
 

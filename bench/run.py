@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 from bench.beds import Bed
-from bench.event_loop import lag_ms
-from bench.report import alternating
+from bench.own_metrics import lag_ms
 from bench.results import MeasureResult, RowResult
 from bench.rows import Case, Figures, Measure
 from bench.scale import Scale
@@ -126,6 +125,13 @@ def run_case(
             say(told(case, number, kind, figures))
             if measure.fresh:
                 beds.end(kind)
+
+
+def alternating(kinds: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
+    """Return (round, system) from round 1 on: A-B-B-A-A-B, so that what drifts with time falls on both."""
+    for number in range(1, rounds + 1):
+        for kind in kinds if number % 2 else reversed(kinds):
+            yield number, kind
 
 
 def told(case: Case, number: int, kind: str, figures: Figures) -> str:

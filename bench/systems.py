@@ -44,7 +44,7 @@ class System(Protocol):
     name: str
 
     def start(self) -> None:
-        """Start every node; return at once."""
+        """Start every node that does not run; return at once."""
         ...
 
     def wait_ready(self) -> None:
@@ -53,6 +53,10 @@ class System(Protocol):
 
     def address(self, node: int) -> tuple[str, int]:
         """Return host and port of a node's client listener."""
+        ...
+
+    def controller(self, node: int) -> tuple[str, int]:
+        """Return host and port of a node's controller listener."""
         ...
 
     @property
@@ -68,8 +72,8 @@ class System(Protocol):
         """Return a node's log directory."""
         ...
 
-    def metrics_urls(self) -> list[str]:
-        """Return where the brokers' own figures are to be had over HTTP; none of Apache Kafka's."""
+    def metrics_urls(self, role: str = "broker") -> list[str]:
+        """Return where the brokers' or controllers' own figures are to be had over HTTP; none of Apache Kafka's."""
         ...
 
     def kill(self, node: int) -> None:
@@ -107,6 +111,14 @@ class Kvorum:
         host, _, port = self._cluster.plan.endpoints()[node - 1].rpartition(":")
         return host, int(port)
 
+    def controller(self, node: int) -> tuple[str, int]:
+        """Return host and port of a node's controller listener."""
+        voters = self._cluster.plan.nodes[node - 1].properties["controller.quorum.voters"].split(",")
+        host, _, port = (
+            next(voter for voter in voters if voter.startswith(f"{node}@")).partition("@")[2].rpartition(":")
+        )
+        return host, int(port)
+
     @property
     def bootstrap(self) -> str:
         """What clients are given as bootstrap.servers."""
@@ -121,9 +133,10 @@ class Kvorum:
         """Return a node's log directory."""
         return Path(self._cluster.node(f"node-{node}").data)
 
-    def metrics_urls(self) -> list[str]:
-        """Return where the brokers' own figures are to be had over HTTP."""
-        return [f"{node.properties['metrics.listener']}/metrics" for node in self._cluster.plan.nodes]
+    def metrics_urls(self, role: str = "broker") -> list[str]:
+        """Return where the brokers' or controllers' own figures are to be had over HTTP."""
+        key = {"broker": "metrics.listener", "controller": "kvorum.controller.metrics.listener"}[role]
+        return [f"{node.properties[key]}/metrics" for node in self._cluster.plan.nodes if key in node.properties]
 
     def kill(self, node: int) -> None:
         """kill -9 every process of a node."""
@@ -155,6 +168,10 @@ class Kafka:
         """Return host and port of a node's client listener."""
         return "127.0.0.1", self._cluster.ports[node]
 
+    def controller(self, node: int) -> tuple[str, int]:
+        """Return host and port of a node's controller listener."""
+        return "127.0.0.1", self._cluster.controller_ports[node]
+
     @property
     def bootstrap(self) -> str:
         """What clients are given as bootstrap.servers."""
@@ -168,7 +185,7 @@ class Kafka:
         """Return a node's log directory."""
         return self._cluster.home(node) / "data"
 
-    def metrics_urls(self) -> list[str]:
+    def metrics_urls(self, role: str = "broker") -> list[str]:
         """Return nothing: they are had by JMX."""
         return []
 

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.apache_kafka import KafkaUnavailableError, jars, java
+from bench.apache_kafka import KafkaUnavailableError, folder_of_jars, has_jars, jars, java
 from bench.stalled import StalledError
 from kvorum.runtime.process import die_with_parent
 
@@ -27,10 +27,12 @@ CONSUMED_FIELDS = 10
 NO_PROPERTIES: Mapping[str, str] = {}
 
 
-def missing() -> str | None:
-    """Return why the tools cannot be run here, None if they can. Has Maven fetch them the first time."""
+def missing(fetch: bool = True) -> str | None:
+    """Return why the tools cannot be run here, None if they can. Has Maven fetch them the first time, unless told."""
     try:
         java()
+        if not fetch and not has_jars(folder_of_jars()):
+            return f"Apache Kafka's jars are not in {folder_of_jars()} (bench/apache_kafka.py)"
         jars()
     except KafkaUnavailableError as error:
         return str(error)
