@@ -1,9 +1,9 @@
 """A producer of confluent-kafka.
 
-    python -m bench.clients.writer BOOTSTRAP TOPIC RECORDS SIZE [RATE [KEYS]]
+    python -m bench.clients.writer BOOTSTRAP TOPIC[,TOPIC...] RECORDS SIZE [RATE [KEYS]] [PROPERTY=VALUE ...]
 
-Says `ready`, waits for a line, produces so many records with acks=all, as many a second as told (0: as they go), under
-so many keys in turn (0: none), and says `done SECONDS` when all are acknowledged.
+Says `ready`, waits for a line, produces so many records with acks=all, to the topics in turn, as many a second as told
+(0: as they go), under so many keys in turn (0: none), and says `done SECONDS` when all are acknowledged.
 """
 
 import os
@@ -30,8 +30,9 @@ def values_of(size: int) -> list[bytes]:
 def main() -> None:
     """Produce."""
     follow_parent()
-    bootstrap, topic, records, size = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-    rate, keys = (int(sys.argv[place]) if len(sys.argv) > place else 0 for place in (5, 6))
+    bootstrap, topics, records, size = sys.argv[1], sys.argv[2].split(","), int(sys.argv[3]), int(sys.argv[4])
+    rate, keys, *_ = [int(each) for each in sys.argv[5:] if "=" not in each] + [0, 0]
+    properties = dict(each.split("=", 1) for each in sys.argv[5:] if "=" in each)
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -40,9 +41,11 @@ def main() -> None:
             "batch.size": 262_144,
             "queue.buffering.max.messages": 100_000,
             "log_level": 0,
+            **properties,
         }
     )
-    producer.list_topics(topic, timeout=TIMEOUT_SECONDS)
+    for topic in topics:
+        producer.list_topics(topic, timeout=TIMEOUT_SECONDS)
     values = values_of(size)
     print("ready", flush=True)
     sys.stdin.readline()
@@ -51,7 +54,7 @@ def main() -> None:
         key = b"key-%d" % (number % keys) if keys else None
         while True:
             try:
-                producer.produce(topic, values[number % VALUES], key)
+                producer.produce(topics[number % len(topics)], values[number % VALUES], key)
                 break
             except BufferError:
                 producer.poll(0.01)
