@@ -10,6 +10,8 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 16, 46, 46
 PLOT_WIDTH, PLOT_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 LEVELS = 4
 DOT = 3
+BINARY = (1, 2, 4, 8, 10, 16, 32, 64, 100, 128, 256, 512)
+"""So many Ki or Mi are written so."""
 STYLE = """
 text{font:12px system-ui,sans-serif;fill:#445}.title{font-weight:600;font-size:14px}.level{stroke:#dde;stroke-width:1}
 .line{fill:none;stroke-width:2}.kvorum{stroke:#1f6fb2;fill:#1f6fb2}.kafka{stroke:#c8641b;fill:#c8641b}
@@ -112,7 +114,10 @@ def ceiling(value: float) -> float:
 
 
 def short(value: float) -> str:
-    """Return a number as few letters: 1k for 1,000, 2.5M for 2,500,000."""
+    """Return a number as few letters: 1k for 1,000, 2.5M for 2,500,000, 16Ki for 16,384."""
+    for size, name in ((1 << 20, "Mi"), (1 << 10, "Ki")):
+        if value / size in BINARY:
+            return f"{value / size:.0f}{name}"
     for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= unit:
             return f"{value / unit:.4g}{name}"

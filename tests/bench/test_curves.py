@@ -113,6 +113,7 @@ def test_a_drawing_is_whole_whatever_is_in_it() -> None:
 def test_axes_have_round_numbers() -> None:
     assert [ceiling(value) for value in (0, 0.9, 1.0, 3, 41, 6e6)] == [1, 1, 1, 4, 50, 8e6]
     assert [short(value) for value in (0.25, 10, 1_000, 1_500_000, 2e9)] == ["0.25", "10", "1k", "1.5M", "2G"]
+    assert [short(value) for value in (1_024, 102_400, 1_048_576)] == ["1Ki", "100Ki", "1Mi"]
     assert across(10, [1, 10, 100]) == pytest.approx((across(1, [1, 10, 100]) + across(100, [1, 10, 100])) / 2)
 
 
