@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from kvorum.cli.output import fail, output_option, show
-from kvorum.cli.pipelines_options import answered, known, require_extra, root, state_option
+from kvorum.cli.pipelines_options import answered, known, refuse_unstarted, require_extra, root, state_option
 
 LIST_COLUMNS = ("name", "state", "pid", "since", "records_in", "records_out", "lag")
 FOLLOW_SECONDS = 0.3
@@ -44,7 +44,7 @@ def row(status: Any, name: str) -> dict[str, Any]:
 @state_option
 @output_option
 def status(name: str, state_dir: str | None, output: str) -> None:
-    """Show how a pipeline stands: its state, why it failed, what it has done.
+    """Show how a pipeline stands: its state, why it failed, what it has done. `-o json` has the whole trace.
 
     \b
     kvorum pipelines status orders -o json
@@ -57,6 +57,7 @@ def status(name: str, state_dir: str | None, output: str) -> None:
     if output == "table":
         data |= data.pop("progress")
         data["state"] = str(found.state)
+        data = {("reason" if key == "trace" else key): value for key, value in data.items()} | {"reason": found.reason}
         data["log"] = str(folder.log)
     show(data, output)
 
@@ -129,8 +130,7 @@ def restart(name: str, state_dir: str | None) -> None:
     with answered():
         started = process.restart(folder.root, name)
         found = process.wait(started, folder.root, (State.RUNNING, State.FINISHED), RUNNING_SECONDS)
-    if found.state is State.FAILED:
-        fail(f"pipeline {name} failed: {found.trace}")
+    refuse_unstarted(folder, found)
     click.echo(f"pipeline {name} is {found.state} (process {found.pid})")
 
 
@@ -168,7 +168,7 @@ def offsets(name: str, reset: bool, state_dir: str | None, output: str) -> None:
 @click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
 @state_option
 def logs(name: str, lines: int, follow: bool, state_dir: str | None) -> None:
-    """Show what a detached pipeline's process and its Spark said.
+    """Show what a pipeline's process and its Spark said: all that is left out where one line says what was wrong.
 
     \b
     kvorum pipelines logs orders -f
@@ -186,6 +186,6 @@ def logs(name: str, lines: int, follow: bool, state_dir: str | None) -> None:
                     sys.stdout.flush()
                     time.sleep(FOLLOW_SECONDS)
     except FileNotFoundError:
-        fail(f"pipeline {name} has no log: it was not run detached")
+        fail(f"pipeline {name} has no log yet")
     except KeyboardInterrupt:
         pass  # how one ends --follow

@@ -11,7 +11,7 @@ import click
 from kvorum.cli.output import Exit, fail
 
 if TYPE_CHECKING:
-    from kvorum.pipelines.run.state import Folder
+    from kvorum.pipelines.run.state import Folder, Status
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -54,8 +54,11 @@ def known(state_dir: str | None, name: str) -> "Folder":
 
 
 @contextmanager
-def answered() -> Iterator[None]:
-    """End the command in a line or a few for what a person can mend."""
+def answered(*, problems_fail: bool = True) -> Iterator[None]:
+    """End the command in a line or a few for what a person can mend.
+
+    Without `problems_fail` what is wrong with a file is said, and raised again: there are other files.
+    """
     from kvorum.pipelines.databases.dialect import DatabaseError
     from kvorum.pipelines.formats import FormatError
     from kvorum.pipelines.plugins import PluginError
@@ -70,6 +73,24 @@ def answered() -> Iterator[None]:
     except SpecError as error:
         for problem in error.problems:
             click.echo(str(problem), err=True)
-        fail(f"{len(error.problems)} problem{'s' * (len(error.problems) != 1)}", Exit.USAGE)
+        if not problems_fail:
+            raise
+        fail(counted(len(error.problems)), Exit.USAGE)
     except (StateError, PluginError, ConnectorError, MachineError, DatabaseError, FormatError, TransformError) as error:
         fail(str(error))
+
+
+def counted(problems: int) -> str:
+    """Return `2 problems`."""
+    return f"{problems} problem{'s' * (problems != 1)}"
+
+
+def refuse_unstarted(folder: "Folder", status: "Status") -> None:
+    """End the command if a pipeline that was to run in the background failed, or waits to be tried again."""
+    from kvorum.pipelines.run.state import State
+
+    if status.state is State.FAILED:
+        fail(f"pipeline {folder.name} failed: {status.reason}\n(all of it: {folder.log})")
+    if status.state is State.STARTING:
+        ends = f"kvorum pipelines stop {folder.name} ends it"
+        fail(f"pipeline {folder.name} does not run yet: {status.reason}\n(it is tried again by itself; {ends})")

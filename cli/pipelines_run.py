@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from kvorum.cli.output import Exit, fail, output_option, pairs, show
-from kvorum.cli.pipelines_options import answered, require_extra, root, state_option
+from kvorum.cli.pipelines_options import answered, counted, refuse_unstarted, require_extra, root, state_option
 
 if TYPE_CHECKING:
     from kvorum.pipelines.run.launch import Launch
+    from kvorum.pipelines.run.state import Folder
+    from kvorum.pipelines.spec import Pipeline
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -43,6 +45,7 @@ def launch(master: str | None, memory: str, jars: str | None, confs: tuple[str, 
 @click.option("--detach", is_flag=True, help="Leave it running and return; `kvorum pipelines stop` ends it.")
 @click.option("--paused", is_flag=True, help="Start to wait for `kvorum pipelines resume`.")
 @click.option("--retries", type=click.IntRange(0), default=10, show_default=True, help="Of failures that pass.")
+@click.option("-v", "--verbose", is_flag=True, help="Show all that Spark says here, and not in the pipeline's log.")
 @session_options
 @state_option
 def run(
@@ -50,6 +53,7 @@ def run(
     detach: bool,
     paused: bool,
     retries: int,
+    verbose: bool,
     master: str | None,
     memory: str,
     jars: str | None,
@@ -65,30 +69,37 @@ def run(
     kvorum pipelines run orders.yaml --detach --master spark://spark:7077 --memory 2g
     """
     require_extra()
-    from kvorum.pipelines.run import process, worker
-    from kvorum.pipelines.run.compile import validate as check
+    from kvorum.pipelines.run import process
+    from kvorum.pipelines.run.compile import loaded
     from kvorum.pipelines.run.state import Folder, State
-    from kvorum.pipelines.spec import load
 
     wanted = launch(master, memory, jars, confs, paused=paused, retries=retries)
     with answered():
-        pipeline = load(file)
-        check(pipeline)
+        pipeline = loaded(file)
         folder = Folder(root(state_dir), pipeline.name)
         if not detach:
-            log_to_terminal()
-            raise SystemExit(worker.run(folder, pipeline, wanted))
+            raise SystemExit(run_here(folder, pipeline, wanted, verbose))
         started = process.start(pipeline, folder.root, wanted)
         status = process.wait(started, folder.root, (State.RUNNING, State.PAUSED, State.FINISHED))
-    if status.state is State.FAILED:
-        fail(f"pipeline {pipeline.name} failed: {status.trace}\n(all of it: {folder.log})")
+    refuse_unstarted(folder, status)
     click.echo(f"pipeline {pipeline.name} is {status.state} (process {status.pid}; {status.connector})")
 
 
-def log_to_terminal() -> None:
-    """Show what the worker says beside what the pipeline prints."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+def run_here(folder: "Folder", pipeline: "Pipeline", wanted: "Launch", verbose: bool) -> int:
+    """Run a pipeline in this process until it ends; return the exit code."""
+    from kvorum.pipelines.run import worker
+    from kvorum.pipelines.run.terminal import WHOLE, beside_the_log
+
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    if verbose:
+        logging.basicConfig(level=logging.INFO, format=WHOLE, stream=sys.stderr)
+        return worker.run(folder, pipeline, wanted)
+    click.echo(f"pipeline {pipeline.name}; what Spark says is in {folder.log}", err=True)
+    with beside_the_log(folder):
+        code = worker.run(folder, pipeline, wanted)
+    if code:
+        click.echo(f"all of it: {folder.log} (kvorum pipelines logs {pipeline.name})", err=True)
+    return code
 
 
 @click.command()
@@ -100,16 +111,22 @@ def validate(files: tuple[str, ...]) -> None:
     kvorum pipelines validate configs/pipelines/*.yaml
     """
     require_extra()
-    from kvorum.pipelines.run.compile import validate as check
-    from kvorum.pipelines.spec import load
+    from kvorum.pipelines.run.compile import loaded
+    from kvorum.pipelines.spec import SpecError
 
+    problems = 0
     for file in files:
-        with answered():
-            pipeline = load(file)
-            check(pipeline)
+        try:
+            with answered(problems_fail=False):
+                pipeline = loaded(file)
+        except SpecError as error:
+            problems += len(error.problems)
+            continue
         count = len(pipeline.transforms)
         steps = f", {count} transform{'s' * (count != 1)}" if count else ""
         click.echo(f"{file}: pipeline {pipeline.name}, {pipeline.source.type} to {pipeline.sink.type}{steps}")
+    if problems:
+        fail(counted(problems), Exit.USAGE)
 
 
 @click.command()
@@ -123,17 +140,19 @@ def plan(file: str, master: str | None, memory: str, jars: str | None, confs: tu
     """
     require_extra()
     from kvorum.pipelines.run import compile as compiling
+    from kvorum.pipelines.run.reasons import reason
     from kvorum.pipelines.session.build import build
-    from kvorum.pipelines.spec import load
 
     with answered():
-        pipeline = load(file)
+        pipeline = compiling.loaded(file)
         ends = compiling.validate(pipeline)
         session = build(pipeline.name, launch(master, memory, jars, confs).session(pipeline))
         try:
             context = compiling.context_of(pipeline, "", session.choice.connector)
             click.echo(str(session.choice))
             click.echo(compiling.plan_of(session.spark, pipeline, ends, context))
+        except Exception as error:  # whatever it is, people need the line that matters
+            fail(reason(error, pipeline))
         finally:
             session.spark.stop()
 

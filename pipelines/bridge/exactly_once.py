@@ -42,6 +42,7 @@ from kvorum.pipelines.bridge.marks import (
 from kvorum.pipelines.bridge.options import WriteOptions
 from kvorum.pipelines.bridge.producer import Writer
 from kvorum.pipelines.bridge.transaction import OUTCOME, TASK_COLUMN, MarkReader, Transactions, Work, run_task
+from kvorum.pipelines.bridge.whole import whole_input
 
 PREPARED_AT_ONCE = 8  # transactions under way at a time when marks are made or refreshed: each is a client
 WHOLE_FILE_BYTES = 1 << 40  # larger than any staged file: none is split, and none shares a task with another
@@ -308,7 +309,7 @@ class ExactlyOnce:
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return run_task(work, batches)
 
-        outcomes = written_columns(frame, self.options).mapInArrow(task, OUTCOME).collect()
+        outcomes = written_columns(frame, self.options).mapInArrow(whole_input(task), OUTCOME).collect()
         rows = sum(outcome.rows for outcome in outcomes)
         skipped = sum(outcome.outcome == "skipped" for outcome in outcomes)
         counted.add(self.query, rows)

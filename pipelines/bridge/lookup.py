@@ -13,6 +13,7 @@ from kvorum.pipelines.bridge import client
 from kvorum.pipelines.bridge.client import OptionError
 from kvorum.pipelines.bridge.offsets import EARLIEST, LATEST, Offsets, OffsetsLost, TopicPartition, named
 from kvorum.pipelines.bridge.options import Position, ReadOptions, Topics
+from kvorum.pipelines.faults import meant
 
 REQUEST_SECONDS = 15.0
 RETRY_SECONDS = 60.0  # an election takes seconds; a cluster that is not there should be told of within a minute
@@ -52,9 +53,10 @@ class Lookup:
         for name in names:
             try:
                 present += self.of_topic(name)
-            except TopicMissing:
+            except TopicMissing as error:
                 if must_exist:
-                    raise
+                    there = retried(lambda: self.admin.list_topics(timeout=REQUEST_SECONDS)).topics
+                    raise TopicMissing(f"{error}{meant(name, set(there) - INTERNAL)}") from None
         if not topics.assigned:
             return sorted(present)
         missing = set(topics.assigned) - set(present)

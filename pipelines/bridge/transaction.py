@@ -6,9 +6,12 @@
     begin, produce, send_offsets_to_transaction (the mark), commit
 
 Whoever gets past the first step last is the only one who can commit, so of several attempts at a task, one at a time
-or at once (speculation), exactly one writes. What passes by itself (a coordinator moves, a broker is gone) is tried
-again within a limit; what asks for an abort is aborted and the task's transaction done again from the rows that are
-held; what is fatal fails the attempt, and Spark or the next start decides.
+or at once (speculation), exactly one writes. One that was overtaken is done when the other's mark is there: failed at
+once it would count as one of the task's failures, and Spark might begin a third to overtake the second.
+
+What passes by itself (a coordinator moves, a broker is gone) is tried again within a limit; what asks for an abort is
+aborted and the task's transaction done again from the rows that are held; what is fatal fails the attempt, and Spark
+or the next start decides. Input that was cut off (whole) is no task's: nothing of it is committed.
 """
 
 import contextlib
@@ -34,6 +37,7 @@ from kvorum.pipelines.bridge.producer import DeliveryFailed, Writer
 PATIENCE_SECONDS = 120.0  # a coordinator is elected and loaded in seconds, on a slow machine in tens
 STEP_SECONDS = 20.0  # one call's share of that
 PAUSE_SECONDS = 0.1
+RIVAL_SECONDS = 120.0  # an attempt that has taken over has all of the rows yet to write, as this one had
 TRANSACTION_TIMEOUT_MS = 120_000  # how long an abandoned transaction holds read_committed readers up, at worst
 TRANSACTIONS_TRIED = 4
 HELD_BYTES_MAX = 128 * 1024 * 1024  # a task with more rows than this is not done again here, but by Spark
@@ -270,8 +274,30 @@ class Transactions:
 def write_rows(work: Work, task: int, rows: Rows) -> str:
     """Write a task's rows, unless they are in already. Returns "written" or "skipped".
 
-    Raises: MarkError, AttemptFenced, TransactionFailed.
+    Raises: MarkError, TransactionFailed; AttemptFenced if whoever has taken over did not write them either.
     """
+    try:
+        return write_or_skip(work, task, rows)
+    except AttemptFenced as fenced:
+        logger.info("task %d: %s: waiting for that attempt", task, fenced)
+        if not is_written_soon(work, task):
+            raise
+        return "skipped"
+
+
+def is_written_soon(work: Work, task: int) -> bool:
+    """Return whether another attempt writes the rows within a limit."""
+    reader = MarkReader(work.settings, work.assignment.places)
+    deadline = time.monotonic() + RIVAL_SECONDS
+    while not marks.is_written(reader.read([task])[task], work.assignment, task):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(PAUSE_SECONDS)
+    return True
+
+
+def write_or_skip(work: Work, task: int, rows: Rows) -> str:
+    """Do what `write_rows` says, but for waiting. Raises: MarkError, AttemptFenced, TransactionFailed."""
     for attempt in range(1, TRANSACTIONS_TRIED + 1):
         transactions = Transactions(work.settings, work.assignment.places, task)
         try:

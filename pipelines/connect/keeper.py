@@ -225,7 +225,7 @@ class Keeper:
         if worker.alive and worker.state in (State.RUNNING, State.PAUSED):
             self.memory.runs(self.now_ms())
         elif not worker.alive and worker.state not in (State.STOPPED, State.FINISHED) and worker.revision is not None:
-            self.memory.failed((worker.trace or "")[-TRACE_CHARACTERS_MAX:], self.now_ms())
+            self.memory.failed((worker.trace or "")[:TRACE_CHARACTERS_MAX], self.now_ms())  # the reason is first
 
     def _prepare(self, make: Callable[[], Pipeline]) -> None:
         """Make the pipeline, once for each configuration."""

@@ -16,6 +16,10 @@ OffsetValue = str | int | float
 """A value of a position in a table that survives JSON and comes back exactly."""
 
 
+TABLES_MAX = 10_000
+"""Of whose names one is looked for that is like a misspelt one."""
+
+
 class DatabaseError(Exception):
     """What a database or its URL refused, and why."""
 
@@ -94,6 +98,10 @@ class Dialect(Protocol):
 
     def columns(self, connection: Connection, relation: str) -> list[Column]:
         """Return the columns of a table (quoted) or of a query in parentheses with a name."""
+        ...
+
+    def tables(self, connection: Connection) -> list[str]:
+        """Return the tables and views there are, as `quoted` takes them: for a message about one that is not."""
         ...
 
     def rows(self, connection: Connection, statement: str, parameters: Sequence[Any], count: int) -> Cursor:

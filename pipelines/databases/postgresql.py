@@ -30,7 +30,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kvorum.pipelines.databases.dialect import Column, Connection, Cursor, DatabaseError
+from kvorum.pipelines.databases.dialect import TABLES_MAX, Column, Connection, Cursor, DatabaseError
 
 CONNECT_SECONDS = "10"
 DECIMAL_DIGITS_MAX = 38
@@ -103,6 +103,16 @@ class Postgresql:
         finally:
             cursor.close()
             connection.rollback()
+
+    def tables(self, connection: Connection) -> list[str]:
+        """See Dialect. Those of the search path have no schema before them."""
+        cursor = connection.cursor()
+        cursor.execute(
+            "SELECT CASE WHEN table_schema = ANY (current_schemas(false)) THEN table_name"
+            " ELSE table_schema || '.' || table_name END FROM information_schema.tables"
+            " WHERE table_schema NOT IN ('pg_catalog', 'information_schema') ORDER BY 1"
+        )
+        return [name for (name,) in cursor.fetchmany(TABLES_MAX)]
 
     def rows(self, connection: Connection, statement: str, parameters: Sequence[Any], count: int) -> Cursor:
         """See Dialect. A cursor with a name stays at the server, which sends `count` rows at a time."""

@@ -30,7 +30,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kvorum.pipelines.databases.dialect import Column, Connection, Cursor, DatabaseError
+from kvorum.pipelines.databases.dialect import TABLES_MAX, Column, Connection, Cursor, DatabaseError
 
 BUSY_SECONDS = 30.0
 """For how long another writer is waited for."""
@@ -71,6 +71,12 @@ class Sqlite:
         finally:
             cursor.close()
             connection.rollback()
+
+    def tables(self, connection: Connection) -> list[str]:
+        """See Dialect."""
+        cursor = connection.cursor()
+        cursor.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name")
+        return [name for (name,) in cursor.fetchmany(TABLES_MAX)]
 
     def rows(self, connection: Connection, statement: str, parameters: Sequence[Any], count: int) -> Cursor:
         """See Dialect. SQLite computes rows as they are fetched."""

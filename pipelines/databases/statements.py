@@ -95,6 +95,12 @@ def upsert(dialect: Dialect, table: str, columns: Sequence[str], keys: Sequence[
     return f"{insert(dialect, table, columns)} ON CONFLICT ({', '.join(map(quoted, keys))}) DO {action}"
 
 
+def hold(dialect: Dialect, table: str, columns: Sequence[str], keys: Sequence[str]) -> str:
+    """Return the statement that adds a row, or leaves the one with its key as it is. Other writers of it wait."""
+    same = ", ".join(f"{quoted(name)} = {quoted(table)}.{quoted(name)}" for name in columns if name not in keys)
+    return f"{insert(dialect, table, columns)} ON CONFLICT ({', '.join(map(quoted, keys))}) DO UPDATE SET {same}"
+
+
 def delete(dialect: Dialect, table: str, keys: Sequence[str]) -> str:
     """Return the statement that removes the row with a key."""
     return f"DELETE FROM {quoted(table)} WHERE {' AND '.join(f'{quoted(key)} = {dialect.marker}' for key in keys)}"

@@ -13,10 +13,10 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
+from pydantic import AfterValidator, model_validator
 from pydantic import Field as Option
-from pydantic import model_validator
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType
@@ -30,7 +30,7 @@ NATIVE: Final = "org.apache.spark.sql.avro.AvroDataToCatalyst"
 MAGIC: Final = "00"
 PREFIX_BYTES: Final = 5
 
-Schema = str | dict[str, Any] | list[Any]
+Schema = Annotated[str | dict[str, Any] | list[Any], AfterValidator(avro_schemas.checked)]
 
 
 class AvroOptions(FormatOptions):

@@ -7,10 +7,10 @@ decimal, uuid (as text); time-* are read as their numbers, as by Spark's own mod
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import fastavro
-from fastavro.schema import SchemaParseException
+from fastavro.schema import SchemaParseException, UnknownType
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -33,8 +33,11 @@ from pyspark.sql.types import (
     TimeType,
 )
 
+from kvorum.pipelines.faults import meant
 from kvorum.pipelines.formats.base import FormatError
-from kvorum.pipelines.formats.schemas import from_file
+from kvorum.pipelines.formats.schemas import from_file, named
+
+G = TypeVar("G")
 
 PLAIN: Final[Mapping[str, DataType]] = {
     "boolean": BooleanType(),
@@ -47,6 +50,7 @@ PLAIN: Final[Mapping[str, DataType]] = {
     "enum": StringType(),
     "fixed": BinaryType(),
 }
+NESTED: Final = ("record", "array", "map")
 LOGICAL: Final[Mapping[tuple[str, str], DataType]] = {
     ("int", "date"): DateType(),
     ("long", "timestamp-millis"): TimestampType(),
@@ -82,12 +86,25 @@ def parsed(given: Any) -> Any:
         try:
             said = json.loads(said)
         except json.JSONDecodeError as error:
-            raise FormatError(f"the Avro schema is not JSON: {error}") from error
+            raise FormatError(f"{named(given)}the Avro schema is not JSON: {error}") from error
     try:
         fastavro.parse_schema(_copied(said))
-    except (SchemaParseException, KeyError, TypeError, ValueError) as error:
-        raise FormatError(f"not an Avro schema: {error}") from error
+    except UnknownType as error:
+        # A name that is none; or the mapping that says it, if the name stands for a type with parts.
+        name = error.name.get("type") if isinstance(error.name, dict) else error.name
+        hint = meant(str(name), (*PLAIN, *NESTED))
+        raise FormatError(f"{named(given)}not an Avro schema: there is no type {name!r}{hint}") from error
+    except KeyError as error:
+        raise FormatError(f"{named(given)}not an Avro schema: {error} is missing") from error
+    except (SchemaParseException, TypeError, ValueError) as error:
+        raise FormatError(f"{named(given)}not an Avro schema: {error}") from error
     return _without_times(said)
+
+
+def checked(given: G) -> G:
+    """Return a schema after a look at it, for a validator of a model. Raises FormatError."""
+    parsed(given)
+    return given
 
 
 def _without_times(schema: Any) -> Any:

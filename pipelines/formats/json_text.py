@@ -11,7 +11,7 @@ Connect's envelope, {"schema": ..., "payload": ...}, and implies that dialect.
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field as Option
 from pyspark.sql import Column, SparkSession
@@ -47,7 +47,7 @@ Leaf = Callable[[Column, DataType, DataType], Column]
 class JsonOptions(FormatOptions):
     """See the module; `options` are Spark's own for from_json and to_json."""
 
-    schema_: str | dict[str, Any] | None = Option(default=None, alias="schema")
+    schema_: schemas.Schema | None = Option(default=None, alias="schema")
     envelope: bool = Option(default=False, alias="schemas.enable")
     dialect: Literal["plain", "connect"] | None = None
     nulls: Literal["keep", "drop"] = "keep"

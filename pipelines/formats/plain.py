@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from pydantic import Field as Option
 from pyspark.sql import Column, SparkSession
@@ -122,7 +122,7 @@ class NumberFormat:
 class CsvOptions(FormatOptions):
     """A line's columns, and how Spark reads and writes them (`options`: its own, such as sep, quote, nullValue)."""
 
-    schema_: str | dict[str, Any] | None = Option(default=None, alias="schema")
+    schema_: schemas.Columns | None = Option(default=None, alias="schema")
     delimiter: str = ","
     options: dict[str, str | int | bool] = Option(default_factory=dict)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from pydantic import Field as Option
+from pydantic import ValidationInfo, field_validator
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StructType
@@ -33,6 +34,27 @@ class ProtobufOptions(FormatOptions):
     message: str
     engine: Literal["auto", "spark", "protobuf"] = "auto"
 
+    @field_validator("descriptor")
+    @classmethod
+    def _readable(cls, path: str) -> str:
+        descriptors_of(path)
+        return path
+
+    @field_validator("message")
+    @classmethod
+    def _there(cls, message: str, info: ValidationInfo) -> str:
+        if "descriptor" in info.data:  # otherwise that is what is wrong
+            protobuf_rows.spark_type(descriptors_of(info.data["descriptor"]), message)
+        return message
+
+
+def descriptors_of(path: str) -> bytes:
+    """Return a descriptor file's bytes. Raises FormatError."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise FormatError(f"{path} cannot be read: {error.strerror}") from error
+
 
 @dataclass(frozen=True, slots=True)
 class ProtobufFormat:
@@ -43,7 +65,7 @@ class ProtobufFormat:
 
     def read(self, column: Column, spark: SparkSession) -> Coded:
         """Return a message's fields as a struct."""
-        descriptors = self._descriptors()
+        descriptors = descriptors_of(self.options.descriptor)
         kind = protobuf_rows.spark_type(descriptors, self.options.message)
         if self._native(spark):
             from pyspark.sql.protobuf.functions import from_protobuf
@@ -60,7 +82,7 @@ class ProtobufFormat:
         """Return a struct as a message's bytes; a field that the message does not have is refused."""
         if not isinstance(value.type, StructType):
             raise FormatError(f"format protobuf takes fields, not {value.type.simpleString()}")
-        descriptors = self._descriptors()
+        descriptors = descriptors_of(self.options.descriptor)
         there = protobuf_rows.spark_type(descriptors, self.options.message).fieldNames()
         unknown = [name for name in value.type.fieldNames() if name not in there]
         if unknown:
@@ -72,12 +94,6 @@ class ProtobufFormat:
             return Coded(column=F.when(value.column.isNotNull(), made))
         encode = partial(protobuf_rows.encoded, descriptors, self.options.message)
         return modules.by_rows(encode, BinaryType(), value.column, "protobuf")
-
-    def _descriptors(self) -> bytes:
-        try:
-            return Path(self.options.descriptor).read_bytes()
-        except OSError as error:
-            raise FormatError(f"{self.options.descriptor} cannot be read: {error.strerror}") from error
 
     def _native(self, spark: SparkSession) -> bool:
         there = modules.has(spark, NATIVE)

@@ -26,6 +26,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from kvorum.pipelines.faults import meant
 from kvorum.pipelines.formats.avro_rows import by_row
 from kvorum.pipelines.formats.base import FormatError
 
@@ -45,9 +46,10 @@ PLAIN: Final[dict[int, DataType]] = {
 
 def described(descriptors: bytes, message: str) -> Descriptor:
     """Return a message's descriptor. Raises FormatError."""
-    pool = descriptor_pool.DescriptorPool()
+    pool, there = descriptor_pool.DescriptorPool(), list[str]()
     try:
         files = descriptor_pb2.FileDescriptorSet.FromString(descriptors)
+        there = [".".join(filter(None, (file.package, one.name))) for file in files.file for one in file.message_type]
         for file in files.file:
             pool.Add(file)
         found: Descriptor = pool.FindMessageTypeByName(message)
@@ -55,7 +57,8 @@ def described(descriptors: bytes, message: str) -> Descriptor:
     except DecodeError as error:
         raise FormatError("the descriptor file is none: make it with protoc --descriptor_set_out") from error
     except (KeyError, TypeError) as error:
-        raise FormatError(f"there is no message {message!r} in the descriptor file: {error}") from error
+        hint = meant(message, there)
+        raise FormatError(f"there is no message {message!r} in the descriptor file{hint or f': {error}'}") from error
 
 
 def spark_type(descriptors: bytes, message: str) -> StructType:

@@ -6,10 +6,13 @@ the metadata of the struct's fields.
 """
 
 import json
+import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from pydantic import AfterValidator
 from pyspark.errors import PySparkException
 from pyspark.sql.types import (
     ArrayType,
@@ -34,6 +37,8 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from kvorum.pipelines.faults import TextError, meant
+from kvorum.pipelines.formats import ddl
 from kvorum.pipelines.formats.base import FormatError
 
 NAME: Final = "connect.name"
@@ -59,6 +64,14 @@ PLAIN: Final[Mapping[str, DataType]] = {
 }
 """Connect's types; JSON's envelope says float and double."""
 
+SPARKS: Final = (
+    "array", "binary", "boolean", "byte", "char", "date", "decimal", "double", "float", "geography", "geometry",
+    "integer", "long", "map", "short", "string", "struct", "time", "timestamp", "timestamp_ntz", "udt", "varchar",
+    "variant", "void",
+)  # fmt: skip
+"""The types' names in Spark's JSON form."""
+FILE: Final = "file:"
+
 CONNECT_NAMES: Final[Mapping[type[DataType], str]] = {
     ByteType: "int8",
     ShortType: "int16",
@@ -74,32 +87,96 @@ CONNECT_NAMES: Final[Mapping[type[DataType], str]] = {
 
 def from_file(given: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
     """Return what a schema says: itself, or the text of the file that `file:PATH` names. Raises FormatError."""
-    if not isinstance(given, str) or not given.startswith("file:"):
+    if not isinstance(given, str) or not given.startswith(FILE):
         return given
     try:
-        return Path(given.removeprefix("file:")).read_text(encoding="utf-8")
+        return Path(given.removeprefix(FILE)).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise FormatError(f"{given.removeprefix('file:')} cannot be read: {error}") from error
+        raise FormatError(f"{given.removeprefix(FILE)} cannot be read: {error}") from error
+
+
+def said(given: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
+    """Return a schema as DDL, or as data of JSON. Raises FormatError."""
+    found = from_file(given)
+    if not (isinstance(found, str) and found.lstrip().startswith("{")):
+        return found
+    try:
+        data: Mapping[str, Any] = json.loads(found)
+    except json.JSONDecodeError as error:
+        raise FormatError(f"{named(given)}the schema is not JSON: {error}") from error
+    return data
+
+
+def named(given: Any) -> str:
+    """Return `PATH: ` for a schema that is a file's, for the beginning of a message."""
+    return f"{given.removeprefix(FILE)}: " if isinstance(given, str) and given.startswith(FILE) else ""
 
 
 def parsed(given: str | Mapping[str, Any]) -> tuple[DataType, dict[str, Any]]:
     """Return a schema's type, and metadata for the column that has it. Raises FormatError."""
-    said = from_file(given)
-    if isinstance(said, str) and said.lstrip().startswith("{"):
-        try:
-            said = json.loads(said)
-        except json.JSONDecodeError as error:
-            raise FormatError(f"the schema is not JSON: {error}") from error
-    if isinstance(said, str):
-        return from_ddl(said), {}
-    assert isinstance(said, Mapping)
-    inner = said.get("fields", ())
-    if str(said.get("type")) in (*PLAIN, "array", "map", "struct") and all("field" in one for one in inner):
-        return from_connect(said)
+    found = said(given)
+    return (from_ddl(found), {}) if isinstance(found, str) else from_data(found)
+
+
+def from_data(found: Mapping[str, Any]) -> tuple[DataType, dict[str, Any]]:
+    """Return the type, and metadata, of a schema in Spark's or Connect's JSON form. Raises FormatError."""
+    inner = found.get("fields", ())
+    if not isinstance(inner, list | tuple) or not all(isinstance(one, Mapping) for one in inner):
+        raise FormatError("the schema is neither Spark's nor Connect's: fields is a list of mappings")
     try:
-        return StructType.fromJson(dict(said)), {}
-    except (KeyError, TypeError, ValueError, PySparkException) as error:
-        raise FormatError(f"the schema is neither Spark's nor Connect's: {error}") from error
+        if found.get("type") != "struct" or ("fields" in found and all("field" in one for one in inner)):
+            return from_connect(found)
+        return StructType.fromJson(dict(found)), {}
+    except FormatError:
+        raise
+    except PySparkException as error:
+        unknown = unknown_type(found)
+        reason = f"there is no type {unknown!r}{meant(unknown, SPARKS)}" if unknown else error.getMessage() or error
+        raise FormatError(f"the schema is not Spark's: {reason}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        lacks = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise FormatError(f"the schema is neither Spark's nor Connect's: {lacks}") from error
+
+
+def unknown_type(found: Any) -> str | None:
+    """Return the first name in Spark's JSON form that is no type of Spark's."""
+    if isinstance(found, str):
+        plain = re.sub(r"\(.*\)", "", found)
+        return None if plain in SPARKS or plain.startswith("interval") else found
+    if not isinstance(found, Mapping):
+        return None
+    inner = [found.get(key) for key in ("type", "elementType", "keyType", "valueType")]
+    for one in (*inner, *(field.get("type") for field in found.get("fields", ()) if isinstance(field, Mapping))):
+        unknown = unknown_type(one)
+        if unknown is not None:
+            return unknown
+    return None
+
+
+def checked(given: str | dict[str, Any], *, columns: bool = False) -> str | dict[str, Any]:
+    """Return a schema after a look at it that needs no Spark; `columns`: one type alone is not enough.
+
+    Raises TextError with each fault, FormatError for files and what is not DDL.
+    """
+    found = said(given)
+    if not isinstance(found, str):
+        kind, _ = from_data(found)
+        if columns and not isinstance(kind, StructType):
+            raise FormatError(f"{named(given)}a schema of fields is needed, not {kind.simpleString()}")
+        return given
+    faults = ddl.faults(found, columns=columns)
+    if faults and named(given):
+        path = named(given).removesuffix(": ")
+        raise FormatError("; ".join(f"{path}:{found.count(chr(10), 0, f.position) + 1}: {f.message}" for f in faults))
+    if faults:
+        raise TextError(found, faults)
+    return given
+
+
+Schema = Annotated[str | dict[str, Any], AfterValidator(checked)]
+"""A schema in an option's model: wrong ones are told of before anything is started."""
+Columns = Annotated[str | dict[str, Any], AfterValidator(partial(checked, columns=True))]
+"""The same, for what has columns."""
 
 
 def from_ddl(text: str) -> DataType:
@@ -151,7 +228,8 @@ def _from_connect(kind: str, name: str, schema: Mapping[str, Any]) -> DataType:
         case _ if kind in PLAIN:
             return PLAIN[kind]
         case _:
-            raise FormatError(f"{kind!r} is no type of Connect's")
+            there = (*PLAIN, "struct", "array", "map")
+            raise FormatError(f"{kind!r} is no type of Connect's{meant(kind, there)}")
 
 
 def to_connect(kind: DataType, metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from kvorum.pipelines.mirror.policy import Policy, PolicyName
 from kvorum.pipelines.spec import document
-from kvorum.pipelines.spec.model import NAME, Duration, Model, Trigger, duration_ms
+from kvorum.pipelines.spec.model import NAME, Duration, Trigger, duration_ms
+from kvorum.pipelines.spec.parts import Model
 from kvorum.pipelines.spec.problems import Problem, SpecError, from_pydantic
 from kvorum.pipelines.spec.resolve import resolve
 
@@ -139,7 +140,7 @@ def loads(text: str, *, environment: Mapping[str, str] | None = None) -> MirrorS
 
 def made(read: document.Document, environment: Mapping[str, str] | None = None) -> MirrorSpec:
     """Return the mirror of a document; see load."""
-    data: dict[str, Any] = resolve(read.data, read.places, environment)
+    data: dict[str, Any] = resolve(read.right().data, read.places, environment)
     try:
         return MirrorSpec.model_validate(data)
     except ValidationError as error:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -11,10 +12,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import BinaryType, StringType
 
 from kvorum.pipelines import formats, frames, plugins, transforms
-from kvorum.pipelines.plugins import Connector, Context, Kind, Part, Trigger
+from kvorum.pipelines.plugins import Connector, Context, Kind, Part, PluginError, Trigger
 from kvorum.pipelines.run import errors
 from kvorum.pipelines.sinks.topics import TopicsSink, TopicsSinkOptions
-from kvorum.pipelines.spec import Endpoint, Format, Pipeline
+from kvorum.pipelines.spec import Endpoint, Format, Parts, Pipeline, Problem, SpecError, draft
+from kvorum.pipelines.spec.problems import Places
 
 logger = logging.getLogger(__name__)
 
@@ -33,24 +35,49 @@ class Ends:
     sink_options: BaseModel
 
 
-def models(pipeline: Pipeline) -> dict[str, type[BaseModel]]:
-    """Return the models of what a pipeline may name: for Pipeline.validate_with. Raises PluginError.
+def models(parts: Parts) -> dict[str, type[BaseModel]]:
+    """Return the models of what a pipeline may name: for Parts.wrong_settings. Raises PluginError.
 
     Of sources and sinks only the one that is used is imported: another one may lack what it needs.
     """
     found: dict[str, type[BaseModel]] = {**transforms.models(), **formats.models()}
-    for word, kind, used in (("source", Kind.SOURCE, pipeline.source), ("sink", Kind.SINK, pipeline.sink)):
+    for word, kind, used in (("source", Kind.SOURCE, parts.source), ("sink", Kind.SINK, parts.sink)):
         for plugin in plugins.plugins(kind):
-            found[f"{word}.{plugin.name}"] = plugin.load().Options if plugin.name == used.type else BaseModel
+            is_used = used is not None and plugin.name == used.type
+            found[f"{word}.{plugin.name}"] = plugin.load().Options if is_used else BaseModel
     for word, kind in (("transform", Kind.TRANSFORM), ("format", Kind.CONVERTER)):
         for plugin in plugins.plugins(kind):
             found.setdefault(f"{word}.{plugin.name}", BaseModel)
     return found
 
 
+def problems_of(parts: Parts, places: Places) -> list[Problem]:
+    """Return what is wrong with what plugins are told, as far as it shows without Spark. Raises PluginError."""
+    problems = parts.wrong_settings(models(parts), places)
+    for index, transform in parts.transforms.items():
+        wrong = transforms.wrong_form(transform)
+        if wrong is not None:
+            problems.append(places.problem(("transforms", index, "type"), wrong))
+    return problems
+
+
+def loaded(path: str | Path) -> Pipeline:
+    """Return the pipeline of a file. Raises SpecError with everything that is wrong with it, PluginError."""
+    found = draft(path)
+    found.add(problems_of(found.parts, found.places))
+    if found.pipeline is not None and found.pipeline.errors.tolerance == "dead-letter":
+        try:
+            errors.bootstrap_of(found.pipeline)
+        except PluginError as error:
+            found.add([found.places.problem(("errors",), str(error))])
+    return found.finished()
+
+
 def validate(pipeline: Pipeline) -> Ends:
     """Check all that can be checked without Spark. Raises SpecError (with lines), PluginError."""
-    pipeline.validate_with(models(pipeline))
+    problems = problems_of(pipeline.parts, pipeline.places)
+    if problems:
+        raise SpecError(problems)
     if pipeline.errors.tolerance == "dead-letter":
         errors.bootstrap_of(pipeline)
     source, sink = plugins.source(pipeline.source.type), plugins.sink(pipeline.sink.type)

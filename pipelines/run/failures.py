@@ -33,8 +33,6 @@ PAUSE_SECONDS = 1.0
 PAUSE_SECONDS_MAX = 60.0
 WELL_SECONDS = 120.0
 """After so long without a failure the count begins anew."""
-TRACE_CHARACTERS_MAX = 20_000
-"""Spark's traces repeat themselves; a status is read by people."""
 
 
 def passing(error: BaseException) -> bool:
@@ -50,12 +48,6 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
-
-
-def trace(error: BaseException) -> str:
-    """Return an error as a status shows it."""
-    text = f"{type(error).__name__}: {error}"
-    return text if len(text) <= TRACE_CHARACTERS_MAX else text[:TRACE_CHARACTERS_MAX] + "..."
 
 
 @dataclass(slots=True)

@@ -71,12 +71,15 @@ def start(
 def wait(
     started: Started, state_dir: str | os.PathLike[str], states: Collection[State], timeout: float = START_SECONDS
 ) -> Status:
-    """Return the status when it is one of these, or an end. Raises StateError when the time is over."""
+    """Return the status when it is one of these, an end, or STARTING again: the first try failed, others follow.
+
+    Raises StateError when the time is over.
+    """
     folder, until = Folder(Path(state_dir), started.name), time.monotonic() + timeout
     while True:
         ended = started.process.poll() is not None
         status = folder.status()
-        if status is not None and (status.state in states or ended):
+        if status is not None and (status.state in states or ended or (status.restarts and status.trace)):
             return status
         if ended:
             raise StateError(f"pipeline {started.name!r} ended before it began; {folder.log} says why")

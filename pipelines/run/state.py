@@ -50,7 +50,7 @@ class Status:
     name: str
     state: State
     trace: str | None = None
-    """Why it failed; or, while it is STARTING again, why it failed before."""
+    """Why it failed, in one line, and then the whole; while it is STARTING again, why it failed before."""
     pid: int
     since_ms: int
     """When it came into this state."""
@@ -63,6 +63,11 @@ class Status:
     def of(cls, data: Mapping[str, Any]) -> Self:
         """Return the status of JSON's data."""
         return cls(**{**data, "state": State(data["state"])})
+
+    @property
+    def reason(self) -> str | None:
+        """Return the trace's one line."""
+        return None if self.trace is None else self.trace.partition("\n")[0]
 
     def data(self) -> dict[str, Any]:
         """Return it as JSON's data."""

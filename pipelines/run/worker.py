@@ -1,8 +1,8 @@
 """One pipeline in one process: python -m kvorum.pipelines.run.worker SPEC --state DIR [--master ...]
 
-    STARTING -> RUNNING -> FINISHED             once, available-now: all was read
-    RUNNING <-> PAUSED                          the session stays, the query does not
-    RUNNING -> STARTING (restarts + 1)          a failure that passes, after a pause
+    STARTING -> RUNNING -> FINISHED             once, available-now: all was read; RUNNING: the clusters answered
+    RUNNING -> PAUSED -> STARTING               the session stays, the query does not
+    STARTING, RUNNING -> STARTING (restarts + 1)    a failure that passes, after a pause
     any -> FAILED                               a failure that does not, or one too many; exit code 1
     any -> STOPPED                              told to: `stop`, SIGTERM, Ctrl-C
 
@@ -26,11 +26,12 @@ from typing import Any
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kvorum.pipelines.run import compile as compiling
-from kvorum.pipelines.run import control, failures
+from kvorum.pipelines.run import control, failures, reach, reasons
 from kvorum.pipelines.run.launch import Launch, parse
 from kvorum.pipelines.run.progress import Progress, committed_offsets
 from kvorum.pipelines.run.state import Folder, State, StateError, Status, now_ms
 from kvorum.pipelines.session.build import Session, build
+from kvorum.pipelines.session.connector import choose, folder_of_jars
 from kvorum.pipelines.spec import Pipeline, SpecError, load
 
 logger = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ class Worker:
         backoff = failures.Backoff(self.launch.retries)
         while True:
             try:
-                self.become(State.STARTING)
+                self.become(State.STARTING, self.status.trace)
                 self.keep_running()
                 self.become(State.FINISHED)
                 return 0
@@ -82,12 +83,14 @@ class Worker:
             except Exception as error:
                 self.stop_queries()
                 pause = backoff.next(time.monotonic()) if failures.passing(error) else None
-                trace = failures.trace(error)
+                reason = reasons.reason(error, self.pipeline)
+                trace = reasons.trace(error, reason)
                 if pause is None:
-                    logger.error("pipeline %s failed: %s", self.pipeline.name, trace)
+                    logger.error("pipeline %s failed: %s", self.pipeline.name, reason, exc_info=error)
                     self.become(State.FAILED, trace)
                     return 1
-                logger.warning("pipeline %s failed, tried again in %g s: %s", self.pipeline.name, pause, trace)
+                again = "pipeline %s failed, tried again in %g s: %s"
+                logger.warning(again, self.pipeline.name, pause, reason, exc_info=error)
                 self.status = replace(self.status, restarts=self.status.restarts + 1)
                 self.become(State.STARTING, trace)
                 try:
@@ -99,6 +102,8 @@ class Worker:
     def keep_running(self) -> None:
         """Start, and look after it until it is finished. Raises Told, and whatever the queries failed with."""
         ends = compiling.validate(self.pipeline)
+        if self.wanted is State.RUNNING:  # before the session, which takes its time
+            self.reach(ends)
         if self.session is None:
             self.session = build(self.pipeline.name, self.launch.session(self.pipeline))
             self.catch_signals()
@@ -109,6 +114,8 @@ class Worker:
                 self.become(State.PAUSED)
                 while self.wanted is State.PAUSED:
                     self.wait(LOOK_SECONDS)
+                self.become(State.STARTING)
+                self.reach(ends)
             self.queries = compiling.start(self.session.spark, self.pipeline, ends, context)
             self.become(State.RUNNING)
             while self.wanted is State.RUNNING:
@@ -120,6 +127,13 @@ class Worker:
                     return
                 self.wait(LOOK_SECONDS)
             self.stop_queries()
+
+    def reach(self, ends: compiling.Ends) -> None:
+        """See that the clusters are there. Raises Unreachable, TopicMissing, Told, ConnectorError."""
+        wanted = self.launch.session(self.pipeline)
+        jars = folder_of_jars(wanted.jars)
+        choice = self.session.choice if self.session else choose(wanted.connector, jars, wanted.settings)
+        reach.check(self.pipeline, ends, self.wait, is_java=choice.connector == "spark")
 
     def look(self) -> None:
         """Raise what a query failed with; take the progress, once a second."""
@@ -178,7 +192,7 @@ class Worker:
             try:
                 query.stop()
             except Exception as error:  # the session may be gone already: there is nothing more to stop then
-                logger.warning("query %s did not stop: %s", query.name, failures.trace(error))
+                logger.warning("query %s did not stop: %s", query.name, reasons.reason(error), exc_info=error)
         with contextlib.suppress(Exception):  # the same: a last look at what was done
             self.progress.look(self.queries)
         self.queries = []

@@ -22,6 +22,8 @@ DEFAULTS: Mapping[str, str] = {
     # State beyond memory, and a commit that costs what changed, not what is there.
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     "spark.ui.enabled": "false",
+    # A bar that is drawn over itself, in a log.
+    "spark.ui.showConsoleProgress": "false",
 }
 LOCAL: Mapping[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",

@@ -7,7 +7,7 @@ record_key, record_value, kafka (topic, partition, offset), or none. A record wi
 `delete.enabled`, and is left out otherwise.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field, model_validator
@@ -16,12 +16,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
+from kvorum.pipelines.bridge.whole import whole_input
 from kvorum.pipelines.databases.dialect import Dialect, dialect_of
 from kvorum.pipelines.plugins import Context
 from kvorum.pipelines.sinks.batches import query_id
 from kvorum.pipelines.sinks.jdbc_writer import DELETED, Table, create_table, write_rows
 from kvorum.pipelines.sinks.rows import value_columns
-from kvorum.pipelines.sources.options import ConnectOptions
+from kvorum.pipelines.sources.options import ConnectOptions, DatabaseUrl
 
 KAFKA_COLUMNS = ("topic", "partition", "offset")
 KAFKA_NAMES = ("__connect_topic", "__connect_partition", "__connect_offset")
@@ -31,7 +32,14 @@ WRITTEN = "rows bigint"
 class JdbcSinkOptions(ConnectOptions):
     """`sink: {type: jdbc, ...}`; `url`, `user`, `password` and `table` are short for Connect's names."""
 
-    connection_url: str
+    SHORT: ClassVar[Mapping[str, str]] = {
+        "url": "connection.url",
+        "user": "connection.user",
+        "password": "connection.password",
+        "table": "table.name.format",
+    }
+
+    connection_url: DatabaseUrl
     connection_user: str | None = None
     connection_password: str | None = Field(default=None, repr=False)
     table_name_format: str = Field(min_length=1)
@@ -42,17 +50,6 @@ class JdbcSinkOptions(ConnectOptions):
     delete_enabled: bool = False
     auto_create: bool = False
     batch_size: int = Field(default=1000, ge=1, le=100_000)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _short_names(cls, data: Any) -> Any:
-        short = {
-            "url": "connection.url",
-            "user": "connection.user",
-            "password": "connection.password",
-            "table": "table.name.format",
-        }
-        return {short.get(key, key): value for key, value in data.items()} if isinstance(data, dict) else data
 
     @model_validator(mode="after")
     def _fits(self) -> "JdbcSinkOptions":
@@ -101,7 +98,7 @@ class JdbcSink:
 
         def save(batch: DataFrame, mark: tuple[str, int] | None) -> None:
             one_task = mark is not None or dialect.single_writer
-            task = write_rows(dialect, table, mark)
+            task = whole_input(write_rows(dialect, table, mark))
             (batch.coalesce(1) if one_task else batch).mapInArrow(task, WRITTEN).collect()
 
         def save_batch(batch: DataFrame, batch_id: int) -> None:

@@ -31,6 +31,9 @@ class Table:
     batch_rows: int
 
 
+NEVER = -1
+"""The micro-batch before the first."""
+
 Mark = tuple[str, int]
 """A query and the number of its micro-batch."""
 
@@ -46,7 +49,10 @@ def create_table(dialect: Dialect, name: str, schema: StructType, keys: Sequence
 def write_rows(
     dialect: Dialect, table: Table, mark: Mark | None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return what a task runs (mapInArrow): it writes its rows and yields how many."""
+    """Return what a task runs (mapInArrow): it writes its rows and yields how many.
+
+    With a mark, rows that end are all there are: who cannot be sure of that takes the task through `whole_input`.
+    """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with closing(dialect.connect()) as connection:
@@ -82,15 +88,19 @@ def in_parts(connection: Connection, dialect: Dialect, table: Table, batches: It
 def in_one(
     connection: Connection, dialect: Dialect, table: Table, batches: Iterator[pa.RecordBatch], mark: Mark
 ) -> int:
-    """Write all in one transaction with the micro-batch's mark, unless the mark says that it was written before."""
+    """Write all in one transaction with the micro-batch's mark, unless the mark says that it was written before.
+
+    Other attempts at the same wait at the mark until this one has ended: one that its executor has left behind, say.
+    """
     query, batch = mark
     count = 0
     with closing(connection.cursor()) as cursor:
         cursor.execute(statements.create(MARKS, (("query", "varchar(500)"), ("batch", "bigint")), ("query",)))
+        cursor.execute(statements.hold(dialect, MARKS, ("query", "batch"), ("query",)), (query, NEVER))
         where = quoted("query")
         cursor.execute(f"SELECT batch FROM {quoted(MARKS)} WHERE {where} = {dialect.marker}", (query,))
-        found = cursor.fetchone()
-        if found is None or found[0] < batch:
+        (written,) = cursor.fetchone()
+        if written < batch:
             for rows in parts(batches, table.batch_rows):
                 execute(cursor, dialect, table, rows)
                 count += len(rows)

@@ -6,12 +6,13 @@ with `watermark`, how late one may be for what is aggregated by time.
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from kvorum.pipelines.formats import ddl
 from kvorum.pipelines.frames import record_frame
 from kvorum.pipelines.plugins import Context
 from kvorum.pipelines.sources.options import Options, as_text
@@ -25,7 +26,7 @@ class FilesOptions(Options):
     path: str
     """A folder, or a pattern such as /data/*/in."""
     file_format: Literal["text", "json", "csv", "parquet"] = Field(default="text", alias="format")
-    columns: str | None = Field(default=None, alias="schema")
+    columns: Annotated[str, AfterValidator(ddl.checked_columns)] | None = Field(default=None, alias="schema")
     """As SQL's columns: "id BIGINT, name STRING". Without it, what the files there are have in common now."""
     timestamp: str | None = None
     watermark: str | None = None

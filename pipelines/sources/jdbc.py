@@ -11,7 +11,7 @@ A row that was changed twice between polls is seen once, and a deleted one never
 is for. Rows come in one task, in the order in which the table grew. Offsets are the last row's time and id.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field, model_validator
@@ -22,7 +22,7 @@ from kvorum.pipelines.databases.dialect import Dialect, dialect_of, quoted
 from kvorum.pipelines.frames import record_frame
 from kvorum.pipelines.plugins import Context
 from kvorum.pipelines.sources.jdbc_reader import JdbcStream, Settings
-from kvorum.pipelines.sources.options import ConnectOptions
+from kvorum.pipelines.sources.options import ConnectOptions, DatabaseUrl
 
 BATCH_ROWS = 10_000
 
@@ -30,7 +30,16 @@ BATCH_ROWS = 10_000
 class JdbcSourceOptions(ConnectOptions):
     """`source: {type: jdbc, ...}`; `url` is short for connection.url, `table` for table.whitelist, and so on."""
 
-    connection_url: str
+    SHORT: ClassVar[Mapping[str, str]] = {
+        "url": "connection.url",
+        "user": "connection.user",
+        "password": "connection.password",
+        "table": "table.whitelist",
+        "incrementing": "incrementing.column.name",
+        "timestamp": "timestamp.column.name",
+    }
+
+    connection_url: DatabaseUrl
     connection_user: str | None = None
     connection_password: str | None = Field(default=None, repr=False)
     table_whitelist: str | None = None
@@ -52,27 +61,14 @@ class JdbcSourceOptions(ConnectOptions):
     key_columns: Sequence[str] = ()
     """Columns that are the record's key; Connect leaves it null, for ValueToKey."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _short_names(cls, data: Any) -> Any:
-        short = {
-            "url": "connection.url",
-            "user": "connection.user",
-            "password": "connection.password",
-            "table": "table.whitelist",
-            "incrementing": "incrementing.column.name",
-            "timestamp": "timestamp.column.name",
-        }
-        return {short.get(key, key): value for key, value in data.items()} if isinstance(data, dict) else data
-
     @model_validator(mode="after")
     def _complete(self) -> "JdbcSourceOptions":
         if (self.table_whitelist is None) == (self.query is None):
             raise ValueError("say one of table (table.whitelist) and query")
         if "incrementing" in self.mode and self.incrementing_column_name is None:
-            raise ValueError(f"mode {self.mode} needs incrementing.column.name")
+            raise ValueError(f"mode {self.mode} needs incrementing (incrementing.column.name)")
         if "timestamp" in self.mode and not self.timestamps:
-            raise ValueError(f"mode {self.mode} needs timestamp.column.name")
+            raise ValueError(f"mode {self.mode} needs timestamp (timestamp.column.name)")
         if self.table_whitelist is not None and "," in self.table_whitelist:
             raise ValueError("one table a pipeline: their columns differ")
         return self

@@ -13,8 +13,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructField, StructType
 
-from kvorum.pipelines.databases.dialect import DatabaseError, Dialect, OffsetValue, dialect_of
+from kvorum.pipelines.databases.dialect import Connection, DatabaseError, Dialect, OffsetValue, dialect_of
 from kvorum.pipelines.databases.statements import Growth, Position
+from kvorum.pipelines.faults import meant
 
 FETCH_ROWS = 2000
 """Rows of an Arrow batch: a few MB of ordinary ones."""
@@ -75,13 +76,24 @@ class JdbcStream(DataSource):
     def schema(self) -> StructType:
         """Return the columns of the table as it is now. Raises DatabaseError."""
         with closing(self.dialect.connect()) as connection:
-            columns = self.dialect.columns(connection, self.settings.relation)
+            try:
+                columns = self.dialect.columns(connection, self.settings.relation)
+            except DatabaseError as error:
+                raise DatabaseError(f"{error}{self.hint(connection)}") from error
         wanted = [*self.settings.timestamps, *filter(None, [self.settings.incrementing])]
         missing = set(wanted) - {column.name for column in columns}
         if missing:
             names = ", ".join(column.name for column in columns)
             raise DatabaseError(f"there is no column {', '.join(sorted(missing))} in {self.settings.relation}: {names}")
         return StructType([StructField(column.name, column.type, column.nullable) for column in columns])
+
+    def hint(self, connection: Connection) -> str:
+        """Return which table was probably meant, where it is a table that is read and there is none of its name."""
+        if self.settings.relation.startswith("("):
+            return ""
+        name = self.settings.relation.replace('"', "")
+        there = self.dialect.tables(connection)
+        return "" if name in there else meant(name, there)
 
     def streamReader(self, schema: StructType) -> "JdbcStreamReader":
         """Return the reader."""

@@ -1,9 +1,11 @@
 """What the options of sources and sinks have in common: nothing unknown, either way of writing a name."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from kvorum.pipelines.databases.dialect import DatabaseError, dialect_of
 
 
 def dotted(name: str) -> str:
@@ -18,9 +20,29 @@ class Options(BaseModel):
 
 
 class ConnectOptions(Options):
-    """Options whose names are Connect's, with dots; underscores in their place are understood, too."""
+    """Options whose names are Connect's, with dots; underscores in their place are understood, and SHORT words."""
 
     model_config = ConfigDict(alias_generator=dotted)
+
+    SHORT: ClassVar[Mapping[str, str]] = {}
+    """{short: Connect's name}; whoever misspells a key is offered these, too."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_names(cls, data: Any) -> Any:
+        return {cls.SHORT.get(key, key): value for key, value in data.items()} if isinstance(data, dict) else data
+
+
+def database_url(url: str) -> str:
+    """Return a database's URL, for a validator of a model. Raises ValueError for a database that we have none of."""
+    try:
+        dialect_of(url)
+    except DatabaseError as error:
+        raise ValueError(str(error)) from error
+    return url
+
+
+DatabaseUrl = Annotated[str, AfterValidator(database_url)]
 
 
 class TopicOptions(Options):

@@ -2,17 +2,22 @@
 
 pipeline = spec.load("orders.yaml")                     # raises SpecError
 pipeline.validate_with({"source.topics": TopicsOptions, ...})
+draft = spec.draft("orders.yaml")                       # right or not, with all that is wrong
 """
 
 from kvorum.pipelines.spec.connect import from_connect
-from kvorum.pipelines.spec.load import from_data, load, loads
-from kvorum.pipelines.spec.model import Endpoint, Errors, Format, Pipeline, Predicate, Transform, Trigger
+from kvorum.pipelines.spec.draft import Draft
+from kvorum.pipelines.spec.load import draft, drafts, from_data, load, loads
+from kvorum.pipelines.spec.model import Errors, Pipeline, Trigger
+from kvorum.pipelines.spec.parts import Endpoint, Format, Parts, Predicate, Transform
 from kvorum.pipelines.spec.problems import Place, Problem, SpecError
 
 __all__ = [
+    "Draft",
     "Endpoint",
     "Errors",
     "Format",
+    "Parts",
     "Pipeline",
     "Place",
     "Predicate",
@@ -20,6 +25,8 @@ __all__ = [
     "SpecError",
     "Transform",
     "Trigger",
+    "draft",
+    "drafts",
     "from_connect",
     "from_data",
     "load",

@@ -22,8 +22,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final, Literal
 
+from kvorum.pipelines.faults import meant
 from kvorum.pipelines.spec.model import Pipeline, pipeline
-from kvorum.pipelines.spec.problems import Loc, Places, Problem, SpecError, meant
+from kvorum.pipelines.spec.problems import Loc, Places, Problem, SpecError
 
 Role = Literal["source", "sink", "both"]
 
@@ -95,8 +96,28 @@ def from_connect(
 
     `bootstrap` is the cluster of the worker (Connect's `bootstrap.servers`); `classes` adds to CLASSES.
     """
+    places = places or Places()
+    data, problems = converted(name, properties, places=places, under=under, bootstrap=bootstrap, classes=classes)
+    if problems:
+        raise SpecError(problems)
+    return pipeline(data, places)
+
+
+def converted(
+    name: str,
+    properties: Mapping[str, Any],
+    *,
+    places: Places,
+    under: Loc = (),
+    bootstrap: str | None = None,
+    classes: Mapping[str, ConnectorClass] | None = None,
+) -> tuple[dict[str, Any], list[Problem]]:
+    """Return a configuration in a pipeline's shape, and what is wrong with it so far; see from_connect.
+
+    Raises SpecError for a class that is neither source nor sink.
+    """
     flat = {str(key): _text(value) for key, value in properties.items() if value is not None}
-    work = _Conversion(flat=flat, places=places or Places(), under=under)
+    work = _Conversion(flat=flat, places=places, under=under)
     kind = work.kind({**CLASSES, **(classes or {})})
     work.put(("name",), "name", name or flat.get("name", ""))
     work.common()
@@ -106,9 +127,7 @@ def from_connect(
     else:
         work.topics_end(kind, flat.get("kafka.bootstrap.servers", bootstrap))
         work.plugin_end(kind)
-    if work.problems:
-        raise SpecError(work.problems)
-    return pipeline(work.data, work.places)
+    return work.data, work.problems
 
 
 def _text(value: Any) -> str:
@@ -200,8 +219,6 @@ class _Conversion:
         self.used.add(word)
         for index, name in enumerate(names):
             at: Loc = (word, index) if word == "transforms" else (word, name)
-            if f"{word}.{name}.type" not in self.flat:
-                self.problem(word, f"{word}.{name}.type is missing")
             if word == "transforms":
                 self.put((*at, "name"), word, name)
             self.places.aliases[at] = (*self.under, f"{word}.{name}")
@@ -289,4 +306,4 @@ def _kebab(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
 
 
-__all__ = ["CLASSES", "CONVERTERS", "ConnectorClass", "from_connect", "split"]
+__all__ = ["CLASSES", "CONVERTERS", "ConnectorClass", "converted", "from_connect", "split"]

@@ -7,10 +7,10 @@ mapping. Sizes are limited: a file is a page of configuration.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import yaml
 
@@ -61,10 +61,18 @@ class Document:
 
     data: Mapping[str, Any]
     places: Places = field(default_factory=Places)
+    problems: Sequence[Problem] = ()
+    """What is wrong although it can be read: what the rest says can be looked at all the same."""
+
+    def right(self) -> Self:
+        """Return it if nothing is wrong. Raises SpecError."""
+        if self.problems:
+            raise SpecError(self.problems)
+        return self
 
 
 def read(path: Path) -> Document:
-    """Return a file's document. Raises SpecError, also when it cannot be read."""
+    """Return a file's document. Raises SpecError when it cannot be read."""
     places = Places(file=str(path))
     try:
         if path.stat().st_size > FILE_BYTES_MAX:
@@ -91,8 +99,6 @@ def parse(text: str, *, file: str = "", form: str = "yaml") -> Document:
                 raise SpecError([Problem(file=file, message="is not a mapping of keys to values")])
             places, problems = Places(file=file), list[Problem]()
             _place(node, (), places, problems)
-            if problems:
-                raise SpecError(problems)
             data = loader.construct_document(node)
         finally:
             loader.dispose()
@@ -105,7 +111,7 @@ def parse(text: str, *, file: str = "", form: str = "yaml") -> Document:
         raise SpecError([Problem(file=file, message=str(error).splitlines()[0])]) from error
     if as_json:
         data = _from_json(text, file, data)
-    return Document(data=data, places=places)
+    return Document(data=data, places=places, problems=problems)
 
 
 def _from_json(text: str, file: str, otherwise: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -136,6 +142,9 @@ def _place(node: yaml.Node, at: Loc, places: Places, problems: list[Problem]) ->
         for index, item in enumerate(node.value):
             places.at[(*at, index)] = Place(line=item.start_mark.line + 1, column=item.start_mark.column + 1)
             _place(item, (*at, index), places, problems)
+    elif node.start_mark.line != node.end_mark.line and node.start_mark.buffer is not None:
+        written = node.start_mark.buffer[node.start_mark.pointer : node.end_mark.pointer]
+        places.texts[at] = (Place(line=node.start_mark.line + 1, column=node.start_mark.column + 1), written)
 
 
 def _properties(text: str, file: str) -> Document:

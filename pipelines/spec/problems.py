@@ -1,18 +1,20 @@
 """What is wrong with a pipeline's file, each with its line, its path, and what was probably meant."""
 
-import difflib
+import re
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
+from kvorum.pipelines.faults import Fault, TextError, meant
+
 Loc = tuple[str | int, ...]
 
-ALIKE: Final = 0.6
-"""From which likeness on (difflib's ratio) a name is offered as what was meant."""
+SETTINGS: Final = "settings"
+"""Where a part keeps the keys that are its plugin's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,8 @@ class Places:
     at: dict[Loc, Place] = field(default_factory=dict)
     aliases: dict[Loc, Loc] = field(default_factory=dict)
     """{path in the pipeline: path in the file}, where the file has another shape (Connect's flat one)."""
+    texts: dict[Loc, tuple[Place, str]] = field(default_factory=dict)
+    """{path in the file: (where it begins, as it stands there)} of values that are written over several lines."""
 
     def place(self, path: Loc) -> Place | None:
         """Return the place of a path, or of the nearest thing above it that stands in the file."""
@@ -81,6 +85,22 @@ class Places:
     def problem(self, path: Loc, message: str) -> Problem:
         """Return a problem with its place."""
         return Problem(file=self.file, place=self.place(path), path=self.shown(path), message=message)
+
+    def fault(self, path: Loc, text: str, found: Fault) -> Problem:
+        """Return a problem within a value's text, with its line where the file writes the value over several."""
+        problem = self.problem(path, found.message)
+        given = self.texts.get(self.aliases.get(path, path))
+        if not found.word or given is None:
+            return problem
+        begin, written = given
+        # How lines are joined differs between YAML's styles; the words keep their order in all of them.
+        before = len(re.findall(re.escape(found.word), text[: found.position]))
+        for index, matched in enumerate(re.finditer(re.escape(found.word), written)):
+            if index == before:
+                lines, at = written.count("\n", 0, matched.start()), matched.start()
+                column = at - written.rfind("\n", 0, at) if lines else begin.column + at
+                return replace(problem, place=Place(line=begin.line + lines, column=column))
+        return problem
 
     def shown(self, path: Loc) -> Loc:
         """Return a path as the file has it, also of something that is not in the file."""
@@ -98,21 +118,41 @@ def dotted(path: Loc) -> str:
     return text
 
 
-def meant(name: str, names: Iterable[str]) -> str:
-    """Return `; did you mean ...?`, or nothing when no name is like it."""
-    folded = {other.replace("_", "-").lower(): other for other in names}
-    close = difflib.get_close_matches(name.replace("_", "-").lower(), list(folded), n=1, cutoff=ALIKE)
-    return f"; did you mean {folded[close[0]]!r}?" if close else ""
+def from_pydantic(
+    error: ValidationError, model: type[BaseModel], places: Places, *, under: Loc = (), beside: Iterable[str] = ()
+) -> list[Problem]:
+    """Return what pydantic found, with places.
 
-
-def from_pydantic(error: ValidationError, model: type[BaseModel], places: Places, *, under: Loc = ()) -> list[Problem]:
-    """Return what pydantic found, with places. `under` is where in the file the model's data stand."""
-    problems = []
+    `under` is where in the file the model's data stand; `beside` are keys that may stand there, too, but are not the
+    model's: what is misspelt may be one of them.
+    """
+    problems = list[Problem]()
     for found in error.errors(include_url=False):
         loc = found["loc"]
         path = (*under, *loc)
-        problems.append(places.problem(_in_file(path, found["type"], places), _message(found, loc, model)))
+        if path not in places.at and path not in places.aliases:
+            path = _as_given(path, model_at(model, loc[:-1]), places)
+        path = _in_file(path, found["type"], places)
+        wrong = found.get("ctx", {}).get("error")
+        if isinstance(wrong, TextError):
+            problems += [places.fault(path, wrong.text, fault) for fault in wrong.faults]
+        else:
+            others = beside if len(loc) == 1 else ()
+            problems.append(places.problem(path, _message(found, loc, model, others)))
     return _without_echoes(problems)
+
+
+def _as_given(path: Loc, model: type[BaseModel] | None, places: Places) -> Loc:
+    """Return the path with the key that the file has: pydantic names a field by its alias, however it was written."""
+    if not path or model is None:
+        return path
+    info = {info.alias or name: name for name, info in model.model_fields.items()}
+    shorts = [short for short, full in shorts_of(model).items() if full == path[-1]]
+    others = [*shorts, *filter(None, [info.get(str(path[-1]))])]
+    given = ((*path[:-1], other) for other in others)
+    # What is missing has no key yet: the short one is what a file of ours would have, Connect's has the full one.
+    otherwise = (*path[:-1], shorts[0]) if shorts and not places.aliases else path
+    return next((other for other in given if other in places.at or other in places.aliases), otherwise)
 
 
 def _in_file(path: Loc, kind: str, places: Places) -> Loc:
@@ -132,14 +172,15 @@ def _without_echoes(problems: list[Problem]) -> list[Problem]:
     return list(seen.values())
 
 
-def _message(found: Mapping[str, Any], loc: Loc, model: type[BaseModel]) -> str:
+def _message(found: Mapping[str, Any], loc: Loc, model: type[BaseModel], beside: Iterable[str]) -> str:
     context = found.get("ctx", {})
     match found["type"]:
         case "missing":
-            return "is missing"
+            given = found["input"].get(SETTINGS, ()) if isinstance(found["input"], Mapping) else ()
+            return f"is missing{meant(str(loc[-1]), given, said='is it what {} is meant to be?')}"
         case "extra_forbidden":
             inner = model_at(model, loc[:-1])
-            return f"unknown key{meant(str(loc[-1]), keys_of(inner) if inner else ())}"
+            return f"unknown key{meant(str(loc[-1]), [*(keys_of(inner) if inner else ()), *beside])}"
         case "literal_error" | "enum":
             expected = str(context["expected"])
             names = [part.strip().strip("'") for part in expected.replace(" or ", ", ").split(",")]
@@ -153,8 +194,14 @@ def _message(found: Mapping[str, Any], loc: Loc, model: type[BaseModel]) -> str:
 
 
 def keys_of(model: type[BaseModel]) -> list[str]:
-    """Return the keys a model takes, as a file writes them."""
-    return [info.alias or name for name, info in model.model_fields.items()]
+    """Return the keys a model takes, as a file writes them, short ones first."""
+    return [*shorts_of(model), *(info.alias or name for name, info in model.model_fields.items())]
+
+
+def shorts_of(model: type[BaseModel]) -> Mapping[str, str]:
+    """Return {short: key} of a model that takes short words for some of its keys."""
+    found: Mapping[str, str] = getattr(model, "SHORT", {})
+    return found
 
 
 def model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel] | None:

@@ -22,6 +22,16 @@ class _Missing(Exception):
 
 def resolve(data: Mapping[str, Any], places: Places, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return data with every variable in their strings replaced. Raises SpecError that tells where each is."""
+    resolved, problems = resolved_as_far(data, places, environment)
+    if problems:
+        raise SpecError(problems)
+    return resolved
+
+
+def resolved_as_far(
+    data: Mapping[str, Any], places: Places, environment: Mapping[str, str] | None = None
+) -> tuple[dict[str, Any], list[Problem]]:
+    """Return data with the variables replaced that there are, and what is wrong with the others, which become empty."""
     problems = list[Problem]()
     environment = os.environ if environment is None else environment
 
@@ -44,10 +54,7 @@ def resolve(data: Mapping[str, Any], places: Places, environment: Mapping[str, s
             problems.append(places.problem(at, f"{matched.group()}: {error}"))
             return ""
 
-    resolved = {key: walk(value, (key,)) for key, value in data.items()}
-    if problems:
-        raise SpecError(problems)
-    return resolved
+    return {key: walk(value, (key,)) for key, value in data.items()}, problems
 
 
 def _from_environment(argument: str, environment: Mapping[str, str]) -> str:

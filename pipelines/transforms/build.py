@@ -8,8 +8,8 @@ from pydantic import BaseModel, ValidationError
 from pyspark.sql import Column, DataFrame
 
 from kvorum.pipelines import frames, plugins
-from kvorum.pipelines.spec.model import Predicate
-from kvorum.pipelines.spec.model import Transform as TransformSpec
+from kvorum.pipelines.spec.parts import Predicate
+from kvorum.pipelines.spec.parts import Transform as TransformSpec
 from kvorum.pipelines.transforms import cast, fields, routing, timestamps
 from kvorum.pipelines.transforms.steps import Options, Part, Step, Transform, apply
 from kvorum.pipelines.transforms.values import TransformError
@@ -46,6 +46,15 @@ def models() -> dict[str, type[BaseModel]]:
     }
 
 
+def wrong_form(transform: TransformSpec) -> str | None:
+    """Return what is wrong with a type's $Key or $Value; None: nothing, or it is no transform of ours."""
+    if transform.plain in FORMED and transform.part is None:
+        return f"write {transform.plain}$Key or {transform.plain}$Value"
+    if transform.plain in FORMLESS and transform.part is not None:
+        return f"{transform.plain} has no $Key and $Value"
+    return None
+
+
 def build(transforms: Sequence[TransformSpec], predicates: Mapping[str, Predicate] | None = None) -> Step:
     """Return what the transforms do to a record frame, in their order.
 
@@ -80,10 +89,9 @@ def _step(index: int, transform: TransformSpec, conditions: Mapping[str, Column]
     if transform.plain not in FORMED and transform.plain not in FORMLESS:
         made = plugins.transform(transform.plain)(transform.settings, transform.part)
         return made if condition is None else partial(_where, made, condition)
-    if transform.plain in FORMED and transform.part is None:
-        raise TransformError(f"{where}: write {transform.plain}$Key or {transform.plain}$Value")
-    if transform.plain in FORMLESS and transform.part is not None:
-        raise TransformError(f"{where}: {transform.plain} has no $Key and $Value")
+    wrong = wrong_form(transform)
+    if wrong is not None:
+        raise TransformError(f"{where}: {wrong}")
     model, function = {**FORMED, **FORMLESS}[transform.plain]
     options = _options(where, model, transform.settings)
     return partial(_apply, where, function, options, transform.part or "value", condition)

@@ -1,14 +1,19 @@
 """The exactly-once sink under Spark: how rows are dealt out, replays of a micro-batch, marks that are gone."""
 
 import json
+import os
 import shutil
+import signal
 import threading
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from kvorum.pipelines.bridge import register
@@ -22,6 +27,7 @@ from tests.pipelines.conftest import TopicFactory
 pytestmark = pytest.mark.pipelines
 
 END_SECONDS = 300
+ROWS_OF_A_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 @pytest.fixture(autouse=True)
@@ -109,6 +115,41 @@ def test_replays_of_a_plan_with_a_shuffle(
     run(frame.repartition(3), bootstrap, target, checkpoint)
     assert len(read_all(bootstrap, target)) == 510
     assert len(list((checkpoint / "kvorum-sink" / "rows").iterdir())) == 1, "staged rows of done micro-batches go"
+
+
+@pytest.mark.parametrize("end", ["fails", "dies"])
+def test_rows_that_end_in_the_middle_are_not_all(
+    end: str,
+    spark: SparkSession,
+    bootstrap: str,
+    make_topic: TopicFactory,
+    tmp_path: Path,
+) -> None:
+    """A step before the sink ends between two of its batches: what had come by then is not the task's."""
+    source, target = make_topic(partitions=1), make_topic(partitions=2)
+    count, fault = 2_000, tmp_path / "fault"
+    fault.touch()
+    produce(bootstrap, source, ({"key": b"x" * 1_000, "value": b"%d" % n} for n in range(count)))
+
+    def step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number, batch in enumerate(batches):
+            if number == 12 and fault.exists():
+                if end == "dies":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                raise OSError("as if a broker had gone")
+            yield batch
+
+    frame = stream(spark, bootstrap, source).mapInArrow(step, "key BINARY, value BINARY")
+    spark.conf.set(ROWS_OF_A_BATCH, "100")  # a hundred of these rows are more than Spark keeps back (spark.buffer.size)
+    try:
+        with pytest.raises(StreamingQueryException):
+            run(frame, bootstrap, target, tmp_path / "c")
+        assert read_all(bootstrap, target) == []
+        fault.unlink()
+        run(frame, bootstrap, target, tmp_path / "c")
+    finally:
+        spark.conf.unset(ROWS_OF_A_BATCH)
+    assert values(read_all(bootstrap, target)) == sorted(b"%d" % n for n in range(count))
 
 
 def test_a_start_without_its_marks_is_refused(

@@ -14,10 +14,11 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from kvorum.pipelines.databases.dialect import DatabaseError, Dialect, dialect_of
+from kvorum.pipelines.databases.dialect import DatabaseError, Dialect, dialect_of, quoted
 from kvorum.pipelines.sinks.jdbc_writer import DELETED, Table, create_table, write_rows
 from kvorum.pipelines.sources.jdbc_reader import JdbcStream, JdbcStreamReader, Settings
 from tests.pipelines.cdc.conftest import Server, postgresql
+from tests.pipelines.databases.attempts import insert_at_once
 
 __all__ = ["postgresql"]  # the fixture
 ALL = ReadAllAvailable()
@@ -132,6 +133,14 @@ def test_a_server_that_is_not_there_passes_and_a_table_does_not(url: str) -> Non
     assert isinstance(raised.value.__cause__, psycopg.OperationalError) and dialect.passing(raised.value.__cause__)
     with pytest.raises(DatabaseError, match='relation "nope" does not exist'):
         reader(url, "nope", "bulk")
+    execute(url, "CREATE TABLE orders (id int)", "CREATE SCHEMA shop", "CREATE TABLE shop.customers (id int)")
+    for name, meant in (
+        ("ordres", "orders"),
+        ("shop.custmers", "shop.customers"),
+        ("sohp.customers", "shop.customers"),
+    ):
+        with pytest.raises(DatabaseError, match=rf"does not exist(.|\n)*; did you mean '{meant}'\?$"):
+            reader(url, quoted(name), "bulk")
     with pytest.raises(psycopg.Error) as refused:
         execute(url, "SELECT * FROM nope")
     assert not dialect.passing(refused.value)
@@ -162,6 +171,15 @@ def test_upserts_are_as_once_and_inserts_have_a_mark(url: str) -> None:
     fresh = batch((False, 10, "x", None))
     assert write(dialect, fresh, ("q", 7), upsert=False) == 1
     assert write(dialect, fresh, ("q", 7), upsert=False) == 0
+
+
+def test_attempts_at_once_insert_once(url: str) -> None:
+    """The second has begun before the first has ended: it waits, and finds that all is in."""
+    dialect, rows = dialect_of(url), batch((False, 1, "a", None), (False, 2, "b", None))
+    table = Table(name="out", columns=("id", "name", "at"), keys=(), upsert=False, batch_rows=100)
+    create_table(dialect, "out", SCHEMA, ())
+    assert insert_at_once(dialect, table, rows) == [0, 2]
+    assert execute(url, "SELECT count(*) FROM out") == [(2,)]
 
 
 def test_writers_that_stand_in_each_others_way_come_through(url: str) -> None:

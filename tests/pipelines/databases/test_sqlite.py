@@ -26,6 +26,7 @@ from kvorum.pipelines.databases.dialect import DatabaseError, dialect_of, postgr
 from kvorum.pipelines.databases.sqlite import Sqlite, spark_type
 from kvorum.pipelines.sinks.jdbc_writer import DELETED, Table, create_table, write_rows
 from kvorum.pipelines.sources.jdbc_reader import JdbcStream, JdbcStreamReader, Settings
+from tests.pipelines.databases.attempts import insert_at_once
 
 TABLE = """
 CREATE TABLE "or ders" (
@@ -244,6 +245,8 @@ def test_what_is_not_there_is_said(tmp_path: Path, path: Path) -> None:
         reader(path, "incrementing", incrementing="ID2")
     with pytest.raises(DatabaseError, match="no such table: nope"):
         reader(path, "incrementing", relation="nope")
+    with pytest.raises(DatabaseError, match=r"no such table: ordres; did you mean 'or ders'\?"):
+        reader(path, "incrementing", relation=quoted("ordres"))
     with pytest.raises(DatabaseError, match="no 'mysql'"):
         dialect_of("jdbc:mysql://host/db")
     with pytest.raises(DatabaseError, match="a file is needed"):
@@ -306,6 +309,15 @@ def test_inserts_are_written_once_by_the_mark_of_their_batch(path: Path) -> None
     assert write(path, ("q", 1), batch((False, 4, "d", None)), upsert=False) == 1
     assert write(path, ("new checkpoint", 0), batch((False, 5, "e", None)), upsert=False) == 1
     assert run(path, "SELECT count(*), count(DISTINCT id) FROM out") == [(5, 4)]
+
+
+def test_attempts_at_once_insert_once(path: Path) -> None:
+    """The second has begun before the first has ended: it waits, and finds that all is in."""
+    dialect, rows = Sqlite(str(path)), batch((False, 1, "a", NOON), (False, 2, "b", NOON))
+    table = Table(name="out", columns=("id", "name", "at"), keys=(), upsert=False, batch_rows=2)
+    create_table(dialect, "out", SCHEMA, ())
+    assert insert_at_once(dialect, table, rows) == [0, 2]
+    assert run(path, "SELECT count(*) FROM out") == [(2,)]
 
 
 def test_what_fails_in_the_middle_leaves_nothing_of_its_batch(path: Path) -> None:

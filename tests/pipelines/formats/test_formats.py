@@ -84,6 +84,33 @@ def test_json_with_a_schema(spark: "SparkSession") -> None:
     assert found[2:] == ["failed", "failed", "failed", None, "failed", None]
 
 
+GROWN = f"{SCHEMA}, f DOUBLE, g STRUCT<h: STRING>"
+
+
+@pytest.mark.parametrize("options", [{}, {"schemas.enable": True}], ids=["plain", "envelope"])
+def test_json_and_its_evolution(spark: "SparkSession", options: dict[str, Any]) -> None:
+    """Writers and readers change one after the other: a field more, a field less, on either side."""
+
+    def text(value: dict[str, Any]) -> bytes:
+        return json.dumps({"schema": None, "payload": value} if options else value).encode()
+
+    old = {"a": 1, "b": "x", "c": [1], "d": {"e": True}}
+    new = {**old, "f": 0.5, "g": {"h": "y"}}
+    deeper = {**old, "d": {"e": True, "more": 1}}
+    records = [text(each) for each in (old, new, {"a": 2}, deeper)]
+    without = dict.fromkeys(("f", "g"))
+    assert decode(spark, "json", {"schema": GROWN, **options}, *records) == [
+        {**old, **without}, new, {"a": 2, "b": None, "c": None, "d": None, **without}, {**old, **without},
+    ]  # fmt: skip
+    less = {"schema": "a INT, d STRUCT<e: BOOLEAN>", **options}
+    assert decode(spark, "json", less, *records) == [
+        {"a": 1, "d": {"e": True}}, {"a": 1, "d": {"e": True}}, {"a": 2, "d": None}, {"a": 1, "d": {"e": True}},
+    ]  # fmt: skip
+    wider = {"schema": "a BIGINT, b STRING", **options}
+    assert decode(spark, "json", wider, *records)[0] == {"a": 1, "b": "x"}
+    assert decode(spark, "json", {"schema": "a INT, b INT", **options}, *records)[0] == "failed", "of another type"
+
+
 def test_json_without_a_schema_holds_whatever_comes(spark: "SparkSession") -> None:
     from kvorum.pipelines import formats
 
@@ -167,6 +194,27 @@ def test_avro_and_its_evolution(spark: "SparkSession") -> None:
     assert found[0]["at"].timestamp() == MOMENT.timestamp()
     evolved = decode(spark, "avro", {"schema": NEW, "writer.schema": OLD}, old)
     assert list(evolved[0]) == ["id", "at", "price", "label"] and evolved[0]["label"] == "none"
+
+
+def test_avro_fields_that_writers_gave_up(spark: "SparkSession") -> None:
+    """What is not written any more is its default for those who still read it; without one, the record fails."""
+    written = {**OLD, "fields": OLD["fields"][:2]}
+    short = datum(written, {"id": 7, "at": MOMENT})
+    defaults = {
+        **OLD,
+        "fields": [
+            *OLD["fields"][:2],
+            {**OLD["fields"][3], "default": "A"},
+            {"name": "count", "type": "int", "default": 3},
+            {"name": "note", "type": ["null", "string"], "default": None},
+        ],
+    }
+    (found,) = decode(spark, "avro", {"schema": defaults, "writer.schema": written}, short)
+    assert (found["id"], found["kind"], found["count"], found["note"]) == (7, "A", 3, None)
+    assert decode(spark, "avro", {"schema": OLD, "writer.schema": written}, short) == ["failed"]
+    wider = {**written, "fields": [{"name": "id", "type": "double"}, written["fields"][1]]}
+    (found,) = decode(spark, "avro", {"schema": wider, "writer.schema": written}, short)
+    assert found["id"] == 7.0, "a long is read as a double"
 
 
 def test_avro_behind_confluents_bytes(spark: "SparkSession") -> None:
@@ -279,7 +327,7 @@ def test_what_a_format_cannot_do_is_refused(spark: "SparkSession", descriptor: s
             formats.converter(name, options).encode(frame, "value")
     for name, options, message in (
         ("csv", {}, "needs a schema"),
-        ("json", {"schema": "a INTT"}, "not Spark's DDL"),
+        ("json", {"schema": "a INTT"}, "there is no type 'INTT'; did you mean 'INT'"),
         ("avro", {}, "needs a schema"),
         ("avro", {"schema": ["int", "string"]}, "needs the module spark-avro"),
     ):

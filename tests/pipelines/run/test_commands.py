@@ -61,15 +61,38 @@ def test_a_file_that_is_not_right_is_answered_with_lines(kvorum: Command, tmp_pa
     (tmp_path / "bad.yaml").write_text(
         "name: bad\nsource: {type: jdcb}\nsink:\n  type: files\n  pth: x\ntrigger: soon\n"
     )
-    result = kvorum("validate", "bad.yaml")
-    assert result.returncode == 2 and "bad.yaml:6:1: trigger" in result.stderr
-    text = (tmp_path / "bad.yaml").read_text()
-    (tmp_path / "bad.yaml").write_text(text.replace("trigger: soon\n", ""))
+    (tmp_path / "worse.yaml").write_text("name: worse\n")
+    lines = [
+        "bad.yaml:2:10: source.type: there is no source 'jdcb'; did you mean 'jdbc'?",
+        "bad.yaml:3:1: sink.path: is missing",
+        "bad.yaml:5:3: sink.pth: unknown key; did you mean 'path'?",
+        "bad.yaml:6:1: trigger: 'soon' is not a duration such as 500ms, 10s, 5m or 1h",
+    ]
     result = kvorum("run", "bad.yaml")
-    assert result.returncode == 2
-    assert "bad.yaml:2:10: source.type: there is no source 'jdcb'; did you mean 'jdbc'?" in result.stderr
-    assert "bad.yaml:5:3: sink.pth: unknown key; did you mean 'path'?" in result.stderr
-    assert "2 problems" not in result.stderr or "Traceback" not in result.stderr
+    assert result.returncode == 2 and result.stderr.splitlines() == [*lines, "kvorum: 4 problems"]
+    (tmp_path / "good.yaml").write_text("name: good\nsource: {type: generator}\nsink: {type: console}\n")
+    result = kvorum("validate", "bad.yaml", "good.yaml", "worse.yaml")
+    worse = [f"worse.yaml: {end}: is missing" for end in ("source", "sink")]
+    assert result.returncode == 2 and result.stderr.splitlines() == [*lines, *worse, "kvorum: 6 problems"]
+    assert result.stdout == "good.yaml: pipeline good, generator to console\n", "one bad file does not hide the next"
+
+
+def test_a_cluster_that_is_not_there_is_told_of_in_one_line(kvorum: Command, tmp_path: Path) -> None:
+    """In seconds, before Spark is started; the log has the trace."""
+    text = "name: away\nsource: {type: topics, bootstrap: '127.0.0.1:1', topics: [t]}\nsink: {type: console}\n"
+    (tmp_path / "away.yaml").write_text(text)
+    why = "source topics: no broker answers at 127.0.0.1:1: Connection refused"
+    result = kvorum("run", "away.yaml", "--retries", "0")
+    assert result.returncode == 1 and why in result.stderr and len(result.stderr.splitlines()) == 4, result.stderr
+    log = tmp_path / "kvorum-pipelines" / "away" / "worker.log"
+    assert result.stderr.splitlines()[-1] == f"all of it: {log} (kvorum pipelines logs away)"
+    assert "Traceback" in good(kvorum("logs", "away")) and "Traceback" not in result.stderr
+    assert "reason" in good(kvorum("status", "away")) and why in good(kvorum("status", "away"))
+    result = kvorum("run", "away.yaml", "--detach", "--retries", "1")
+    assert result.returncode == 1 and result.stderr.splitlines() == [
+        f"kvorum: pipeline away does not run yet: {why}",
+        "(it is tried again by itself; kvorum pipelines stop away ends it)",
+    ]
 
 
 def test_every_shipped_example_is_valid(kvorum: Command) -> None:

@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException
 
 from kvorum.pipelines.plugins import PluginError
 from kvorum.pipelines.run import control, offsets
-from kvorum.pipelines.run.failures import WELL_SECONDS, Backoff, passing, trace
+from kvorum.pipelines.run.failures import WELL_SECONDS, Backoff, passing
 from kvorum.pipelines.run.launch import Launch, parse
 from kvorum.pipelines.run.process import launch_of
 from kvorum.pipelines.run.progress import committed_offsets, lag
@@ -122,11 +122,6 @@ def test_pauses_between_tries_grow_and_are_forgiven() -> None:
 )
 def test_what_passes_is_tried_again(error: Exception, again: bool) -> None:
     assert passing(error) is again
-
-
-def test_a_trace_is_for_people() -> None:
-    assert trace(ValueError("x")) == "ValueError: x"
-    assert len(trace(ValueError("x" * 100_000))) < 21_000
 
 
 def test_lag_is_the_sum_over_partitions_of_topics() -> None:

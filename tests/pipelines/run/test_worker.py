@@ -1,10 +1,11 @@
 """A pipeline from its file to a topic's records: transforms, bad records, commands, failures; three real nodes."""
 
 import json
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -209,3 +210,58 @@ def test_a_failure_that_passes_is_tried_again_and_one_that_lasts_is_not(
     left[:] = [ValueError("pk.fields")]
     status = run(spark, data, tmp_path)
     assert (status.state, status.restarts) == (State.FAILED, 0)
+
+
+@pytest.mark.parametrize(
+    ("source", "sink", "line"),
+    [
+        (
+            {"type": "jdbc", "url": "sqlite:{}/shop.db", "table": "ordres", "mode": "bulk"},
+            {"type": "console"},
+            "source jdbc: {}/shop.db: no such table: ordres; did you mean 'orders'?",
+        ),
+        (
+            {"type": "generator", "rate": 1, "per_batch": True, "count": 1},
+            {"type": "jdbc", "url": "sqlite:{}/shop.db", "table": "nosuch", "pk.fields": "id"},
+            "sink jdbc: OperationalError: no such table: nosuch",
+        ),
+    ],
+    ids=["a data source of Python's", "a batch written by Python"],
+)
+def test_a_failure_comes_down_to_one_line(
+    spark: SparkSession, tmp_path: Path, source: dict[str, Any], sink: dict[str, Any], line: str
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as shop:
+        shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
+    for end in (source, sink):
+        end.update({"url": end["url"].format(tmp_path)} if "url" in end else {})
+    data = {"name": "one-line", "source": source, "sink": sink, "trigger": "available-now"}
+    status = run(spark, data, tmp_path, retries=0)
+    assert (status.state, status.reason) == (State.FAILED, line.format(tmp_path))
+    assert "Traceback" in str(status.trace)
+
+
+def test_a_schema_may_change_between_runs(spark: SparkSession, tmp_path: Path) -> None:
+    """Each run reads on where the last one stood, with the schema of its own file."""
+    (tmp_path / "in").mkdir()
+
+    def out(schema: str, *records: dict[str, Any]) -> list[dict[str, Any]]:
+        number = len(list((tmp_path / "in").iterdir()))
+        (tmp_path / "in" / str(number)).write_text("".join(json.dumps(each) + "\n" for each in records))
+        data = {
+            "name": "changing",
+            "source": {"type": "files", "path": str(tmp_path / "in"), "value": {"format": "json", "schema": schema}},
+            "sink": {"type": "files", "path": str(tmp_path / "out"), "format": "text", "value": "json"},
+            "trigger": "available-now",
+        }
+        status = run(spark, data, tmp_path)
+        assert status.state is State.FINISHED and status.progress["records_in"] == len(records), status.trace
+        rows = spark.read.text(str(tmp_path / "out")).collect()
+        return sorted((json.loads(row.value) for row in rows), key=lambda each: int(each["id"]))
+
+    old, new = {"id": 1, "name": "a"}, {"id": 3, "name": "c", "city": "x"}
+    assert out("id BIGINT, name STRING", old) == [old]
+    added = out("id BIGINT, name STRING, city STRING", {**old, "id": 2}, new)
+    assert added == [old, {**old, "id": 2, "city": None}, new]
+    removed = out("id BIGINT, city STRING", {"id": 4, "city": "y"}, {**new, "id": 5})
+    assert removed == [*added, {"id": 4, "city": "y"}, {"id": 5, "city": "x"}]

@@ -3,13 +3,15 @@
 import json
 import shutil
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pydantic import ValidationError
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -22,6 +24,7 @@ pytestmark = pytest.mark.pipelines
 SECONDS = 240
 """A limit, for a machine with much else to do."""
 
+ROWS_OF_A_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 ALL = Trigger(arguments={"availableNow": True})
 
 
@@ -112,6 +115,31 @@ def test_inserts_are_exactly_once_over_a_replay_and_begin_anew_with_a_checkpoint
     shutil.rmtree(checkpoint)
     write(frame, "jdbc", options, checkpoint)
     assert query(path, "SELECT count(*) FROM orders") == [(4,)]
+
+
+def test_inserts_of_rows_that_end_in_the_middle_are_undone(spark: SparkSession, tmp_path: Path) -> None:
+    """A step before the sink fails between two of its batches: what had come by then is not the micro-batch."""
+    path, checkpoint, fault = tmp_path / "out.db", tmp_path / "checkpoint", tmp_path / "fault"
+    options = jdbc(path, **{"insert.mode": "insert", "pk.mode": "none", "pk_fields": []})
+    rows = lines(spark, tmp_path / "in", *({**TWO, "id": number, "name": "x" * 1_000} for number in range(2_000)))
+
+    def step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number, batch in enumerate(batches):
+            if number == 12 and fault.exists():
+                raise OSError("as if a broker had gone")
+            yield batch
+
+    frame = rows.mapInArrow(step, rows.schema)
+    fault.touch()
+    spark.conf.set(ROWS_OF_A_BATCH, "100")  # a hundred of these rows are more than Spark keeps back (spark.buffer.size)
+    try:
+        with pytest.raises(StreamingQueryException):
+            write(frame, "jdbc", options, checkpoint)
+        fault.unlink()
+        write(frame, "jdbc", options, checkpoint)
+    finally:
+        spark.conf.unset(ROWS_OF_A_BATCH)
+    assert query(path, "SELECT count(*), count(DISTINCT id) FROM orders") == [(2_000, 2_000)]
 
 
 def test_kafkas_coordinates_can_be_the_key(spark: SparkSession, tmp_path: Path) -> None:

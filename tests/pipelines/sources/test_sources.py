@@ -152,8 +152,12 @@ def test_metrics_are_the_machines_own(spark: SparkSession, tmp_path: Path) -> No
     [
         ("topics", {"bootstrap": "b"}, "one of topics, pattern and assign"),
         ("topics", {"bootstrap": "b", "topics": ["a"], "topic": "b"}, "Extra inputs"),
-        ("jdbc", {"url": "sqlite:x", "mode": "incrementing", "table": "t"}, "needs incrementing.column.name"),
-        ("jdbc", {"url": "sqlite:x", "mode": "timestamp", "table": "t"}, "needs timestamp.column.name"),
+        (
+            "jdbc",
+            {"url": "sqlite:x", "mode": "incrementing", "table": "t"},
+            r"needs incrementing \(incrementing.column.name\)",
+        ),
+        ("jdbc", {"url": "sqlite:x", "mode": "timestamp", "table": "t"}, r"needs timestamp \(timestamp.column.name\)"),
         ("jdbc", {"url": "sqlite:x", "mode": "bulk", "table": "t", "query": "q"}, "one of table"),
         ("jdbc", {"url": "sqlite:x", "mode": "bulk", "table": "a,b"}, "one table a pipeline"),
         ("generator", {"rate": 0}, "greater than or equal to 1"),

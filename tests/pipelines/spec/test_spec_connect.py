@@ -140,7 +140,7 @@ def test_plugins_options_are_told_in_connects_keys_too() -> None:
     [
         ({"tasks.max": "x"}, ":3:1: tasks.max: input should be a valid integer, unable to parse string as an integer"),
         ({"errors.tolerance": "some"}, ":18:1: errors.tolerance: 'some' is not one of 'none' or 'all'"),
-        ({"transforms.insert.type": None}, ":9:1: transforms: transforms.insert.type is missing"),
+        ({"transforms.insert.type": None}, ":9:1: transforms.insert.type: is missing"),
         ({"transforms": "drop"}, ":10:1: transforms.insert.type: there is no transform 'insert' in transforms"),
         (
             {"transforms.drop.predicate": "gon"},

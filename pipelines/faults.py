@@ -1,0 +1,45 @@
+"""For messages: what was probably meant by a name, and what is wrong within a text that a file holds.
+
+Imports nothing, since it is also used where rows are read: in Spark's executors.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+ALIKE: Final = 0.6
+"""From which likeness on (difflib's ratio) a name is offered as what was meant."""
+
+
+def meant(name: str, names: Iterable[str], *, said: str = "did you mean {}?") -> str:
+    """Return `; did you mean ...?`, or nothing when no name is like it."""
+    folded = {re.sub(r"[._]", "-", other).lower(): other for other in names}
+    close = difflib.get_close_matches(re.sub(r"[._]", "-", name).lower(), list(folded), n=1, cutoff=ALIKE)
+    return "; " + said.format(repr(folded[close[0]])) if close else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """What is wrong within a value that is a text of its own (a schema)."""
+
+    message: str
+    position: int
+    """In the text."""
+    word: str = ""
+    """What stands there, by which its line is found in a file that writes the text over several."""
+
+
+class TextError(ValueError):
+    """A value whose text is not right: a validator of a model raises it, and each fault becomes a problem."""
+
+    def __init__(self, text: str, faults: Sequence[Fault]) -> None:
+        """Keep what is wrong; the message has all of it."""
+        self.text = text
+        self.faults = tuple(faults)
+        super().__init__("; ".join(fault.message for fault in faults))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by text and faults."""
+        return type(self), (self.text, self.faults)

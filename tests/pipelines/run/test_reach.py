@@ -1,0 +1,162 @@
+"""A cluster that is not there is told of in seconds, before anything is started: without Spark, without a cluster."""
+
+import logging
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvorum.pipelines.bridge.client import OptionError
+from kvorum.pipelines.bridge.lookup import Lookup, TopicMissing
+from kvorum.pipelines.run import compile as compiling
+from kvorum.pipelines.run import failures, process, reach
+from kvorum.pipelines.run.launch import Launch
+from kvorum.pipelines.run.reach import Cluster, Unreachable
+from kvorum.pipelines.run.state import Folder, State, Status
+from kvorum.pipelines.run.worker import Told, worker_in
+from kvorum.pipelines.spec import Pipeline, from_data
+
+NOBODY = "127.0.0.1:1"
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach, "LOOKS_SECONDS", (0.2, 0.3))
+    monkeypatch.setattr(failures, "PAUSE_SECONDS", 0.01)
+
+
+@pytest.fixture
+def speaks_http() -> Iterator[str]:
+    """Give the address of something that is no broker."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(10)
+                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def pipeline(source: Any, sink: Any = None, **more: Any) -> Pipeline:
+    return from_data({"name": "p", "source": source, "sink": sink or {"type": "console"}, **more})
+
+
+def topics(bootstrap: str = NOBODY, **more: Any) -> dict[str, Any]:
+    return {"type": "topics", "bootstrap": bootstrap, "topics": ["t"], **more}
+
+
+def told(bootstrap: str, **settings: str) -> str:
+    cluster = Cluster(settings={"bootstrap.servers": bootstrap, **settings}, named_by=["source topics"])
+    with pytest.raises(Unreachable) as caught:
+        reach.reach(cluster, lambda seconds: None)
+    return str(caught.value)
+
+
+def test_why_nobody_answers_is_told(speaks_http: str) -> None:
+    begin = "source topics: no broker answers at"
+    assert told(NOBODY) == f"{begin} 127.0.0.1:1: Connection refused"
+    assert told(f"{NOBODY},127.0.0.1:2") == f"{begin} 127.0.0.1:1,127.0.0.1:2: Connection refused"
+    assert "Failed to resolve 'nobody.invalid:9092'" in told("nobody.invalid:9092")
+    assert told(speaks_http) == f"{begin} {speaks_http}: what listens there does not speak Kafka's protocol"
+    assert "refuses us: SSL handshake failed" in told(speaks_http, **{"security.protocol": "SSL"})
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        where = f"127.0.0.1:{silent.getsockname()[1]}"
+        assert told(where) == f"{begin} {where}: nothing came within 0.5 s"
+    with pytest.raises(OptionError, match=r"no\.such"):
+        reach.reach(Cluster(settings={"bootstrap.servers": NOBODY, "no.such": "x"}), lambda seconds: None)
+
+
+def test_certificates_of_sparks_connector_are_not_ours(speaks_http: str) -> None:
+    """What is refused is what we would use; whether Java's client is refused, too, it has to say."""
+    made = pipeline(topics(speaks_http, options={"kafka.security.protocol": "SSL"}))
+    with pytest.raises(reach.Refused):
+        reach.check(made, compiling.validate(made), lambda seconds: None)
+    reach.check(made, compiling.validate(made), lambda seconds: None, is_java=True)
+    made = pipeline(topics())
+    with pytest.raises(Unreachable):
+        reach.check(made, compiling.validate(made), lambda seconds: None, is_java=True)
+
+
+def test_each_cluster_is_asked_once() -> None:
+    letters = {"tolerance": "dead-letter", "topic": "d", "bootstrap": "c:1"}
+    made = pipeline(topics("a:1"), {"type": "topics", "bootstrap": "a:1", "topic": "x"}, errors=letters)
+    found = reach.clusters(made, compiling.validate(made))
+    assert [(each.bootstrap, each.named_by) for each in found] == [
+        ("a:1", ["source topics", "sink topics"]),
+        ("c:1", ["errors"]),
+    ]
+    other = {"type": "topics", "bootstrap": "b:1", "topic": "x", "options": {"kafka.linger.ms": 5}}
+    made = pipeline(topics("a:1", options={"kafka.fetch.min.bytes": 5}), other)
+    found = reach.clusters(made, compiling.validate(made))
+    assert [each.settings["bootstrap.servers"] for each in found] == ["a:1", "b:1"]
+    java = topics(options={"kafka.ssl.truststore.location": "/x.jks"})
+    assert reach.clusters(pipeline(java), compiling.validate(pipeline(java))) == []
+    made = pipeline({"type": "generator"})
+    assert reach.clusters(made, compiling.validate(made)) == []
+
+
+def test_topics_that_are_not_there_are_told_of_with_their_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def missing(self: Lookup, wanted: Any) -> None:
+        asked.append(wanted.names)
+        raise TopicMissing("topic t is not there; did you mean 'tt'?")
+
+    monkeypatch.setattr(reach, "reach", lambda cluster, pause: None)
+    monkeypatch.setattr(Lookup, "partitions", missing)
+    made = pipeline(topics())
+    with pytest.raises(TopicMissing, match=r"^source topics: topic t is not there; did you mean 'tt'"):
+        reach.check(made, compiling.validate(made), lambda seconds: None)
+    made = pipeline(topics(failOnDataLoss=False))
+    reach.check(made, compiling.validate(made), lambda seconds: None)
+    assert asked == [("t",)], "who does not mind lost records may read what is left"
+
+
+def test_a_pipeline_without_its_cluster_never_seems_to_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = Folder(tmp_path, "p")
+    with caplog.at_level(logging.INFO), worker_in(folder, pipeline(topics()), Launch(retries=2)) as worker:
+        assert worker.run() == 1
+        assert worker.session is None
+    assert "RUNNING" not in caplog.text and caplog.text.count("tried again in") == 2
+    status = folder.status()
+    assert status is not None and (status.state, status.restarts) == (State.FAILED, 2)
+    assert status.reason == status.trace or "Unreachable" in str(status.trace)
+    assert status.reason == "source topics: no broker answers at 127.0.0.1:1: Connection refused"
+
+
+def test_a_pipeline_that_waits_for_its_cluster_obeys(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, "p")
+    with worker_in(folder, pipeline(topics()), Launch(retries=2)) as worker:
+        worker.told = True
+        assert worker.run() == 0
+    status = folder.status()
+    assert status is not None and status.state is State.STOPPED
+    with pytest.raises(Told):
+        worker.wait(0)
+
+
+def test_who_starts_a_pipeline_hears_of_its_first_failed_try(tmp_path: Path) -> None:
+    """It is tried again; but whoever waits for it to run has waited long enough to know why it does not."""
+
+    class Process:
+        def poll(self) -> None:
+            return None
+
+    folder = Folder(tmp_path, "p")
+    folder.make()
+    why = Status(name="p", state=State.STARTING, pid=1, since_ms=1, restarts=1, trace="nobody answers\n\nTraceback")
+    with folder.held():
+        folder.write_status(why)
+        started = process.Started(name="p", pid=1, process=Process())  # type: ignore[arg-type]  # the part it looks at
+        found = process.wait(started, tmp_path, (State.RUNNING,), timeout=5)
+    assert (found.state, found.reason) == (State.STARTING, "nobody answers")
