@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: run test check unit sim cluster pipelines-test spark-jars chaos acceptance soak bench clean
+.PHONY: run test check unit sim cluster pipelines-test spark-jars chaos acceptance soak bench bench-curves clean
 
 run: $(VENV)/.installed
 	@$(BIN)/python -m kvorum.cli.main quickstart $(if $(FROM),--from "$(FROM)")
@@ -81,10 +81,16 @@ soak: $(VENV)/.tests
 	$(BIN)/python -m kvorum.cli.main sim --kind all --time $(SOAK) --keep-going --save build/failing
 
 # Kvorum and Apache Kafka 4.3.0 side by side (java and mvn on the PATH).
+# ONLY=produce,consume: some measures; `python -m bench --list` names them. Figures go to build/bench/results.json.
+ONLY ?=
+ROUNDS ?= 5
 bench: $(VENV)/.tests
-	$(BIN)/python -m bench.compare
-	$(BIN)/python -m bench.groups
-	$(BIN)/python -m bench.transactions
+	$(BIN)/python -m bench --rounds $(ROUNDS) $(if $(ONLY),--only $(ONLY) --keep)
+
+# Throughput and CPU against partitions, connections, sizes, consumers, replicas and brokers; a node at rest.
+# ONLY=partitions,idle: some curves. Points (JSON) and drawings (SVG) go to build/bench/curves.
+bench-curves: $(VENV)/.tests
+	$(BIN)/python -m bench.curves $(if $(ONLY),--only $(ONLY))
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

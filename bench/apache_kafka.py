@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3.0 beside Kvorum: its jars by Maven's names, its configuration, 1 or 3 combined KRaft nodes.
+"""Apache Kafka 4.3.0 beside Kvorum: its jars by Maven's names, its configuration, KRaft nodes on this machine.
 
 The jars (kafka_2.13, kafka-tools and what they need at run time) are asked of the machine's Maven by coordinates and
 kept in one folder: the argument, else KVORUM_KAFKA_JARS, else ~/.cache/kvorum/kafka-4.3.0. The JVM's options are
@@ -68,11 +68,20 @@ class KafkaUnavailableError(Exception):
 
 def jars(folder: str | None = None) -> str:
     """Return the class path of Apache Kafka, fetched by Maven at the first call. Raises KafkaUnavailableError."""
-    target = Path(folder or os.environ.get(JARS_VARIABLE) or Path.home() / f".cache/kvorum/kafka-{VERSION}").absolute()
-    wanted = [target / f"{artifact}-{version}.jar" for _, artifact, version in COORDINATES]
-    if not all(path.exists() for path in wanted):
+    target = folder_of_jars(folder)
+    if not has_jars(target):
         fetch(target)
     return f"{target}/*"
+
+
+def folder_of_jars(folder: str | None = None) -> Path:
+    """Return where they are kept."""
+    return Path(folder or os.environ.get(JARS_VARIABLE) or Path.home() / f".cache/kvorum/kafka-{VERSION}").absolute()
+
+
+def has_jars(folder: Path) -> bool:
+    """Tell whether they are there."""
+    return all((folder / f"{artifact}-{version}.jar").exists() for _, artifact, version in COORDINATES)
 
 
 def fetch(target: Path) -> None:
@@ -130,7 +139,10 @@ def java() -> str:
 
 @dataclass(slots=True)
 class KafkaCluster:
-    """Combined KRaft nodes 1 to N in a folder. Made (and formatted) by `create`; ends with its `close`."""
+    """KRaft nodes 1 to N in a folder: all are brokers, and the first one, three or five are controllers, too.
+
+    Made (and formatted) by `create`; ends with its `close`.
+    """
 
     folder: Path
     class_path: str
@@ -144,16 +156,16 @@ class KafkaCluster:
         cls, folder: Path, count: int = 1, settings: Mapping[str, str] | None = None, jars_folder: str | None = None
     ) -> "KafkaCluster":
         """Write the nodes' configurations and format their directories."""
-        assert count in (1, 3), "one node, or three with replication factor 3"
         numbers = range(1, count + 1)
-        chosen = free_ports(2 * count)
-        clients, controllers = dict(zip(numbers, chosen, strict=False)), dict(zip(numbers, chosen[count:], strict=True))
+        voting = range(1, controllers_of(count) + 1)
+        chosen = free_ports(count + len(voting))
+        clients, controllers = dict(zip(numbers, chosen, strict=False)), dict(zip(voting, chosen[count:], strict=True))
         cluster = cls(folder.absolute(), jars(jars_folder), clients, controllers)
         voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in controllers.items())
         for node in numbers:
             home = cluster.home(node)
             home.mkdir(parents=True)
-            config = node_config(node, count, clients[node], controllers[node], voters, home) | dict(settings or {})
+            config = node_config(node, count, clients[node], controllers.get(node), voters, home) | dict(settings or {})
             (home / "server.properties").write_text("".join(f"{key}={value}\n" for key, value in config.items()))
             (home / "log4j2.properties").write_text(LOG4J)
         cluster._format(new_cluster_id())
@@ -248,14 +260,22 @@ class KafkaCluster:
             self.kill(node)
 
 
-def node_config(node: int, count: int, port: int, controller_port: int, voters: str, home: Path) -> dict[str, str]:
-    """Return a combined node's configuration: Kafka's defaults but for addresses and its cluster's size."""
+def controllers_of(count: int) -> int:
+    """Return how many of so many nodes are controllers: as many as of `kvorum dev`."""
+    return 1 if count < 3 else 3 if count < 5 else 5
+
+
+def node_config(
+    node: int, count: int, port: int, controller_port: int | None, voters: str, home: Path
+) -> dict[str, str]:
+    """Return a node's configuration: Kafka's defaults but for addresses and its cluster's size."""
     internal = str(min(count, 3))
+    controller = "" if controller_port is None else f",CONTROLLER://127.0.0.1:{controller_port}"
     return {
-        "process.roles": "broker,controller",
+        "process.roles": "broker,controller" if controller else "broker",
         "node.id": str(node),
         "controller.quorum.voters": voters,
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port}{controller}",
         "controller.listener.names": "CONTROLLER",
         "log.dirs": str(home / "data"),
         "offsets.topic.replication.factor": internal,
@@ -285,7 +305,7 @@ def running(
 def main() -> None:
     """Start a cluster, say where it is, and keep it up until it is interrupted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nodes", type=int, choices=(1, 3), default=1)
+    parser.add_argument("--nodes", type=int, default=1)
     parser.add_argument("--jars", help=f"folder of Kafka's jars; also {JARS_VARIABLE}")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a configuration of every node")
     options = parser.parse_args()

@@ -16,9 +16,16 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
-from bench.measure import Asker, cpu_seconds, create_topic
+from bench.asker import Asker, create_topic
+from bench.processes import cpu_seconds
 from bench.systems import Kvorum, formatted
 from kvorum.protocol.compression import Codec
 from kvorum.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -83,7 +90,7 @@ class Prober:
             sent = time.perf_counter()
             answer = self._raw.ask(self._request, 9)
             found.append(time.perf_counter() - sent)
-            assert answer is not None and not answer.responses[0].partition_responses[0].error_code
+            assert answer is not None and not answer.responses[0].partition_responses[0].error_code  # type: ignore[attr-defined]
             due = max(due + self._interval, sent)
         return Latencies.of(found, time.perf_counter() - began, cpu_seconds(self._pids) - cpu)
 
@@ -121,7 +128,7 @@ def fill(raw: Raw, topics: list[str], records: int, batch_size: int, codec: Code
         batch = bytes(build_batch([Record(VALUE, key, now_ms()) for key in keys], codec=codec))
         for topic in topics:
             answer = raw.ask(produce_request(topic, batch), 9)
-            assert answer is not None and not answer.responses[0].partition_responses[0].error_code
+            assert answer is not None and not answer.responses[0].partition_responses[0].error_code  # type: ignore[attr-defined]
 
 
 def set_policy(system: Kvorum, topic: str, policy: str) -> None:

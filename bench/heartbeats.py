@@ -1,34 +1,18 @@
-"""Very many classic groups on one broker: what their heartbeats cost, and how many it could serve."""
+"""Very many classic groups on one broker, formed wave by wave, and their heartbeats at the pace that is theirs."""
 
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from bench.links import Good, Link, Window
-from bench.measure import cpu_seconds, memory_mib
+from bench.links import Good, Link
 from bench.members import HEARTBEAT_VERSION, Member, find_coordinator, form
-from bench.report import Report, StalledError
-from bench.systems import System, formatted
+from bench.systems import System
 from kvorum.protocol.api import ApiKey
 
 INTERVAL_SECONDS = 3.0
 MEMBERS_PER_GROUP = 3
 GROUPS_PER_WAVE = 200
 TICK_SECONDS = 0.001
-WINDOW = 8
-FLAT_OUT_CONNECTIONS = 32
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """How much of it; times in seconds."""
-
-    groups: int = 1000
-    connections: int = 3000
-    """Over which the members' heartbeats go: one for each, as their clients have, or fewer."""
-    warm_up: float = 20.0
-    seconds: float = 30.0
 
 
 async def formed(system: System, groups: int) -> list[Member]:
@@ -97,72 +81,3 @@ class Pace:
             self.failed += not self._is_good(body)
 
         link.send(frame, [took])
-
-
-def quantile(found: Sequence[float], share: float) -> float:
-    """Return the value below which this share lies."""
-    ranked = sorted(found)
-    return ranked[min(len(ranked) - 1, int(len(ranked) * share))]
-
-
-def measure_heartbeats(kind: str, load: Load, report: Report) -> None:
-    """Form the groups on a fresh node; send their heartbeats as due, then as fast as they are answered."""
-    with formatted(kind, 1) as system:
-        system.start()
-        system.wait_ready()
-        asyncio.run(run(system, kind, load, report))
-
-
-async def run(system: System, kind: str, load: Load, report: Report) -> None:
-    """Go through the stages; see measure_heartbeats."""
-    pids = system.pids()
-    title = f"{load.groups:,} groups of {MEMBERS_PER_GROUP}"
-    before = cpu_seconds(pids)
-    members = await formed(system, load.groups)
-    report.add(f"{title}: forming them, CPU of all processes, s", kind, cpu_seconds(pids) - before)
-    links = await asyncio.gather(*(Link.to(system.address(1)) for _ in range(load.connections)))
-    beats = [(links[number % len(links)], member.heartbeat()) for number, member in enumerate(members)]
-    pace = Pace(beats, INTERVAL_SECONDS)
-    await pace.run(load.warm_up)
-    title = f"{title}, a heartbeat every {INTERVAL_SECONDS:g} s over {load.connections:,} connections"
-    before = cpu_seconds(pids)
-    await pace.run(load.seconds)
-    used = cpu_seconds(pids) - before
-    if pace.failed:
-        raise StalledError(f"{pace.failed} heartbeats were answered with an error")
-    served = len(pace.latencies) / load.seconds
-    report.add(f"{title}: heartbeats answered a second", kind, served)
-    report.add(f"{title}: CPU of all processes, share of a core", kind, used / load.seconds)
-    report.add(f"{title}: median latency, ms", kind, quantile(pace.latencies, 0.5) * 1000)
-    report.add(f"{title}: 99th percentile latency, ms", kind, quantile(pace.latencies, 0.99) * 1000)
-    resident, proportional = memory_mib(pids)
-    report.add(f"{title}: resident memory of all processes, MiB", kind, resident)
-    report.add(f"{title}: the same, shared pages once (PSS), MiB", kind, proportional)
-    await flat_out(system, kind, load, members, report)
-    for link in links:
-        link.close()
-
-
-async def flat_out(system: System, kind: str, load: Load, members: Sequence[Member], report: Report) -> None:
-    """Keep some requests of some connections unanswered, all the time."""
-    pids, count = system.pids(), FLAT_OUT_CONNECTIONS
-    links = await asyncio.gather(*(Link.to(system.address(1)) for _ in range(count)))
-    frames = [member.heartbeat() for member in members]
-    windows = [
-        Window(link, frames[place::count], WINDOW, good_heartbeats())
-        for place, link in enumerate(links)
-        if frames[place::count]
-    ]
-    await asyncio.sleep(load.warm_up / 2)
-    before, answered, began = cpu_seconds(pids), sum(window.answered for window in windows), time.perf_counter()
-    await asyncio.sleep(load.seconds / 2)
-    count_now = sum(window.answered for window in windows) - answered
-    elapsed, used = time.perf_counter() - began, cpu_seconds(pids) - before
-    await asyncio.gather(*(window.stop() for window in windows))
-    for link in links:
-        link.close()
-    if any(window.failed for window in windows):
-        raise StalledError("heartbeats were answered with an error")
-    title = f"{load.groups:,} groups of {MEMBERS_PER_GROUP}, heartbeats as fast as answered, {count} connections"
-    report.add(f"{title}: heartbeats a second", kind, count_now / elapsed)
-    report.add(f"{title}: CPU of all processes, us a heartbeat", kind, used / count_now * 1e6)

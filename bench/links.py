@@ -9,8 +9,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from types import TracebackType
+from typing import cast
 
-from bench.report import StalledError
+from bench.stalled import StalledError
 from kvorum.protocol.schema import Message
 from tests.wire.raw import answer_of, request
 
@@ -37,8 +38,7 @@ class Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See asyncio."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's does not descend from it
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.links import Link
-from bench.report import StalledError
+from bench.stalled import StalledError
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kvorum.protocol.messages.heartbeat import HeartbeatRequest

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -132,7 +132,7 @@ class Bench:
         if available:
             writer = writer.trigger(availableNow=True)
         if realtime is not None:
-            writer = writer.outputMode("update").trigger(realTime=realtime)
+            writer = writer.outputMode("update").trigger(realTime=realtime)  # type: ignore[call-overload]
         return writer.start
 
     def state(self, keys: int, partitions: int) -> float:

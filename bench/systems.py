@@ -44,7 +44,7 @@ class System(Protocol):
     name: str
 
     def start(self) -> None:
-        """Start every node; return at once."""
+        """Start every node that does not run; return at once."""
         ...
 
     def wait_ready(self) -> None:
@@ -55,6 +55,10 @@ class System(Protocol):
         """Return host and port of a node's client listener."""
         ...
 
+    def controller(self, node: int) -> tuple[str, int]:
+        """Return host and port of a node's controller listener."""
+        ...
+
     @property
     def bootstrap(self) -> str:
         """What clients are given as bootstrap.servers."""
@@ -62,6 +66,14 @@ class System(Protocol):
 
     def pids(self) -> list[int]:
         """Return the pids of every process of the cluster."""
+        ...
+
+    def data(self, node: int) -> Path:
+        """Return a node's log directory."""
+        ...
+
+    def metrics_urls(self, role: str = "broker") -> list[str]:
+        """Return where the brokers' or controllers' own figures are to be had over HTTP; none of Apache Kafka's."""
         ...
 
     def kill(self, node: int) -> None:
@@ -99,6 +111,14 @@ class Kvorum:
         host, _, port = self._cluster.plan.endpoints()[node - 1].rpartition(":")
         return host, int(port)
 
+    def controller(self, node: int) -> tuple[str, int]:
+        """Return host and port of a node's controller listener."""
+        voters = self._cluster.plan.nodes[node - 1].properties["controller.quorum.voters"].split(",")
+        host, _, port = (
+            next(voter for voter in voters if voter.startswith(f"{node}@")).partition("@")[2].rpartition(":")
+        )
+        return host, int(port)
+
     @property
     def bootstrap(self) -> str:
         """What clients are given as bootstrap.servers."""
@@ -112,6 +132,11 @@ class Kvorum:
     def data(self, node: int) -> Path:
         """Return a node's log directory."""
         return Path(self._cluster.node(f"node-{node}").data)
+
+    def metrics_urls(self, role: str = "broker") -> list[str]:
+        """Return where the brokers' or controllers' own figures are to be had over HTTP."""
+        key = {"broker": "metrics.listener", "controller": "kvorum.controller.metrics.listener"}[role]
+        return [f"{node.properties[key]}/metrics" for node in self._cluster.plan.nodes if key in node.properties]
 
     def kill(self, node: int) -> None:
         """kill -9 every process of a node."""
@@ -143,6 +168,10 @@ class Kafka:
         """Return host and port of a node's client listener."""
         return "127.0.0.1", self._cluster.ports[node]
 
+    def controller(self, node: int) -> tuple[str, int]:
+        """Return host and port of a node's controller listener."""
+        return "127.0.0.1", self._cluster.controller_ports[node]
+
     @property
     def bootstrap(self) -> str:
         """What clients are given as bootstrap.servers."""
@@ -151,6 +180,14 @@ class Kafka:
     def pids(self) -> list[int]:
         """Return the pids of every process of the cluster."""
         return list(self._cluster.pids().values())
+
+    def data(self, node: int) -> Path:
+        """Return a node's log directory."""
+        return self._cluster.home(node) / "data"
+
+    def metrics_urls(self, role: str = "broker") -> list[str]:
+        """Return nothing: they are had by JMX."""
+        return []
 
     def kill(self, node: int) -> None:
         """kill -9 every process of a node."""

@@ -20,6 +20,7 @@ COMMANDS = {
     "transactions": ("cli.transactions:transactions", "Look at transactions, find hanging ones and end them."),
     "quorum": ("cli.quorum:quorum", "Look at the metadata quorum, and mend it."),
     "sim": ("cli.sim:sim", "Simulate whole clusters, faults and all, seed after seed."),
+    "bench": ("cli.bench:bench", "Produce, consume and time single records, in less than a minute."),
     "config": ("cli.config:config", "Check a configuration file."),
     "protocol": ("cli.protocol:protocol", "Print the Kafka APIs and versions this Kvorum serves."),
     "pipelines": ("cli.pipelines:pipelines", "Data pipelines on Spark: sources, transforms, sinks."),

@@ -197,7 +197,7 @@ class Log:
         view, header, max_timestamp, append_time_ms = admitted
         base_offset = self._local.log_end_offset
         patch_place(view, 0, base_offset, leader_epoch)
-        header = header._replace(base_offset=base_offset, partition_leader_epoch=leader_epoch)
+        header = BatchHeader(base_offset, header.batch_length, leader_epoch, *header[3:])
         self.epoch_cache.assign(leader_epoch, base_offset)
         self._write(view, [header], now_ms)
         self.producers.note(self._local, header, view, 0)

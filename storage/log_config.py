@@ -1,7 +1,8 @@
 """A log's configuration: Kafka's topic configs, each falling back to the broker's key for it (Kafka's LogConfig)."""
 
+import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from kvorum.protocol.compression import Codec
@@ -58,10 +59,23 @@ class LogConfig:
     segment_ms: int = 7 * DAY_MS
     unclean_leader_election_enable: bool = False
 
-    @property
-    def is_compacted(self) -> bool:
-        """Whether records without a key are refused."""
-        return "compact" in self.cleanup_policy
+    is_compacted: bool = field(init=False, repr=False, compare=False)
+    """Whether records without a key are refused."""
+    uses_log_append_time: bool = field(init=False, repr=False, compare=False)
+    """Whether the broker stamps the records."""
+    target_codec: Codec | None = field(init=False, repr=False, compare=False)
+    """The codec to store in; None to keep the producer's."""
+    segment_ms_max: int = field(init=False, repr=False, compare=False)
+    """For how long a segment is appended to: what is to be compacted within max.compaction.lag.ms rolls by then."""
+
+    def __post_init__(self) -> None:
+        """Derive once what every append asks for."""
+        derive = functools.partial(object.__setattr__, self)
+        derive("is_compacted", "compact" in self.cleanup_policy)
+        derive("uses_log_append_time", self.message_timestamp_type == LOG_APPEND_TIME)
+        derive("target_codec", CODECS[self.compression_type])
+        longest_ms = min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
+        derive("segment_ms_max", longest_ms)
 
     @property
     def is_deleted(self) -> bool:
@@ -69,24 +83,9 @@ class LogConfig:
         return "delete" in self.cleanup_policy
 
     @property
-    def segment_ms_max(self) -> int:
-        """For how long a segment is appended to: what is to be compacted within max.compaction.lag.ms rolls by then."""
-        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
-
-    @property
-    def uses_log_append_time(self) -> bool:
-        """Whether the broker stamps the records."""
-        return self.message_timestamp_type == LOG_APPEND_TIME
-
-    @property
     def init_file_size(self) -> int:
         """The length a new segment's file is given at once: segment.bytes with preallocate, else none."""
         return self.segment_bytes if self.preallocate else 0
-
-    @property
-    def target_codec(self) -> Codec | None:
-        """The codec to store in; None to keep the producer's."""
-        return CODECS[self.compression_type]
 
     def compression_level(self, codec: Codec) -> int | None:
         """Return the configured level for a codec that has one."""

@@ -15,6 +15,7 @@ from kvorum.protocol.records import (
     DECOMPRESSED_SIZE_MAX,
     HEADER_SIZE,
     LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD,
     MAGIC,
     MAGIC_POSITION,
     NO_SEQUENCE,
@@ -68,9 +69,8 @@ def validate_produce(records: memoryview, config: LogConfig, now_ms: int, origin
     Raises KafkaError: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP; RecordValidationError
     where it can be told which records. `records` is patched in place where it is writable, else copied.
     """
-    size = _only_batch_size(records)
-    view = records if size == len(records) else records[:size]
-    header = parse_header(view)
+    view, header = _only_batch(records)
+    size = len(view)
     if origin is Origin.CLIENT and header.base_offset != 0:
         raise KafkaError(
             ErrorCode.INVALID_RECORD, f"the base offset of a batch sent should be 0, not {header.base_offset}"
@@ -123,8 +123,12 @@ def validate_replicated(records: memoryview, log_end_offset: int, leader_epoch: 
     return headers
 
 
-def _only_batch_size(records: memoryview) -> int:
-    """Return the size of the one batch there is. Raises KafkaError INVALID_RECORD, CORRUPT_MESSAGE."""
+def _only_batch(records: memoryview) -> tuple[memoryview, BatchHeader]:
+    """Return the one batch there is, and its header. Raises KafkaError INVALID_RECORD, CORRUPT_MESSAGE."""
+    if len(records) >= HEADER_SIZE:
+        header = parse_header(records)
+        if header.batch_length + LOG_OVERHEAD == len(records) and header.magic == MAGIC:
+            return records, header
     size = next_batch_size(records, 0)
     if not size:
         raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce must have a whole record batch for each partition")
@@ -132,7 +136,8 @@ def _only_batch_size(records: memoryview) -> int:
         raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce may only contain record batches of magic 2")
     if size != len(records) and next_batch_size(records, size):
         raise KafkaError(ErrorCode.INVALID_RECORD, "a Produce may only contain one record batch for each partition")
-    return size
+    view = records[:size]
+    return view, parse_header(view)
 
 
 def _check_size(size: int, config: LogConfig) -> None:

@@ -107,7 +107,7 @@ class Outbox:
 
     def appended(self, partition: Partition) -> None:
         """Wake who waits for the log end, and settle."""
-        self._queue.append((self.fetches, partition.topic_partition))
+        self._touch(self.fetches, partition.topic_partition)
         self.settle(partition)
 
     def leadership_changed(self, partition: Partition) -> None:
@@ -132,11 +132,11 @@ class Outbox:
             partition.effects = None
             key = partition.topic_partition
             if effects.high_watermark_moved:
-                self._queue.append((self.produces, key))
-                self._queue.append((self.fetches, key))
-                self._queue.append((self.delete_records, key))
+                self._touch(self.produces, key)
+                self._touch(self.fetches, key)
+                self._touch(self.delete_records, key)
             elif effects.low_watermark_moved:
-                self._queue.append((self.delete_records, key))
+                self._touch(self.delete_records, key)
             if effects.isr_expanded or effects.isr_shrunk:
                 self._on_isr_change(effects.isr_expanded, effects.isr_shrunk)
             if effects.proposal is not None:
@@ -144,6 +144,11 @@ class Outbox:
                 self.isr_sender.submit(partition, effects.proposal)
         if self._queue:
             self._run()
+
+    def _touch(self, purgatory: Purgatory, key: TopicPartition) -> None:
+        """Have who waits on a key look again soon; whoever begins to wait meanwhile looks by itself."""
+        if key in purgatory.watchers:
+            self._queue.append((purgatory, key))
 
     def _run(self) -> None:
         if self._is_settling:

@@ -68,7 +68,8 @@ class Purgatory:
         """Keep deadlines in `timers`, which its owner advances."""
         self._timers = timers
         self._operations_max = operations_max
-        self._watchers: dict[TopicPartition, dict[Parked, None]] = {}
+        self.watchers: dict[TopicPartition, dict[Parked, None]] = {}
+        """Who waits on a key; only keys on which somebody does."""
         self._due: dict[int, dict[Parked, None]] = {}
         self._count = 0
 
@@ -78,7 +79,7 @@ class Purgatory:
 
     def watched(self, key: TopicPartition) -> int:
         """Return how many operations wait on a key."""
-        return len(self._watchers.get(key, ()))
+        return len(self.watchers.get(key, ()))
 
     def park(self, operation: DelayedOperation, keys: Iterable[TopicPartition], deadline_ms: int) -> Parked | None:
         """Complete the operation if it can be already, else keep it until it is touched or due; None if completed."""
@@ -92,7 +93,7 @@ class Purgatory:
         due_ms = -(-deadline_ms // DEADLINE_STEP_MS) * DEADLINE_STEP_MS
         parked = Parked(self, operation, tuple(keys), due_ms)
         for key in parked.keys:
-            self._watchers.setdefault(key, {})[parked] = None
+            self.watchers.setdefault(key, {})[parked] = None
         bucket = self._due.get(due_ms)
         if bucket is None:
             bucket = self._due[due_ms] = {}
@@ -103,7 +104,7 @@ class Purgatory:
 
     def touched(self, key: TopicPartition) -> int:
         """Let the operations under `key` look again, in the order they came; return how many completed."""
-        watchers = self._watchers.get(key)
+        watchers = self.watchers.get(key)
         if not watchers:
             return 0
         completed = 0
@@ -123,10 +124,10 @@ class Purgatory:
         parked.operation = None
         self._count -= 1
         for key in parked.keys:
-            watchers = self._watchers[key]
+            watchers = self.watchers[key]
             del watchers[parked]
             if not watchers:
-                del self._watchers[key]
+                del self.watchers[key]
         bucket = self._due.get(parked.due_ms)
         if bucket is not None:
             bucket.pop(parked, None)

@@ -9,7 +9,7 @@ from bench.heartbeats import Pace, good_heartbeats
 from bench.links import Good, Link, Window
 from bench.members import assignment, subscription
 from bench.rebalance import is_shared_out
-from bench.report import StalledError
+from bench.stalled import StalledError
 from kvorum.broker.coordinator.group.classic.subscription import subscribed_topics
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.codec import encode_bytes

@@ -136,6 +136,8 @@ def test_the_version_is_the_packages() -> None:
         (["format"], "give CONFIG and --cluster-id"),
         (["config", "validate"], "Missing argument 'PATH'"),
         (["quorum", "readmit", "2"], "Missing argument 'DIRECTORY_ID'"),
+        (["bench", "--records", "0"], "0 is not in the range x>=1"),
+        (["bench", "--nodes", "3", "-b", "127.0.0.1:9092"], "--bootstrap names another"),
         (["protocol", "--listener", "admin"], "'admin' is not one of 'broker', 'controller'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

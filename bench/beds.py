@@ -1,0 +1,49 @@
+"""One system during one measure: its cluster, topics that are gone after use, and what a case leaves for later."""
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Mapping
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from bench.scale import Scale
+from bench.systems import System
+from bench.topics import DEADLINE_SECONDS, make_topic
+
+
+class Bed:
+    """What a run is given. Not shared between systems."""
+
+    def __init__(self, kind: str, system: System, nodes: int, scale: Scale) -> None:
+        self.kind = kind
+        self.system = system
+        self.nodes = nodes
+        self.scale = scale
+        self.notes: dict[str, float] = {}
+        """What was found once and is needed again, such as the rate that a system reached."""
+        self._numbers = itertools.count(1)
+
+    @contextlib.contextmanager
+    def topic(self, partitions: int = 1, configs: Mapping[str, str] | None = None) -> Iterator[str]:
+        """A new topic on all nodes (3 replicas at the most), deleted afterwards."""
+        name = self.make_topic(partitions, configs)
+        yield name
+        self.drop_topic(name)
+
+    def new_name(self) -> str:
+        """Return a name that nothing had here."""
+        return f"bench-{next(self._numbers)}"
+
+    def make_topic(self, partitions: int = 1, configs: Mapping[str, str] | None = None) -> str:
+        """Make a topic under a name that no other had; it stays. Raises StalledError."""
+        name = self.new_name()
+        make_topic(self.system, name, partitions, min(3, self.nodes), configs)
+        return name
+
+    def drop_topic(self, name: str) -> None:
+        """Delete a topic: disks are not without end."""
+        admin = AdminClient({"bootstrap.servers": self.system.bootstrap, "log_level": 0})
+        for done in admin.delete_topics([name], operation_timeout=DEADLINE_SECONDS).values():
+            with contextlib.suppress(KafkaException):  # what was measured has been measured
+                done.result(DEADLINE_SECONDS)

@@ -1,0 +1,60 @@
+"""What processes take, by /proc: CPU time and memory of a cluster's processes and of all that they have started.
+
+A broker starts workers, such as the log cleaner's, and ends them again. What one that is gone has used is part of its
+parent's sum of waited-for children, so that nothing is lost between two looks, and nothing is counted twice.
+"""
+
+import contextlib
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+TICKS = os.sysconf("SC_CLK_TCK")
+PARENT, USER, SYSTEM, USER_OF_CHILDREN, SYSTEM_OF_CHILDREN = 1, 11, 12, 13, 14
+"""Fields of /proc/PID/stat, counted behind the name."""
+GONE = (FileNotFoundError, ProcessLookupError)
+
+
+def stat(pid: int) -> list[str]:
+    """Return the fields of /proc/PID/stat behind the name. Raises one of GONE."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def tree(roots: Iterable[int]) -> list[int]:
+    """Return the processes and all that descend from them."""
+    children: dict[int, list[int]] = defaultdict(list)
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with contextlib.suppress(*GONE):
+                children[int(stat(int(entry.name))[PARENT])].append(int(entry.name))
+    found: dict[int, None] = {}
+    waiting = list(roots)
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found[pid] = None
+            waiting += children[pid]
+    return list(found)
+
+
+def cpu_seconds(roots: Iterable[int]) -> float:
+    """Return the CPU time so far, user and system, of processes, of what they started, and of what is gone of that."""
+    ticks = 0
+    for pid in tree(roots):
+        with contextlib.suppress(*GONE):
+            fields = stat(pid)
+            ticks += sum(int(fields[at]) for at in (USER, SYSTEM, USER_OF_CHILDREN, SYSTEM_OF_CHILDREN))
+    return ticks / TICKS
+
+
+def memory_mib(roots: Iterable[int]) -> tuple[float, float]:
+    """Return (resident, proportional) MiB of processes and what they started: shared pages count once in the second."""
+    resident = proportional = 0
+    for pid in tree(roots):
+        with contextlib.suppress(*GONE):
+            text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+            resident += int(re.search(r"^Rss:\s+(\d+)", text, re.MULTILINE)[1])  # type: ignore[index]
+            proportional += int(re.search(r"^Pss:\s+(\d+)", text, re.MULTILINE)[1])  # type: ignore[index]
+    return resident / 1024, proportional / 1024

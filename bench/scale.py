@@ -1,0 +1,20 @@
+"""How much of everything is measured: 1 as the figures of the documents, a thousandth to see that it runs."""
+
+from dataclasses import dataclass
+
+SMALLEST_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Multiplies counts and times."""
+
+    factor: float = 1.0
+
+    def count(self, whole: int, least: int = 1) -> int:
+        """Return so many of something: all at scale 1, never fewer than `least`."""
+        return max(least, round(whole * self.factor))
+
+    def seconds(self, whole: float) -> float:
+        """Return how long something goes on."""
+        return max(SMALLEST_SECONDS, whole * self.factor)

@@ -1,0 +1,96 @@
+"""The table of the figures, in Markdown: for README.md between two markers, or with every row on standard output.
+
+python -m bench.table build/bench/results.json [--all] [--readme README.md]
+"""
+
+import argparse
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.results import Results, RowResult, read
+from bench.rows import spread
+
+BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
+HEAD = "| what | Kvorum | Apache Kafka {version} | ratio | must | aim | reached |"
+RULE = "| --- | --- | --- | --- | --- | --- | --- |"
+NONE = "-"
+SIGNS = {"more": "≥", "less": "≤"}
+WORDS = {"no": "**no**"}
+
+
+def table(results: Results, every: bool = False) -> str:
+    """Return the table of the rows of which something is asked, or of all."""
+    rows = [found for found in results.rows if found.runs and (every or found.row.must is not None)]
+    lines = [HEAD.format(version=results.facts.get("kafka", "")), RULE, *map(line, rows)]
+    return "\n".join(lines)
+
+
+def line(found: RowResult) -> str:
+    """Return a row's line."""
+    row = found.row
+    unit = "" if row.of == "ratio" else f" {row.unit}"
+    limits = [NONE if limit is None else f"{SIGNS[row.better]} {limit:g}{unit}" for limit in (row.must, row.aim)]
+    ratio = NONE if found.ratio is None else f"{found.ratio:.2f}"
+    verdict = WORDS.get(found.reached, found.reached)
+    cells = [f"{row.what}, {row.unit}", shown(found.own), shown(found.other), ratio, *limits, verdict]
+    return f"| {' | '.join(cells)} |"
+
+
+def shown(figures: Sequence[float]) -> str:
+    """Return the median, and behind it how far the runs lie apart."""
+    if not figures:
+        return NONE
+    middle = round_off(statistics.median(figures))
+    return middle if len(figures) == 1 else f"{middle} ({spread(figures):.0%})"
+
+
+def round_off(figure: float) -> str:
+    """Return three digits or so."""
+    return f"{figure:,.0f}" if figure >= 100 else f"{figure:.1f}" if figure >= 10 else f"{figure:.2f}"
+
+
+def section(results: Results) -> str:
+    """Return what stands between the markers: the table, and what is to be known of it."""
+    rounds = sorted({measure.facts.get("rounds", 0) for measure in results.measures})
+    limits = "; ".join(f"{what} {round_off(figure)}" for what, figure in results.limits.items())
+    reached = [found.reached for found in results.rows if found.reached != NONE]
+    counted = (
+        f"{len(reached)} rows, of which {reached.count('aim')} reach the aim and {reached.count('no')} not the must."
+    )
+    told = [
+        table(results),
+        "",
+        f"Medians of {' or '.join(map(str, rounds))} runs, the systems in turn (A-B-B-A), and how far they lie apart "
+        f"(largest less smallest, by the median). The ratio is Kvorum's to Apache Kafka's. {counted}",
+        f"Machine: {results.facts.get('machine', 'unknown')}. Its limits: {limits}.",
+    ]
+    failures = [f"Came to nothing: {failure}" for failure in results.failures]
+    return "\n".join([*told, *failures])
+
+
+def put_between(text: str, new: str) -> str:
+    """Return a document with what stands between its markers replaced. Raises ValueError."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"there is no {BEGIN} ... {END}")
+    return f"{before}{BEGIN}\n{new}\n{END}{after}"
+
+
+def main() -> None:
+    """Print the table, or put it into a document."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--all", action="store_true", help="with rows of which nothing is asked")
+    parser.add_argument("--readme", type=Path, help="put it between this document's markers")
+    options = parser.parse_args()
+    results = read(options.results)
+    if options.readme is None:
+        print(table(results, options.all))
+        return
+    options.readme.write_text(put_between(options.readme.read_text(), section(results)))
+
+
+if __name__ == "__main__":
+    main()

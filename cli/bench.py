@@ -1,0 +1,91 @@
+"""`kvorum bench`: what a cluster on this machine does, in less than a minute."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from kvorum.cli.output import Exit, fail, output_option, show
+
+if TYPE_CHECKING:
+    from kvorum.cluster.local import LocalCluster
+    from kvorum.runtime.cluster_file import ClusterSpec
+
+START_SECONDS = 60.0
+COLUMNS = ("what", "records", "seconds", "records_per_second", "mib_per_second", "p50_ms", "p99_ms", "max_ms")
+
+
+@click.command()
+@click.option("-n", "--nodes", type=click.IntRange(1, 100), help="How many brokers to start; without it, 1.")
+@click.option(
+    "-b",
+    "--bootstrap",
+    "--bootstrap-server",
+    "bootstrap",
+    metavar="HOST:PORT,...",
+    help="A cluster that runs, in place of one that is started for this.",
+)
+@click.option("--records", type=click.IntRange(1), default=500_000, show_default=True, help="To produce and consume.")
+@click.option(
+    "--size", type=click.IntRange(1, 1_000_000), default=100, show_default=True, help="Of a record's value, in bytes."
+)
+@output_option
+def bench(nodes: int | None, bootstrap: str | None, records: int, size: int, output: str) -> None:
+    """Produce, consume and time single records on a cluster, with one client (librdkafka) on this machine.
+
+    A throw-away cluster is started, unless --bootstrap names one that runs; the topic is deleted afterwards. Produced
+    is with acks=all to 6 partitions; the latency is from produce() to the record's arrival at a consumer, one record
+    after the other. Each of the three ends after 15 seconds at the latest, with as many records as there were by then.
+
+    \b
+    kvorum bench
+    kvorum bench --nodes 3 --records 1000000 --size 1024
+    kvorum bench --bootstrap-server 127.0.0.1:9092 -o json
+    """
+    from kvorum.cli.loads import LoadError, Unreachable, run
+
+    if bootstrap is not None and nodes is not None:
+        raise click.UsageError("--nodes is of a cluster that is started here; --bootstrap names another")
+    with contextlib.ExitStack() as stack:
+        servers = bootstrap or stack.enter_context(started(nodes or 1))
+        try:
+            rows = run(servers, records, size)
+        except Unreachable as error:
+            fail(f"no broker could be reached: {error}", Exit.UNREACHABLE)
+        except LoadError as error:
+            fail(str(error))
+    show(rows, output, COLUMNS)
+
+
+@contextlib.contextmanager
+def started(nodes: int) -> Iterator[str]:
+    """A cluster in a temporary folder; its bootstrap servers. Its processes die with this one, whatever ends it."""
+    import tempfile
+
+    from kvorum.cli.folders import made_cluster
+    from kvorum.runtime.cluster_file import dev_cluster
+
+    def read(place: str) -> "ClusterSpec":
+        return dev_cluster(nodes, 0, place, ())
+
+    with (
+        tempfile.TemporaryDirectory(prefix="kvorum-bench-", ignore_cleanup_errors=True) as folder,
+        made_cluster(folder, read) as cluster,
+    ):
+        try:
+            start(cluster)
+            yield cluster.plan.bootstrap
+        finally:
+            for node in cluster.plan.nodes:
+                cluster.kill(node.name)
+
+
+def start(cluster: "LocalCluster") -> None:
+    """Start all nodes, or say why not and end."""
+    from kvorum.cli.dev import report_start
+
+    outcome = cluster.start(timeout_seconds=START_SECONDS)
+    if any(each != "ready" for each in outcome.values()):
+        report_start(cluster, outcome)
+        raise SystemExit(Exit.FAILED)

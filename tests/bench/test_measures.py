@@ -1,0 +1,47 @@
+"""What measures make of what they see: gaps between acknowledgements, who leads what."""
+
+import pytest
+
+from bench.measures.failover import Acknowledged
+from bench.measures.many_topics import PARTITIONS, REPLICAS, led
+from kvorum.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+
+
+def acknowledged(*times: float) -> Acknowledged:
+    """Return one that got acknowledgements at these times."""
+    found = Acknowledged()
+    found.times = list(times)
+    return found
+
+
+def topic(
+    name: str, *, leader: int = 1, in_sync: int = REPLICAS, partitions: int = PARTITIONS
+) -> MetadataResponseTopic:
+    """Return a topic as a broker tells it."""
+    rows = [
+        MetadataResponsePartition(
+            partition_index=index,
+            leader_id=leader if index else 1,
+            isr_nodes=[1, 2, 3][: in_sync if index else REPLICAS],
+        )
+        for index in range(partitions)
+    ]
+    return MetadataResponseTopic(name=name, partitions=rows)
+
+
+def test_the_longest_gap_is_between_two_acknowledgements() -> None:
+    assert acknowledged(1.0, 1.1, 3.1, 3.2).longest_gap() == pytest.approx(2.0)
+
+
+def test_acknowledgements_that_were_on_their_way_do_not_count_as_come_again() -> None:
+    assert acknowledged(1.0, 10.5).resumed_for(killed=10.0, now=20.0) == 0.0
+    assert acknowledged(1.0, 10.5, 11.5, 12.0).resumed_for(killed=10.0, now=13.0) == 1.5
+
+
+def test_topics_are_led_when_each_partition_has_a_leader_and_all_replicas_in_sync() -> None:
+    assert led([topic("a"), topic("other", leader=-1)], {"a"}) == {1: {"a": list(range(PARTITIONS))}}
+    found = led([topic("a", leader=2), topic("b")], {"a", "b"})
+    assert found == {1: {"a": [0], "b": list(range(PARTITIONS))}, 2: {"a": list(range(1, PARTITIONS))}}
+    for lacking in (topic("b", leader=-1), topic("b", in_sync=2), topic("b", partitions=9)):
+        assert led([topic("a"), lacking], {"a", "b"}) is None
+    assert led([topic("a")], {"a", "b"}) is None
