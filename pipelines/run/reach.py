@@ -116,7 +116,7 @@ def reach(cluster: Cluster, pause: Pause) -> None:
     def note(error: KafkaError) -> None:
         matched = BROKER.match(error.str())
         where = matched["where"] if matched else ""
-        if error.code() != KafkaError._ALL_BROKERS_DOWN and not (where in said and said[where].code() in REFUSED):
+        if error.code() != KafkaError._ALL_BROKERS_DOWN and not (where in said and refuses(said[where])):
             said[where] = error
 
     try:
@@ -138,12 +138,17 @@ def reach(cluster: Cluster, pause: Pause) -> None:
 def failed(cluster: Cluster, said: Mapping[str, KafkaError]) -> Unreachable:
     """Return what is raised for a cluster that gave no answer."""
     reasons = dict.fromkeys(plain(error) for error in said.values())
-    refused = any(error.code() in REFUSED for error in said.values())
+    refused = any(map(refuses, said.values()))
     begin = f"{' and '.join(cluster.named_by)}: "
     if refused:
         return Refused(f"{begin}the broker at {cluster.bootstrap} refuses us: {'; '.join(reasons)}")
     silence = f"nothing came within {sum(LOOKS_SECONDS):g} s"
     return Unreachable(f"{begin}no broker answers at {cluster.bootstrap}: {'; '.join(reasons) or silence}")
+
+
+def refuses(error: KafkaError) -> bool:
+    """Tell whether somebody is there who does not want us: now and then OpenSSL's error has the code of another one."""
+    return error.code() in REFUSED or "SSL" in error.str()
 
 
 def plain(error: KafkaError) -> str:

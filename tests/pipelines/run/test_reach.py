@@ -1,6 +1,7 @@
 """A cluster that is not there is told of in seconds, before anything is started: without Spark, without a cluster."""
 
 import logging
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 from kvorum.pipelines.bridge.client import OptionError
 from kvorum.pipelines.bridge.lookup import Lookup, TopicMissing
@@ -68,7 +70,7 @@ def test_why_nobody_answers_is_told(speaks_http: str) -> None:
     assert told(f"{NOBODY},127.0.0.1:2") == f"{begin} 127.0.0.1:1,127.0.0.1:2: Connection refused"
     assert "Failed to resolve 'nobody.invalid:9092'" in told("nobody.invalid:9092")
     assert told(speaks_http) == f"{begin} {speaks_http}: what listens there does not speak Kafka's protocol"
-    assert "refuses us: SSL handshake failed" in told(speaks_http, **{"security.protocol": "SSL"})
+    assert re.search("refuses us: .*SSL", told(speaks_http, **{"security.protocol": "SSL"}))
     with socket.create_server(("127.0.0.1", 0)) as silent:
         where = f"127.0.0.1:{silent.getsockname()[1]}"
         assert told(where) == f"{begin} {where}: nothing came within 0.5 s"
@@ -85,6 +87,14 @@ def test_certificates_of_sparks_connector_are_not_ours(speaks_http: str) -> None
     made = pipeline(topics())
     with pytest.raises(Unreachable):
         reach.check(made, compiling.validate(made), lambda seconds: None, is_java=True)
+
+
+def test_a_refusal_by_tls_is_one_whatever_its_code() -> None:
+    said = "ssl://127.0.0.1:9/bootstrap: error:0A00010B:SSL routines::wrong version number (after 2ms in state CONNECT)"
+    cluster = Cluster(settings={"bootstrap.servers": "127.0.0.1:9"}, named_by=["source topics"])
+    found = reach.failed(cluster, {"127.0.0.1:9": KafkaError(KafkaError._TRANSPORT, said)})
+    assert isinstance(found, reach.Refused)
+    assert str(found).endswith("refuses us: error:0A00010B:SSL routines::wrong version number")
 
 
 def test_each_cluster_is_asked_once() -> None:
