@@ -86,7 +86,8 @@ def make_topic(bootstrap: str) -> TopicFactory:
 
     def make(partitions: int = 2, prefix: str = "t", **config: str) -> str:
         name = f"{prefix}-{uuid.uuid4().hex[:8]}"
-        settings = {key.replace("_", "."): value for key, value in config.items()}
+        # Records of long ago are written, too: the cluster may be old enough to look for what retention says.
+        settings = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in config.items()}
         topic = NewTopic(name, partitions, 3, config=settings)
         for future in admin.create_topics([topic], operation_timeout=30).values():
             future.result(60)
