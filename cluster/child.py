@@ -1,12 +1,14 @@
 """Where the processes of a node begin: `python -m kvorum.cluster.child ROLE --config FILE --dir DIR`.
 
-ROLE is node, broker, controller or admin. First of all a process asks the kernel to die with its parent. Each role
-imports only its own rooms: a supervisor loads no event loop, a controller no data plane.
+ROLE is node, broker, controller or admin. First of all a process asks the kernel to die with its parent. A node's
+process loads the roles' modules and forks them (cluster/forked); it runs no event loop itself.
 """
 
 import argparse
+import importlib
 import os
 import sys
+from functools import partial
 
 from kvorum.cluster.exits import Exit
 from kvorum.cluster.paths import PROCESSES, NodePaths
@@ -37,14 +39,15 @@ def settings_of(config: str, paths: NodePaths, overrides: list[str]) -> Settings
 
 def run_supervisor(settings: Settings, paths: NodePaths, config: str, overrides: list[str], to_files: bool) -> int:
     """Run the node process: one child a role, and the admin process where the configuration wants one."""
-    from kvorum.cluster.supervisor import Child, Supervisor, child_command
+    from kvorum.cluster.supervisor import Child, Supervisor
 
     configured = settings.list("process.roles")
     roles: list[str] = [role for role in ("controller", "broker") if role in configured]
     if settings.list("admin.listeners"):
         roles.append("admin")
+    common = ["--config", config, "--dir", paths.folder, *(f"--override={item}" for item in overrides)]
     children = [
-        Child(role, child_command(role, paths, config, overrides), paths.log(role) if to_files else None)
+        Child(role, partial(main, [role, *common]), paths.log(role) if to_files else None, partial(load, role))
         for role in roles
     ]
     with OsDisk().lock(paths.lock) as held:
@@ -52,6 +55,11 @@ def run_supervisor(settings: Settings, paths: NodePaths, config: str, overrides:
             log.error("this node runs already", node=paths.name, lock=paths.lock)
             return Exit.BUSY
         return Supervisor(paths, children).run()
+
+
+def load(role: str) -> None:
+    """Load a role's modules, so that its process, a fork of this one, has them."""
+    importlib.import_module(f"kvorum.cluster.{role}_process")
 
 
 def run(role: str, settings: Settings, paths: NodePaths) -> int:

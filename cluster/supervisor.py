@@ -1,4 +1,4 @@
-"""The `node` process: starts the node's roles as children, each in an OS process of its own, and keeps them running.
+"""The `node` process: forks the node's roles as children, each an OS process of its own, and keeps them running.
 
     STARTING -> RUNNING -> STOPPING -> done
 
@@ -12,8 +12,6 @@ calls only, no event loop: a supervisor should cost next to nothing.
 import os
 import select
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,6 +19,7 @@ from types import FrameType
 
 from kvorum.cluster import readiness
 from kvorum.cluster.exits import Exit, restart_helps
+from kvorum.cluster.forked import Forked, Work
 from kvorum.cluster.paths import NodePaths
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.process import remove_pid_file, write_pid_file
@@ -38,9 +37,11 @@ class Child:
     """One role's process."""
 
     role: str
-    command: list[str]
+    work: Work
     log_path: str | None
-    process: subprocess.Popen[bytes] | None = None
+    prepare: Callable[[], None] = lambda: None
+    """Run in the supervisor before each start: loads what the work needs."""
+    process: Forked | None = None
     ready_fd: int | None = None
     ready: bool = False
     started_at: float = 0.0
@@ -57,15 +58,8 @@ class Child:
         if self.log_path is not None:
             output = os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
-            self.process = subprocess.Popen(
-                self.command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                pass_fds=(writing,),
-                env=environment,
-                process_group=0,  # Ctrl-C reaches only the node process, which then stops its roles in order
-            )
+            self.prepare()
+            self.process = Forked(f"kvorum {self.role}", self.work, output, writing, environment)
         finally:
             os.close(writing)
             if output is not None:
@@ -74,7 +68,7 @@ class Child:
 
     def signal(self, number: int) -> None:
         """Send a signal if the process runs."""
-        if self.process is not None and self.process.poll() is None:
+        if self.process is not None:
             self.process.send_signal(number)
 
     def forget_ready_pipe(self) -> None:
@@ -175,11 +169,3 @@ class Supervisor:
                     child.signal(signal.SIGTERM)
                 return
         self._exit = self._refusal
-
-
-def child_command(role: str, paths: NodePaths, config: str, overrides: list[str]) -> list[str]:
-    """Return the command line of a role's process."""
-    command = [sys.executable, "-m", "kvorum.cluster.child", role, "--config", config, "--dir", paths.folder]
-    for override in overrides:
-        command += ["--override", override]
-    return command

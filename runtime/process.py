@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from kvorum.runtime.disk import OsDisk
 
 PR_SET_PDEATHSIG = 1
+PR_SET_NAME = 15
 STATE_FIELD = 0  # of /proc/PID/stat, counted after the name in parentheses
 THREADS_FIELD = 17
 STARTTIME_FIELD = 19
@@ -140,12 +141,21 @@ def die_with_parent(parent_pid: int, number: signal.Signals = signal.SIGKILL) ->
     and the kernel would say nothing, so the child ends itself here. The kernel watches the parent's *thread*: start
     children from a thread that lives as long as the process. Raises OSError.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_PDEATHSIG, int(number), 0, 0, 0) != 0:
-        error = ctypes.get_errno()
-        raise OSError(error, f"prctl(PR_SET_PDEATHSIG): {os.strerror(error)}")
+    _prctl(PR_SET_PDEATHSIG, int(number))
     if os.getppid() != parent_pid:
         os.kill(os.getpid(), number)
+
+
+def name_process(name: str) -> None:
+    """Have `ps` and `top` show this process under a name (its first 15 bytes). Raises OSError."""
+    _prctl(PR_SET_NAME, ctypes.c_char_p(name.encode()))
+
+
+def _prctl(option: int, argument: "int | ctypes.c_char_p") -> None:
+    """Call prctl(2). Raises OSError."""
+    if ctypes.CDLL(None, use_errno=True).prctl(option, argument, 0, 0, 0) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"prctl({option}): {os.strerror(error)}")
 
 
 def raise_open_files_limit() -> int:

@@ -15,13 +15,14 @@ from kvorum.cluster.local import wait_for_exit
 from kvorum.runtime.process import ProcessId, identify
 
 SUPERVISOR = """
-import os, sys
+import functools, os, sys
 from kvorum.cluster.paths import NodePaths
 from kvorum.cluster.supervisor import Child, Supervisor
-from kvorum.runtime.process import die_with_parent
 folder, *scripts = sys.argv[1:]
+def work(script):
+    os.execv(sys.executable, [sys.executable, "-c", script, folder])
 roles = zip(("controller", "broker"), scripts)
-children = [Child(role, [sys.executable, "-c", script, folder], None) for role, script in roles]
+children = [Child(role, functools.partial(work, script), None) for role, script in roles]
 sys.exit(Supervisor(NodePaths(folder), children).run())
 """
 CHILD = """

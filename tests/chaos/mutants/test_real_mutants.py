@@ -7,13 +7,9 @@ from click.testing import CliRunner
 
 from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy, find_or_build
 from kvorum.chaos.mutants.catalogue import MUTANTS
-from kvorum.chaos.mutants.child import MODULE, carry_on
-from kvorum.chaos.mutants.patches import Patches
 from kvorum.chaos.mutants.real import run_real
 from kvorum.chaos.mutants.scenarios import CELLS, SHIPPED, scenario_of, scenarios_of
 from kvorum.cli.chaos_mutants import mutants
-from kvorum.cluster import supervisor
-from kvorum.cluster.paths import NodePaths
 
 
 def anomalies_of(name: str, folder: Path) -> set[str]:
@@ -43,18 +39,6 @@ def test_records_that_a_forgetful_leader_wrote_twice_are_found(tmp_path: Path) -
 )
 def test_what_coordinators_and_partitions_do_wrong_is_found(name: str, anomaly: str, tmp_path: Path) -> None:
     assert anomaly in anomalies_of(name, tmp_path)
-
-
-def test_a_supervisor_starts_its_children_with_the_mutant() -> None:
-    def command() -> list[str]:
-        return supervisor.child_command("broker", NodePaths("node-1"), "node.properties", ["a=b"])
-
-    plain = command()
-    with Patches() as patches:
-        carry_on(patches)
-        carried = command()
-    assert carried == [MODULE if word == "kvorum.cluster.child" else word for word in plain] != plain
-    assert command() == plain
 
 
 @pytest.mark.parametrize("name", sorted(CELLS))
