@@ -6,6 +6,7 @@ from random import Random
 
 from kvorum.broker.api import registry
 from kvorum.broker.api.local import LocalRequests
+from kvorum.broker.api.produce_lane import ProduceLane
 from kvorum.broker.cleaner_figures import follow_cleaner
 from kvorum.broker.coordinator.parts import Coordinators, Ground, World, make_coordinators
 from kvorum.broker.fetch_session import FetchSessionCache
@@ -177,7 +178,7 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
         replica_manager=replica_manager,
         coordinators=coordinators,
         loader=loader,
-        router=Router(registry.handlers(broker)),
+        router=Router(registry.handlers(broker), lane=ProduceLane(broker)),
     )
 
 

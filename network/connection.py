@@ -19,7 +19,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from kvorum.network.context import Peer, context_of
 from kvorum.network.frame import FrameParser
@@ -48,8 +48,8 @@ class ServerConnection(asyncio.BufferedProtocol):
     __slots__ = (
         *("_blocked", "_closed", "_counted", "_finishing", "_gate", "_goes_on", "_in_flight", "_muted", "_outbox"),
         "_parser",
-        *("_place", "_reading", "_share", "_shared", "_sink", "_tasks", "_transport", "_waiting"),
-        *("active_at", "address", "peer"),
+        *("_place", "_reading", "_share", "_shared", "_sink", "_taken", "_tasks", "_transport", "_waiting"),
+        *("active_at", "address", "lane_memory", "peer"),
     )
 
     def __init__(self, shared: Shared, gate: Gate | None = None) -> None:
@@ -67,6 +67,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._counted = False
         self._finishing = False
         self._goes_on = False
+        self._taken = 0
+        self.lane_memory: Any = None
         self._share = BudgetShare(shared.budget, self._update_reading)
         self._place = QueueShare(shared.queue, self._update_reading)
         self._sink: FrameSink | None = None
@@ -168,7 +170,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """The client has caught up."""
         self._outbox.paused = False
-        self._go_on()
+        self.go_on()
 
     # Handling
 
@@ -207,31 +209,29 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _unblock(self) -> None:
         self._blocked = self._muted
-        self._go_on()
+        self.go_on()
 
-    def _go_on(self) -> None:
-        if not self._closed:
-            self._pump()
-
-    def _serve(self, frame: memoryview) -> None:
-        """Hand one request to its handler; send the answer if it is there."""
-        shared = self._shared
-        router = shared.router
+    def _serve(self, frame: memoryview, slot: Slot | None = None) -> None:
+        """Hand one request to its handler; send the answer if it is there. `slot`: its place, if it has one already."""
+        router = self._shared.router
         try:
-            if self._gate is not None:
-                self._gate.admit(self.peer, frame)
-            if router.upgrades and self._upgrade(frame):
+            if slot is None and self._goes_elsewhere(frame):
                 return
-            call = router.start(self.peer, frame, shared.loop.time() * 1000)
+            call = router.start(self.peer, frame, self._shared.loop.time() * 1000)
+            if router.lane is not None and call.route.api_key == router.lane.api_key and call.request is not None:
+                router.lane.learn(self, frame, call.ctx, call.request)
             result = call.result
-            if result is None:
-                self._answered(call, result)
-            elif is_message(result):
+            if result is not None and not is_message(result):
+                self._await(call, result, slot or self._outbox.reserve())
+                return
+            if slot is not None:
+                slot.parts = [] if result is None else router.answer(call, result)
+            elif result is not None:
                 self._outbox.send(router.answer(call, result))
-                self._answered(call, result)
-            else:
-                self._await(call, result)
+            self._answered(call, result)
         except ProtocolError as error:
+            if slot is not None:
+                slot.parts = []
             self._drop_waiting()
             self._refuse(error)
         except AnswerImpossible:
@@ -239,9 +239,20 @@ class ServerConnection(asyncio.BufferedProtocol):
         except OSError as error:
             self._failed(error)
 
-    def _await(self, call: Call, result: Awaitable[Message | None]) -> None:
-        """Keep the answer's place until it comes."""
-        slot = self._outbox.reserve()
+    def _goes_elsewhere(self, frame: memoryview) -> bool:
+        """Tell whether a lane took the request, or an upgrade the connection. Raises ProtocolError."""
+        router = self._shared.router
+        if self._gate is not None:
+            self._gate.admit(self.peer, frame)
+        elif router.lane is not None and self.lane_memory is not None:
+            if router.lane.take(self, frame):
+                return True
+            if self._taken:
+                router.lane.settle()  # requests of a connection are handled in the order they came
+        return bool(router.upgrades) and self._upgrade(frame)
+
+    def _await(self, call: Call, result: Awaitable[Message | None], slot: Slot) -> None:
+        """Put the answer into its place when it comes."""
         future = asyncio.ensure_future(result, loop=self._shared.loop)
         if future is not result:
             self._yield_turn()  # a new task has not begun: the next request must not overtake it
@@ -269,14 +280,50 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.close()
             return
         self._answered(call, response)
+        self.go_on_soon()
+
+    # What a lane asks for
+
+    def hold(self) -> Slot:
+        """See LaneCaller."""
+        self._in_flight += 1
+        self._taken += 1
+        return self._outbox.reserve()
+
+    def give(self, slot: Slot, frame: bytes, throttle_ms: int) -> None:
+        """See LaneCaller."""
+        self._in_flight -= 1
+        self._taken -= 1
+        slot.parts = [frame] if frame else []
+        if throttle_ms > 0:
+            self._mute(throttle_ms / 1000)
+
+    def handled(self, api: str, version: int, elapsed_ms: float, count: int) -> None:
+        """See LaneCaller."""
+        if self._shared.metrics is not None:
+            self._shared.metrics.handled(api, version, 0, elapsed_ms, count)
+
+    def handle_late(self, slot: Slot, frame: memoryview) -> None:
+        """See LaneCaller."""
+        self._in_flight -= 1
+        self._taken -= 1
+        if not self._closed:
+            self._serve(frame, slot)
+
+    def go_on(self) -> None:
+        """See LaneCaller."""
+        if not self._closed:
+            self._pump()
+
+    def go_on_soon(self) -> None:
+        """Send what comes within a turn of the loop in one piece, and go on."""
         if not self._goes_on:
             self._goes_on = True
             self._shared.loop.call_soon(self._go_on_together)
 
     def _go_on_together(self) -> None:
-        """Send what came within a turn of the loop in one piece, and go on."""
         self._goes_on = False
-        self._go_on()
+        self.go_on()
 
     def _answered(self, call: Call, response: Message | None) -> None:
         """Count a request whose answer is on its way, and hold its client back if it was throttled."""

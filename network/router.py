@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from typing_extensions import TypeIs
 
 from kvorum.network.context import Peer, RequestContext, context_of
+from kvorum.network.lane import Lane
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.codec import decode, encode, fields_of, message_class
 from kvorum.protocol.errors import ErrorCode, KafkaError, ProtocolError
@@ -122,10 +123,17 @@ class Call(NamedTuple):
 class Router:
     """The APIs of one kind of listener. Shared by its connections; holds no state of theirs."""
 
-    __slots__ = ("_routes", "upgrades")
+    __slots__ = ("_routes", "lane", "upgrades")
 
-    def __init__(self, handlers: Iterable[Handler], *, upgrades: Mapping[int, Upgrade] | None = None) -> None:
-        """Take one handler for each API served, and what takes over connections by private key."""
+    def __init__(
+        self,
+        handlers: Iterable[Handler],
+        *,
+        upgrades: Mapping[int, Upgrade] | None = None,
+        lane: Lane | None = None,
+    ) -> None:
+        """Take one handler for each API served, what takes over connections by private key, and a short way."""
+        self.lane = lane
         self._routes: dict[int, Route] = {}
         for handler in handlers:
             assert handler.api_key not in self._routes, f"two handlers for {handler.api_key}"
@@ -136,8 +144,9 @@ class Router:
     def interpose(self, around: Callable[[int, HandlerFunction], HandlerFunction]) -> None:
         """Put `around(api key, handler)` in the place of every handler: fault injection does, before anybody connects.
 
-        Who does not ask for it pays nothing: the routes stay as they are.
+        Who does not ask for it pays nothing: the routes stay as they are. There is no short way past the handlers then.
         """
+        self.lane = None
         self._routes = {key: replace(route, handle=around(key, route.handle)) for key, route in self._routes.items()}
 
     def versions(self) -> dict[int, tuple[int, int]]:

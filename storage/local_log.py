@@ -105,14 +105,33 @@ class LocalLog:
 
     def write(self, view: memoryview, headers: list[BatchHeader], now_ms: int) -> None:
         """Append batches at their final offsets, at or behind the log end; roll first if it is time."""
-        last = headers[-1]
         assert headers[0].base_offset >= self.log_end_offset, "offsets ascend"
+        last = headers[-1]
         if self._must_roll(last, len(view), now_ms):
-            fits = last.last_offset - self.log_end_offset <= RELATIVE_OFFSET_MAX
-            self.roll(self.log_end_offset if fits else headers[0].base_offset, now_ms)
+            self._roll_for(headers[0].base_offset, last, now_ms)
+        self.extend(view, headers)
+
+    def extend(self, view: memoryview, headers: list[BatchHeader]) -> None:
+        """Append batches to the active segment, which has been asked whether it takes them."""
         self.segments.active.append(view, headers)
         self._tail.append(view, headers)
-        self.log_end_offset = last.last_offset + 1
+        self.log_end_offset = headers[-1].next_offset
+
+    def takes(self, header: BatchHeader, size: int, waiting: int, now_ms: int) -> bool:
+        """Tell whether a batch may be written together with `waiting` others before it, all of `size` bytes."""
+        active = self.segments.active
+        has_room = active.has_room_for(header.last_offset, self.config.segment_index_bytes, waiting)
+        return active.size > 0 and has_room and not self._must_roll(header, size, now_ms)
+
+    def roll_if_due(self, header: BatchHeader, size: int, now_ms: int) -> None:
+        """Roll if this batch, the next to be written, begins a new segment."""
+        if self._must_roll(header, size, now_ms):
+            self._roll_for(header.base_offset, header, now_ms)
+
+    def _roll_for(self, base_offset: int, last: BatchHeader, now_ms: int) -> None:
+        """Begin the segment of a write: at the log end, unless that is too far below the write's last offset."""
+        fits = last.last_offset - self.log_end_offset <= RELATIVE_OFFSET_MAX
+        self.roll(self.log_end_offset if fits else base_offset, now_ms)
 
     def _must_roll(self, header: BatchHeader, size: int, now_ms: int) -> bool:
         """Tell whether this batch begins a new segment (LogSegment.shouldRoll)."""

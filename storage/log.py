@@ -22,6 +22,7 @@ from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.disk import Disk
 from kvorum.storage.admission import admit
+from kvorum.storage.append_run import RunInfo, append_run
 from kvorum.storage.disk_health import DiskHealth
 from kvorum.storage.durable_length import DurableLength
 from kvorum.storage.epoch_cache import EpochEndOffset
@@ -204,6 +205,16 @@ class Log:
         return AppendInfo(
             base_offset, header.last_offset, max_timestamp, append_time_ms, len(view), header.records_count
         )
+
+    def append_run_as_leader(self, batches: Sequence[memoryview], leader_epoch: int) -> RunInfo:
+        """Append clients' batches as append_as_leader does, with one write, up to the first out of the ordinary.
+
+        No batch of a transaction may be among them. Raises KafkaError KAFKA_STORAGE_ERROR.
+        """
+        self._health.check()
+        self.epoch_cache.assign(leader_epoch, self._local.log_end_offset)
+        with self._health.access():
+            return append_run(batches, leader_epoch, self._clock.wall_ms(), self._config, self._local, self.producers)
 
     def append_as_follower(self, records: memoryview, leader_epoch: int | None = None) -> AppendInfo | None:
         """Write batches as the leader wrote them: CRC and offsets are checked, nothing else. None if none is whole.

@@ -4,7 +4,7 @@ Source: ReplicaManager.appendRecords, appendToLocalLog, deleteRecords.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -17,7 +17,7 @@ from kvorum.broker.replica.delayed_delete_records import (
 from kvorum.broker.replica.delayed_produce import DelayedProduce, ProduceDone, ProduceResults
 from kvorum.broker.replica.figures import Figures
 from kvorum.broker.replica.hosted import HostedPartitions, Outbox
-from kvorum.broker.replica.log_view import SyncLogs
+from kvorum.broker.replica.log_view import FLUSH_NEVER, RunInfo, SyncLogs
 from kvorum.broker.replica.partition import ACKS_ALL
 from kvorum.broker.replica.partition_reads import delete_records_on_leader
 from kvorum.broker.replica.purgatory import Parked
@@ -32,6 +32,7 @@ from kvorum.storage.validator import RecordValidationError
 from kvorum.storage.verification import VerificationGuard
 
 NO_ACKS = 0
+RunDone = Callable[[RunInfo, PartitionProduceResponse], None]
 VALID_ACKS = (ACKS_ALL, NO_ACKS, 1)
 NO_TERMS: Mapping[TopicPartition, AppendTerms] = MappingProxyType({})
 WITHOUT_LOG_START = frozenset(
@@ -109,6 +110,38 @@ class Appends:
             self._syncing.add(task)
             task.add_done_callback(self._syncing.discard)
         self._wake(appended)
+
+    def append_run(
+        self,
+        timeout_ms: int,
+        required_acks: int,
+        key: TopicPartition,
+        batches: Sequence[memoryview],
+        on_done: RunDone,
+    ) -> int:
+        """Append clients' batches, none of a transaction, up to the first that is out of the ordinary; return how many.
+
+        Calls `on_done`, if any was appended, as append_records does: with what was, and the row of the last. Appends
+        nothing where flush.messages is set, or nothing may be appended: that goes the ordinary way.
+        """
+        now_ms = self._now_ms()
+        try:
+            partition = self._hosted.current_or_raise(key)
+            local = partition.log
+            if local is None or local.config.flush_messages != FLUSH_NEVER or required_acks not in VALID_ACKS:
+                return 0
+            run = partition.append_run_to_leader(batches, required_acks, now_ms)
+        except KafkaError:
+            return 0
+        count = len(run.base_offsets)
+        if count:
+            self._figures.appended(key[0], run.size, run.records_count, count)
+            row = PartitionProduceResponse(index=key[1], log_start_offset=local.log_start_offset)
+            appended = _Appended(timeout_ms, required_acks, lambda results: on_done(run, results[key]), {key: row})
+            appended.required_offsets[key] = local.log_end_offset
+            self._answer(appended, now_ms)
+            self._wake(appended)
+        return count
 
     def append_as_coordinator(
         self,

@@ -115,10 +115,10 @@ class Figures:
             for name in BY_TOPIC:
                 self._metrics.counter(name).remove(topic)
 
-    def appended(self, topic: str, size: int, records_count: int) -> None:
-        """Count what a producer brought."""
+    def appended(self, topic: str, size: int, records_count: int, requests: int = 1) -> None:
+        """Count what producers brought, in so many requests."""
         for figures in (self.of(topic), self._all):
-            figures.produces.add()
+            figures.produces.add(requests)
             figures.bytes_in.add(size)
             figures.messages_in.add(records_count)
 

@@ -19,6 +19,10 @@ SyncLogs = Callable[[Collection[TopicPartition]], Awaitable[set[TopicPartition]]
 (storage.log_manager.LogManager.sync)."""
 
 
+FLUSH_NEVER = 2**63 - 1
+"""flush.messages' default."""
+
+
 class LogSettings(Protocol):
     """The part of a topic's configuration that replication looks at (storage.log_config.LogConfig)."""
 
@@ -30,6 +34,11 @@ class LogSettings(Protocol):
     @property
     def max_message_bytes(self) -> int:
         """The size that a batch must not pass."""
+        ...
+
+    @property
+    def flush_messages(self) -> int:
+        """flush.messages, as configured: FLUSH_NEVER unless it is."""
         ...
 
     @property
@@ -59,6 +68,30 @@ class AppendInfo(Protocol):
     @property
     def log_append_time_ms(self) -> int:
         """When the broker stamped the records, -1 if it did not."""
+        ...
+
+
+class RunInfo(Protocol):
+    """What the append of several batches did: the first of those given, all or fewer."""
+
+    @property
+    def base_offsets(self) -> list[int]:
+        """One a batch that was appended."""
+        ...
+
+    @property
+    def log_append_time_ms(self) -> int:
+        """As of AppendInfo, of all."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Bytes of all."""
+        ...
+
+    @property
+    def records_count(self) -> int:
+        """Records of all."""
         ...
 
 
@@ -163,6 +196,10 @@ class ReplicaLog(Protocol):
         transaction_version: int = 0,
     ) -> AppendInfo:
         """Check and append what a producer or a coordinator sent. Raises KafkaError."""
+        ...
+
+    def append_run_as_leader(self, batches: Sequence[memoryview], leader_epoch: int) -> RunInfo:
+        """Append clients' batches with one write, up to the first that is out of the ordinary."""
         ...
 
     def append_as_follower(self, records: memoryview, leader_epoch: int) -> AppendInfo | None:

@@ -13,7 +13,7 @@ Source: Kafka's ReplicaManager.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from kvorum.broker.replica.appends import Appends
+from kvorum.broker.replica.appends import Appends, RunDone
 from kvorum.broker.replica.delayed_delete_records import DeleteRecordsDone
 from kvorum.broker.replica.delayed_produce import ProduceDone
 from kvorum.broker.replica.delta import DeltaApplier
@@ -174,6 +174,17 @@ class ReplicaManager:
     ) -> None:
         """Append a producer's records; see Appends.append_records."""
         self._appends.append_records(timeout_ms, required_acks, entries, on_done)
+
+    def append_run(
+        self,
+        timeout_ms: int,
+        required_acks: int,
+        key: TopicPartition,
+        batches: Sequence[memoryview],
+        on_done: RunDone,
+    ) -> int:
+        """Append what several requests brought for one partition; see Appends.append_run."""
+        return self._appends.append_run(timeout_ms, required_acks, key, batches, on_done)
 
     def append_as_coordinator(
         self,

@@ -16,7 +16,7 @@ in isr_changes, reads in partition_reads.
 Source: kafka.cluster.Partition (KIP-101, 279, 320, 497, 841, 903, 966).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from kvorum.broker.replica.follower_state import FollowerState
@@ -28,7 +28,7 @@ from kvorum.broker.replica.isr import (
     PendingExpandIsr,
     PendingShrinkIsr,
 )
-from kvorum.broker.replica.log_view import AppendInfo, ReplicaLog
+from kvorum.broker.replica.log_view import AppendInfo, ReplicaLog, RunInfo
 from kvorum.broker.replica.types import (
     CLIENT_TERMS,
     NO_BROKER_EPOCH,
@@ -283,6 +283,22 @@ class Partition:
             KafkaError: NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR; NOT_ENOUGH_REPLICAS where acks=all would wait for
                 an ISR below its minimum (nothing was appended); whatever the log finds wrong with the records.
         """
+        log = self._log_to_append_to(required_acks)
+        info = log.append_as_leader(records, self.leader_epoch, terms.origin, terms.guard, terms.transaction_version)
+        self.maybe_increment_leader_high_watermark(now_ms)
+        return info
+
+    def append_run_to_leader(self, batches: Sequence[memoryview], required_acks: int, now_ms: int) -> RunInfo:
+        """Append what clients sent as append_records_to_leader does, up to the first batch out of the ordinary.
+
+        Raises KafkaError as it does, but for what is wrong with the records.
+        """
+        log = self._log_to_append_to(required_acks)
+        info = log.append_run_as_leader(batches, self.leader_epoch)
+        self.maybe_increment_leader_high_watermark(now_ms)
+        return info
+
+    def _log_to_append_to(self, required_acks: int) -> ReplicaLog:
         log = self.log_or_raise(NO_EPOCH, require_leader=True)
         if required_acks == ACKS_ALL and len(self.isr_state.isr) < self.effective_min_isr:
             raise KafkaError(
@@ -290,9 +306,7 @@ class Partition:
                 f"The size of the current ISR {sorted(self.isr_state.isr)} is insufficient to satisfy the min.isr "
                 f"requirement of {self.effective_min_isr} for partition {self.topic_partition}",
             )
-        info = log.append_as_leader(records, self.leader_epoch, terms.origin, terms.guard, terms.transaction_version)
-        self.maybe_increment_leader_high_watermark(now_ms)
-        return info
+        return log
 
     def check_enough_replicas_reach_offset(self, required_offset: int) -> ErrorCode | None:
         """Judge a produce of acks=all: None to wait on, else its outcome (NONE, or an error)."""

@@ -1,0 +1,71 @@
+"""A short way past decoding and encoding, for requests that come over and over with the same head.
+
+A lane belongs to one API. It learns the heads of requests that were handled in the ordinary way; of a request with a
+known head it takes the frame itself, and does what all connections brought within one turn of the event loop together.
+What it does not take, or cannot do at once, goes the ordinary way: errors have one place where they are worked out.
+
+    connection                      lane
+    take(caller, frame)    ----->   keeps the frame, and a place for its answer (caller.hold)
+    settle()               ----->   before the next request of this connection that the lane did not take
+    (end of the turn)      <-----   caller.give(place, answer), or caller.handle_late(place, frame); then caller.go_on
+"""
+
+from typing import Any, Protocol
+
+from kvorum.network.context import Peer, RequestContext
+from kvorum.network.outbox import Slot
+from kvorum.protocol.schema import Message
+
+
+class LaneCaller(Protocol):
+    """A connection, as a lane sees it."""
+
+    peer: Peer
+    lane_memory: Any
+    """The lane's own: None at first."""
+
+    def hold(self) -> Slot:
+        """Keep the next answer's place, for a request that was taken."""
+        ...
+
+    def give(self, slot: Slot, frame: bytes, throttle_ms: int) -> None:
+        """Put an answer into its place, length and header included; empty: there is none. `go_on` follows."""
+        ...
+
+    def handle_late(self, slot: Slot, frame: memoryview) -> None:
+        """Have a request that was taken handled in the ordinary way after all."""
+        ...
+
+    def go_on(self) -> None:
+        """Send what has been given. Not to be called from within `settle`."""
+        ...
+
+    def go_on_soon(self) -> None:
+        """Send it within this turn of the loop, or the next."""
+        ...
+
+    def handled(self, api: str, version: int, elapsed_ms: float, count: int) -> None:
+        """Count requests that were answered without an error so long after they came, on whichever connections."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+class Lane(Protocol):
+    """The short way of one API. Frames are whole, from the api key on."""
+
+    api_key: int
+
+    def take(self, caller: LaneCaller, frame: memoryview) -> bool:
+        """Take a request whose head is known and which nothing speaks against; False: handle it yourself."""
+        ...
+
+    def learn(self, caller: LaneCaller, frame: memoryview, ctx: RequestContext, request: Message) -> None:
+        """Look at a request that was handled the ordinary way: its like may be taken from now on."""
+        ...
+
+    def settle(self) -> None:
+        """Do now whatever was taken in this turn."""
+        ...

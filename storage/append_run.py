@@ -1,0 +1,85 @@
+"""Several batches of clients, appended one behind the other with one write: what small requests cost most is the way.
+
+Each batch is judged as if it came alone, on what the ones before it have left behind. The first that is not simply to
+be appended (it is refused, or was written before) ends the run: it goes the ordinary way, which says why.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from kvorum.protocol.errors import KafkaError
+from kvorum.protocol.records import NO_TIMESTAMP, BatchHeader, patch_place
+from kvorum.storage.admission import admit
+from kvorum.storage.local_log import LocalLog
+from kvorum.storage.log_config import LogConfig
+from kvorum.storage.log_producers import LogProducers
+from kvorum.storage.log_types import AppendInfo
+from kvorum.storage.producer_state import Origin
+
+JOINED_BYTES_MAX: Final = 64 * 1024
+"""Batches are copied together up to here; a write of so much is no longer cheap, and a copy is not free."""
+
+
+class RunInfo(NamedTuple):
+    """What was appended: the first batches of those given, all or fewer."""
+
+    base_offsets: list[int]
+    """One a batch."""
+    log_append_time_ms: int
+    """NO_TIMESTAMP under CreateTime."""
+    size: int
+    records_count: int
+
+
+def append_run(
+    batches: Sequence[memoryview],
+    leader_epoch: int,
+    now_ms: int,
+    config: LogConfig,
+    local: LocalLog,
+    producers: LogProducers,
+) -> RunInfo:
+    """Append the batches up to the first that is not simply to be appended. Patches them in place.
+
+    Producers are noted before the write: where that fails, the log is not used again. Raises OSError, CorruptSegment.
+    """
+    base_offsets: list[int] = []
+    append_time_ms, total, count = NO_TIMESTAMP, 0, 0
+    next_offset = local.log_end_offset
+    views: list[memoryview] = []
+    headers: list[BatchHeader] = []
+    waiting_bytes = 0
+    for records in batches:
+        try:
+            admitted = admit(records, config, producers.state, now_ms, Origin.CLIENT, None, 0)
+        except KafkaError:
+            break
+        if isinstance(admitted, AppendInfo):
+            break
+        view, header, _, append_time_ms = admitted
+        size = len(view)
+        header = BatchHeader(next_offset, header.batch_length, leader_epoch, *header[3:])
+        if views and (
+            waiting_bytes + size > JOINED_BYTES_MAX
+            or not local.takes(header, waiting_bytes + size, len(headers), now_ms)
+        ):
+            local.extend(_joined(views), headers)
+            views, headers, waiting_bytes = [], [], 0
+        if not views:
+            local.roll_if_due(header, size, now_ms)  # before its producer is noted: the roll takes a snapshot
+        patch_place(view, 0, next_offset, leader_epoch)
+        producers.note(local, header, view, 0)
+        views.append(view)
+        headers.append(header)
+        base_offsets.append(next_offset)
+        waiting_bytes += size
+        total += size
+        count += header.records_count
+        next_offset += header.last_offset_delta + 1
+    if views:
+        local.extend(_joined(views), headers)
+    return RunInfo(base_offsets, append_time_ms, total, count)
+
+
+def _joined(views: list[memoryview]) -> memoryview:
+    return views[0] if len(views) == 1 else memoryview(b"".join(views))
