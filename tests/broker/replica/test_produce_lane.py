@@ -2,27 +2,29 @@
 
 import asyncio
 import random
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
-from manager_kit import World, brokers, fetch, follower_params, settled, target, topic
+from manager_kit import World, brokers, fetch, follower_params, settled, target, topic, until
 
 from kvorum.broker.api import produce
-from kvorum.broker.api.produce_lane import ProduceLane
+from kvorum.broker.api.produce_lane import HEADS_MAX, ProduceLane, records_behind, unsigned_size
 from kvorum.network.authorizer import Operation, ResourceType
 from kvorum.network.connection import ServerConnection
 from kvorum.network.connection_counts import ConnectionCounts
-from kvorum.network.context import RequestContext
+from kvorum.network.context import Principal, RequestContext
 from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.router import Handler, Router
 from kvorum.network.shared import Shared
 from kvorum.protocol.api import ApiKey, request_header_version
-from kvorum.protocol.codec import encode_bytes
+from kvorum.protocol.codec import decode_response, encode_bytes
 from kvorum.protocol.compression import Codec
+from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.headers import RequestHeader, encode_request_header
-from kvorum.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from kvorum.protocol.records import Record, build_batch
+from kvorum.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from kvorum.protocol.records import HEADER_SIZE, Record, build_batch
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
 from kvorum.quorum.image.configs import ResourceType as ConfigOf
@@ -79,6 +81,7 @@ class Broker:
         self.refused = False
         self.throttle_ms = 0
         self.slow = 0
+        self.seen: list[Principal] = []
         self.metadata = world.cache
         self.replica_manager = world.manager
         self.authorizer = self
@@ -95,6 +98,7 @@ class Broker:
 
     def handle(self, ctx: RequestContext, request: ProduceRequest) -> Any:
         self.slow += 1
+        self.seen.append(ctx.principal)
         return produce.handle(ctx, request, self)  # type: ignore[arg-type]
 
     def authorize(self, ctx: RequestContext, operation: Operation, kind: ResourceType, name: str) -> bool:
@@ -263,3 +267,191 @@ def test_answers_and_logs_are_those_of_the_ordinary_way(tmp_path: Path, seed: in
         assert both[0].logs() == both[1].logs()
 
     asyncio.run(main())
+
+
+def with_lane(folder: Path, journey: Callable[[Broker, ServerConnection, Wire], Coroutine[Any, Any, None]]) -> None:
+    """Make a journey with a broker that has the short way, and one connection."""
+
+    async def main() -> None:
+        broker = await a_broker(folder, has_lane=True)
+        connection, wire = broker.connection()
+        await journey(broker, connection, wire)
+        await broker.world.close()
+
+    asyncio.run(main())
+
+
+def answers(wire: Wire, version: int) -> list[tuple[int, ProduceResponse]]:
+    """Return (correlation id, answer) of all that was written, and forget it."""
+    found, data = [], bytes(wire.written)
+    wire.written.clear()
+    while data:
+        size = int.from_bytes(data[:4], "big")
+        body = data[4 : 4 + size]
+        place = 5 if version >= ProduceResponse.FLEXIBLE_FROM else 4
+        answer = decode_response(ApiKey.PRODUCE, version, memoryview(body[place:]))
+        assert isinstance(answer, ProduceResponse)
+        found.append((int.from_bytes(body[:4], "big"), answer))
+        data = data[4 + size :]
+    return found
+
+
+def codes(wire: Wire, version: int) -> list[int]:
+    return [
+        row.error_code
+        for _, each in answers(wire, version)
+        for row in (part for topic_ in each.responses for part in topic_.partition_responses)
+    ]
+
+
+def orders(number: int, version: int = 9, **more: Any) -> bytes:
+    return request(number, version, ("orders", 0, batch(b"v")), **more)
+
+
+def test_the_first_request_goes_the_ordinary_way_and_its_like_do_not(tmp_path: Path) -> None:
+    async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
+        for number in range(5):
+            feed(connection, orders(number))
+            await settled()
+        assert broker.slow == 1
+        feed(connection, orders(5, 10) + orders(6, client_id="other") + orders(7, acks=-1))
+        assert broker.slow == 4
+        await settled()
+        assert [number for number, _ in answers(wire, 9)] == [*range(8)]
+
+    with_lane(tmp_path, journey)
+
+
+def test_who_may_write_no_longer_is_refused_at_once(tmp_path: Path) -> None:
+    async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
+        feed(connection, orders(0))
+        broker.refused = True
+        feed(connection, orders(1))
+        await settled()
+        broker.refused = False
+        feed(connection, orders(2))
+        await settled()
+        assert codes(wire, 9) == [0, ErrorCode.TOPIC_AUTHORIZATION_FAILED, 0]
+
+    with_lane(tmp_path, journey)
+
+
+def test_another_principal_is_asked_for_again(tmp_path: Path) -> None:
+    async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
+        feed(connection, orders(0))
+        connection.peer.principal = Principal("User", "alice")
+        feed(connection, orders(1))
+        await settled()
+        assert broker.slow == 2
+        assert broker.seen == [("User", "ANONYMOUS"), ("User", "alice")]
+
+    with_lane(tmp_path, journey)
+
+
+def test_a_topic_that_is_gone_or_made_anew_is_found_so(tmp_path: Path) -> None:
+    async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
+        feed(connection, orders(0, 13) + orders(1, 13))
+        await settled()
+        await broker.world.metadata(records.RemoveTopic(topic_id=TOPICS["orders"]))
+        feed(connection, orders(2, 13))
+        await settled()
+        await broker.world.metadata(*topic("orders", topic_id=Uuid(b"n" * 16)))
+        feed(connection, orders(3, 13))
+        await settled()
+        assert codes(wire, 13) == [0, 0, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_ID]
+
+    with_lane(tmp_path, journey)
+
+
+def test_a_leader_that_is_none_any_more_says_so_and_where_to_go(tmp_path: Path) -> None:
+    async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
+        frame = request(0, 10, ("pairs", 0, batch(b"v")))
+        feed(connection, frame)
+        await settled()
+        change = records.PartitionChange(topic_id=TOPICS["pairs"], partition_id=0, leader=2)
+        await broker.world.metadata(change)
+        feed(connection, frame)
+        await settled()
+        first, second = (answer for _, answer in answers(wire, 10))
+        row = second.responses[0].partition_responses[0]
+        assert first.responses[0].partition_responses[0].error_code == 0
+        assert row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert row.current_leader is not None and row.current_leader.leader_id == 2
+
+    with_lane(tmp_path, journey)
+
+
+def test_a_throttled_client_is_told_and_not_read(tmp_path: Path) -> None:
+    async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
+        feed(connection, orders(0))
+        broker.throttle_ms = 60_000
+        feed(connection, orders(1))
+        await settled()
+        broker.throttle_ms = 0
+        feed(connection, orders(2))
+        await settled()
+        assert [each.throttle_time for _, each in answers(wire, 9)] == [0, 60_000]
+        assert connection.queued == 1
+
+    with_lane(tmp_path, journey)
+
+
+def test_acks_all_below_the_minimum_and_out_of_time_are_answered_as_such(tmp_path: Path) -> None:
+    async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
+        frame = request(0, 9, ("pairs", 0, batch(b"v")), acks=-1)
+        feed(connection, frame)
+        await broker.follow()
+        feed(connection, frame + frame)
+        await settled()
+        assert codes(wire, 9) == [0] and broker.slow == 1
+        broker.world.clock.now_ms += 2_000
+        await until(lambda: wire.written)
+        assert codes(wire, 9) == [ErrorCode.REQUEST_TIMED_OUT] * 2
+
+    with_lane(tmp_path, journey)
+
+
+def test_answers_of_a_connection_that_is_gone_are_dropped(tmp_path: Path) -> None:
+    async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
+        feed(connection, orders(0))
+        await settled()
+        wire.written.clear()
+        feed(connection, orders(1))
+        connection.connection_lost(None)
+        await settled()
+        assert not wire.written
+        log = broker.world.manager.hosted.by_name[TopicPartition("orders", 0)].log
+        assert log is not None and log.log_end_offset == 2, "what was received is written"
+
+    with_lane(tmp_path, journey)
+
+
+def test_a_connection_knows_so_many_heads(tmp_path: Path) -> None:
+    async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
+        for number in range(HEADS_MAX + 10):
+            feed(connection, orders(number, client_id=f"client-{number}"))
+        assert sum(map(len, connection.lane_memory.values())) == 10
+        await settled()
+        assert codes(wire, 9) == [0] * (HEADS_MAX + 10)
+
+    with_lane(tmp_path, journey)
+
+
+@pytest.mark.parametrize("size", [*range(200), 16_383, 16_384, 70_000])
+@pytest.mark.parametrize("is_flexible", [True, False])
+def test_records_are_found_only_where_nothing_but_they_is_left(size: int, is_flexible: bool) -> None:
+    data = bytes(size)
+    if is_flexible:
+        number, length = size + 1, bytearray()
+        while number >= 0x80:
+            length.append(number & 0x7F | 0x80)
+            number >>= 7
+        length.append(number)
+        assert len(length) == unsigned_size(size + 1)
+        frame = b"head" + bytes(length) + data + b"\0\0\0"
+    else:
+        frame = b"head" + size.to_bytes(4, "big") + data
+    found = records_behind(memoryview(bytearray(frame)), 4, is_flexible)
+    assert found is None if size < HEADER_SIZE else found == data
+    for spoilt in (frame[:-1], frame + b"\0", frame[:-1] + b"\1" if is_flexible else frame[:-1], frame[:4], frame[:5]):
+        assert records_behind(memoryview(bytearray(spoilt)), 4, is_flexible) is None
