@@ -86,13 +86,16 @@ class System(Protocol):
 
 
 class Kvorum:
-    """`kvorum dev`: a node is a supervisor, a broker, a controller, and on node 1 the admin HTTP API."""
+    """`kvorum dev`, but for the process of the admin HTTP API, of whose kind Kafka has none.
+
+    A node is a supervisor, a broker and a controller.
+    """
 
     name = "Kvorum"
 
     def __init__(self, folder: Path, count: int, settings: Mapping[str, str] = NO_SETTINGS) -> None:
         home = str(folder / "kvorum")
-        overrides = [f"{key}={value}" for key, value in settings.items()]
+        overrides = [f"{key}={value}" for key, value in ({"admin.listeners": ""} | dict(settings)).items()]
         self._cluster = LocalCluster.create(home, plan_of(dev_cluster(count, 0, home, overrides), new_cluster_id()))
         self._cluster.environment.update(with_bytecode())
         self._pipes: list[tuple[str, int]] = []

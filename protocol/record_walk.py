@@ -59,6 +59,8 @@ def walk(data: bytes, count: int) -> Walk:
     try:
         while index < count:
             singles = _walk_singles(data, place, index, count, try_run_at)
+            if index == 0 and singles.next_index == count and singles.place == len(data):
+                return Walk(*singles[3:])  # all in one go, as a single record always is
             low, high = min(low, singles.timestamp_delta_min), max(high, singles.timestamp_delta_max)
             has_null_key |= singles.has_null_key
             is_sequential &= singles.is_sequential

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from kvorum.protocol.errors import KafkaError
 from kvorum.protocol.records import NO_TIMESTAMP, BatchHeader, patch_place
 from kvorum.storage.admission import admit
-from kvorum.storage.local_log import LocalLog
+from kvorum.storage.local_log import NO_ROOM, LocalLog
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.log_producers import LogProducers
 from kvorum.storage.log_types import AppendInfo
@@ -48,7 +48,7 @@ def append_run(
     next_offset = local.log_end_offset
     views: list[memoryview] = []
     headers: list[BatchHeader] = []
-    waiting_bytes = 0
+    waiting, room = 0, NO_ROOM
     for records in batches:
         try:
             admitted = admit(records, config, producers.state, now_ms, Origin.CLIENT, None, 0)
@@ -59,20 +59,23 @@ def append_run(
         view, header, _, append_time_ms = admitted
         size = len(view)
         header = BatchHeader(next_offset, header.batch_length, leader_epoch, *header[3:])
-        if views and (
-            waiting_bytes + size > JOINED_BYTES_MAX
-            or not local.takes(header, waiting_bytes + size, len(headers), now_ms)
+        if views and not (
+            waiting + size <= room.size
+            and len(views) < room.batches
+            and header.last_offset <= room.last_offset
+            and header.max_timestamp <= room.max_timestamp
         ):
             local.extend(_joined(views), headers)
-            views, headers, waiting_bytes = [], [], 0
+            views, headers, waiting = [], [], 0
         if not views:
             local.roll_if_due(header, size, now_ms)  # before its producer is noted: the roll takes a snapshot
+            room = local.room(now_ms, JOINED_BYTES_MAX)
         patch_place(view, 0, next_offset, leader_epoch)
         producers.note(local, header, view, 0)
         views.append(view)
         headers.append(header)
         base_offsets.append(next_offset)
-        waiting_bytes += size
+        waiting += size
         total += size
         count += header.records_count
         next_offset += header.last_offset_delta + 1

@@ -5,11 +5,12 @@ CorruptSegment where bytes are no batches; after either the log is not used agai
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
 from kvorum.protocol.parts import FileSlice, Part
-from kvorum.protocol.records import BatchHeader, parse_header
+from kvorum.protocol.records import NO_TIMESTAMP, BatchHeader, parse_header
 from kvorum.runtime import failpoints
 from kvorum.runtime.disk import Disk
 from kvorum.storage import durable_length
@@ -18,7 +19,7 @@ from kvorum.storage.deleted_files import DeletedFiles
 from kvorum.storage.durable_length import DurableLength
 from kvorum.storage.epoch_cache import EpochCache
 from kvorum.storage.index import RELATIVE_OFFSET_MAX
-from kvorum.storage.log_config import LogConfig
+from kvorum.storage.log_config import INT64_MAX, LogConfig
 from kvorum.storage.log_flush import FlushPlan, sync_names, write_epochs
 from kvorum.storage.log_read import ReadInfo, TimestampOffset, find_max_timestamp, find_timestamp, read_segments
 from kvorum.storage.log_types import LogParts
@@ -26,6 +27,18 @@ from kvorum.storage.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFF
 from kvorum.storage.segment import Segment
 from kvorum.storage.tail import Tail, TailBudget
 from kvorum.storage.txn_index import AbortedTransaction
+
+
+class Room(NamedTuple):
+    """What an active segment takes: bytes, batches, the last offset and the max timestamp of each."""
+
+    size: int
+    batches: int
+    last_offset: int
+    max_timestamp: int
+
+
+NO_ROOM: Final = Room(0, 0, -1, NO_TIMESTAMP - 1)
 
 
 class LocalLog:
@@ -117,11 +130,26 @@ class LocalLog:
         self._tail.append(view, headers)
         self.log_end_offset = headers[-1].next_offset
 
-    def takes(self, header: BatchHeader, size: int, waiting: int, now_ms: int) -> bool:
-        """Tell whether a batch may be written together with `waiting` others before it, all of `size` bytes."""
-        active = self.segments.active
-        has_room = active.has_room_for(header.last_offset, self.config.segment_index_bytes, waiting)
-        return active.size > 0 and has_room and not self._must_roll(header, size, now_ms)
+    def room(self, now_ms: int, size_max: int) -> Room:
+        """Return what may be written to the active segment in one piece, so that each batch lands where it would alone.
+
+        That is what `_must_roll` looks at, for many batches at once; no more than `size_max` bytes.
+        """
+        segment, config = self.segments.active, self.config
+        if segment.size == 0:
+            return NO_ROOM  # its first batch says how long it stays open
+        open_ms = config.segment_ms_max - self._jitter_ms(segment)
+        first_timestamp = segment.first_timestamp
+        if first_timestamp is not None and first_timestamp >= 0:
+            timestamp_max = first_timestamp + open_ms
+        else:
+            timestamp_max = INT64_MAX if now_ms - segment.created_ms <= open_ms else NO_TIMESTAMP - 1
+        return Room(
+            size=min(config.segment_bytes - segment.size, size_max),
+            batches=segment.index_room(config.segment_index_bytes),
+            last_offset=segment.base_offset + RELATIVE_OFFSET_MAX,
+            max_timestamp=timestamp_max,
+        )
 
     def roll_if_due(self, header: BatchHeader, size: int, now_ms: int) -> None:
         """Roll if this batch, the next to be written, begins a new segment."""

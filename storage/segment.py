@@ -213,12 +213,15 @@ class Segment:
         """The time by which retention.ms counts: the greatest timestamp, else when the file was changed."""
         return self.max_timestamp if self.max_timestamp >= 0 else self._disk.modified_ms(self.path(LOG_SUFFIX))
 
-    def has_room_for(self, last_offset: int, index_size_max: int, waiting: int = 0) -> bool:
-        """Tell whether the indexes can take this offset and one more entry, and one for each of the batches waiting."""
-        return (
-            last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
-            and len(self.offset_index) + waiting < index_size_max // OFFSET_ENTRY_SIZE
-            and len(self.time_index) + waiting < index_size_max // TIME_ENTRY_SIZE - 1
+    def has_room_for(self, last_offset: int, index_size_max: int) -> bool:
+        """Tell whether the indexes can take this offset and one more entry."""
+        return last_offset - self.base_offset <= RELATIVE_OFFSET_MAX and self.index_room(index_size_max) > 0
+
+    def index_room(self, index_size_max: int) -> int:
+        """Return how many more entries the indexes can take."""
+        return min(
+            index_size_max // OFFSET_ENTRY_SIZE - len(self.offset_index),
+            index_size_max // TIME_ENTRY_SIZE - 1 - len(self.time_index),
         )
 
     def append(self, data: memoryview, headers: list[BatchHeader]) -> None:
