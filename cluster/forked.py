@@ -31,9 +31,14 @@ class Forked:
         sys.stdout.flush()
         sys.stderr.flush()
         gc.freeze()  # nobody's collector looks at what both have: it would write there, and part the pages
-        self.pid = os.fork()
-        if self.pid == 0:
-            _end(lambda: _run(name, work, output, kept, environment))
+        # Nothing may reach the child before it has handlers of its own: its parent's would take a SIGTERM and forget it.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            self.pid = os.fork()
+            if self.pid == 0:
+                _end(lambda: _run(name, work, output, kept, environment, before))
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def poll(self) -> int | None:
         """Return the exit code (negative: the signal that ended it), None while it runs."""
@@ -49,12 +54,20 @@ class Forked:
             os.kill(self.pid, number)
 
 
-def _run(name: str, work: Work, output: int | None, kept: int, environment: Mapping[str, str]) -> int:
+def _run(
+    name: str,
+    work: Work,
+    output: int | None,
+    kept: int,
+    environment: Mapping[str, str],
+    signal_mask: set[int | signal.Signals],
+) -> int:
     """In the child: make it look like a process that was started anew, then work."""
     signal.set_wakeup_fd(-1)  # first: it is the parent's pipe
     for number in (signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, signal_mask)
     os.setpgid(0, 0)  # Ctrl-C reaches only the node process, which then stops its roles in order
     name_process(name)
     os.environ.clear()
@@ -73,8 +86,10 @@ def _run(name: str, work: Work, output: int | None, kept: int, environment: Mapp
 
 
 def _end(run: Work) -> None:
-    """End this process by what a work returns, exits with or raises, as the interpreter would, and without its parent's
-    clearing up."""
+    """End this process by what a work returns, exits with or raises, as the interpreter would.
+
+    But without what its parent has in mind for its own end.
+    """
     code: int = Exit.CRASHED
     try:
         code = run()
