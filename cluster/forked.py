@@ -31,7 +31,7 @@ class Forked:
         sys.stdout.flush()
         sys.stderr.flush()
         gc.freeze()  # nobody's collector looks at what both have: it would write there, and part the pages
-        # Nothing may reach the child before it has handlers of its own: its parent's would take a SIGTERM and forget it.
+        # Nothing may reach the child before it has handlers of its own: its parent's would forget a SIGTERM.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             self.pid = os.fork()
