@@ -173,7 +173,11 @@ def mask_field(record: Record, options: MaskFieldOptions, part: Part) -> Change:
     if value.schemaless:
         return Change(columns={part: _mask_items(value, options)}, wrong=wrong)
     made = []
-    for one in values.fields(value, "MaskField", defaults=options.replace_null):
+    there = values.fields(value, "MaskField", defaults=options.replace_null)
+    absent = set(options.fields) - {one.name for one in there}
+    if absent:  # Connect says nothing, and lets a field through whose name was misspelt
+        raise TransformError(f"the value has no field {min(absent)!r}; it has {', '.join(one.name for one in there)}")
+    for one in there:
         if one.name in options.fields:
             one = one.holding(F.when(one.column.isNotNull(), mask(one.name, one.seen.type, options.replacement)))
         made.append(one)

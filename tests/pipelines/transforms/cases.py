@@ -291,7 +291,7 @@ REPLACE: Final = (
 )
 
 MASK: Final = (
-    wide("MaskField: zeros", {"type": "MaskField$Value", "fields": "i8,i16,i32,i64,f32,f64,flag,text,none"}),
+    wide("MaskField: zeros", {"type": "MaskField$Value", "fields": "i8,i16,i32,i64,f32,f64,flag,text"}),
     wide("MaskField: times and collections", {"type": "MaskField$Value", "fields": "at,day,list,map"}),
     wide("MaskField: a text", {"type": "MaskField$Value", "fields": "text", "replacement": "***"}),
     wide(

@@ -180,6 +180,7 @@ def test_nulls_become_defaults_unless_told_otherwise(spark: "SparkSession") -> N
     [
         ({"type": "ExtractField$Value", "field": "nam"}, "there is no field 'nam'; there are name, id"),
         ({"type": "ValueToKey", "fields": "nam"}, "the value has no field 'nam'; it has name, id"),
+        ({"type": "MaskField$Value", "fields": "secrte"}, "the value has no field 'secrte'; it has name, id"),
         ({"type": "MaskField$Value", "fields": "inner"}, "cannot mask 'inner' of type struct<a:int>"),
         ({"type": "MaskField$Value", "fields": "id", "replacement": "x"}, "'x' is not of type bigint"),
         ({"type": "InsertField$Value", "topic.field": "id"}, "the field 'id' would be there twice"),
