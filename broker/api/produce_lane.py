@@ -86,7 +86,7 @@ class Taken(NamedTuple):
 
 
 class ProduceLane:
-    """One a broker."""
+    """One a broker. Made on its event loop."""
 
     api_key = int(ApiKey.PRODUCE)
     name = "Produce"
@@ -94,6 +94,7 @@ class ProduceLane:
     def __init__(self, broker: Broker) -> None:
         """Know no head."""
         self._broker = broker
+        self._loop = asyncio.get_running_loop()  # once: each time it costs a system call
         self._turn: dict[TopicPartition, list[Taken]] = {}
         self._answered: dict[LaneCaller, None] | None = None
         """Who has been given answers in this turn; None between turns."""
@@ -115,9 +116,8 @@ class ProduceLane:
         if records is None or records[TRANSACTIONAL_BYTE] & TRANSACTIONAL_FLAG:
             return False
         if not self._turn:
-            loop = asyncio.get_running_loop()
-            self._since_s = loop.time()
-            loop.call_soon(self._end_turn)
+            self._since_s = self._loop.time()
+            self._loop.call_soon(self._end_turn)
         taken = Taken(head, records, caller, caller.hold(), frame)
         group = self._turn.get(head.key)
         if group is None:
@@ -225,7 +225,7 @@ class ProduceLane:
 
     def _answer(self, run: list[Taken], since_s: float, done: RunInfo, row: PartitionProduceResponse) -> None:
         """Answer what was appended: the first of the run, as many as there are base offsets."""
-        elapsed_ms = (asyncio.get_running_loop().time() - since_s) * 1000
+        elapsed_ms = (self._loop.time() - since_s) * 1000
         append_time, log_start_offset = done.log_append_time_ms, row.log_start_offset
         row.log_append_time = append_time
         count = 0
