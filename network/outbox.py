@@ -85,6 +85,10 @@ class Outbox:
             parts = slots[0].parts
             if parts is None:
                 return
+            if len(parts) == 1 and isinstance(parts[0], bytes):  # as nearly all are
+                slots.popleft()
+                self._gather(parts[0])
+                continue
             self._drain_answer(parts)
             if not parts:
                 slots.popleft()

@@ -8,7 +8,7 @@ records of changing length pay the full price.
 """
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from kvorum.protocol.varints import read_varint
 
@@ -58,20 +58,20 @@ def walk(data: bytes, count: int) -> Walk:
     is_sequential = True
     try:
         while index < count:
-            singles = _walk_singles(data, place, index, count, try_run_at)
-            if index == 0 and singles.next_index == count and singles.place == len(data):
-                return Walk(*singles[3:])  # all in one go, as a single record always is
-            low, high = min(low, singles.timestamp_delta_min), max(high, singles.timestamp_delta_max)
-            has_null_key |= singles.has_null_key
-            is_sequential &= singles.is_sequential
-            place, index = singles.place, singles.next_index
+            first = index
+            place, index, start, least, most, has_nulls, ascends = _walk_singles(data, place, index, count, try_run_at)
+            if first == 0 and index == count and place == len(data):
+                return Walk(least, most, has_nulls, ascends)  # all in one go, as a single record always is
+            low, high = min(low, least), max(high, most)
+            has_null_key |= has_nulls
+            is_sequential &= ascends
             run = 0
             if index < count and is_sequential:
-                stride = place - singles.start
-                run, run_low, run_high = _run(data, singles.start, stride, index - 1, count)
+                stride = place - start
+                run, run_low, run_high = _run(data, start, stride, index - 1, count)
                 if run:
                     low, high = min(low, run_low), max(high, run_high)
-                    place, index = singles.start + run * stride, index - 1 + run
+                    place, index = start + run * stride, index - 1 + run
             try_run_at = index if run else index + RUN_PAUSE_RECORDS
     except IndexError as error:
         raise ValueError(f"record {index} or one behind it ends behind the batch") from error
@@ -80,16 +80,12 @@ def walk(data: bytes, count: int) -> Walk:
     return Walk(low, high, has_null_key, is_sequential)
 
 
-class _Singles(NamedTuple):
-    """What _walk_singles found, and where it stopped: `start` is the last record walked, `place` what follows it."""
+_Singles: TypeAlias = tuple[int, int, int, int, int, bool, bool]
+"""Where a walk stopped, and what it found.
 
-    place: int
-    next_index: int
-    start: int
-    timestamp_delta_min: int
-    timestamp_delta_max: int
-    has_null_key: bool
-    is_sequential: bool
+The place and the index that follow the last record walked, that record's own place, the least and the greatest timestamp
+delta, a null key?, sequential? No NamedTuple: making one costs as much as a record.
+"""
 
 
 def _walk_singles(data: bytes, place: int, index: int, count: int, try_run_at: int) -> _Singles:
@@ -159,7 +155,10 @@ def _walk_singles(data: bytes, place: int, index: int, count: int, try_run_at: i
         if length == last_length and index >= try_run_at:
             break
         last_length = length
-    return _Singles(place, index, start, *_bounds(timestamps), has_null_key, is_sequential)
+    low = high = (timestamps[0] >> 1) ^ -(timestamps[0] & 1)
+    if len(timestamps) > 1:
+        low, high = _bounds(timestamps)
+    return place, index, start, low, high, has_null_key, is_sequential
 
 
 def _read_zigzag(data: bytes, place: int, shift_max: int = INT_SHIFT_MAX) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from kvorum.protocol.errors import KafkaError
-from kvorum.protocol.records import NO_TIMESTAMP, BatchHeader, patch_place
+from kvorum.protocol.records import NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader, patch_place
 from kvorum.storage.admission import admit
 from kvorum.storage.local_log import NO_ROOM, LocalLog
 from kvorum.storage.log_config import LogConfig
@@ -71,7 +71,8 @@ def append_run(
             local.roll_if_due(header, size, now_ms)  # before its producer is noted: the roll takes a snapshot
             room = local.room(now_ms, JOINED_BYTES_MAX)
         patch_place(view, 0, next_offset, leader_epoch)
-        producers.note(local, header, view, 0)
+        if header.producer_id > NO_PRODUCER_ID:
+            producers.note(local, header, view, 0)
         views.append(view)
         headers.append(header)
         base_offsets.append(next_offset)
@@ -81,6 +82,7 @@ def append_run(
         next_offset += header.last_offset_delta + 1
     if views:
         local.extend(_joined(views), headers)
+        producers.state.end_offset = next_offset
     return RunInfo(base_offsets, append_time_ms, total, count)
 
 
