@@ -83,8 +83,8 @@ def walk(data: bytes, count: int) -> Walk:
 _Singles: TypeAlias = tuple[int, int, int, int, int, bool, bool]
 """Where a walk stopped, and what it found.
 
-The place and the index that follow the last record walked, that record's own place, the least and the greatest timestamp
-delta, a null key?, sequential? No NamedTuple: making one costs as much as a record.
+The place and the index that follow the last record walked, that record's own place, the least and the greatest
+timestamp delta, a null key?, sequential? No NamedTuple: making one costs as much as a record.
 """
 
 
