@@ -211,27 +211,23 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._blocked = self._muted
         self.go_on()
 
-    def _serve(self, frame: memoryview, slot: Slot | None = None) -> None:
-        """Hand one request to its handler; send the answer if it is there. `slot`: its place, if it has one already."""
+    def _serve(self, frame: memoryview) -> None:
+        """Hand one request to its handler; send the answer if it is there."""
         router = self._shared.router
         try:
-            if slot is None and self._goes_elsewhere(frame):
+            if self._goes_elsewhere(frame):
                 return
             call = router.start(self.peer, frame, self._shared.loop.time() * 1000)
             if router.lane is not None and call.route.api_key == router.lane.api_key and call.request is not None:
                 router.lane.learn(self, frame, call.ctx, call.request)
             result = call.result
             if result is not None and not is_message(result):
-                self._await(call, result, slot or self._outbox.reserve())
+                self._await(call, result)
                 return
-            if slot is not None:
-                slot.parts = [] if result is None else router.answer(call, result)
-            elif result is not None:
+            if result is not None:
                 self._outbox.send(router.answer(call, result))
             self._answered(call, result)
         except ProtocolError as error:
-            if slot is not None:
-                slot.parts = []
             self._drop_waiting()
             self._refuse(error)
         except AnswerImpossible:
@@ -251,8 +247,9 @@ class ServerConnection(asyncio.BufferedProtocol):
                 router.lane.settle()  # requests of a connection are handled in the order they came
         return bool(router.upgrades) and self._upgrade(frame)
 
-    def _await(self, call: Call, result: Awaitable[Message | None], slot: Slot) -> None:
-        """Put the answer into its place when it comes."""
+    def _await(self, call: Call, result: Awaitable[Message | None]) -> None:
+        """Keep the answer's place until it comes."""
+        slot = self._outbox.reserve()
         future = asyncio.ensure_future(result, loop=self._shared.loop)
         if future is not result:
             self._yield_turn()  # a new task has not begun: the next request must not overtake it
@@ -298,17 +295,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         if throttle_ms > 0:
             self._mute(throttle_ms / 1000)
 
-    def handled(self, api: str, version: int, elapsed_ms: float, count: int) -> None:
+    def handled(self, api: str, version: int, elapsed_ms: float) -> None:
         """See LaneCaller."""
         if self._shared.metrics is not None:
-            self._shared.metrics.handled(api, version, 0, elapsed_ms, count)
-
-    def handle_late(self, slot: Slot, frame: memoryview) -> None:
-        """See LaneCaller."""
-        self._in_flight -= 1
-        self._taken -= 1
-        if not self._closed:
-            self._serve(frame, slot)
+            self._shared.metrics.handled(api, version, 0, elapsed_ms)
 
     def go_on(self) -> None:
         """See LaneCaller."""

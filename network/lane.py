@@ -2,12 +2,13 @@
 
 A lane belongs to one API. It learns the heads of requests that were handled in the ordinary way; of a request with a
 known head it takes the frame itself, and does what all connections brought within one turn of the event loop together.
-What it does not take, or cannot do at once, goes the ordinary way: errors have one place where they are worked out.
+What it does not take goes the ordinary way.
 
     connection                      lane
     take(caller, frame)    ----->   keeps the frame, and a place for its answer (caller.hold)
     settle()               ----->   before the next request of this connection that the lane did not take
-    (end of the turn)      <-----   caller.give(place, answer), or caller.handle_late(place, frame); then caller.go_on
+    (end of the turn, or
+    when it is replicated) <-----   caller.give(place, answer); then caller.go_on
 """
 
 from typing import Any, Protocol
@@ -32,10 +33,6 @@ class LaneCaller(Protocol):
         """Put an answer into its place, length and header included; empty: there is none. `go_on` follows."""
         ...
 
-    def handle_late(self, slot: Slot, frame: memoryview) -> None:
-        """Have a request that was taken handled in the ordinary way after all."""
-        ...
-
     def go_on(self) -> None:
         """Send what has been given. Not to be called from within `settle`."""
         ...
@@ -44,8 +41,8 @@ class LaneCaller(Protocol):
         """Send it within this turn of the loop, or the next."""
         ...
 
-    def handled(self, api: str, version: int, elapsed_ms: float, count: int) -> None:
-        """Count requests that were answered without an error so long after they came, on whichever connections."""
+    def handled(self, api: str, version: int, elapsed_ms: float) -> None:
+        """Count a request that was answered so long after it came."""
         ...
 
     def close(self) -> None:

@@ -49,7 +49,7 @@ class RegistryMetrics:
         """See NetworkMetrics."""
         self._outgoing.labels(listener).add(size)
 
-    def handled(self, api: str, version: int, error_code: int, elapsed_ms: float, count: int = 1) -> None:
+    def handled(self, api: str, version: int, error_code: int, elapsed_ms: float) -> None:
         """See NetworkMetrics."""
         known = self._answers.get((api, version, error_code))
         if known is None:
@@ -59,6 +59,6 @@ class RegistryMetrics:
                 self._seconds.labels(api),
             )
         requests, errors, seconds = known
-        requests.add(count)
-        errors.add(count)
-        seconds.observe(elapsed_ms / 1000, count)
+        requests.add()
+        errors.add()
+        seconds.observe(elapsed_ms / 1000)

@@ -37,8 +37,8 @@ class NetworkMetrics(Protocol):
         """A connection was closed for a limit's name, or as "malformed"."""
         ...
 
-    def handled(self, api: str, version: int, error_code: int, elapsed_ms: float, count: int = 1) -> None:
-        """Requests were answered (or needed no answer) so long after they were read; the answers' top-level code."""
+    def handled(self, api: str, version: int, error_code: int, elapsed_ms: float) -> None:
+        """A request was answered (or needed no answer) so long after it was read; the answer's top-level code."""
         ...
 
 

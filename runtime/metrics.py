@@ -79,10 +79,10 @@ class Histogram:
         self.counts = [0] * (len(self.bounds) + 1)
         self.sum: float = 0
 
-    def observe(self, value: float, count: int = 1) -> None:
-        """Count one value, or so many of them. O(log bounds)."""
-        self.counts[bisect_left(self.bounds, value)] += count
-        self.sum += value * count
+    def observe(self, value: float) -> None:
+        """Count one value. O(log bounds)."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
 
     def buckets(self) -> list[tuple[str, float]]:
         """Return (bound as text, how many were at most it), ending with +Inf, as Prometheus counts."""

@@ -79,8 +79,7 @@ def handle(ctx: RequestContext, request: ProduceRequest, broker: Broker) -> Resu
                 size += len(records)
                 is_transactional = records[TRANSACTIONAL_BYTE] & TRANSACTIONAL_FLAG != 0
             except KafkaError as error:
-                refused[key] = refusal(key, error.code)
-                refused[key].error_message = error.message
+                refused[key] = refused_row(key, error)
                 is_transactional = has_transactional_batch(partition.records)
             if is_transactional:
                 if not (transactional or may_write_transactionally(ctx, request, broker)):
@@ -201,6 +200,13 @@ def checked(
         problem = f"Produce v{ctx.api_version} is not allowed to use zstd"
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, problem)
     return records
+
+
+def refused_row(key: TopicPartition, error: KafkaError) -> PartitionProduceResponse:
+    """Return the row of a partition that `checked` refuses."""
+    row = refusal(key, error.code)
+    row.error_message = error.message
+    return row
 
 
 def is_one_batch(records: memoryview) -> bool:

@@ -1,23 +1,33 @@
-"""Produce's short way (network.lane): requests of one partition, with a head that the connection sent before.
+"""Produce's short way (network.lane): for partitions of one topic, behind a head that the connection sent before.
 
-A producer's requests to a partition differ in correlation id and records only. What the rest says (topic, acks, whose
-it is, whether it may) is worked out by the ordinary handler once; afterwards the frame is compared, not decoded.
+What a producer sends for a topic differs in correlation id, partitions and records only. What the rest says (topic,
+acks, whose it is, whether it may) is worked out by the ordinary handler once; afterwards it is compared, not decoded.
 All that a turn of the event loop brings for a partition is appended with one write, moves the high watermark once and
-wakes once. The answer is a copy of the first one with other numbers in it.
+wakes once. The answer's layout is known, too.
 
-Left to the ordinary handler, one by one and in its place: batches of transactions, whatever the log does not simply
-append (errors, duplicates), partitions that are not led here, topics that want each append synced (flush.messages).
-Nothing is decided here: known heads are looked up again in other metadata, the authorizer is asked each turn.
+Left to the ordinary handler: batches of transactions, several topics, internal ones, partitions that are unknown. Left
+to the ordinary append, one by one and in their place: what the log does not simply append (errors, duplicates),
+partitions not led here, topics that want each append synced (flush.messages). Nothing is decided here: known heads are
+looked up again in other metadata, the authorizer and the quotas are asked for each request.
 """
 
 import asyncio
 from dataclasses import replace
 from functools import partial
-from struct import Struct
 from typing import Final, NamedTuple
 
-from kvorum.broker.api.produce import INTERNAL_PREFIX, NO_ACKS, TRANSACTIONAL_BYTE, resolve, respond
-from kvorum.broker.api.produce_template import Template
+from kvorum.broker.api.produce import (
+    INTERNAL_PREFIX,
+    NO_ACKS,
+    TRANSACTIONAL_BYTE,
+    Rows,
+    checked,
+    refused_row,
+    resolve,
+    respond,
+)
+from kvorum.broker.api.produce_frames import FLEXIBLE_FROM, HEAD_POSITION, Parts, head_size, parts_behind
+from kvorum.broker.api.produce_template import Placed, Template
 from kvorum.broker.replica.log_view import RunInfo
 from kvorum.broker.services import Broker
 from kvorum.network.authorizer import Operation, ResourceType
@@ -26,7 +36,7 @@ from kvorum.network.lane import LaneCaller
 from kvorum.network.outbox import Slot
 from kvorum.network.router import stack_of
 from kvorum.protocol.api import ApiKey
-from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -41,15 +51,9 @@ from kvorum.storage.names import TopicPartition
 
 VERSION_MIN: Final = 7
 """From here on every codec is allowed."""
-FLEXIBLE_FROM: Final = ProduceRequest.FLEXIBLE_FROM
 CORRELATION_ID_POSITION: Final = 4
-HEAD_POSITION: Final = 8
-"""Behind api key, version and correlation id."""
-TAIL: Final = b"\0\0\0"
-"""No tagged fields behind the records: of the partition, the topic, the request."""
 HEADS_MAX: Final = 256
 """Of one connection; one more, and all are forgotten."""
-LENGTH: Final = Struct(">i")
 
 log = get_logger("broker")
 
@@ -57,32 +61,49 @@ log = get_logger("broker")
 class Head:
     """What a head stands for."""
 
-    __slots__ = ("ctx", "image", "is_known", "key", "template", "terms", "topic", "version")
+    __slots__ = ("acks", "ctx", "image", "keys", "name", "template", "timeout_ms", "topic", "version")
 
-    def __init__(
-        self, ctx: RequestContext, request: ProduceRequest, topic: TopicProduceData, key: TopicPartition
-    ) -> None:
+    def __init__(self, ctx: RequestContext, request: ProduceRequest, topic: TopicProduceData, name: str) -> None:
         """Stand for a request that was handled. `topic` is as it was named, without its partitions."""
         self.ctx = ctx
         self.version = ctx.api_version
         self.topic = topic
-        self.key = key
-        self.terms = (request.timeout, request.acks)
-        self.template = Template(topic, key.partition, ctx.api_version)
+        self.name = name
+        self.acks = request.acks
+        self.timeout_ms = request.timeout
+        self.template = Template(topic, ctx.api_version)
         self.image: MetadataImage | None = None
         """The metadata in which it was looked up last."""
-        self.is_known = False
-        """Whether it named this partition there."""
+        self.keys: dict[int, TopicPartition] | None = None
+        """The partitions seen there; None: it does not name this topic any more."""
 
 
-class Taken(NamedTuple):
+class Taken:
     """A request on the short way."""
 
-    head: Head
+    __slots__ = ("caller", "frame", "head", "is_plain", "left", "rows", "since_s", "size", "slot")
+
+    def __init__(self, head: Head, caller: LaneCaller, frame: memoryview, count: int, since_s: float) -> None:
+        """Wait for so many partitions."""
+        self.head = head
+        self.caller = caller
+        self.slot: Slot = caller.hold()
+        self.frame = frame
+        self.left = count
+        self.size = 0
+        self.since_s = since_s
+        self.rows: list[Placed | PartitionProduceResponse | None] = [None] * count
+        """In the order of the request: numbers where it went well, else the row to answer."""
+        self.is_plain = True
+        """Whether all has gone well so far."""
+
+
+class Piece(NamedTuple):
+    """One partition's part of a request; `place` is its place there."""
+
+    taken: Taken
+    place: int
     records: memoryview
-    caller: LaneCaller
-    slot: Slot
-    frame: memoryview
 
 
 class ProduceLane:
@@ -95,10 +116,10 @@ class ProduceLane:
         """Know no head."""
         self._broker = broker
         self._loop = asyncio.get_running_loop()  # once: each time it costs a system call
-        self._turn: dict[TopicPartition, list[Taken]] = {}
+        self._turn: dict[TopicPartition, list[Piece]] = {}
+        self._since_s = 0.0
         self._answered: dict[LaneCaller, None] | None = None
         """Who has been given answers in this turn; None between turns."""
-        self._since_s = 0.0
 
     # --- see network.lane.Lane ----------------------------------------------------------------------------------------
 
@@ -112,50 +133,75 @@ class ProduceLane:
                 break
         else:
             return False
-        records = records_behind(frame, size, head.version >= FLEXIBLE_FROM)
-        if records is None or records[TRANSACTIONAL_BYTE] & TRANSACTIONAL_FLAG:
+        parts = parts_behind(frame, size, head.version >= FLEXIBLE_FROM)
+        if parts is None or not self._may(head, caller):
             return False
-        if not self._turn:
+        keys = head.keys
+        if len(parts) > 1 and len({index for index, _ in parts}) < len(parts):
+            return False
+        for index, records in parts:
+            if records[TRANSACTIONAL_BYTE] & TRANSACTIONAL_FLAG or (index not in keys and not self._knows(head, index)):
+                return False
+        turn = self._turn
+        if not turn:
             self._since_s = self._loop.time()
             self._loop.call_soon(self._end_turn)
-        taken = Taken(head, records, caller, caller.hold(), frame)
-        group = self._turn.get(head.key)
-        if group is None:
-            self._turn[head.key] = [taken]
-        else:
-            group.append(taken)
+        taken = Taken(head, caller, frame, len(parts), self._since_s)
+        for place, (index, records) in enumerate(parts):
+            piece, key = Piece(taken, place, records), keys[index]
+            group = turn.get(key)
+            if group is None:
+                turn[key] = [piece]
+            else:
+                group.append(piece)
         return True
 
     def learn(self, caller: LaneCaller, frame: memoryview, ctx: RequestContext, request: Message) -> None:
         """See Lane."""
         assert isinstance(request, ProduceRequest)
-        if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
-            return
-        if ctx.api_version < VERSION_MIN or request.transactional_id is not None:
+        if len(request.topic_data) != 1 or ctx.api_version < VERSION_MIN or request.transactional_id is not None:
             return
         topic = request.topic_data[0]
         name, code = resolve(ctx, topic, self._broker)
-        records = topic.partition_data[0].records
-        if code is not ErrorCode.NONE or name.startswith(INTERNAL_PREFIX) or not isinstance(records, memoryview):
+        if code is not ErrorCode.NONE or name.startswith(INTERNAL_PREFIX):
             return
+        parts = [(each.index, each.records) for each in topic.partition_data if isinstance(each.records, memoryview)]
         is_flexible = ctx.api_version >= FLEXIBLE_FROM
-        size = len(frame) - len(records)
-        size -= unsigned_size(len(records) + 1) + len(TAIL) if is_flexible else LENGTH.size
-        found = records_behind(frame, size, is_flexible)
-        if found is None or bytes(found[:HEADER_SIZE]) != bytes(records[:HEADER_SIZE]):
+        size = head_size(frame, parts, is_flexible)
+        found = parts_behind(frame, size, is_flexible) if size > HEAD_POSITION else None
+        if found is None or shown(found) != shown(parts):
             return  # something stands there that this broker does not know: tagged fields
         memory = caller.lane_memory
         if memory is None or sum(map(len, memory.values())) >= HEADS_MAX:
             memory = caller.lane_memory = {}
         heads, text = memory.setdefault(size, {}), bytes(frame[HEAD_POSITION:size])
         if text not in heads or heads[text].version != ctx.api_version:
-            key = TopicPartition(name, topic.partition_data[0].index)
-            heads[text] = Head(ctx, request, TopicProduceData(name=topic.name, topic_id=topic.topic_id), key)
+            heads[text] = Head(ctx, request, TopicProduceData(name=topic.name, topic_id=topic.topic_id), name)
 
     def settle(self) -> None:
         """See Lane."""
         for caller in self._append_turn():
             caller.go_on_soon()
+
+    def _may(self, head: Head, caller: LaneCaller) -> bool:
+        """Tell whether the head still means what it meant, and its client may write."""
+        broker = self._broker
+        if head.image is not broker.metadata.image:
+            head.image = broker.metadata.image
+            head.keys = {} if resolve(head.ctx, head.topic, broker)[0] == head.name else None
+        return (
+            head.keys is not None
+            and head.ctx.principal == caller.peer.principal
+            and broker.authorizer.authorize(head.ctx, Operation.WRITE, ResourceType.TOPIC, head.name)
+        )
+
+    def _knows(self, head: Head, index: int) -> bool:
+        """Tell whether there is such a partition, and remember that there is."""
+        assert head.keys is not None, "the topic is there"
+        if self._broker.metadata.partition(head.name, index) is None:
+            return False
+        head.keys[index] = TopicPartition(head.name, index)
+        return True
 
     # --- the end of a turn --------------------------------------------------------------------------------------------
 
@@ -171,123 +217,118 @@ class ProduceLane:
         self._answered = answered
         for key, group in turn.items():
             try:
-                self._append(key, group, answered)
+                self._append(key, group)
             except Exception as error:  # our fault, and nobody knows what was appended: the clients have to ask again
                 log.error("produces failed unexpectedly", partition=key, error=error, stack=stack_of(error))
-                for taken in group:
-                    taken.caller.close()
+                for piece in group:
+                    piece.taken.caller.close()
         self._answered = None
         return answered
 
-    def _append(self, key: TopicPartition, group: list[Taken], answered: dict[LaneCaller, None]) -> None:
+    def _append(self, key: TopicPartition, group: list[Piece]) -> None:
         """Append what was taken for a partition, as much together as has the same terms."""
         place = 0
         while place < len(group):
-            run = self._run(group, place)
-            count = 0
-            if run:
-                timeout_ms, acks = run[0].head.terms
-                batches = [taken.records for taken in run]
-                on_done = partial(self._answer, run, self._since_s)
-                count = self._broker.replica_manager.append_run(timeout_ms, acks, key, batches, on_done)
+            head = group[place].taken.head
+            run = run_from(group, place)
+            batches = [piece.records for piece in run]
+            on_done = partial(self._appended, run)
+            count = self._broker.replica_manager.append_run(head.timeout_ms, head.acks, key, batches, on_done)
             place += count
-            if count < len(run) or not run:
-                taken = group[place]
-                taken.caller.handle_late(taken.slot, taken.frame)
-                answered[taken.caller] = None
+            if count < len(run):
+                self._append_alone(key, group[place])
                 place += 1
 
-    def _run(self, group: list[Taken], place: int) -> list[Taken]:
-        """Return the requests from `place` on that have the same terms and may be appended."""
-        run: list[Taken] = []
-        last: Head | None = None
-        for taken in group[place:] if place else group:
-            head = taken.head
-            if head is not last:
-                if (last is not None and head.terms != last.terms) or not self._may(head, taken.caller):
-                    break
-                last = head
-            run.append(taken)
-        return run
+    def _append_alone(self, key: TopicPartition, piece: Piece) -> None:
+        """Append one partition's records the ordinary way, which says what is wrong with them."""
+        taken, place, records = piece
+        head = taken.head
 
-    def _may(self, head: Head, caller: LaneCaller) -> bool:
-        """Tell whether the head still means what it meant, and its client may write."""
-        broker, key = self._broker, head.key
-        if head.image is not broker.metadata.image:
-            head.image = broker.metadata.image
-            is_there = broker.metadata.partition(key.topic, key.partition) is not None
-            head.is_known = is_there and resolve(head.ctx, head.topic, broker)[0] == key.topic
-        return (
-            head.is_known
-            and head.ctx.principal == caller.peer.principal
-            and broker.authorizer.authorize(head.ctx, Operation.WRITE, ResourceType.TOPIC, key.topic)
-        )
+        def on_done(rows: Rows) -> None:
+            self._done(taken, place, rows[key])
 
-    def _answer(self, run: list[Taken], since_s: float, done: RunInfo, row: PartitionProduceResponse) -> None:
-        """Answer what was appended: the first of the run, as many as there are base offsets."""
-        elapsed_ms = (self._loop.time() - since_s) * 1000
-        append_time, log_start_offset = done.log_append_time_ms, row.log_start_offset
-        row.log_append_time = append_time
-        count = 0
-        for taken, base_offset in zip(run, done.base_offsets, strict=False):
-            head, records, caller, slot, frame = taken
-            correlation_id = bytes(frame[CORRELATION_ID_POSITION:HEAD_POSITION])
+        try:
+            data = PartitionProduceData(index=key.partition, records=records)
+            checked(head.ctx, self._broker, key, data, is_closed=False)
+        except KafkaError as error:
+            self._done(taken, place, refused_row(key, error))
+            return
+        taken.size += len(records)
+        self._broker.replica_manager.append_records(head.timeout_ms, head.acks, {key: records}, on_done)
+
+    def _appended(self, run: list[Piece], done: RunInfo, row: PartitionProduceResponse) -> None:
+        """Note what was appended: the first of the run, as many as there are base offsets."""
+        index, append_time, log_start_offset = row.index, done.log_append_time_ms, row.log_start_offset
+        for (taken, place, records), base_offset in zip(run, done.base_offsets, strict=False):
+            taken.size += len(records)
             if row.error_code:
-                answer = self._unfortunate(head, correlation_id, base_offset, row, len(records))
-                throttle_ms = head.ctx.throttle_ms
+                failed = replace(row, base_offset=base_offset, log_append_time=append_time)
+                self._done(taken, place, failed)
             else:
-                throttle_ms = self._broker.throttle(head.ctx, produced=len(records))
-                answer = b""
-                if head.terms[1] != NO_ACKS:
-                    answer = head.template.answer(
-                        correlation_id, base_offset, append_time, log_start_offset, throttle_ms
-                    )
-            caller.give(slot, answer, throttle_ms)
-            count += 1
-            if self._answered is None:
-                caller.go_on_soon()
-            else:
-                self._answered[caller] = None
-        run[0].caller.handled(self.name, run[0].head.version, elapsed_ms, count)
+                self._done(taken, place, (index, base_offset, append_time, log_start_offset))
 
-    def _unfortunate(
-        self, head: Head, correlation_id: bytes, base_offset: int, row: PartitionProduceResponse, size: int
-    ) -> bytes:
-        """Return the answer to records that are written, and not known to be replicated."""
-        timeout_ms, acks = head.terms
-        data = PartitionProduceData(index=head.key.partition)
-        topic = TopicProduceData(name=head.topic.name, topic_id=head.topic.topic_id, partition_data=[data])
-        request = ProduceRequest(acks=acks, timeout=timeout_ms, topic_data=[topic])
-        rows = {head.key: replace(row, base_offset=base_offset)}
-        response = respond(head.ctx, request, self._broker, [head.key.topic], rows, size)
-        assert response is not None, "acks=0 waits for nobody"
-        return head.template.other(correlation_id, response)
+    def _done(self, taken: Taken, place: int, row: Placed | PartitionProduceResponse) -> None:
+        """Note a partition's row; answer with the last one."""
+        taken.rows[place] = row
+        if not isinstance(row, tuple):
+            taken.is_plain = False
+        taken.left -= 1
+        if taken.left:
+            return
+        caller, head = taken.caller, taken.head
+        try:
+            answer = self._answer(taken)
+        except KafkaError as error:  # of acks=0, which has no other way to tell
+            log.warning("connection closed", client=head.ctx.client_address, reason=error)
+            caller.close()
+            return
+        caller.give(taken.slot, answer, head.ctx.throttle_ms)
+        caller.handled(self.name, head.version, (self._loop.time() - taken.since_s) * 1000)
+        if self._answered is None:
+            caller.go_on_soon()
+        else:
+            self._answered[caller] = None
 
-
-def records_behind(frame: memoryview, position: int, is_flexible: bool) -> memoryview | None:
-    """Return the records whose length stands here, if only empty tags follow, and a batch could be so short."""
-    end = len(frame)
-    if not is_flexible:
-        if position + LENGTH.size > end:
-            return None
-        (size,) = LENGTH.unpack_from(frame, position)
-        position += LENGTH.size
-    else:
-        size = shift = 0
-        while position < end:
-            byte = frame[position]
-            position += 1
-            size |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                break
-            shift += 7
-        size -= 1
-        end -= len(TAIL)
-    if size < HEADER_SIZE or position + size != end or (is_flexible and bytes(frame[end:]) != TAIL):
-        return None
-    return frame[position:end]
+    def _answer(self, taken: Taken) -> bytes:
+        """Return the frame, none for acks=0. Raises KafkaError where only a closed connection can tell."""
+        head = taken.head
+        correlation_id = bytes(taken.frame[CORRELATION_ID_POSITION:HEAD_POSITION])
+        if taken.is_plain:
+            throttle_ms = self._broker.throttle(head.ctx, produced=taken.size)
+            if head.acks == NO_ACKS:
+                return b""
+            return head.template.answer(correlation_id, taken.rows, throttle_ms)  # type: ignore[arg-type]  # all are
+        rows = {TopicPartition(head.name, row.index): row for row in map(full_row, taken.rows)}
+        data = [PartitionProduceData(index=key.partition) for key in rows]
+        topic = TopicProduceData(name=head.topic.name, topic_id=head.topic.topic_id, partition_data=data)
+        request = ProduceRequest(acks=head.acks, timeout=head.timeout_ms, topic_data=[topic])
+        response = respond(head.ctx, request, self._broker, [head.name], rows, taken.size)
+        return b"" if response is None else head.template.other(correlation_id, response)
 
 
-def unsigned_size(number: int) -> int:
-    """Return how many bytes an unsigned varint takes."""
-    return max(1, (number.bit_length() + 6) // 7)
+def run_from(group: list[Piece], place: int) -> list[Piece]:
+    """Return the pieces from `place` on that have the same acks and time-out."""
+    first = group[place].taken.head
+    run: list[Piece] = []
+    for piece in group[place:] if place else group:
+        head = piece.taken.head
+        if head is not first and (head.acks != first.acks or head.timeout_ms != first.timeout_ms):
+            break
+        run.append(piece)
+    return run
+
+
+def full_row(row: Placed | PartitionProduceResponse | None) -> PartitionProduceResponse:
+    """Return a row as the answer's class has it."""
+    assert row is not None, "all partitions are done"
+    if isinstance(row, PartitionProduceResponse):
+        return row
+    index, base_offset, log_append_time, log_start_offset = row
+    return PartitionProduceResponse(
+        index=index, base_offset=base_offset, log_append_time=log_append_time, log_start_offset=log_start_offset
+    )
+
+
+def shown(parts: Parts) -> list[tuple[int, bytes]]:
+    """Return by what partitions' parts are told apart: a batch's header has the CRC of all behind it."""
+    return [(index, bytes(records[:HEADER_SIZE])) for index, records in parts]

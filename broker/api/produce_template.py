@@ -1,5 +1,6 @@
-"""An answer to a Produce of one partition that went well: made once, then only its numbers change."""
+"""Answers to Produces of one topic that went well: the layout is found once, then only numbers change."""
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final, cast
 
@@ -12,55 +13,73 @@ from kvorum.protocol.messages.produce import (
     TopicProduceResponse,
 )
 
-CORRELATION_ID_SIZE: Final = 4
-OFFSETS: Final = Struct(">qqq")
-"""base_offset, log_append_time and log_start_offset: one behind the other in every version from 5 on."""
+Placed = tuple[int, int, int, int]
+"""Of a partition: index, base_offset, log_append_time, log_start_offset."""
+NUMBERS: Final = Struct(">ihqqq")
+"""A partition's row up to log_start_offset, as every version from 5 on has it; the second is the error code."""
 THROTTLE_TIME: Final = Struct(">i")
-# Marks by which the numbers' places are found. No topic name has such bytes, and an id is shorter than the first.
-OFFSETS_MARK: Final = (-2, -3, -4)
+NO_THROTTLE: Final = THROTTLE_TIME.pack(0)
+# Marks by which places are found. No topic's name has such bytes, and an id is shorter than the first.
+ROW_MARK: Final = (0x7EFDFCFB, 0, -2, -3, -4)
 THROTTLE_TIME_MARK: Final = -5
 
 
 class Template:
-    """Of one partition and version."""
+    """Of a topic and version."""
 
-    __slots__ = ("_before", "_between", "_end", "_plain_end", "_size", "_version")
+    __slots__ = ("_before", "_behind", "_end", "_is_flexible", "_row_end", "_version")
 
-    def __init__(self, topic: TopicProduceData, index: int, version: int) -> None:
+    def __init__(self, topic: TopicProduceData, version: int) -> None:
         """Take the topic as the request named it."""
-        base_offset, log_append_time, log_start_offset = OFFSETS_MARK
-        row = PartitionProduceResponse(
-            index=index, base_offset=base_offset, log_append_time=log_append_time, log_start_offset=log_start_offset
-        )
-        answered = TopicProduceResponse(topic_id=topic.topic_id, name=topic.name, partition_responses=[row])
-        frame = self._frame(
-            b"\0\0\0\0", ProduceResponse(responses=[answered], throttle_time=THROTTLE_TIME_MARK), version
-        )
         self._version = version
-        self._size, body = frame[:4], frame[4 + CORRELATION_ID_SIZE :]
-        self._before, offsets, behind = body.partition(OFFSETS.pack(*OFFSETS_MARK))
-        self._between, throttle_time, self._end = behind.partition(THROTTLE_TIME.pack(THROTTLE_TIME_MARK))
-        assert offsets and throttle_time, "every version has them"
-        self._plain_end = self._between + THROTTLE_TIME.pack(0) + self._end
+        self._is_flexible = version >= ProduceResponse.FLEXIBLE_FROM
+        mark = NUMBERS.pack(*ROW_MARK)
+        one, two = (self._frame(b"\0\0\0\0", sample(topic, count))[8:] for count in (1, 2))
+        before, _, behind = one.partition(mark)
+        self._before = before[: -len(self._count(1))]
+        # Two rows: what stands between two marks is a row's end, and the same follows the last one.
+        self._row_end = two.split(mark)[1]
+        behind, _, self._end = behind[len(self._row_end) :].partition(THROTTLE_TIME.pack(THROTTLE_TIME_MARK))
+        self._behind = behind
 
-    def answer(
-        self, correlation_id: bytes, base_offset: int, log_append_time: int, log_start_offset: int, throttle_ms: int
-    ) -> bytes:
+    def answer(self, correlation_id: bytes, rows: Sequence[Placed], throttle_ms: int) -> bytes:
         """Return the frame. `correlation_id`: as it came."""
-        end = self._plain_end
-        if throttle_ms:
-            end = self._between + THROTTLE_TIME.pack(throttle_ms) + self._end
-        offsets = OFFSETS.pack(base_offset, log_append_time, log_start_offset)
-        return b"".join((self._size, correlation_id, self._before, offsets, end))
+        parts = [correlation_id, self._before, self._count(len(rows))]
+        for index, base_offset, log_append_time, log_start_offset in rows:
+            parts.append(NUMBERS.pack(index, 0, base_offset, log_append_time, log_start_offset))
+            parts.append(self._row_end)
+        parts.append(self._behind)
+        parts.append(THROTTLE_TIME.pack(throttle_ms) if throttle_ms else NO_THROTTLE)
+        parts.append(self._end)
+        body = b"".join(parts)
+        return len(body).to_bytes(4, "big") + body
 
     def other(self, correlation_id: bytes, response: ProduceResponse) -> bytes:
         """Return the frame of an answer that says something else."""
-        return self._frame(correlation_id, response, self._version)
+        return self._frame(correlation_id, response)
 
-    @staticmethod
-    def _frame(correlation_id: bytes, response: ProduceResponse, version: int) -> bytes:
-        header = encode_response_header(
-            int.from_bytes(correlation_id, "big", signed=True), 1 if version >= ProduceResponse.FLEXIBLE_FROM else 0
-        )
-        body = header + b"".join(cast(list[bytes], encode(response, version)))
+    def _count(self, count: int) -> bytes:
+        """Return the count of an array. Arrays here have less than 2 ** 14 - 1 elements."""
+        if not self._is_flexible:
+            return count.to_bytes(4, "big")
+        count += 1
+        return bytes((count,)) if count < 0x80 else bytes((count & 0x7F | 0x80, count >> 7))
+
+    def _frame(self, correlation_id: bytes, response: ProduceResponse) -> bytes:
+        number = int.from_bytes(correlation_id, "big", signed=True)
+        header = encode_response_header(number, 1 if self._is_flexible else 0)
+        body = header + b"".join(cast(list[bytes], encode(response, self._version)))
         return len(body).to_bytes(4, "big") + body
+
+
+def sample(topic: TopicProduceData, count: int) -> ProduceResponse:
+    """Return an answer with so many rows of marks."""
+    index, _, base_offset, log_append_time, log_start_offset = ROW_MARK
+    rows = [
+        PartitionProduceResponse(
+            index=index, base_offset=base_offset, log_append_time=log_append_time, log_start_offset=log_start_offset
+        )
+        for _ in range(count)
+    ]
+    answered = TopicProduceResponse(topic_id=topic.topic_id, name=topic.name, partition_responses=rows)
+    return ProduceResponse(responses=[answered], throttle_time=THROTTLE_TIME_MARK)

@@ -10,7 +10,8 @@ import pytest
 from manager_kit import World, brokers, fetch, follower_params, settled, target, topic, until
 
 from kvorum.broker.api import produce
-from kvorum.broker.api.produce_lane import HEADS_MAX, ProduceLane, records_behind, unsigned_size
+from kvorum.broker.api.produce_frames import head_size, parts_behind, unsigned_size
+from kvorum.broker.api.produce_lane import HEADS_MAX, ProduceLane
 from kvorum.network.authorizer import Operation, ResourceType
 from kvorum.network.connection import ServerConnection
 from kvorum.network.connection_counts import ConnectionCounts
@@ -24,7 +25,7 @@ from kvorum.protocol.compression import Codec
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.headers import RequestHeader, encode_request_header
 from kvorum.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from kvorum.protocol.records import HEADER_SIZE, Record, build_batch
+from kvorum.protocol.records import Record, build_batch
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
 from kvorum.quorum.image.configs import ResourceType as ConfigOf
@@ -34,7 +35,8 @@ from kvorum.storage.names import TopicPartition
 TOPICS = {name: Uuid(bytes([70 + number]) * 16) for number, name in enumerate(("orders", "pairs", "stamped"))}
 """orders: this broker alone; pairs: with a follower; stamped: LogAppendTime."""
 CLIENTS = 4
-"""Each has a partition of its own in every topic: between connections there is no order."""
+PARTITIONS = 2 * CLIENTS
+"""Each client has two of its own in every topic: between connections there is no order."""
 NOW_MS = 1_700_000_000_000
 
 
@@ -116,7 +118,7 @@ class Broker:
     async def follow(self) -> None:
         """Be the follower of `pairs`, up to the end of its logs."""
         for _ in range(2):
-            for index in range(CLIENTS):
+            for index in range(PARTITIONS):
                 log = self.world.manager.hosted.by_name[TopicPartition("pairs", index)].log
                 assert log is not None
                 asked = target(log.log_end_offset, topic="pairs", partition=index, topic_id=TOPICS["pairs"])
@@ -130,9 +132,9 @@ class Broker:
 
 async def a_broker(folder: Path, *, has_lane: bool) -> Broker:
     world = await World(folder).start()
-    made = [*brokers(1, 2), *topic("orders", topic_id=TOPICS["orders"], partitions=CLIENTS)]
-    made += topic("pairs", topic_id=TOPICS["pairs"], partitions=CLIENTS, replicas=(1, 2))
-    made += topic("stamped", topic_id=TOPICS["stamped"], partitions=CLIENTS)
+    made = [*brokers(1, 2), *topic("orders", topic_id=TOPICS["orders"], partitions=PARTITIONS)]
+    made += topic("pairs", topic_id=TOPICS["pairs"], partitions=PARTITIONS, replicas=(1, 2))
+    made += topic("stamped", topic_id=TOPICS["stamped"], partitions=PARTITIONS)
     stamped = {"resource_type": ConfigOf.TOPIC, "resource_name": "stamped"}
     made.append(records.Config(**stamped, name="message.timestamp.type", value="LogAppendTime"))
     made.append(records.Config(**stamped, name="max.message.bytes", value="10000"))
@@ -153,19 +155,12 @@ def feed(connection: ServerConnection, data: bytes) -> None:
 def request(
     number: int, version: int, *data: tuple[str, int, bytes | None], acks: int = 1, client_id: str = "me"
 ) -> bytes:
-    """A frame; each of `data` is a topic of its own."""
-    message = ProduceRequest(
-        acks=acks,
-        timeout=1000,
-        topic_data=[
-            TopicProduceData(
-                name=name,
-                topic_id=TOPICS.get(name, Uuid(b"?" * 16)),
-                partition_data=[PartitionProduceData(index=index, records=batch)],
-            )
-            for name, index, batch in data
-        ],
-    )
+    """A frame."""
+    topics: dict[str, TopicProduceData] = {}
+    for name, index, records_ in data:
+        named = topics.setdefault(name, TopicProduceData(name=name, topic_id=TOPICS.get(name, Uuid(b"?" * 16))))
+        named.partition_data.append(PartitionProduceData(index=index, records=records_))
+    message = ProduceRequest(acks=acks, timeout=1000, topic_data=[*topics.values()])
     header = RequestHeader(ApiKey.PRODUCE, version, number, client_id)
     body = encode_request_header(header, request_header_version(ApiKey.PRODUCE, version, message.FLEXIBLE_FROM))
     body += encode_bytes(message, version)
@@ -230,6 +225,12 @@ class Client:
             more["acks"] = 7
         elif kind == 17:
             data += data
+        if chance.random() < 0.4:
+            second = batch(b"y" * chance.randrange(300))
+            if self.acks:
+                second = chance.choice([second] * 5 + [second[:-1], b"", data])
+            both = [(name, index, data), (name, index + CLIENTS if kind != 18 else index, second)]
+            return request(self.number, self.version, *chance.sample(both, 2), **more)
         return request(self.number, self.version, (name, index, data), **more)
 
 
@@ -437,21 +438,35 @@ def test_a_connection_knows_so_many_heads(tmp_path: Path) -> None:
     with_lane(tmp_path, journey)
 
 
-@pytest.mark.parametrize("size", [*range(200), 16_383, 16_384, 70_000])
-@pytest.mark.parametrize("is_flexible", [True, False])
-def test_records_are_found_only_where_nothing_but_they_is_left(size: int, is_flexible: bool) -> None:
-    data = bytes(size)
-    if is_flexible:
-        number, length = size + 1, bytearray()
-        while number >= 0x80:
-            length.append(number & 0x7F | 0x80)
-            number >>= 7
-        length.append(number)
-        assert len(length) == unsigned_size(size + 1)
-        frame = b"head" + bytes(length) + data + b"\0\0\0"
-    else:
-        frame = b"head" + size.to_bytes(4, "big") + data
-    found = records_behind(memoryview(bytearray(frame)), 4, is_flexible)
-    assert found is None if size < HEADER_SIZE else found == data
-    for spoilt in (frame[:-1], frame + b"\0", frame[:-1] + b"\1" if is_flexible else frame[:-1], frame[:4], frame[:5]):
-        assert records_behind(memoryview(bytearray(spoilt)), 4, is_flexible) is None
+@pytest.mark.parametrize("sizes", [[61], [200], [61, 70_000, 99], [16_383 - 1, 16_384], [61] * 130])
+@pytest.mark.parametrize("version", [7, 9])
+def test_partitions_are_found_only_where_nothing_but_they_is_left(sizes: list[int], version: int) -> None:
+    data = [("orders", number * 7, bytes([number % 256]) * size) for number, size in enumerate(sizes)]
+    frame = request(1, version, *data)[4:]
+    parts = [(index, memoryview(each)) for _, index, each in data]
+    size = head_size(memoryview(frame), parts, version >= 9)
+    found = parts_behind(memoryview(frame), size, version >= 9)
+    assert found == parts
+    for count in (1, 2, 3, 60, len(frame) - size):
+        assert parts_behind(memoryview(frame)[:-count], size, version >= 9) is None
+    for more in (b"\0", b"\0\0\0", b"\1"):
+        assert parts_behind(memoryview(frame + more), size, version >= 9) is None
+    for tag in (-1, -2, -3) if version >= 9 else ():
+        tagged = bytearray(frame)
+        tagged[tag] = 1
+        assert parts_behind(memoryview(tagged), size, True) is None
+    short = request(1, version, *data, ("orders", 9_999, b"x" * 60))[4:]
+    assert parts_behind(memoryview(short), size, version >= 9) is None
+
+
+@pytest.mark.parametrize("number", [0, 1, 127, 128, 16_383, 16_384, 2**21 - 1, 2**21])
+def test_the_size_of_a_number(number: int) -> None:
+    assert unsigned_size(number) == len(encode_uvarint(number))
+
+
+def encode_uvarint(number: int) -> bytes:
+    found = bytearray()
+    while number >= 0x80:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*found, number])
