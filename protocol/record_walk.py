@@ -7,7 +7,7 @@ record, and comparing two byte strings costs next to nothing. What is checked is
 records of changing length pay the full price.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Final, NamedTuple, TypeAlias
 
 from kvorum.protocol.varints import read_varint
@@ -155,10 +155,7 @@ def _walk_singles(data: bytes, place: int, index: int, count: int, try_run_at: i
         if length == last_length and index >= try_run_at:
             break
         last_length = length
-    low = high = (timestamps[0] >> 1) ^ -(timestamps[0] & 1)
-    if len(timestamps) > 1:
-        low, high = _bounds(timestamps)
-    return place, index, start, low, high, has_null_key, is_sequential
+    return place, index, start, *_bounds(timestamps), has_null_key, is_sequential
 
 
 def _read_zigzag(data: bytes, place: int, shift_max: int = INT_SHIFT_MAX) -> tuple[int, int]:
@@ -175,8 +172,12 @@ def _read_zigzag(data: bytes, place: int, shift_max: int = INT_SHIFT_MAX) -> tup
             raise ValueError("a varint is too long")
 
 
-def _bounds(zigzags: Iterable[int]) -> tuple[int, int]:
+def _bounds(zigzags: Collection[int]) -> tuple[int, int]:
     """Return the least and the greatest of the numbers behind these zigzag ones."""
+    if len(zigzags) == 1:
+        for zigzag in zigzags:
+            value = (zigzag >> 1) ^ -(zigzag & 1)
+            return value, value
     values = [(zigzag >> 1) ^ -(zigzag & 1) for zigzag in zigzags]
     return min(values), max(values)
 
