@@ -14,6 +14,7 @@ looked up again in other metadata, the authorizer and the quotas are asked for e
 import asyncio
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Final, NamedTuple
 
 from kvorum.broker.api.produce import (
@@ -54,6 +55,8 @@ VERSION_MIN: Final = 7
 CORRELATION_ID_POSITION: Final = 4
 HEADS_MAX: Final = 256
 """Of one connection; one more, and all are forgotten."""
+RUN_MAX: Final = 128
+"""Batches that are appended together. Where every second one is refused, each costs a look at so many, not at all."""
 
 log = get_logger("broker")
 
@@ -125,8 +128,8 @@ class ProduceLane:
 
     def take(self, caller: LaneCaller, frame: memoryview) -> bool:
         """See Lane."""
-        if len(frame) < HEAD_POSITION or frame[0] or frame[1]:
-            return False
+        if len(frame) < HEAD_POSITION or frame[0] or frame[1] or frame[2]:
+            return False  # another API, or a version there never was
         for size, heads in caller.lane_memory.items():
             head = heads.get(bytes(frame[HEAD_POSITION:size]))
             if head is not None and head.version == frame[3]:
@@ -307,10 +310,10 @@ class ProduceLane:
 
 
 def run_from(group: list[Piece], place: int) -> list[Piece]:
-    """Return the pieces from `place` on that have the same acks and time-out."""
+    """Return the next pieces from `place` on that have the same acks and time-out."""
     first = group[place].taken.head
     run: list[Piece] = []
-    for piece in group[place:] if place else group:
+    for piece in islice(group, place, place + RUN_MAX):
         head = piece.taken.head
         if head is not first and (head.acks != first.acks or head.timeout_ms != first.timeout_ms):
             break

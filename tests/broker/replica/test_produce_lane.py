@@ -11,7 +11,7 @@ from manager_kit import World, brokers, fetch, follower_params, settled, target,
 
 from kvorum.broker.api import produce
 from kvorum.broker.api.produce_frames import head_size, parts_behind, unsigned_size
-from kvorum.broker.api.produce_lane import HEADS_MAX, ProduceLane
+from kvorum.broker.api.produce_lane import HEADS_MAX, RUN_MAX, ProduceLane
 from kvorum.network.authorizer import Operation, ResourceType
 from kvorum.network.connection import ServerConnection
 from kvorum.network.connection_counts import ConnectionCounts
@@ -423,6 +423,46 @@ def test_answers_of_a_connection_that_is_gone_are_dropped(tmp_path: Path) -> Non
         assert not wire.written
         log = broker.world.manager.hosted.by_name[TopicPartition("orders", 0)].log
         assert log is not None and log.log_end_offset == 2, "what was received is written"
+
+    with_lane(tmp_path, journey)
+
+
+def test_a_version_that_never_was_is_not_taken_for_one_that_looks_alike(tmp_path: Path) -> None:
+    async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
+        feed(connection, orders(0, 9))
+        await settled()
+        frame = bytearray(orders(1, 9))
+        frame[4 + 2] = 1  # version 265
+        feed(connection, bytes(frame))
+        await settled()
+        assert wire.ended and broker.slow == 1
+        log = broker.world.manager.hosted.by_name[TopicPartition("orders", 0)].log
+        assert log is not None and log.log_end_offset == 1
+
+    with_lane(tmp_path, journey)
+
+
+def test_more_than_a_run_holds_is_appended_in_order(tmp_path: Path) -> None:
+    async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
+        others = [broker.connection() for _ in range(4)]
+        for each, _ in others:
+            feed(each, orders(0))
+        await settled()
+        for each, own in others:
+            own.written.clear()
+            feed(each, b"".join(orders(number) for number in range(90)))
+        await settled()
+        found = [
+            (number, answer.responses[0].partition_responses[0].base_offset)
+            for _, own in others
+            for number, answer in answers(own, 9)
+        ]
+        assert [number for number, _ in found] == [*range(90)] * 4
+        assert sorted(offset for _, offset in found) == [*range(4, 4 + 360)]
+        for place in range(4):
+            offsets = [offset for _, offset in found[90 * place : 90 * place + 90]]
+            assert offsets == sorted(offsets)
+        assert RUN_MAX < 360 and broker.slow == 4
 
     with_lane(tmp_path, journey)
 
