@@ -12,6 +12,7 @@ from bench.measures import (
     memory,
     metadata,
     offset_commits,
+    own_limit,
     produce,
     rebalances,
     requests,
@@ -22,6 +23,7 @@ from bench.rows import Measure
 
 MEASURES: tuple[Measure, ...] = (
     produce.ONE_NODE,
+    own_limit.MEASURE,
     produce.THREE_NODES,
     consume.MEASURE,
     fanout.MEASURE,

@@ -59,9 +59,14 @@ async def wait_led(link: Link, frame: bytes, is_good: GoodProduce) -> None:
     raise StalledError("a partition takes no record")
 
 
-async def asked(bed: Bed, topic: str, connections: int, depth: int = DEPTH) -> tuple[float, float]:
-    """Return requests answered a second, and CPU seconds for each. Raises StalledError."""
-    links = [await Link.to(bed.system.address(1)) for _ in range(connections)]
+async def asked(
+    bed: Bed, topic: str, connections: int, depth: int = DEPTH, address: tuple[str, int] | None = None
+) -> tuple[float, float]:
+    """Return requests answered a second, and CPU seconds for each. Raises StalledError.
+
+    `address`: of another broker than the system's first.
+    """
+    links = [await Link.to(address or bed.system.address(1)) for _ in range(connections)]
     is_good = GoodProduce(topic)
     for partition in range(PARTITIONS):
         await wait_led(links[0], frame_of(topic, partition), is_good)

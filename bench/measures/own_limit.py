@@ -1,0 +1,72 @@
+"""How fast the clients are with a broker that only answers: no broker is faster than that with them.
+
+The systems of the beds have nothing to do with it: that their figures differ shows how steady the machine is.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import uvloop
+
+from bench import tools
+from bench.beds import Bed
+from bench.child import Child
+from bench.clients.answerer import TOPIC
+from bench.measures import requests
+from bench.measures.produce import SMALL, WARM_UP_SHARE, partitions_of, records_of
+from bench.rows import Case, Figures, Measure, more
+
+READY_SECONDS = 30.0
+
+
+@contextmanager
+def answering(partitions: int) -> Iterator[int]:
+    """Have a broker that only answers; yields its port. Raises StalledError."""
+    answerer = Child("bench.clients.answerer", str(partitions))
+    try:
+        yield int(answerer.expect(READY_SECONDS)[0])
+    finally:
+        answerer.close()
+
+
+def produced(bed: Bed, title: str, partitions: int, acks: str) -> Figures:
+    """Produce as the measure `produce` does."""
+    records = records_of(bed, SMALL)
+    with answering(partitions) as port:
+        warm_up = records // WARM_UP_SHARE
+        found = tools.produce(f"127.0.0.1:{port}", TOPIC, records, SMALL, {"acks": acks}, warm_up=warm_up)
+    return {title: found.records_per_second}
+
+
+def requested(bed: Bed, title: str, connections: int) -> Figures:
+    """Ask as the measure `requests` does."""
+    with answering(requests.PARTITIONS) as port, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        rate, _ = runner.run(requests.asked(bed, TOPIC, connections, address=("127.0.0.1", port)))
+    return {title: rate}
+
+
+def produce_case(partitions: int, acks: str) -> Case:
+    """Return the case of so many partitions."""
+    title = f"the client's own limit, produce, 100 B, acks={acks}, {partitions_of(partitions)}"
+    run = partial(produced, title=title, partitions=partitions, acks=acks)
+    return Case(name=title, rows=(more(title, "records/s"),), run=run, java=True)
+
+
+def request_case(connections: int) -> Case:
+    """Return the case of so many connections."""
+    title = f"the client's own limit, requests of one record, {connections} connection{'s' * (connections > 1)}"
+    run = partial(requested, title=title, connections=connections)
+    return Case(name=title, rows=(more(title, "requests/s"),), run=run)
+
+
+MEASURE = Measure(
+    name="own-limit",
+    settings={},
+    cases=(
+        *(produce_case(count, acks) for acks in ("1", "all") for count in (1, 6)),
+        request_case(1),
+        request_case(32),
+    ),
+)
