@@ -10,11 +10,12 @@ from typing import Final, NamedTuple
 from kvorum.protocol.errors import KafkaError
 from kvorum.protocol.records import NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader, patch_place
 from kvorum.storage.admission import admit
-from kvorum.storage.local_log import NO_ROOM, LocalLog
+from kvorum.storage.local_log import LocalLog
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.log_producers import LogProducers
 from kvorum.storage.log_types import AppendInfo
 from kvorum.storage.producer_state import Origin
+from kvorum.storage.rolling import NO_ROOM
 
 JOINED_BYTES_MAX: Final = 64 * 1024
 """Batches are copied together up to here; a write of so much is no longer cheap, and a copy is not free."""

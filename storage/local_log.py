@@ -5,12 +5,9 @@ CorruptSegment where bytes are no batches; after either the log is not used agai
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
-
-from crc32c import crc32c
 
 from kvorum.protocol.parts import FileSlice, Part
-from kvorum.protocol.records import NO_TIMESTAMP, BatchHeader, parse_header
+from kvorum.protocol.records import BatchHeader, parse_header
 from kvorum.runtime import failpoints
 from kvorum.runtime.disk import Disk
 from kvorum.storage import durable_length
@@ -19,26 +16,15 @@ from kvorum.storage.deleted_files import DeletedFiles
 from kvorum.storage.durable_length import DurableLength
 from kvorum.storage.epoch_cache import EpochCache
 from kvorum.storage.index import RELATIVE_OFFSET_MAX
-from kvorum.storage.log_config import INT64_MAX, LogConfig
+from kvorum.storage.log_config import LogConfig
 from kvorum.storage.log_flush import FlushPlan, sync_names, write_epochs
 from kvorum.storage.log_read import ReadInfo, TimestampOffset, find_max_timestamp, find_timestamp, read_segments
 from kvorum.storage.log_types import LogParts
 from kvorum.storage.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from kvorum.storage.rolling import Room, must_roll, room_in
 from kvorum.storage.segment import Segment
 from kvorum.storage.tail import Tail, TailBudget
 from kvorum.storage.txn_index import AbortedTransaction
-
-
-class Room(NamedTuple):
-    """What an active segment takes: bytes, batches, the last offset and the max timestamp of each."""
-
-    size: int
-    batches: int
-    last_offset: int
-    max_timestamp: int
-
-
-NO_ROOM: Final = Room(0, 0, -1, NO_TIMESTAMP - 1)
 
 
 class LocalLog:
@@ -120,7 +106,7 @@ class LocalLog:
         """Append batches at their final offsets, at or behind the log end; roll first if it is time."""
         assert headers[0].base_offset >= self.log_end_offset, "offsets ascend"
         last = headers[-1]
-        if self._must_roll(last, len(view), now_ms):
+        if must_roll(self.segments.active, self.config, last, len(view), now_ms):
             self._roll_for(headers[0].base_offset, last, now_ms)
         self.extend(view, headers)
 
@@ -131,56 +117,18 @@ class LocalLog:
         self.log_end_offset = headers[-1].next_offset
 
     def room(self, now_ms: int, size_max: int) -> Room:
-        """Return what may be written to the active segment in one piece, so that each batch lands where it would alone.
-
-        That is what `_must_roll` looks at, for many batches at once; no more than `size_max` bytes.
-        """
-        segment, config = self.segments.active, self.config
-        if segment.size == 0:
-            return NO_ROOM  # its first batch says how long it stays open
-        open_ms = config.segment_ms_max - self._jitter_ms(segment)
-        first_timestamp = segment.first_timestamp
-        if first_timestamp is not None and first_timestamp >= 0:
-            timestamp_max = first_timestamp + open_ms
-        else:
-            timestamp_max = INT64_MAX if now_ms - segment.created_ms <= open_ms else NO_TIMESTAMP - 1
-        return Room(
-            size=min(config.segment_bytes - segment.size, size_max),
-            batches=segment.index_room(config.segment_index_bytes),
-            last_offset=segment.base_offset + RELATIVE_OFFSET_MAX,
-            max_timestamp=timestamp_max,
-        )
+        """Return what `extend` may write in one piece; see rolling.room_in."""
+        return room_in(self.segments.active, self.config, now_ms, size_max)
 
     def roll_if_due(self, header: BatchHeader, size: int, now_ms: int) -> None:
         """Roll if this batch, the next to be written, begins a new segment."""
-        if self._must_roll(header, size, now_ms):
+        if must_roll(self.segments.active, self.config, header, size, now_ms):
             self._roll_for(header.base_offset, header, now_ms)
 
     def _roll_for(self, base_offset: int, last: BatchHeader, now_ms: int) -> None:
         """Begin the segment of a write: at the log end, unless that is too far below the write's last offset."""
         fits = last.last_offset - self.log_end_offset <= RELATIVE_OFFSET_MAX
         self.roll(self.log_end_offset if fits else base_offset, now_ms)
-
-    def _must_roll(self, header: BatchHeader, size: int, now_ms: int) -> bool:
-        """Tell whether this batch begins a new segment (LogSegment.shouldRoll)."""
-        segment, config = self.segments.active, self.config
-        if not segment.has_room_for(header.last_offset, config.segment_index_bytes):
-            return True
-        if segment.size == 0:
-            return False
-        if segment.size + size > config.segment_bytes:
-            return True
-        first_timestamp = segment.first_timestamp
-        if first_timestamp is not None and first_timestamp >= 0:
-            waited_ms = header.max_timestamp - first_timestamp
-        else:
-            waited_ms = now_ms - segment.created_ms
-        return waited_ms > config.segment_ms_max - self._jitter_ms(segment)
-
-    def _jitter_ms(self, segment: Segment) -> int:
-        """Spread the rolls of logs created together: each segment has its own share of segment.jitter.ms."""
-        jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms_max)
-        return crc32c(segment.path("").encode()) % jitter_ms if jitter_ms else 0
 
     def roll(self, base_offset: int, now_ms: int) -> None:
         """Begin a new segment. What of the old one is not synced waits for the next flush."""

@@ -1,0 +1,69 @@
+"""When a log begins a new segment, and what it may write before that (LogSegment.shouldRoll). Sans-IO."""
+
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from kvorum.protocol.records import NO_TIMESTAMP, BatchHeader
+from kvorum.storage.index import RELATIVE_OFFSET_MAX
+from kvorum.storage.log_config import INT64_MAX, LogConfig
+from kvorum.storage.segment import Segment
+
+
+class Room(NamedTuple):
+    """What an active segment takes: bytes, batches, the last offset and the max timestamp of each."""
+
+    size: int
+    batches: int
+    last_offset: int
+    max_timestamp: int
+
+
+NO_ROOM: Final = Room(0, 0, -1, NO_TIMESTAMP - 1)
+
+
+def must_roll(segment: Segment, config: LogConfig, header: BatchHeader, size: int, now_ms: int) -> bool:
+    """Tell whether this batch begins a new segment."""
+    if not segment.has_room_for(header.last_offset, config.segment_index_bytes):
+        return True
+    if segment.size == 0:
+        return False
+    if segment.size + size > config.segment_bytes:
+        return True
+    first_timestamp = segment.first_timestamp
+    if first_timestamp is not None and first_timestamp >= 0:
+        waited_ms = header.max_timestamp - first_timestamp
+    else:
+        waited_ms = now_ms - segment.created_ms
+    return waited_ms > open_ms(segment, config)
+
+
+def room_in(segment: Segment, config: LogConfig, now_ms: int, size_max: int) -> Room:
+    """Return what may be written to a segment in one piece, so that each batch lands where it would alone.
+
+    That is what `must_roll` looks at, for many batches at once; no more than `size_max` bytes.
+    """
+    if segment.size == 0:
+        return NO_ROOM  # its first batch says how long it stays open
+    first_timestamp = segment.first_timestamp
+    if first_timestamp is not None and first_timestamp >= 0:
+        timestamp_max = first_timestamp + open_ms(segment, config)
+    else:
+        is_over = now_ms - segment.created_ms > open_ms(segment, config)
+        timestamp_max = NO_TIMESTAMP - 1 if is_over else INT64_MAX
+    return Room(
+        size=min(config.segment_bytes - segment.size, size_max),
+        batches=segment.index_room(config.segment_index_bytes),
+        last_offset=segment.base_offset + RELATIVE_OFFSET_MAX,
+        max_timestamp=timestamp_max,
+    )
+
+
+def open_ms(segment: Segment, config: LogConfig) -> int:
+    """Return how long a segment stays open: segment.ms, less its own share of segment.jitter.ms.
+
+    So that the rolls of logs created together are spread.
+    """
+    jitter_ms = min(config.segment_jitter_ms, config.segment_ms_max)
+    share_ms = crc32c(segment.path("").encode()) % jitter_ms if jitter_ms else 0
+    return config.segment_ms_max - share_ms
