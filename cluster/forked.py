@@ -94,7 +94,10 @@ def _end(run: Work) -> None:
     try:
         code = run()
     except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else Exit.CRASHED if error.code else Exit.DONE
+        code = error.code if isinstance(error.code, int) else Exit.DONE
+        if error.code is not None and not isinstance(error.code, int):
+            print(error.code, file=sys.stderr)
+            code = Exit.CRASHED
     except BaseException:
         traceback.print_exc()
     finally:

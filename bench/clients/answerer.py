@@ -34,13 +34,13 @@ from kvorum.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from kvorum.protocol.records import NO_TIMESTAMP
 from kvorum.protocol.uuids import Uuid
 from kvorum.storage.append_run import RunInfo
 from kvorum.storage.names import TopicPartition
 
 TOPIC, TOPIC_ID = "taken", Uuid(b"taken" + b"\0" * 11)
 BROKER_ID = 1
-NO_TIMESTAMP = -1
 VERSIONS = {ApiKey.PRODUCE: (3, 13), ApiKey.METADATA: (0, 13), ApiKey.INIT_PRODUCER_ID: (0, 5)}
 
 
@@ -93,7 +93,11 @@ class Broker:
         """Name this broker and the one topic."""
         rows = [
             MetadataResponsePartition(
-                partition_index=index, leader_id=BROKER_ID, leader_epoch=0, replica_nodes=[BROKER_ID], isr_nodes=[1]
+                partition_index=index,
+                leader_id=BROKER_ID,
+                leader_epoch=0,
+                replica_nodes=[BROKER_ID],
+                isr_nodes=[BROKER_ID],
             )
             for index in range(self.partitions)
         ]

@@ -3,6 +3,8 @@
 from struct import Struct
 from typing import Final
 
+from kvorum.protocol.codec import read_varint_tail, write_varint
+from kvorum.protocol.errors import ProtocolError
 from kvorum.protocol.messages.produce import ProduceRequest
 from kvorum.protocol.records import HEADER_SIZE
 
@@ -10,7 +12,7 @@ FLEXIBLE_FROM: Final = ProduceRequest.FLEXIBLE_FROM
 HEAD_POSITION: Final = 8
 """Behind api key, version and correlation id."""
 PARTITIONS_MAX: Final = 10_000
-"""Of one request on the short way: two bytes hold their count (Template)."""
+"""Of one request on the short way."""
 INT: Final = Struct(">i")
 TAGS: Final = b"\0\0"
 """No tagged fields of the topic, and none of the request."""
@@ -27,7 +29,7 @@ def parts_behind(frame: memoryview, position: int, is_flexible: bool) -> Parts |
     """
     try:
         return _flexible(frame, position) if is_flexible else _plain(frame, position)
-    except (IndexError, ValueError):  # the frame ended; ValueError: within an integer of four bytes
+    except (IndexError, ProtocolError):  # the ordinary way says what is wrong
         return None
 
 
@@ -71,19 +73,9 @@ def _int(frame: memoryview, position: int) -> tuple[int, int]:
 
 
 def _unsigned(frame: memoryview, position: int) -> tuple[int, int]:
-    """Return (number, next place) of an unsigned varint. Raises IndexError."""
+    """Return (number, next place) of an unsigned varint. Raises IndexError, ProtocolError."""
     value = frame[position]
-    position += 1
-    if value < 0x80:
-        return value, position
-    value, shift = value & 0x7F, 7
-    while True:
-        byte = frame[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
+    return (value, position + 1) if value < 0x80 else read_varint_tail(frame, position)
 
 
 def head_size(frame: memoryview, parts: Parts, is_flexible: bool) -> int:
@@ -97,4 +89,6 @@ def head_size(frame: memoryview, parts: Parts, is_flexible: bool) -> int:
 
 def unsigned_size(number: int) -> int:
     """Return how many bytes an unsigned varint takes."""
-    return max(1, (number.bit_length() + 6) // 7)
+    found = bytearray()
+    write_varint(found, number)
+    return len(found)

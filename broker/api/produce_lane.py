@@ -55,6 +55,8 @@ VERSION_MIN: Final = 7
 CORRELATION_ID_POSITION: Final = 4
 HEADS_MAX: Final = 256
 """Of one connection; one more, and all are forgotten."""
+HEAD_BYTES_MAX: Final = 1024
+"""A longer one is not remembered: names are short, but a client may call itself anything, and tag what it likes."""
 RUN_MAX: Final = 128
 """Batches that are appended together. Where every second one is refused, each costs a look at so many, not at all."""
 
@@ -84,7 +86,7 @@ class Head:
 class Taken:
     """A request on the short way."""
 
-    __slots__ = ("caller", "frame", "head", "is_plain", "left", "rows", "since_s", "size", "slot")
+    __slots__ = ("caller", "frame", "head", "left", "rows", "since_s", "size", "slot")
 
     def __init__(self, head: Head, caller: LaneCaller, frame: memoryview, count: int, since_s: float) -> None:
         """Wait for so many partitions."""
@@ -97,8 +99,6 @@ class Taken:
         self.since_s = since_s
         self.rows: list[Placed | PartitionProduceResponse | None] = [None] * count
         """In the order of the request: numbers where it went well, else the row to answer."""
-        self.is_plain = True
-        """Whether all has gone well so far."""
 
 
 class Piece(NamedTuple):
@@ -171,7 +171,7 @@ class ProduceLane:
         parts = [(each.index, each.records) for each in topic.partition_data if isinstance(each.records, memoryview)]
         is_flexible = ctx.api_version >= FLEXIBLE_FROM
         size = head_size(frame, parts, is_flexible)
-        found = parts_behind(frame, size, is_flexible) if size > HEAD_POSITION else None
+        found = parts_behind(frame, size, is_flexible) if HEAD_POSITION < size <= HEAD_BYTES_MAX else None
         if found is None or shown(found) != shown(parts):
             return  # something stands there that this broker does not know: tagged fields
         memory = caller.lane_memory
@@ -273,8 +273,6 @@ class ProduceLane:
     def _done(self, taken: Taken, place: int, row: Placed | PartitionProduceResponse) -> None:
         """Note a partition's row; answer with the last one."""
         taken.rows[place] = row
-        if not isinstance(row, tuple):
-            taken.is_plain = False
         taken.left -= 1
         if taken.left:
             return
@@ -296,17 +294,16 @@ class ProduceLane:
         """Return the frame, none for acks=0. Raises KafkaError where only a closed connection can tell."""
         head = taken.head
         correlation_id = bytes(taken.frame[CORRELATION_ID_POSITION:HEAD_POSITION])
-        if taken.is_plain:
+        placed = [row for row in taken.rows if isinstance(row, tuple)]
+        if len(placed) == len(taken.rows):
             throttle_ms = self._broker.throttle(head.ctx, produced=taken.size)
-            if head.acks == NO_ACKS:
-                return b""
-            return head.template.answer(correlation_id, taken.rows, throttle_ms)  # type: ignore[arg-type]  # all are
+            return b"" if head.acks == NO_ACKS else head.template.answer(correlation_id, placed, throttle_ms)
         rows = {TopicPartition(head.name, row.index): row for row in map(full_row, taken.rows)}
         data = [PartitionProduceData(index=key.partition) for key in rows]
         topic = TopicProduceData(name=head.topic.name, topic_id=head.topic.topic_id, partition_data=data)
         request = ProduceRequest(acks=head.acks, timeout=head.timeout_ms, topic_data=[topic])
         response = respond(head.ctx, request, self._broker, [head.name], rows, taken.size)
-        return b"" if response is None else head.template.other(correlation_id, response)
+        return b"" if response is None else head.template.frame(correlation_id, response)
 
 
 def run_from(group: list[Piece], place: int) -> list[Piece]:

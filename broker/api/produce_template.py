@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final, cast
 
-from kvorum.protocol.codec import encode
+from kvorum.protocol.codec import encode, write_varint
 from kvorum.protocol.headers import encode_response_header
 from kvorum.protocol.messages.produce import (
     PartitionProduceResponse,
@@ -27,24 +27,25 @@ THROTTLE_TIME_MARK: Final = -5
 class Template:
     """Of a topic and version."""
 
-    __slots__ = ("_before", "_behind", "_end", "_is_flexible", "_row_end", "_version")
+    __slots__ = ("_before", "_behind", "_end", "_is_flexible", "_one", "_row_end", "_version")
 
     def __init__(self, topic: TopicProduceData, version: int) -> None:
         """Take the topic as the request named it."""
         self._version = version
         self._is_flexible = version >= ProduceResponse.FLEXIBLE_FROM
         mark = NUMBERS.pack(*ROW_MARK)
-        one, two = (self._frame(b"\0\0\0\0", sample(topic, count))[8:] for count in (1, 2))
+        one, two = (self.frame(b"\0\0\0\0", sample(topic, count))[8:] for count in (1, 2))
         before, _, behind = one.partition(mark)
-        self._before = before[: -len(self._count(1))]
+        self._one = self._count(1)
+        self._before = before[: -len(self._one)]
         # Two rows: what stands between two marks is a row's end, and the same follows the last one.
         self._row_end = two.split(mark)[1]
-        behind, _, self._end = behind[len(self._row_end) :].partition(THROTTLE_TIME.pack(THROTTLE_TIME_MARK))
-        self._behind = behind
+        throttle_time = THROTTLE_TIME.pack(THROTTLE_TIME_MARK)
+        self._behind, _, self._end = behind[len(self._row_end) :].partition(throttle_time)
 
     def answer(self, correlation_id: bytes, rows: Sequence[Placed], throttle_ms: int) -> bytes:
         """Return the frame. `correlation_id`: as it came."""
-        parts = [correlation_id, self._before, self._count(len(rows))]
+        parts = [correlation_id, self._before, self._one if len(rows) == 1 else self._count(len(rows))]
         for index, base_offset, log_append_time, log_start_offset in rows:
             parts.append(NUMBERS.pack(index, 0, base_offset, log_append_time, log_start_offset))
             parts.append(self._row_end)
@@ -54,18 +55,16 @@ class Template:
         body = b"".join(parts)
         return len(body).to_bytes(4, "big") + body
 
-    def other(self, correlation_id: bytes, response: ProduceResponse) -> bytes:
-        """Return the frame of an answer that says something else."""
-        return self._frame(correlation_id, response)
-
     def _count(self, count: int) -> bytes:
-        """Return the count of an array. Arrays here have less than 2 ** 14 - 1 elements."""
+        """Return the count of an array."""
         if not self._is_flexible:
             return count.to_bytes(4, "big")
-        count += 1
-        return bytes((count,)) if count < 0x80 else bytes((count & 0x7F | 0x80, count >> 7))
+        found = bytearray()
+        write_varint(found, count + 1)
+        return bytes(found)
 
-    def _frame(self, correlation_id: bytes, response: ProduceResponse) -> bytes:
+    def frame(self, correlation_id: bytes, response: ProduceResponse) -> bytes:
+        """Return the frame of an answer that says something else."""
         number = int.from_bytes(correlation_id, "big", signed=True)
         header = encode_response_header(number, 1 if self._is_flexible else 0)
         body = header + b"".join(cast(list[bytes], encode(response, self._version)))

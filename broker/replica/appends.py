@@ -17,7 +17,7 @@ from kvorum.broker.replica.delayed_delete_records import (
 from kvorum.broker.replica.delayed_produce import DelayedProduce, ProduceDone, ProduceResults
 from kvorum.broker.replica.figures import Figures
 from kvorum.broker.replica.hosted import HostedPartitions, Outbox
-from kvorum.broker.replica.log_view import FLUSH_NEVER, RunInfo, SyncLogs
+from kvorum.broker.replica.log_view import RunInfo, SyncLogs
 from kvorum.broker.replica.partition import ACKS_ALL
 from kvorum.broker.replica.partition_reads import delete_records_on_leader
 from kvorum.broker.replica.purgatory import Parked
@@ -26,6 +26,7 @@ from kvorum.broker.replica.types import CLIENT_TERMS, UNKNOWN_OFFSET, AppendTerm
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.delete_records import DeleteRecordsPartitionResult
 from kvorum.protocol.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse
+from kvorum.storage.log_config import INT64_MAX
 from kvorum.storage.names import TopicPartition
 from kvorum.storage.producer_state import Origin
 from kvorum.storage.validator import RecordValidationError
@@ -128,7 +129,7 @@ class Appends:
         try:
             partition = self._hosted.current_or_raise(key)
             local = partition.log
-            if local is None or local.config.flush_messages != FLUSH_NEVER or required_acks not in VALID_ACKS:
+            if local is None or local.config.flush_messages != INT64_MAX or required_acks not in VALID_ACKS:
                 return 0
             run = partition.append_run_to_leader(batches, required_acks, now_ms)
         except KafkaError:

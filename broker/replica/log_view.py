@@ -19,10 +19,6 @@ SyncLogs = Callable[[Collection[TopicPartition]], Awaitable[set[TopicPartition]]
 (storage.log_manager.LogManager.sync)."""
 
 
-FLUSH_NEVER = 2**63 - 1
-"""flush.messages' default."""
-
-
 class LogSettings(Protocol):
     """The part of a topic's configuration that replication looks at (storage.log_config.LogConfig)."""
 
@@ -38,7 +34,7 @@ class LogSettings(Protocol):
 
     @property
     def flush_messages(self) -> int:
-        """flush.messages, as configured: FLUSH_NEVER unless it is."""
+        """flush.messages, as configured: INT64_MAX unless it is."""
         ...
 
     @property

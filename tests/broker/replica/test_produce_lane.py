@@ -11,7 +11,7 @@ from manager_kit import World, brokers, fetch, follower_params, settled, target,
 
 from kvorum.broker.api import produce
 from kvorum.broker.api.produce_frames import head_size, parts_behind, unsigned_size
-from kvorum.broker.api.produce_lane import HEADS_MAX, RUN_MAX, ProduceLane
+from kvorum.broker.api.produce_lane import HEAD_BYTES_MAX, HEADS_MAX, RUN_MAX, ProduceLane
 from kvorum.network.authorizer import Operation, ResourceType
 from kvorum.network.connection import ServerConnection
 from kvorum.network.connection_counts import ConnectionCounts
@@ -497,6 +497,28 @@ def test_partitions_are_found_only_where_nothing_but_they_is_left(sizes: list[in
         assert parts_behind(memoryview(tagged), size, True) is None
     short = request(1, version, *data, ("orders", 9_999, b"x" * 60))[4:]
     assert parts_behind(memoryview(short), size, version >= 9) is None
+
+
+def test_a_count_of_more_bytes_than_an_integer_has_is_none() -> None:
+    frame = request(1, 9, ("orders", 0, batch(b"v")))[4:]
+    parts = [(0, memoryview(batch(b"v")))]
+    size = head_size(memoryview(frame), parts, True)
+    assert frame[size] == 2, "one partition"
+    for more in (4, 5, 100_000):
+        count = bytes([0x82, *[0x80] * (more - 1), 0])
+        found = parts_behind(memoryview(frame[:size] + count + frame[size + 1 :]), size, True)
+        assert (found == parts) if more == 4 else found is None
+
+
+def test_a_long_head_is_not_remembered(tmp_path: Path) -> None:
+    async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
+        for number in range(3):
+            feed(connection, orders(number, client_id="c" * HEAD_BYTES_MAX))
+            await settled()
+        assert broker.slow == 3 and not connection.lane_memory
+        assert codes(wire, 9) == [0, 0, 0]
+
+    with_lane(tmp_path, journey)
 
 
 @pytest.mark.parametrize("number", [0, 1, 127, 128, 16_383, 16_384, 2**21 - 1, 2**21])
