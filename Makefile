@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: run test check unit sim cluster pipelines-test spark-jars chaos acceptance soak bench bench-curves clean
+.PHONY: run test check compiled unit sim cluster pipelines-test spark-jars chaos acceptance soak bench bench-curves clean
 
 run: $(VENV)/.installed
 	@$(BIN)/python -m kvorum.cli.main quickstart $(if $(FROM),--from "$(FROM)")
@@ -31,7 +31,17 @@ $(VENV)/.dev: $(VENV)/.tests
 # Units and simulation beside each other; clusters of real processes one at a time, after them.
 # KVORUM_STEP names a file that collects what each step printed; the last line sums them up.
 test: $(VENV)/.tests
+	-@command -v cc >/dev/null && $(MAKE) --no-print-directory compiled
 	$(BIN)/python tools/run_tests.py --workers $(WORKERS)
+
+# The hot modules as C (setup.py, by mypyc), the rest as it is: PYTHONPATH=build/compiled runs them. Needs a C compiler
+# and Python's headers; a minute and a half.
+COMPILED := build/compiled
+compiled: $(COMPILED)/.built
+$(COMPILED)/.built: $(VENV)/.installed $(shell git ls-files '*.py' '*.tsv' '*.yaml' 2>/dev/null | grep -v '^\(tests\|bench\|tools\)/')
+	rm -rf $(COMPILED) build/lib* build/temp* build/bdist*
+	KVORUM_COMPILED=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(COMPILED) .
+	@touch $@
 
 unit: $(VENV)/.tests
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not cluster and not sim and not pipelines"
@@ -84,13 +94,13 @@ soak: $(VENV)/.tests
 # ONLY=produce,consume: some measures; `python -m bench --list` names them. Figures go to build/bench/results.json.
 ONLY ?=
 ROUNDS ?= 5
-bench: $(VENV)/.tests
-	$(BIN)/python -m bench --rounds $(ROUNDS) $(if $(ONLY),--only $(ONLY) --keep)
+bench: $(VENV)/.tests compiled
+	PYTHONPATH=$(CURDIR)/$(COMPILED) $(BIN)/python -m bench --rounds $(ROUNDS) $(if $(ONLY),--only $(ONLY) --keep)
 
 # Throughput and CPU against partitions, connections, sizes, consumers, replicas and brokers; a node at rest.
 # ONLY=partitions,idle: some curves. Points (JSON) and drawings (SVG) go to build/bench/curves.
-bench-curves: $(VENV)/.tests
-	$(BIN)/python -m bench.curves $(if $(ONLY),--only $(ONLY))
+bench-curves: $(VENV)/.tests compiled
+	PYTHONPATH=$(CURDIR)/$(COMPILED) $(BIN)/python -m bench.curves $(if $(ONLY),--only $(ONLY))
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

@@ -4,6 +4,11 @@ import os
 import sys
 from pathlib import Path
 
+import kvorum.storage.log
+from kvorum.runtime.compiled import is_compiled
+
+LOG = kvorum.storage.log.__name__
+
 
 def machine() -> str:
     """Say it."""
@@ -12,7 +17,8 @@ def machine() -> str:
     load = ", ".join(f"{each:.2f}" for each in os.getloadavg())
     model = models[0] if models else "unknown"
     version = sys.version.split()[0]
-    return f"{os.cpu_count()} cores ({model}), {memory / 2**20:.0f} GiB, Python {version}; load {load}"
+    kind = "compiled" if is_compiled(LOG) else "Python alone"
+    return f"{os.cpu_count()} cores ({model}), {memory / 2**20:.0f} GiB, Python {version}, Kvorum {kind}; load {load}"
 
 
 def read_lines(path: str) -> list[str]:

@@ -47,7 +47,10 @@ def mutants(
     """
     from kvorum.chaos.mutants.catalogue import MUTANTS, SIMULATED
     from kvorum.chaos.report.tables import mutant_table, mutants_json
+    from kvorum.runtime.compiled import compiled_count
 
+    if compiled_count():
+        fail("mutants replace parts of modules, and these are compiled: have an installation of Python alone run them")
     unknown = [name for name in only if name not in MUTANTS]
     if unknown:
         raise click.BadParameter(f"{unknown[0]} is none of {', '.join(MUTANTS)}", param_hint="--only")

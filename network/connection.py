@@ -227,9 +227,9 @@ class ServerConnection(asyncio.BufferedProtocol):
             if result is not None:
                 self._outbox.send(router.answer(call, result))
             self._answered(call, result)
-        except ProtocolError as error:
+        except ProtocolError as refusal:
             self._drop_waiting()
-            self._refuse(error)
+            self._refuse(refusal)
         except AnswerImpossible:
             self.close()
         except OSError as error:

@@ -14,7 +14,7 @@ class RegistryMetrics:
     """Counts what connections tell. A request costs one look into a dictionary and three additions."""
 
     __slots__ = (
-        *("_answers", "_closed", "_count", "_created", "_errors", "_incoming", "_outgoing"),
+        *("_answers", "_bytes", "_closed", "_count", "_created", "_errors", "_incoming", "_outgoing"),
         *("_refused", "_requests", "_seconds"),
     )
 
@@ -31,6 +31,8 @@ class RegistryMetrics:
         self._outgoing = metrics.counter(OUTGOING_BYTES, "Bytes given to sockets", ("listener",))
         # APIs, versions and error codes are few: so is this.
         self._answers: dict[tuple[str, int, int], tuple[Counter, Counter, Histogram]] = {}
+        self._bytes: dict[str, tuple[Counter, Counter]] = {}
+        """By listener: what came, and what went."""
 
     def connections(self, listener: str, change: int) -> None:
         """See NetworkMetrics."""
@@ -43,11 +45,17 @@ class RegistryMetrics:
 
     def received(self, listener: str, size: int) -> None:
         """See NetworkMetrics."""
-        self._incoming.labels(listener).add(size)
+        self._bytes_of(listener)[0].add(size)
 
     def sent(self, listener: str, size: int) -> None:
         """See NetworkMetrics."""
-        self._outgoing.labels(listener).add(size)
+        self._bytes_of(listener)[1].add(size)
+
+    def _bytes_of(self, listener: str) -> tuple[Counter, Counter]:
+        known = self._bytes.get(listener)
+        if known is None:
+            known = self._bytes[listener] = (self._incoming.labels(listener), self._outgoing.labels(listener))
+        return known
 
     def handled(self, api: str, version: int, error_code: int, elapsed_ms: float) -> None:
         """See NetworkMetrics."""

@@ -34,9 +34,9 @@ class Counter:
 
     def __init__(self) -> None:
         """Start at 0."""
-        self.value: float = 0
+        self.value = 0.0
 
-    def add(self, count: float = 1) -> None:
+    def add(self, count: float = 1.0) -> None:
         """Count; `count` is not negative."""
         self.value += count
 
@@ -48,14 +48,14 @@ class Gauge:
 
     def __init__(self) -> None:
         """Start at 0."""
-        self.value: float = 0
+        self.value = 0.0
         self._function: Callable[[], float] | None = None
 
     def set(self, value: float) -> None:
         """Hold this value."""
         self.value = value
 
-    def add(self, change: float = 1) -> None:
+    def add(self, change: float = 1.0) -> None:
         """Go up, or down by a negative change."""
         self.value += change
 
@@ -77,7 +77,7 @@ class Histogram:
         """Start empty; bounds ascend."""
         self.bounds = tuple(bounds)
         self.counts = [0] * (len(self.bounds) + 1)
-        self.sum: float = 0
+        self.sum = 0.0
 
     def observe(self, value: float) -> None:
         """Count one value. O(log bounds)."""

@@ -1,37 +1,57 @@
 """Whether the disk under one log still works: the first failure ends the log's use, and is told once."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from types import TracebackType
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.storage.names import TopicPartition
 from kvorum.storage.segment import CorruptSegment
 
 
+class Access:
+    """A use of the disk: what it raises becomes KAFKA_STORAGE_ERROR, and the log is given up.
+
+    A class, and one object a log: a generator's would cost as much as a small append.
+    """
+
+    __slots__ = ("_health",)
+
+    def __init__(self, health: "DiskHealth") -> None:
+        """Belong to a log."""
+        self._health = health
+
+    def __enter__(self) -> None:
+        """Begin, if the log may be used. Raises KafkaError."""
+        self._health.check()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End. Raises KafkaError."""
+        if isinstance(error, OSError | CorruptSegment):
+            raise self._health.failed(error) from error
+
+
 class DiskHealth:
     """Of one log. `failure` is set once the log is not to be used any more, for good."""
 
-    __slots__ = ("_on_io_error", "_partition", "failure")
+    __slots__ = ("_access", "_on_io_error", "_partition", "failure")
 
     def __init__(self, partition: TopicPartition, on_io_error: Callable[[Exception], None] | None) -> None:
         """Start well. `on_io_error` is called once, when the disk fails."""
         self._partition = partition
         self._on_io_error = on_io_error
         self.failure: Exception | None = None
+        self._access = Access(self)
 
     def check(self) -> None:
         """Raise KafkaError KAFKA_STORAGE_ERROR once the log is not to be used any more."""
         if self.failure is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {self._partition} is offline")
 
-    @contextmanager
-    def access(self) -> Iterator[None]:
-        """Turn what the disk raises into KAFKA_STORAGE_ERROR, and give the log up."""
-        self.check()
-        try:
-            yield
-        except (OSError, CorruptSegment) as error:
-            raise self.failed(error) from error
+    def access(self) -> Access:
+        """Return the context in which the disk is used."""
+        return self._access
 
     def failed(self, error: Exception) -> KafkaError:
         """Give the log up, tell the listener; return what to raise."""

@@ -1,29 +1,55 @@
 """Run the whole suite: units and simulation in parallel, then clusters one at a time, then Spark; end with one sum.
 
-pytest's own summary closes each step; the last line adds the steps up in pytest's words.
+Units, simulation and Spark run what is in the checkout, all of it Python; clusters run the compiled modules, of which the
+units are run once more. Without a C compiler all is Python, and that is said. pytest's own summary closes each step;
+the last line adds the steps up in pytest's words.
 """
 
 import argparse
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Step(NamedTuple):
+    """One run of pytest."""
+
+    title: str
+    marks: str
+    is_parallel: bool = False
+    is_compiled: bool = False
+    paths: tuple[str, ...] = ()
+
 
 STEPS = (
-    ("units and simulation", "not cluster and not pipelines", True),
-    ("clusters of real processes", "cluster and not pipelines", False),
-    ("pipelines on Spark", "pipelines", False),
+    Step("units and simulation", "not cluster and not pipelines", is_parallel=True),
+    Step(
+        "units of the compiled modules",
+        "not cluster and not sim and not patches",
+        is_parallel=True,
+        is_compiled=True,
+        paths=("tests/protocol", "tests/network", "tests/storage", "tests/broker/replica"),
+    ),
+    Step("clusters of real processes", "cluster and not pipelines and not patches", is_compiled=True),
+    Step("clusters with parts replaced", "cluster and patches"),
+    Step("pipelines on Spark", "pipelines"),
 )
+COMPILED = Path("build/compiled").absolute()
 FAILURE = re.compile(r"(FAILED|ERROR) \S+::")
 COUNTS = re.compile(r"(\d+) (passed|failed|skipped|xfailed|xpassed|errors?)\b")
 
 
-def run_step(title: str, marks: str, workers: int, extra: list[str], failures: list[str]) -> tuple[int, dict[str, int]]:
+def run_step(step: Step, workers: int, extra: list[str], failures: list[str]) -> tuple[int, dict[str, int]]:
     """Run one pytest; return its exit code and what its last line counted. Its lines of failed tests are collected."""
-    command = [sys.executable, "-m", "pytest", "-q", "-rfEs", "-m", marks, *extra]
-    if workers > 1:
+    command = [sys.executable, "-m", "pytest", "-q", "-rfEs", "-m", step.marks, *step.paths, *extra]
+    if step.is_parallel and workers > 1:
         command += ["-n", str(workers)]
-    print(f"== {title}", flush=True)
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    environment = os.environ | ({"PYTHONPATH": str(COMPILED)} if step.is_compiled else {})
+    print(f"== {step.title}", flush=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None
     last = ""
     for line in process.stdout:
@@ -42,8 +68,13 @@ def main() -> int:
     parser.add_argument("extra", nargs="*", help="more options for pytest")
     options = parser.parse_args()
     worst, total, failures = 0, {"passed": 0, "failed": 0, "skipped": 0}, list[str]()
-    for title, marks, parallel in STEPS:
-        code, counts = run_step(title, marks, options.workers if parallel else 1, options.extra, failures)
+    is_compiled = (COMPILED / "kvorum").is_dir()
+    if not is_compiled:
+        print("== nothing is compiled (see `make compiled`): clusters run on Python alone")
+    for step in STEPS:
+        if step.paths and not is_compiled:
+            continue
+        code, counts = run_step(step, options.workers, options.extra, failures)
         worst = worst or (0 if code == 5 else code)
         for word, count in counts.items():
             key = "failed" if word == "error" else word

@@ -216,12 +216,12 @@ class Appends:
         try:
             partition = self._hosted.current_or_raise(key)
             info = partition.append_records_to_leader(records, appended.required_acks, now_ms, terms)
-        except RecordValidationError as error:
-            row = self._refused(key, error)
-            row.error_message = error.message
+        except RecordValidationError as invalid:
+            row = self._refused(key, invalid)
+            row.error_message = invalid.message
             row.record_errors = [
                 BatchIndexAndErrorMessage(batch_index=each.batch_index, batch_index_error_message=each.message)
-                for each in error.record_errors
+                for each in invalid.record_errors
             ]
             return row
         except KafkaError as error:

@@ -10,6 +10,7 @@ for all: a new leader's followers are there within milliseconds instead of repli
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 from kvorum.broker.replica.fetch_session_client import Asked, FetchSessionClient, SessionLimits
 from kvorum.broker.replica.figures import Figures
@@ -17,7 +18,6 @@ from kvorum.broker.replica.follower import Follower, FollowerPhase, Outcome
 from kvorum.broker.replica.log_view import SyncLogs
 from kvorum.broker.replica.tasks import spawn
 from kvorum.broker.replica.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from kvorum.network.channel import Channel
 from kvorum.network.dial import ChannelError
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.fetch import FetchResponse, PartitionData
@@ -27,14 +27,28 @@ from kvorum.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from kvorum.protocol.schema import Message
 from kvorum.runtime.config import Settings
 from kvorum.runtime.logs import get_logger
 from kvorum.storage.names import TopicPartition
 
 log = get_logger("broker")
+M = TypeVar("M", bound=Message)
 
 RENEW_DELAY_MS = 2
 """So long after a partition was added the waiting poll is given up: the rest of the same delta comes along."""
+
+
+class LeaderChannel(Protocol):
+    """What a fetcher needs of network.channel.Channel."""
+
+    async def ask(self, message: Message, response: type[M], *, timeout_ms: int) -> M:
+        """Send a request and return its answer. Raises ChannelError, KafkaError."""
+        ...
+
+    async def close(self) -> None:
+        """Close; who waits gets ConnectionLost."""
+        ...
 
 
 class ReplicaFetcher:
@@ -47,7 +61,7 @@ class ReplicaFetcher:
         leader_id: int,
         settings: Settings,
         broker_epoch: Callable[[], int],
-        open_channel: Callable[[int], Channel],
+        open_channel: Callable[[int], LeaderChannel],
         now_ms: Callable[[], int],
         on_advanced: Callable[[Follower], None],
         figures: Figures,
@@ -80,7 +94,7 @@ class ReplicaFetcher:
             )
         )
         self.followers: dict[TopicPartition, Follower] = {}
-        self._channel: Channel | None = None
+        self._channel: LeaderChannel | None = None
         self._is_failing = False
         self._wake = asyncio.Event()
         self._poll: asyncio.Task[bool] | None = None
@@ -166,7 +180,7 @@ class ReplicaFetcher:
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
 
-    def _connected(self) -> Channel:
+    def _connected(self) -> LeaderChannel:
         if self._channel is None:
             self._channel = self._open_channel(self.leader_id)
         return self._channel

@@ -4,8 +4,11 @@ No production module knows of mutants, so a mutant names what it replaces; where
 instead of changing nothing and being "not caught".
 """
 
-from types import TracebackType
+import sys
+from types import ModuleType, TracebackType
 from typing import Final, Self
+
+from kvorum.runtime.compiled import is_compiled
 
 
 class TargetGone(Exception):
@@ -20,7 +23,13 @@ class Patches:
         self._before: Final[list[tuple[object, str, object]]] = []
 
     def replace(self, owner: object, name: str, value: object) -> None:
-        """Replace an attribute that a class or a module itself defines. Raises TargetGone where it has none."""
+        """Replace an attribute that a class or a module itself defines. Raises TargetGone where it has none.
+
+        Neither has a compiled one: what calls it knows it already.
+        """
+        module = owner.__name__ if isinstance(owner, ModuleType) else getattr(owner, "__module__", "")
+        if module in sys.modules and is_compiled(module):
+            raise TargetGone(f"{module} is compiled, and no part of it can be replaced: run mutants on Python alone")
         if name not in vars(owner):
             raise TargetGone(f"{getattr(owner, '__name__', owner)} has no {name}: the mutant changes nothing")
         self._before.append((owner, name, vars(owner)[name]))

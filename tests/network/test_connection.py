@@ -100,6 +100,7 @@ def test_answers_leave_in_request_order_whichever_is_ready_first() -> None:
     run(main)
 
 
+@pytest.mark.patches
 def test_answers_that_come_together_leave_together(monkeypatch: pytest.MonkeyPatch) -> None:
     flushed: list[int] = []
     flush = Outbox.flush

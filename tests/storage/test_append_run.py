@@ -18,7 +18,7 @@ CONFIGS: list[dict[str, Any]] = [
     {"segment_bytes": 400, "segment_ms": 50},
     {"segment_index_bytes": 60, "index_interval_bytes": 1},
     {"message_timestamp_type": "LogAppendTime"},
-    {"cleanup_policy": ("compact",)},
+    {"cleanup_policy": frozenset({"compact"})},
 ]
 
 

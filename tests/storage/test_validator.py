@@ -140,6 +140,7 @@ def test_the_limits_are_those_of_the_topic() -> None:
     assert refusal(sent, LogConfig(segment_bytes=len(sent) - 1)).code is ErrorCode.RECORD_LIST_TOO_LARGE
 
 
+@pytest.mark.patches
 def test_a_batch_that_inflates_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kvorum.storage.validator.DECOMPRESSED_SIZE_MAX", 10_000)
     assert refusal(batch(bytes(20_000), codec=Codec.GZIP)).code is ErrorCode.MESSAGE_TOO_LARGE

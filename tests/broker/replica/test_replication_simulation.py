@@ -534,6 +534,7 @@ def ignore_broker_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Partition, "is_isr_eligible", is_able)
 
 
+@pytest.mark.patches
 @pytest.mark.parametrize(
     "break_rule",
     [

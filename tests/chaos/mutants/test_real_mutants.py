@@ -20,11 +20,13 @@ def anomalies_of(name: str, folder: Path) -> set[str]:
 
 
 @pytest.mark.cluster
+@pytest.mark.patches
 def test_records_acknowledged_before_the_isr_has_them_are_found_lost(tmp_path: Path) -> None:
     assert "lost-write" in anomalies_of("acknowledge-before-isr", tmp_path)
 
 
 @pytest.mark.cluster
+@pytest.mark.patches
 def test_records_that_a_forgetful_leader_wrote_twice_are_found(tmp_path: Path) -> None:
     try:
         find_or_build()
@@ -34,6 +36,7 @@ def test_records_that_a_forgetful_leader_wrote_twice_are_found(tmp_path: Path) -
 
 
 @pytest.mark.cluster
+@pytest.mark.patches
 @pytest.mark.parametrize(
     ("name", "anomaly"), [("forget-aborted", "aborted-read"), ("rebalance-without-waiting", "two-owners")]
 )

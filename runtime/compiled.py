@@ -1,0 +1,16 @@
+"""Which modules are compiled (setup.py): they do what their sources say, but nobody can replace a part of them."""
+
+import importlib.machinery
+import sys
+
+SUFFIXES = tuple(importlib.machinery.EXTENSION_SUFFIXES)
+
+
+def is_compiled(module: str) -> bool:
+    """Tell whether a module that has been imported is compiled."""
+    return (getattr(sys.modules[module], "__file__", None) or "").endswith(SUFFIXES)
+
+
+def compiled_count() -> int:
+    """Return how many of our modules in this process are compiled; 0 where all is Python."""
+    return sum(is_compiled(name) for name in sys.modules if name.startswith("kvorum."))

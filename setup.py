@@ -1,0 +1,49 @@
+"""What pyproject.toml cannot say: KVORUM_COMPILED=1 has the hot modules compiled to C by mypyc; without it all is Python.
+
+The same sources, and nothing in them knows of it (docs/decisions/0019).
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from setuptools import setup
+
+HOT = {
+    "protocol": "codec headers record_walk records varints",
+    "network": "channel connection context frame limits metrics outbox request_queue router shared",
+    "storage": "admission append_run disk_health epoch_cache index local_log log log_durability log_producers log_types"
+    " producer_replay producer_state rolling segment segments tail txn_index validator",
+    "broker": "fetch_session",
+    "broker/api": "fetch produce produce_frames produce_lane produce_template",
+    "broker/replica": "appends delayed_fetch delayed_produce fetch_session_client fetcher fetches figures follower"
+    " follower_state high_watermark hosted isr isr_changes manager offsets partition partition_reads purgatory types",
+    "runtime": "metrics timers",
+}
+"""What records pass through; the rest would gain nothing."""
+TYPES = Path("build/types")
+
+
+def extensions() -> list[object]:
+    """Return the modules to be compiled; none unless asked for, or while mypyc is not there yet (setup_requires)."""
+    try:
+        from mypyc.build import mypycify
+        from mypyc.ir.rtypes import object_rprimitive
+        from mypyc.primitives.registry import builtin_names, load_address_op
+    except ImportError:
+        return []
+    if "builtins.memoryview" not in builtin_names:
+        # An annotation of a class that names a type unknown to mypyc is looked up in the module, not in builtins.
+        load_address_op(name="builtins.memoryview", type=object_rprimitive, src="PyMemoryView_Type")
+    TYPES.mkdir(parents=True, exist_ok=True)
+    if not (TYPES / "kvorum").is_symlink():
+        (TYPES / "kvorum").symlink_to("../..")  # mypy knows kvorum.ROOM by it
+    names = [f"{TYPES}/kvorum/{room}/{name}.py" for room, found in HOT.items() for name in found.split()]
+    return mypycify(names, opt_level="2", multi_file=True)
+
+
+IS_COMPILED = os.environ.get("KVORUM_COMPILED") == "1"
+IS_BUILD = not {"egg_info", "dist_info"} & set(sys.argv)
+setup(
+    ext_modules=extensions() if IS_COMPILED and IS_BUILD else [], setup_requires=["mypy>=2.4,<3"] if IS_COMPILED else []
+)
