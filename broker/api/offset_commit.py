@@ -18,12 +18,14 @@ from kvorum.protocol.api import ApiKey
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
 from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.image.topics import TopicImage
 
 TOPIC_IDS_FROM = 10
 
@@ -54,29 +56,32 @@ def checked(
     ctx: RequestContext, topic: OffsetCommitRequestTopic, broker: Broker, refused: list[OffsetCommitResponseTopic]
 ) -> OffsetCommitRequestTopic | None:
     """Return the topic with those of its partitions that there are, None if there are none; note what is refused."""
-    code = resolve(ctx, topic, broker)
-    partition = broker.metadata.partition
-    if code is ErrorCode.NONE and all(
-        partition(topic.name, row.partition_index) is not None for row in topic.partitions
-    ):
-        return topic if topic.partitions else None
-    there, missing = [], []
-    for row in topic.partitions:
-        if code is ErrorCode.NONE and partition(topic.name, row.partition_index) is not None:
-            there.append(row)
-        else:
-            missing.append(row)
-    if missing:
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if code is ErrorCode.NONE else code
-        rows = [OffsetCommitResponsePartition(partition_index=row.partition_index, error_code=code) for row in missing]
-        refused.append(OffsetCommitResponseTopic(topic_id=topic.topic_id, name=topic.name, partitions=rows))
-    if not there:
+    found = resolve(ctx, topic, broker)
+    if isinstance(found, ErrorCode):
+        refuse(topic, topic.partitions, found, refused)
         return None
-    return OffsetCommitRequestTopic(topic_id=topic.topic_id, name=topic.name, partitions=there)
+    known = found.partitions
+    missing = [row for row in topic.partitions if row.partition_index not in known]
+    if missing:
+        refuse(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, refused)
+        topic.partitions = [row for row in topic.partitions if row.partition_index in known]
+    return topic if topic.partitions else None
 
 
-def resolve(ctx: RequestContext, topic: OffsetCommitRequestTopic, broker: Broker) -> ErrorCode:
-    """Give the topic its name, or its id, and return why nothing of it may be committed, NONE if it may."""
+def refuse(
+    topic: OffsetCommitRequestTopic,
+    partitions: list[OffsetCommitRequestPartition],
+    code: ErrorCode,
+    refused: list[OffsetCommitResponseTopic],
+) -> None:
+    """Note what is refused of a topic."""
+    rows = [OffsetCommitResponsePartition(partition_index=row.partition_index, error_code=code) for row in partitions]
+    if rows:
+        refused.append(OffsetCommitResponseTopic(topic_id=topic.topic_id, name=topic.name, partitions=rows))
+
+
+def resolve(ctx: RequestContext, topic: OffsetCommitRequestTopic, broker: Broker) -> TopicImage | ErrorCode:
+    """Give the topic its name, or its id, and return it, or why nothing of it may be committed."""
     if ctx.api_version >= TOPIC_IDS_FROM:
         name = broker.metadata.topic_name(topic.topic_id)
         if name is None:
@@ -84,10 +89,11 @@ def resolve(ctx: RequestContext, topic: OffsetCommitRequestTopic, broker: Broker
         topic.name = name
     if not broker.authorizer.authorize(ctx, Operation.READ, ResourceType.TOPIC, topic.name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if not broker.metadata.contains(topic.name):
+    found = broker.metadata.topic(topic.name)
+    if found is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    topic.topic_id = broker.metadata.topic_id(topic.name)
-    return ErrorCode.NONE
+    topic.topic_id = found.topic_id
+    return found
 
 
 def merged(

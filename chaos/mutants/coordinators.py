@@ -151,7 +151,7 @@ def show_open_offsets(patches: Patches) -> None:
         for pending in state.pending_of(request.group_id):
             for key, found in pending.items():
                 mine = mine.insert(key, found)
-        shown = replace(state, offsets=state.offsets.insert(request.group_id, mine))
+        shown = state._replace(offsets=state.offsets.insert(request.group_id, mine))
         return fetch(shown, request, require_stable=False)
 
     patches.replace(offsets, "fetch", with_pending)

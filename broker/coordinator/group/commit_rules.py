@@ -5,8 +5,7 @@ and ConsumerGroup fill it; KIP-1251 for commits with an earlier epoch.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from kvorum.broker.coordinator.group.classic.group import ClassicGroup
 from kvorum.broker.coordinator.group.classic.words import ClassicState
@@ -20,8 +19,7 @@ EPOCHS_FROM: Final = 9
 """OffsetCommit: from this version on a member of a consumer group can commit, and GROUP_ID_NOT_FOUND is understood."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitTerms:
+class CommitTerms(NamedTuple):
     """Who commits. `epoch` is a generation to classic groups; below 0 the committer is no member of a group."""
 
     member_id: str

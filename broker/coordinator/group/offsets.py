@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from kvorum.broker.coordinator.group.classic.group import ClassicGroup
+from kvorum.broker.coordinator.group.commit_record import NO_EXPIRY, commit_record
 from kvorum.broker.coordinator.group.commit_rules import (
     CommitTerms,
     commit_terms,
@@ -31,8 +32,7 @@ from kvorum.broker.coordinator.group.words import (
     OffsetKey,
     Offsets,
 )
-from kvorum.broker.coordinator.records.codec import GroupRecordType, group_record
-from kvorum.broker.coordinator.records.offsets import OffsetCommitKey, OffsetCommitValue
+from kvorum.broker.coordinator.records.offsets import OffsetCommitValue
 from kvorum.broker.coordinator.runtime.words import CoordinatorRecord, Decision
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.offset_commit import (
@@ -67,9 +67,6 @@ AnyGroup: TypeAlias = ClassicGroup | ConsumerGroup | None
 """A group as it is now; None if there is none of its id."""
 CommittedPartition: TypeAlias = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
 
-OFFSET_VERSION: Final = 4
-EXPIRING_OFFSET_VERSION: Final = 1
-"""The one version that has an expiry of its own, which clients up to OffsetCommit v4 could ask for."""
 DEFAULT_RETENTION: Final = -1
 TIME_MAX_MS: Final = 2**63 - 1
 
@@ -94,7 +91,7 @@ def commit(
     )
     validate_partition = commit_terms(group, terms)
     retention_ms = request.retention_time
-    expires_ms = -1 if retention_ms == DEFAULT_RETENTION else min(wall_ms + retention_ms, TIME_MAX_MS)
+    expires_ms = NO_EXPIRY if retention_ms == DEFAULT_RETENTION else min(wall_ms + retention_ms, TIME_MAX_MS)
     response = OffsetCommitResponse()
     records: list[CoordinatorRecord] = []
     for topic in request.topics:
@@ -108,7 +105,7 @@ def commit(
                 continue
             validate_partition(topic.topic_id, partition.partition_index)
             value = committed_value(partition, topic.topic_id, wall_ms, expires_ms)
-            records.append(offset_record(request.group_id, topic.name, partition.partition_index, value))
+            records.append(commit_record(request.group_id, topic.name, partition.partition_index, value))
     return Decision(response=response, records=records)
 
 
@@ -149,8 +146,8 @@ def commit_transactional(
                     row.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
                     continue
                 validate_partition(topic_id, partition.partition_index)
-                value = committed_value(partition, ZERO_UUID, wall_ms, -1)
-                records.append(offset_record(request.group_id, topic.name, partition.partition_index, value))
+                value = committed_value(partition, ZERO_UUID, wall_ms, NO_EXPIRY)
+                records.append(commit_record(request.group_id, topic.name, partition.partition_index, value))
     except KafkaError as error:
         if error.code is not ErrorCode.STALE_MEMBER_EPOCH:
             raise
@@ -176,14 +173,6 @@ def committed_value(partition: CommittedPartition, topic_id: Uuid, wall_ms: int,
         expire_timestamp=expires_ms,
         topic_id=topic_id,
     )
-
-
-def offset_record(group_id: str, topic: str, partition: int, value: OffsetCommitValue | None) -> CoordinatorRecord:
-    """Return the record of an offset, or the tombstone that forgets it."""
-    expires = value is not None and value.expire_timestamp != -1
-    key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
-    version = EXPIRING_OFFSET_VERSION if expires else OFFSET_VERSION
-    return group_record(GroupRecordType.OFFSET_COMMIT, key, value, version)
 
 
 # --- fetch ------------------------------------------------------------------------------------------------------------
@@ -269,7 +258,7 @@ def delete(state: GroupsState, group: AnyGroup, request: OffsetDeleteRequest) ->
             if is_used:
                 row.error_code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             elif key in offsets or any(key in each for each in pending):
-                records.append(offset_record(request.group_id, *key, None))
+                records.append(commit_record(request.group_id, *key, None))
     return Decision(response=response, records=records)
 
 
@@ -278,7 +267,7 @@ def delete_all(state: GroupsState, group_id: str) -> list[CoordinatorRecord]:
     keys = set(state.group_offsets(group_id))
     for pending in state.pending_of(group_id):
         keys.update(pending)
-    return [offset_record(group_id, *key, None) for key in sorted(keys)]
+    return [commit_record(group_id, *key, None) for key in sorted(keys)]
 
 
 def delete_topics(state: GroupsState, deleted: Mapping[str, Uuid]) -> list[CoordinatorRecord]:
@@ -289,7 +278,7 @@ def delete_topics(state: GroupsState, deleted: Mapping[str, Uuid]) -> list[Coord
             topic_id = deleted.get(key.topic)
             if topic_id is not None and not are_other_topics(committed.topic_id, topic_id):
                 keys.add((group_id, key))
-    return [offset_record(group_id, *key, None) for group_id, key in sorted(keys)]
+    return [commit_record(group_id, *key, None) for group_id, key in sorted(keys)]
 
 
 def _all_offsets(state: GroupsState) -> Iterator[tuple[str, Offsets]]:
@@ -324,7 +313,7 @@ def expire(state: GroupsState, group: AnyGroup, group_id: str, *, wall_ms: int, 
             or not is_expired(committed, base(committed), wall_ms, retention_ms)
         )
         if not is_kept:
-            records.append(offset_record(group_id, *key, None))
+            records.append(commit_record(group_id, *key, None))
     return Expired(records, len(records) == len(offsets) and not pending)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from rpds import HashTrieMap
 
+from kvorum.broker.coordinator.group.commit_record import NO_EXPIRY, Commit
 from kvorum.broker.coordinator.group.words import (
     NO_EPOCH,
     NO_OFFSETS,
@@ -60,6 +61,9 @@ Replay: TypeAlias = Callable[[GroupsState, Any, Any], GroupsState]
 
 def replay(state: GroupsState, offset: int, record: CoordinatorRecord, producer: Producer) -> GroupsState:
     """Return the state behind a record that lies at this offset."""
+    content = record.content
+    if isinstance(content, Commit):
+        return replay_offset(state, offset, content.group_id, content.key, content.value, producer.producer_id)
     try:
         record_type, key, value = decode_record(GROUP_SHAPES, record)
     except UnknownRecordType as error:
@@ -70,7 +74,8 @@ def replay(state: GroupsState, offset: int, record: CoordinatorRecord, producer:
         return state
     if isinstance(key, OffsetCommitKey):
         assert value is None or isinstance(value, OffsetCommitValue), "decoded by the same shape"
-        return replay_offset(state, offset, key, value, producer.producer_id)
+        what = OffsetKey(key.topic, key.partition)
+        return replay_offset(state, offset, key.group, what, value, producer.producer_id)
     return REPLAYS[Type(record_type)](state, key, value)
 
 
@@ -78,31 +83,29 @@ def replay(state: GroupsState, offset: int, record: CoordinatorRecord, producer:
 
 
 def replay_offset(
-    state: GroupsState, offset: int, key: OffsetCommitKey, value: OffsetCommitValue | None, producer_id: int
+    state: GroupsState, offset: int, group_id: str, what: OffsetKey, value: OffsetCommitValue | None, producer_id: int
 ) -> GroupsState:
     """Return the state behind a commit, or behind the tombstone of one."""
-    what = OffsetKey(key.topic, key.partition)
     if value is None:
-        return without_offset(state, key.group, what)
+        return without_offset(state, group_id, what)
     found = OffsetAndMetadata(
-        offset=value.offset,
-        leader_epoch=value.leader_epoch,
-        metadata=value.metadata,
+        value.offset,
+        value.leader_epoch,
+        value.metadata,
         commit_timestamp_ms=value.commit_timestamp,
-        expire_timestamp_ms=None if value.expire_timestamp == -1 else value.expire_timestamp,
+        expire_timestamp_ms=None if value.expire_timestamp == NO_EXPIRY else value.expire_timestamp,
         record_offset=offset,
         topic_id=value.topic_id,
     )
-    if key.group not in state.groups:
-        simple = ClassicGeneration(key.group, GroupMetadataValue())
-        state = replace(state, groups=state.groups.insert(key.group, simple))
+    groups, by_group, pending = state
+    if group_id not in groups:
+        groups = groups.insert(group_id, ClassicGeneration(group_id, GroupMetadataValue()))
     if producer_id == NO_PRODUCER_ID:
-        offsets = state.group_offsets(key.group).insert(what, found)
-        by_group = state.offsets.insert(key.group, offsets)
-        return GroupsState(groups=state.groups, offsets=by_group, pending=state.pending)  # half of what replace() costs
-    groups = state.pending.get(producer_id) or HashTrieMap()
-    offsets = (groups.get(key.group) or NO_OFFSETS).insert(what, found)
-    return replace(state, pending=state.pending.insert(producer_id, groups.insert(key.group, offsets)))
+        offsets = (by_group.get(group_id) or NO_OFFSETS).insert(what, found)
+        return GroupsState(groups, by_group.insert(group_id, offsets), pending)
+    mine = pending.get(producer_id) or HashTrieMap()
+    offsets = (mine.get(group_id) or NO_OFFSETS).insert(what, found)
+    return GroupsState(groups, by_group, pending.insert(producer_id, mine.insert(group_id, offsets)))
 
 
 def without_offset(state: GroupsState, group_id: str, key: OffsetKey) -> GroupsState:
@@ -117,7 +120,7 @@ def without_offset(state: GroupsState, group_id: str, key: OffsetKey) -> GroupsS
         mine = mine.remove(key)
         groups = groups.insert(group_id, mine) if mine else groups.remove(group_id)
         pending = pending.insert(producer_id, groups) if groups else pending.remove(producer_id)
-    return replace(state, offsets=by_group, pending=pending)
+    return state._replace(offsets=by_group, pending=pending)
 
 
 def replay_marker(state: GroupsState, producer: Producer, is_commit: bool) -> GroupsState:
@@ -137,7 +140,7 @@ def replay_marker(state: GroupsState, producer: Producer, is_commit: bool) -> Gr
                 if before is None or before.record_offset < found.record_offset:
                     mine = mine.insert(key, found)
             offsets = offsets.insert(group_id, mine)
-    return replace(state, offsets=offsets, pending=state.pending.remove(producer.producer_id))
+    return state._replace(offsets=offsets, pending=state.pending.remove(producer.producer_id))
 
 
 # --- groups -----------------------------------------------------------------------------------------------------------
@@ -148,7 +151,7 @@ def replay_classic(state: GroupsState, key: GroupMetadataKey, value: GroupMetada
     if value is not None:
         return with_group(state, ClassicGeneration(key.group, value))
     if isinstance(state.groups.get(key.group), ClassicGeneration):
-        return replace(state, groups=state.groups.remove(key.group))
+        return state._replace(groups=state.groups.remove(key.group))
     return state
 
 
@@ -160,14 +163,14 @@ def consumer_group(state: GroupsState, group_id: str) -> ConsumerGroup:
 
 def with_group(state: GroupsState, group: Group) -> GroupsState:
     """Return the state with this group in its place."""
-    return replace(state, groups=state.groups.insert(group.group_id, group))
+    return state._replace(groups=state.groups.insert(group.group_id, group))
 
 
 def replay_group(state: GroupsState, key: GroupKey, value: ConsumerGroupMetadataValue | None) -> GroupsState:
     """Group epoch and metadata hash; the tombstone forgets the group."""
     if value is None:
         if isinstance(state.groups.get(key.group_id), ConsumerGroup):
-            return replace(state, groups=state.groups.remove(key.group_id))
+            return state._replace(groups=state.groups.remove(key.group_id))
         return state
     group = consumer_group(state, key.group_id)
     return with_group(state, replace(group, group_epoch=value.epoch, metadata_hash=value.metadata_hash))

@@ -134,13 +134,12 @@ class ConsumerGroup:
 Group: TypeAlias = ClassicGeneration | ConsumerGroup
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupsState:
-    """All that one partition of __consumer_offsets says."""
+class GroupsState(NamedTuple):
+    """All that one partition of __consumer_offsets says. A new one for each record: a tuple costs the least."""
 
-    groups: HashTrieMap[str, Group] = field(default_factory=HashTrieMap)
-    offsets: HashTrieMap[str, Offsets] = field(default_factory=HashTrieMap)
-    pending: HashTrieMap[int, HashTrieMap[str, Offsets]] = field(default_factory=HashTrieMap)
+    groups: HashTrieMap[str, Group] = HashTrieMap()
+    offsets: HashTrieMap[str, Offsets] = HashTrieMap()
+    pending: HashTrieMap[int, HashTrieMap[str, Offsets]] = HashTrieMap()
     """Offsets of transactions that are not over: by producer id, by group."""
 
     def group_offsets(self, group_id: str) -> Offsets:

@@ -4,6 +4,7 @@ Many small commits that arrive at once are one append, one fetch of each followe
 transaction stands in a batch of its own, as the log asks for it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
@@ -20,10 +21,11 @@ RECORD_OVERHEAD: Final = 40
 
 @dataclass(slots=True)
 class OpenBatch(Generic[S]):
-    """Decided on `base_state` and not appended yet; `state` is the one behind it."""
+    """Decided and not appended yet; `state` is the one behind it, `size_max` the topic's limit when it was opened."""
 
     base_offset: int
     state: S
+    size_max: int
     producer: Producer = NO_PRODUCER
     terms: Terms = PLAIN
     records: list[CoordinatorRecord] = field(default_factory=list)
@@ -35,11 +37,12 @@ class OpenBatch(Generic[S]):
         """The offset behind its last record, once it is appended."""
         return self.base_offset + len(self.records)
 
-    def add(self, record: CoordinatorRecord, state: S) -> None:
-        """Take a record in, and the state behind it."""
-        self.records.append(record)
+    def add(self, records: Sequence[CoordinatorRecord], size: int, state: S, answers: Sequence[Answer]) -> None:
+        """Take a decision's records in, of this `record_size` together, the state behind them, and who waits."""
+        self.records += records
+        self.size += size
         self.state = state
-        self.size += record_size(record)
+        self.answers += answers
 
     def encode(self, timestamp: int, codec: Codec) -> bytearray:
         """Return its bytes; offset and leader epoch are the log's to write."""

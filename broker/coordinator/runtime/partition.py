@@ -214,16 +214,16 @@ class CoordinatorPartition(Generic[S, H]):
         self._deadlines = Deadlines(self._timers, self._clock.monotonic_ms)
         self._waiting.clear()
         if history is not None:
-            tell(history.abandon(), error)
+            self._waiting.tell(history.abandon(), error)
         if open_batch is not None:
-            tell(open_batch.answers, error)
+            self._waiting.tell(open_batch.answers, error)
         if shard is not None:
             shard.deactivated(error)
 
     def high_watermark_moved(self, high_watermark: int) -> None:
         """Answer what is committed now; called while this broker leads in `epoch`."""
         if self._history is not None and self.phase is Phase.ACTIVE:
-            tell(self._history.advance(high_watermark), None)
+            self._waiting.tell(self._history.advance(high_watermark), None)
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Tell the shard, if there is one at work."""
@@ -258,14 +258,16 @@ class CoordinatorPartition(Generic[S, H]):
         waiter: asyncio.Future[R] = self._loop.create_future()
         try:
             self.require_active()
-            decision = self._decided(decide)
+            now_ms = self._clock.monotonic_ms()
+            decision = self._decided(decide, now_ms)
             if self._rests_on_nothing(decision):
                 waiter.set_result(decision.response)
                 return waiter
-            answer = self._waiting.answer_of(waiter, decision.response, self.now_ms(), refuse)
+            answer = self._waiting.answer_of(waiter, decision.response, now_ms, refuse)
             self._take(name, decision, answer, producer, PLAIN if guard is None else Terms(guard=guard))
         except KafkaError as error:
             refuse_to(waiter, error, refuse)
+            self._waiting.drop_done()
         else:
             self._arm_timeout()
         return waiter
@@ -290,7 +292,7 @@ class CoordinatorPartition(Generic[S, H]):
 
         try:
             self.require_active()
-            self._take(name, self._decided(decide), answer, NO_PRODUCER, PLAIN)
+            self._take(name, self._decided(decide, self.now_ms()), answer, NO_PRODUCER, PLAIN)
         except KafkaError as error:
             answer(error)
 
@@ -321,9 +323,9 @@ class CoordinatorPartition(Generic[S, H]):
             return False
         return self._active_history.is_settled
 
-    def _decided(self, decide: Decide[S, R]) -> Decision[R]:
+    def _decided(self, decide: Decide[S, R], now_ms: int) -> Decision[R]:
         try:
-            return decide(self.state, self.now_ms())
+            return decide(self.state, now_ms)
         except KafkaError:
             raise
         except Exception as error:
@@ -337,11 +339,12 @@ class CoordinatorPartition(Generic[S, H]):
             self._answer_behind(answers)
             return
         try:
-            size = HEADER_SIZE + sum(map(record_size, decision.records))
-            limit = self._log.batch_bytes_max()
-            if size > limit:
+            size = sum(map(record_size, decision.records))
+            limit = self._open.size_max if self._open is not None else self._log.batch_bytes_max()
+            if HEADER_SIZE + size > limit:
                 raise KafkaError(
-                    ErrorCode.RECORD_LIST_TOO_LARGE, f"{name}: {size} bytes of records, the limit is {limit}"
+                    ErrorCode.RECORD_LIST_TOO_LARGE,
+                    f"{name}: {HEADER_SIZE + size} bytes of records, the limit is {limit}",
                 )
             batch = self._batch_for(size, limit, producer, terms)
         except KafkaError as error:
@@ -349,9 +352,10 @@ class CoordinatorPartition(Generic[S, H]):
             if decision.outcome is not None:
                 decision.outcome(refused)
             raise refused from error
-        for record in decision.records:
-            batch.add(record, self.shard.replay(batch.state, batch.end_offset, record, producer))
-        batch.answers += answers
+        replay, state = self.shard.replay, batch.state
+        for offset, record in enumerate(decision.records, batch.end_offset):
+            state = replay(state, offset, record, producer)
+        batch.add(decision.records, size, state, answers)
         if producer != NO_PRODUCER:
             self._flush()
 
@@ -376,7 +380,7 @@ class CoordinatorPartition(Generic[S, H]):
         history = self._active_history
         if history.open_count >= APPENDS_OPEN_MAX:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many changes wait to be committed")
-        self._open = OpenBatch(history.end_offset, history.newest, producer, terms)
+        self._open = OpenBatch(history.end_offset, history.newest, limit, producer, terms)
         self._loop.call_soon(self._flush_of, self._open)
         return self._open
 
@@ -409,7 +413,7 @@ class CoordinatorPartition(Generic[S, H]):
         except KafkaError as error:
             if self._history is history:  # else whoever ended the leadership has told them
                 history.drop(appended, base_offset)
-                tell(answers, refusal_of(error))
+                self._waiting.tell(answers, refusal_of(error))
             return error
         assert first_offset == base_offset, "nothing came between the look at the log end and the append"
         return None
@@ -430,9 +434,3 @@ class CoordinatorPartition(Generic[S, H]):
     def _time_out(self) -> None:
         self._waiting.time_out(self.now_ms())
         self._arm_timeout()
-
-
-def tell(answers: list[Answer], error: KafkaError | None) -> None:
-    """Tell each, in order."""
-    for answer in answers:
-        answer(error)

@@ -5,8 +5,13 @@ Java's String.hashCode, made positive as Utils.abs does, modulo the partition co
 
 import struct
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
+KEPT_KEYS_MAX: Final = 4096
+"""Keys whose hash is remembered: groups that are busy ask again and again."""
+KEPT_CHARS_MAX: Final = 256
+"""Of longer keys it is not: at the most, some MiB are remembered."""
 _UNIT: Final = struct.Struct(">H")
 _MASK: Final = 0xFFFFFFFF
 _SIGN: Final = 0x80000000
@@ -27,5 +32,10 @@ def java_hash(text: str) -> int:
 
 def partition_for(key: str, partition_count: int) -> int:
     """Return the partition of a group id or transactional id."""
-    value = java_hash(key)
+    value = _kept_hash(key) if len(key) <= KEPT_CHARS_MAX else java_hash(key)
     return (0 if value == -_SIGN else abs(value)) % partition_count
+
+
+@lru_cache(KEPT_KEYS_MAX)
+def _kept_hash(key: str) -> int:
+    return java_hash(key)

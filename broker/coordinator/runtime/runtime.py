@@ -18,6 +18,7 @@ from kvorum.broker.replica.types import PartitionListener
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.image.partition import PartitionRegistration
+from kvorum.quorum.image.topics import TopicsImage
 from kvorum.quorum.publisher import LoaderManifest
 from kvorum.storage.names import TopicPartition
 
@@ -59,14 +60,19 @@ class CoordinatorRuntime(Generic[S, H]):
         self._make_partition = make_partition
         self._image = image
         self._partitions: dict[int, CoordinatorPartition[S, H]] = {}
+        self._topics: TopicsImage | None = None
+        self._count: int | None = None
         self._is_closed = False
 
     # --- who is asked ------------------------------------------------------------------------------------------------
 
     def partition_count(self) -> int | None:
         """Return how many partitions the internal topic has, None before it is made."""
-        topic = self._image().topics.topic(self.topic)
-        return None if topic is None else len(topic.partitions)
+        topics = self._image().topics
+        if topics is not self._topics:  # asked for each request, while topics change rarely
+            topic = topics.topic(self.topic)
+            self._topics, self._count = topics, None if topic is None else len(topic.partitions)
+        return self._count
 
     def partition_of(self, key: str) -> TopicPartition:
         """Return where a group or transactional id lives. Raises KafkaError COORDINATOR_NOT_AVAILABLE."""

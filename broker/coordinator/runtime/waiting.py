@@ -46,8 +46,10 @@ class Waiting:
 
     def deadline_to_arm(self) -> int | None:
         """Return the time (monotonic ms) to call `time_out` at, once; None if nobody waits or it is armed already."""
-        self._drop_done()
-        if self._is_armed or not self._waiters:
+        if self._is_armed:
+            return None
+        self.drop_done()
+        if not self._waiters:
             return None
         self._is_armed = True
         return self._waiters[0][0]
@@ -64,7 +66,14 @@ class Waiting:
         self._waiters.clear()
         self._is_armed = False
 
-    def _drop_done(self) -> None:
+    def tell(self, answers: list[Answer], error: KafkaError | None) -> None:
+        """Answer each, in order."""
+        for answer in answers:
+            answer(error)
+        self.drop_done()
+
+    def drop_done(self) -> None:
+        """Forget who was answered; called whenever some were, so that none of them are kept until the next time out."""
         while self._waiters and self._waiters[0][1]():
             self._waiters.popleft()
 

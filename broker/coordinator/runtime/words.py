@@ -23,10 +23,15 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class CoordinatorRecord(NamedTuple):
-    """One record as it lies in the log: Kafka's own key and value; a value of None forgets the key."""
+    """One record as it lies in the log: Kafka's own key and value; a value of None forgets the key.
+
+    `content` is what the bytes say, where whoever has just made them knows it: the very thing that reading them gives,
+    so that replay need not read them. A record out of the log has none.
+    """
 
     key: bytes
     value: bytes | None
+    content: object = None
 
 
 class Producer(NamedTuple):
@@ -43,8 +48,7 @@ Outcome: TypeAlias = Callable[[KafkaError | None], None]
 nobody can say: leadership was lost)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision(Generic[R_co]):
+class Decision(NamedTuple, Generic[R_co]):
     """What a decision comes to. Without records it is answered when everything it rests on is committed."""
 
     response: R_co

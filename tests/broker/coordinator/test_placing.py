@@ -2,7 +2,7 @@
 
 import pytest
 
-from kvorum.broker.coordinator.runtime.placing import java_hash, partition_for
+from kvorum.broker.coordinator.runtime.placing import KEPT_CHARS_MAX, java_hash, partition_for
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,10 @@ def test_it_is_javas(text: str, expected: int) -> None:
 
 def test_the_one_number_without_a_positive_is_zero() -> None:
     assert partition_for("polygenelubricants", 50) == 0
+
+
+@pytest.mark.parametrize("length", [1, KEPT_CHARS_MAX, KEPT_CHARS_MAX + 1])
+def test_a_key_that_is_asked_for_again_lives_where_it_did(length: int) -> None:
+    key = "k" * length
+    assert {partition_for(key, 50) for _ in range(3)} == {abs(java_hash(key)) % 50}
+    assert partition_for(key, 7) == abs(java_hash(key)) % 7, "the count is not remembered with it"

@@ -187,4 +187,4 @@ def test_a_type_of_another_release_is_told_from_bytes_that_make_no_sense() -> No
 
 def test_a_tombstone_forgets_its_key() -> None:
     record = group_record(Type.GROUP_METADATA, GroupMetadataKey(group="g"), None)
-    assert record == (bytes.fromhex("0002000167"), None)
+    assert record == CoordinatorRecord(bytes.fromhex("0002000167"), None)
