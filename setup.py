@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: KVORUM_COMPILED=1 has the hot modules compiled to C by mypyc; without it all is Python.
+"""What pyproject.toml cannot say: KVORUM_COMPILED=1 has the hot modules compiled to C by mypyc; else all is Python.
 
 The same sources, and nothing in them knows of it (docs/decisions/0019).
 """

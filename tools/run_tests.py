@@ -1,8 +1,8 @@
 """Run the whole suite: units and simulation in parallel, then clusters one at a time, then Spark; end with one sum.
 
-Units, simulation and Spark run what is in the checkout, all of it Python; clusters run the compiled modules, of which the
-units are run once more. Without a C compiler all is Python, and that is said. pytest's own summary closes each step;
-the last line adds the steps up in pytest's words.
+Units, simulation and Spark run what is in the checkout, all of it Python; clusters run the compiled modules, whose
+units run once more. Without a C compiler all is Python, and that is said. pytest's own summary closes each step; the
+last line adds the steps up in pytest's words.
 """
 
 import argparse
