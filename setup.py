@@ -10,7 +10,7 @@ from pathlib import Path
 from setuptools import setup
 
 HOT = {
-    "protocol": "codec headers record_walk records varints",
+    "protocol": "batch_header codec headers record_walk records varints",
     "network": "channel connection context frame limits metrics outbox request_queue router shared",
     "storage": "admission append_run disk_health epoch_cache index local_log log log_durability log_producers log_types"
     " producer_replay producer_state rolling segment segments tail txn_index validator",

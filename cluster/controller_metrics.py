@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kvorum.cluster.recent import Recent
-from kvorum.protocol.records import parse_header
+from kvorum.protocol.batch_header import parse_header
 from kvorum.quorum.raft.core import CANDIDATE, LEADER
 from kvorum.quorum.raft.log import SnapshotView
 from kvorum.quorum.raft.replicated import RaftMetadataLog

@@ -17,7 +17,7 @@ from kvorum.cluster.exits import Exit
 from kvorum.cluster.formatting import controller_directory, raft_directory
 from kvorum.cluster.hosting import Refusal
 from kvorum.cluster.identity import identity_of, lock_directory
-from kvorum.protocol.records import parse_header
+from kvorum.protocol.batch_header import parse_header
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.raft.commands import BATCH_PREFIX, PREFIX_SIZE
 from kvorum.quorum.raft.journal_format import JournalCorrupt

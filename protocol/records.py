@@ -1,135 +1,50 @@
-"""Record batches, format v2: header access, checks, patches, decoding and building. Sans-IO, and the hot path.
+"""Record batches, format v2: checks, patches, decoding and building. Sans-IO, and the hot path.
 
-A batch is 61 bytes of header and the records behind it, which may be compressed. The CRC-32C covers everything from the
-attributes on, so `base_offset` and `partition_leader_epoch` (before it) may be patched in place without touching it.
+A batch is 61 bytes of header (batch_header) and the records behind it, which may be compressed. The CRC-32C covers
+everything from the attributes on, so `base_offset` and `partition_leader_epoch` (before it) may be patched in place
+without touching it.
 
-    position  0 base_offset int64            23 last_offset_delta int32
-              8 batch_length int32           27 base_timestamp int64 (ms)
-             12 partition_leader_epoch int32 35 max_timestamp int64 (ms)
-             16 magic int8 (2)               43 producer_id int64
-             17 crc uint32                   51 producer_epoch int16
-             21 attributes int16             53 base_sequence int32
-                                             57 records_count int32
-
-`batch_length` counts from position 12. Attributes: bits 0-2 codec, 3 timestamp type (1 = LogAppendTime), 4
-transactional, 5 control, 6 delete horizon. Source: Kafka's DefaultRecordBatch and DefaultRecord.
+Source: Kafka's DefaultRecordBatch and DefaultRecord.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from crc32c import crc32c
-from typing_extensions import Buffer
 
+from kvorum.protocol.batch_header import (
+    ATTRIBUTES_POSITION,
+    CODEC_MASK,
+    CONTROL_FLAG,
+    CRC_POSITION,
+    HEADER,
+    HEADER_SIZE,
+    LEGACY_BATCH_LENGTH_MIN,
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_POSITION,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    parse_header,
+)
 from kvorum.protocol.compression import Codec, compress, decompress
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.varints import append_varint, read_varint
 
-HEADER_SIZE: Final = 61
-LOG_OVERHEAD: Final = 12
-"""Bytes before what `batch_length` counts."""
-MAGIC: Final = 2
-MAGIC_POSITION: Final = 16
-CRC_POSITION: Final = 17
-ATTRIBUTES_POSITION: Final = 21
-LEGACY_BATCH_LENGTH_MIN: Final = 14
-"""The least `batch_length` of any format (message v0); anything less is no batch (Kafka: RECORD_OVERHEAD_V0)."""
-
-CODEC_MASK: Final = 0x07
-LOG_APPEND_TIME_FLAG: Final = 0x08
-TRANSACTIONAL_FLAG: Final = 0x10
-CONTROL_FLAG: Final = 0x20
-DELETE_HORIZON_FLAG: Final = 0x40
-
-NO_TIMESTAMP: Final = -1
-NO_PRODUCER_ID: Final = -1
-NO_PRODUCER_EPOCH: Final = -1
-NO_SEQUENCE: Final = -1
-NO_PARTITION_LEADER_EPOCH: Final = -1
-INT32_MAX: Final = 2**31 - 1
-
 DECOMPRESSED_SIZE_MAX: Final = 256 * 1024 * 1024
 """No batch inflates beyond this: some 256 times the default max.message.bytes, far above what honest data reaches."""
 
-_HEADER: Final = Struct(">qiibIhiqqqhii")
 _UINT32: Final = Struct(">I")
 _PLACE: Final = Struct(">q4xi")
 _TIMES: Final = Struct(">h4x8xq")
-
-
-class BatchHeader(NamedTuple):
-    """The 61 bytes, decoded.
-
-    Offsets are as they stand in the bytes: relative to nothing before a leader assigned them.
-    """
-
-    base_offset: int
-    batch_length: int
-    partition_leader_epoch: int
-    magic: int
-    crc: int
-    attributes: int
-    last_offset_delta: int
-    base_timestamp: int
-    max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    records_count: int
-
-    @property
-    def size(self) -> int:
-        """Bytes of the whole batch, header included."""
-        return self.batch_length + LOG_OVERHEAD
-
-    @property
-    def last_offset(self) -> int:
-        """The offset of the batch's last record (present or compacted away)."""
-        return self.base_offset + self.last_offset_delta
-
-    @property
-    def next_offset(self) -> int:
-        """One past `last_offset`."""
-        return self.base_offset + self.last_offset_delta + 1
-
-    @property
-    def codec_id(self) -> int:
-        """The codec's number as sent; not every number is a Codec."""
-        return self.attributes & CODEC_MASK
-
-    @property
-    def is_log_append_time(self) -> bool:
-        """Whether `max_timestamp` stands for every record's timestamp."""
-        return bool(self.attributes & LOG_APPEND_TIME_FLAG)
-
-    @property
-    def is_transactional(self) -> bool:
-        """Whether the batch belongs to a transaction."""
-        return bool(self.attributes & TRANSACTIONAL_FLAG)
-
-    @property
-    def is_control(self) -> bool:
-        """Whether the records are control records (transaction markers and the like)."""
-        return bool(self.attributes & CONTROL_FLAG)
-
-    @property
-    def delete_horizon_ms(self) -> int | None:
-        """When tombstones and markers in it may go (ms, wall): the base timestamp, once a cleaner set it (KIP-534)."""
-        return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
-
-    @property
-    def has_producer_id(self) -> bool:
-        """Whether an idempotent or transactional producer wrote it."""
-        return self.producer_id > NO_PRODUCER_ID
-
-    @property
-    def last_sequence(self) -> int:
-        """The sequence number of the last record, which wraps from 2^31 - 1 to 0; NO_SEQUENCE if there is none."""
-        if self.base_sequence == NO_SEQUENCE:
-            return NO_SEQUENCE
-        return increment_sequence(self.base_sequence, self.last_offset_delta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,19 +59,6 @@ class Record:
     timestamp: int = NO_TIMESTAMP
     headers: tuple[tuple[str, bytes | None], ...] = ()
     offset: int = -1
-
-
-def increment_sequence(sequence: int, increment: int) -> int:
-    """Return the sequence number so many further, with Kafka's wrap from 2^31 - 1 to 0."""
-    return (sequence + increment) & INT32_MAX
-
-
-def parse_header(view: Buffer, position: int = 0) -> BatchHeader:
-    """Decode the header at `position`.
-
-    Cheap: checks nothing but that 61 bytes are there (assert: the caller's fault).
-    """
-    return BatchHeader._make(_HEADER.unpack_from(view, position))
 
 
 def next_batch_size(view: memoryview, position: int) -> int:
@@ -192,7 +94,7 @@ def batches(view: memoryview) -> Iterator[tuple[int, BatchHeader]]:
     while size := next_batch_size(view, position):
         if view[position + MAGIC_POSITION] != MAGIC:
             raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "only batches of magic 2 are understood")
-        yield position, BatchHeader._make(_HEADER.unpack_from(view, position))
+        yield position, parse_header(view, position)
         position += size
 
 
@@ -368,7 +270,7 @@ def build_batch(
         attributes |= LOG_APPEND_TIME_FLAG
         max_timestamp = log_append_time_ms
     batch = bytearray(HEADER_SIZE)
-    _HEADER.pack_into(
+    HEADER.pack_into(
         batch,
         0,
         first_offset,
@@ -394,7 +296,7 @@ def build_batch(
 def rebuilt_batch(header: BatchHeader, payload: bytes) -> bytearray:
     """Return a batch of this header and these records, as they lie in it (compressed); length and CRC are set anew."""
     batch = bytearray(HEADER_SIZE)
-    _HEADER.pack_into(batch, 0, *header._replace(batch_length=HEADER_SIZE - LOG_OVERHEAD + len(payload), crc=0))
+    HEADER.pack_into(batch, 0, *header.replaced(batch_length=HEADER_SIZE - LOG_OVERHEAD + len(payload), crc=0).fields())
     batch += payload
     with memoryview(batch) as view:
         _UINT32.pack_into(view, CRC_POSITION, crc_of(view, 0, len(batch)))

@@ -29,8 +29,8 @@ from enum import Enum
 from functools import partial
 from typing import Protocol, TypeVar, cast
 
+from kvorum.protocol.batch_header import parse_header
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.records import parse_header
 from kvorum.quorum.batches import encode_batches, encoded_batches
 from kvorum.quorum.changes import Change, Decide, Made, not_controller
 from kvorum.quorum.controller.features import bootstrap_records

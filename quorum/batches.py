@@ -7,7 +7,8 @@ batches between transaction markers (KIP-868); nobody sees it half applied.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from kvorum.protocol.records import BatchHeader, Record, batches, build_batch, check_crc, decode_records
+from kvorum.protocol.batch_header import BatchHeader
+from kvorum.protocol.records import Record, batches, build_batch, check_crc, decode_records
 from kvorum.quorum.image import split_into_batches
 from kvorum.quorum.raft.log import COMMAND_BYTES_MAX, COMMAND_RECORDS_MAX
 from kvorum.quorum.records import MetadataRecord, UnknownRecord, decode, encode

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Final
 
-from kvorum.protocol.records import parse_header
+from kvorum.protocol.batch_header import parse_header
 from kvorum.quorum.batches import decode_batch
 from kvorum.quorum.image import MetadataDelta, MetadataImage, TransactionBuffer
 from kvorum.quorum.metadata_log_file import joined

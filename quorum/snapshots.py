@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
+from kvorum.protocol.batch_header import HEADER_SIZE, MAGIC, BatchHeader, parse_header
 from kvorum.protocol.errors import KafkaError
-from kvorum.protocol.records import HEADER_SIZE, MAGIC, BatchHeader, Record, build_batch, parse_header
+from kvorum.protocol.records import Record, build_batch
 from kvorum.protocol.records import decode_records as decode_batch_records
 from kvorum.quorum.batches import RECORD_OVERHEAD_MAX, decode_batch
 from kvorum.quorum.image import MetadataDelta, MetadataImage, TransactionBuffer

@@ -7,8 +7,9 @@ be appended (it is refused, or was written before) ends the run: it goes the ord
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from kvorum.protocol.batch_header import NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
 from kvorum.protocol.errors import KafkaError
-from kvorum.protocol.records import NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader, patch_place
+from kvorum.protocol.records import patch_place
 from kvorum.storage.admission import admit
 from kvorum.storage.local_log import LocalLog
 from kvorum.storage.log_config import LogConfig
@@ -59,7 +60,7 @@ def append_run(
             break
         view, header, _, append_time_ms = admitted
         size = len(view)
-        header = BatchHeader(next_offset, header.batch_length, leader_epoch, *header[3:])
+        header.place(next_offset, leader_epoch)
         if views and not (
             waiting + size <= room.size
             and len(views) < room.batches

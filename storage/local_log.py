@@ -6,8 +6,8 @@ CorruptSegment where bytes are no batches; after either the log is not used agai
 
 from collections.abc import Callable, Iterator, Sequence
 
+from kvorum.protocol.batch_header import BatchHeader, parse_header
 from kvorum.protocol.parts import FileSlice, Part
-from kvorum.protocol.records import BatchHeader, parse_header
 from kvorum.runtime import failpoints
 from kvorum.runtime.disk import Disk
 from kvorum.storage import durable_length

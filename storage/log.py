@@ -15,9 +15,10 @@ Cost: an append is one write; a read at the end is a look into the tail ring; el
 
 from collections.abc import Callable, Sequence
 
+from kvorum.protocol.batch_header import NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.parts import Part
-from kvorum.protocol.records import NO_SEQUENCE, NO_TIMESTAMP, BatchHeader, patch_place
+from kvorum.protocol.records import patch_place
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.disk import Disk
@@ -198,7 +199,7 @@ class Log:
         view, header, max_timestamp, append_time_ms = admitted
         base_offset = self._local.log_end_offset
         patch_place(view, 0, base_offset, leader_epoch)
-        header = BatchHeader(base_offset, header.batch_length, leader_epoch, *header[3:])
+        header.place(base_offset, leader_epoch)
         self.epoch_cache.assign(leader_epoch, base_offset)
         self._write(view, [header], now_ms)
         self.producers.note(self._local, header, view, 0)

@@ -4,7 +4,7 @@ The state follows the log: `note` after each batch that was written, `rewind` wh
 was emptied. Raises OSError and CorruptSegment as the disk does; the log turns them into an offline directory.
 """
 
-from kvorum.protocol.records import BatchHeader
+from kvorum.protocol.batch_header import BatchHeader
 from kvorum.runtime.clock import Clock
 from kvorum.storage.local_log import LocalLog
 from kvorum.storage.producer_replay import OFFSET_MAX, index_aborted, note_batch, rewind_producers

@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from kvorum.protocol.batch_header import BatchHeader
 from kvorum.protocol.control import CONTROL_KEY, MARKER_VALUE, ControlType
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.records import BatchHeader, decode_records
+from kvorum.protocol.records import decode_records
 from kvorum.storage.producer_state import CompletedTransaction, Origin, ProducerState
 from kvorum.storage.segment import Segment
 from kvorum.storage.segments import Segments

@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from kvorum.protocol.batch_header import INT32_MAX, NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, increment_sequence
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.records import INT32_MAX, NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, increment_sequence
 from kvorum.storage.verification import VerificationGuard, Verifications, sequence_problem
 
 BATCHES_KEPT: Final = 5

@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from kvorum.protocol.records import NO_TIMESTAMP, BatchHeader
+from kvorum.protocol.batch_header import NO_TIMESTAMP, BatchHeader
 from kvorum.storage.index import RELATIVE_OFFSET_MAX
 from kvorum.storage.log_config import INT64_MAX, LogConfig
 from kvorum.storage.segment import Segment

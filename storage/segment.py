@@ -8,7 +8,7 @@ with `forget_indexes`. Everything raises OSError as the disk does: the log turns
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from kvorum.protocol.records import HEADER_SIZE, MAGIC, NO_TIMESTAMP, BatchHeader, parse_header
+from kvorum.protocol.batch_header import HEADER_SIZE, MAGIC, NO_TIMESTAMP, BatchHeader, parse_header
 from kvorum.runtime import failpoints
 from kvorum.runtime.disk import Disk, File
 from kvorum.storage.index import (

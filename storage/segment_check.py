@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from kvorum.protocol.records import HEADER_SIZE, MAGIC, crc_of, parse_header
+from kvorum.protocol.batch_header import HEADER_SIZE, MAGIC, parse_header
+from kvorum.protocol.records import crc_of
 from kvorum.storage.segment import Placed, Segment
 
 RECOVERY_READ_SIZE: Final = 1024 * 1024

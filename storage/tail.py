@@ -7,8 +7,8 @@ once so many bytes (or appends) followed it, in whichever logs. Bytes are copied
 from collections import deque
 from typing import Final, NamedTuple
 
+from kvorum.protocol.batch_header import BatchHeader
 from kvorum.protocol.parts import Part
-from kvorum.protocol.records import BatchHeader
 
 BROKER_BYTES_MAX: Final = 64 * 1024 * 1024
 BROKER_APPENDS_MAX: Final = 16 * 1024

@@ -8,11 +8,7 @@ stamps its own; a batch is built anew only for another codec or offset deltas th
 
 from typing import Final, NamedTuple
 
-from kvorum.protocol.compression import Codec, decompress
-from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.record_walk import Walk, walk
-from kvorum.protocol.records import (
-    DECOMPRESSED_SIZE_MAX,
+from kvorum.protocol.batch_header import (
     HEADER_SIZE,
     LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD,
@@ -21,13 +17,19 @@ from kvorum.protocol.records import (
     NO_SEQUENCE,
     NO_TIMESTAMP,
     BatchHeader,
+    parse_header,
+)
+from kvorum.protocol.compression import Codec, decompress
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.record_walk import Walk, walk
+from kvorum.protocol.records import (
+    DECOMPRESSED_SIZE_MAX,
     batches,
     build_batch,
     check_crc,
     codec_of,
     decode_records,
     next_batch_size,
-    parse_header,
     patch_times,
 )
 from kvorum.storage.log_config import INT64_MAX, LogConfig

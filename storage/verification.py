@@ -12,7 +12,7 @@ Source: Kafka's VerificationGuard, VerificationStateEntry and ProducerStateManag
 from dataclasses import dataclass
 from typing import Final
 
-from kvorum.protocol.records import NO_SEQUENCE
+from kvorum.protocol.batch_header import NO_SEQUENCE
 
 
 class VerificationGuard:

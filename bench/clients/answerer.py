@@ -19,6 +19,7 @@ from kvorum.network.context import RequestContext
 from kvorum.network.router import Handler, Router, supported_apis
 from kvorum.network.server import Listener
 from kvorum.protocol.api import ApiKey
+from kvorum.protocol.batch_header import NO_TIMESTAMP
 from kvorum.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kvorum.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kvorum.protocol.messages.metadata import (
@@ -34,7 +35,6 @@ from kvorum.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from kvorum.protocol.records import NO_TIMESTAMP
 from kvorum.protocol.uuids import Uuid
 from kvorum.storage.append_run import RunInfo
 from kvorum.storage.names import TopicPartition

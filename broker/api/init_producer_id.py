@@ -12,9 +12,9 @@ from kvorum.broker.services import Broker, BrokerApi
 from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kvorum.network.context import RequestContext
 from kvorum.protocol.api import ApiKey
+from kvorum.protocol.batch_header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from kvorum.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 
 async def handle(ctx: RequestContext, request: InitProducerIdRequest, broker: Broker) -> InitProducerIdResponse:

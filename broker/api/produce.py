@@ -18,6 +18,16 @@ from kvorum.broker.services import Broker, BrokerApi, Result
 from kvorum.network.authorizer import Operation, ResourceType
 from kvorum.network.context import RequestContext
 from kvorum.protocol.api import ApiKey
+from kvorum.protocol.batch_header import (
+    CODEC_MASK,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_POSITION,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    parse_header,
+)
 from kvorum.protocol.compression import Codec
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.produce import (
@@ -30,17 +40,7 @@ from kvorum.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kvorum.protocol.records import (
-    CODEC_MASK,
-    HEADER_SIZE,
-    LOG_OVERHEAD,
-    MAGIC,
-    MAGIC_POSITION,
-    TRANSACTIONAL_FLAG,
-    BatchHeader,
-    next_batch_size,
-    parse_header,
-)
+from kvorum.protocol.records import next_batch_size
 from kvorum.storage.names import TopicPartition
 
 NO_ACKS = 0

@@ -3,10 +3,10 @@
 from struct import Struct
 from typing import Final
 
+from kvorum.protocol.batch_header import HEADER_SIZE
 from kvorum.protocol.codec import read_varint_tail, write_varint
 from kvorum.protocol.errors import ProtocolError
 from kvorum.protocol.messages.produce import ProduceRequest
-from kvorum.protocol.records import HEADER_SIZE
 
 FLEXIBLE_FROM: Final = ProduceRequest.FLEXIBLE_FROM
 HEAD_POSITION: Final = 8

@@ -37,6 +37,7 @@ from kvorum.network.lane import LaneCaller
 from kvorum.network.outbox import Slot
 from kvorum.network.router import stack_of
 from kvorum.protocol.api import ApiKey
+from kvorum.protocol.batch_header import HEADER_SIZE, TRANSACTIONAL_FLAG
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.produce import (
     PartitionProduceData,
@@ -44,7 +45,6 @@ from kvorum.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from kvorum.protocol.records import HEADER_SIZE, TRANSACTIONAL_FLAG
 from kvorum.protocol.schema import Message
 from kvorum.quorum.image import MetadataImage
 from kvorum.runtime.logs import get_logger

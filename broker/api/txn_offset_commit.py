@@ -23,6 +23,7 @@ from kvorum.broker.services import Broker, BrokerApi
 from kvorum.network.authorizer import Operation, ResourceType
 from kvorum.network.context import RequestContext
 from kvorum.protocol.api import ApiKey
+from kvorum.protocol.batch_header import NO_SEQUENCE
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -32,7 +33,6 @@ from kvorum.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from kvorum.protocol.records import NO_SEQUENCE
 from kvorum.storage.verification import VerificationGuard
 
 LOADING_KNOWN_FROM = 2

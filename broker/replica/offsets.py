@@ -26,7 +26,7 @@ from kvorum.broker.replica.types import (
     UNKNOWN_OFFSET,
     IsolationLevel,
 )
-from kvorum.protocol.records import NO_TIMESTAMP
+from kvorum.protocol.batch_header import NO_TIMESTAMP
 from kvorum.storage.epoch_cache import EpochEndOffset
 from kvorum.storage.log_read import TimestampOffset
 from kvorum.storage.names import TopicPartition

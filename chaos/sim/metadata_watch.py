@@ -14,7 +14,7 @@ import msgspec
 from kvorum.chaos.history import HistoryWriter, Metadata
 from kvorum.chaos.sim.ledger import Violation
 from kvorum.cluster.controller_node import ControllerNode
-from kvorum.protocol.records import parse_header
+from kvorum.protocol.batch_header import parse_header
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
 from kvorum.quorum.batches import decode_batch

@@ -22,7 +22,7 @@ from hashlib import blake2b
 from typing import Protocol
 
 from kvorum.chaos.sim.ledger import Violation
-from kvorum.protocol.records import parse_header
+from kvorum.protocol.batch_header import parse_header
 from kvorum.quorum.raft.journal import DurableJournal
 from kvorum.quorum.raft.messages import Ack, PreVoteAnswer, Vote, VoteAnswer, decode
 

@@ -10,7 +10,7 @@ from kvorum.chaos.sim.loop import Host, SimLoop
 from kvorum.chaos.sim.network import FrameNetwork
 from kvorum.chaos.sim.quorum_checker import EMPTY_STATE, Checker, next_state
 from kvorum.chaos.sim.quorum_options import SEGMENT_BYTES, Options
-from kvorum.protocol.records import parse_header
+from kvorum.protocol.batch_header import parse_header
 from kvorum.quorum.raft.journal import DurableJournal
 from kvorum.quorum.raft.log import SnapshotContent, SnapshotView
 from kvorum.quorum.raft.opening import format_raft, open_raft

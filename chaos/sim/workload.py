@@ -13,6 +13,7 @@ from typing import Final
 
 from kvorum.chaos.history import Fail, HistoryWriter, Info, Invoke, MicroOp, Ok, OperationValue, Process
 from kvorum.chaos.sim.client import DEFINITE, NoAnswer, SimClient, is_retriable
+from kvorum.protocol.batch_header import parse_header
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kvorum.protocol.messages.produce import (
@@ -22,7 +23,7 @@ from kvorum.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from kvorum.protocol.records import Record, build_batch, parse_header
+from kvorum.protocol.records import Record, build_batch
 from kvorum.protocol.uuids import Uuid
 
 ACKS_ALL: Final = -1

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from kvorum.protocol.records import BatchHeader, batches
+from kvorum.protocol.batch_header import BatchHeader
+from kvorum.protocol.records import batches
 from kvorum.quorum.batches import METADATA_FOLDER, decode_batch
 from kvorum.quorum.image import MetadataDelta, MetadataImage, TransactionBuffer
 from kvorum.quorum.raft.snapshot import open_snapshot

@@ -5,15 +5,9 @@ Sans-IO. A metadata batch is one batch of format v2, uncompressed or not, with a
 
 from typing_extensions import Buffer
 
+from kvorum.protocol.batch_header import HEADER_SIZE, MAGIC, BatchHeader, parse_header
 from kvorum.protocol.errors import KafkaError
-from kvorum.protocol.records import (
-    HEADER_SIZE,
-    MAGIC,
-    BatchHeader,
-    check_crc,
-    parse_header,
-    patch_place,
-)
+from kvorum.protocol.records import check_crc, patch_place
 from kvorum.quorum.raft.log import COMMAND_BYTES_MAX, COMMAND_RECORDS_MAX, Dropped
 
 

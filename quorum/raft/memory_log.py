@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from typing_extensions import Buffer
 
-from kvorum.protocol.records import BatchHeader
+from kvorum.protocol.batch_header import BatchHeader
 from kvorum.protocol.uuids import ONE_UUID
 from kvorum.quorum.raft.batches import placed
 from kvorum.quorum.raft.log import (

@@ -15,7 +15,7 @@ from random import Random
 
 from typing_extensions import Buffer
 
-from kvorum.protocol.records import BatchHeader, parse_header
+from kvorum.protocol.batch_header import BatchHeader, parse_header
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.quorum.raft.batches import placed
 from kvorum.quorum.raft.commands import BATCH_PREFIX, NO_OP, PREFIX_SIZE, VOTERS_PREFIX, batch_command

@@ -19,9 +19,7 @@ from typing import Final, NamedTuple
 
 from typing_extensions import Buffer
 
-from kvorum.protocol.compression import Codec, compress
-from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.records import (
+from kvorum.protocol.batch_header import (
     CODEC_MASK,
     CONTROL_FLAG,
     DELETE_HORIZON_FLAG,
@@ -29,10 +27,10 @@ from kvorum.protocol.records import (
     NO_TIMESTAMP,
     TRANSACTIONAL_FLAG,
     BatchHeader,
-    codec_of,
-    rebuilt_batch,
-    records_bytes,
 )
+from kvorum.protocol.compression import Codec, compress
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.records import codec_of, rebuilt_batch, records_bytes
 from kvorum.storage.cleaner.offset_map import OffsetMap
 from kvorum.storage.cleaner.record_scan import Scanned, scan, with_timestamp_delta
 from kvorum.storage.cleaner.transactions import CleanedTransactions
@@ -191,9 +189,9 @@ class BatchFilter:
         needs_horizon = kept.has_tombstone and horizon_ms is None
         if kept.count == header.records_count and not needs_horizon:
             return view
-        left = header._replace(records_count=kept.count)
+        left = header.replaced(records_count=kept.count)
         if not header.is_log_append_time:
-            left = left._replace(max_timestamp=header.base_timestamp + kept.timestamp_delta_max)
+            left = left.replaced(max_timestamp=header.base_timestamp + kept.timestamp_delta_max)
         payload = b"".join(kept.pieces)
         return (yield from self._with_new_horizon(left, payload)) if needs_horizon else packed(left, payload)
 
@@ -209,7 +207,7 @@ class BatchFilter:
         for records in scanned_bytes(payload, header.records_count):
             pieces += [with_timestamp_delta(payload, record, record[3] + shift) for record in records]
             yield 0
-        flagged = header._replace(attributes=header.attributes | DELETE_HORIZON_FLAG, base_timestamp=horizon_ms)
+        flagged = header.replaced(attributes=header.attributes | DELETE_HORIZON_FLAG, base_timestamp=horizon_ms)
         return packed(flagged, b"".join(pieces))
 
 
@@ -256,5 +254,5 @@ def empty_batch(header: BatchHeader) -> bytearray:
     kept_flags = LOG_APPEND_TIME_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
     assert not kept_flags & CODEC_MASK, "an empty batch is not compressed"
     return rebuilt_batch(
-        header._replace(attributes=header.attributes & kept_flags, base_timestamp=NO_TIMESTAMP, records_count=0), b""
+        header.replaced(attributes=header.attributes & kept_flags, base_timestamp=NO_TIMESTAMP, records_count=0), b""
     )

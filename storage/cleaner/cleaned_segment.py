@@ -7,7 +7,7 @@ from typing import Final
 
 from typing_extensions import Buffer
 
-from kvorum.protocol.records import NO_TIMESTAMP, BatchHeader
+from kvorum.protocol.batch_header import NO_TIMESTAMP, BatchHeader
 from kvorum.runtime import failpoints
 from kvorum.runtime.disk import Disk
 from kvorum.storage.index import OffsetIndex, TimeIndex

@@ -14,7 +14,8 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from kvorum.protocol.records import HEADER_SIZE, MAGIC, BatchHeader, crc_of, parse_header
+from kvorum.protocol.batch_header import HEADER_SIZE, MAGIC, BatchHeader, parse_header
+from kvorum.protocol.records import crc_of
 from kvorum.runtime.disk import Disk, File
 from kvorum.storage.cleaner.batch_filter import BatchFilter, LastRecord, scanned
 from kvorum.storage.cleaner.cleaned_segment import CleanedSegment

@@ -9,7 +9,7 @@ Names change in this order, and a disk keeps the order in which names of one fol
 the power goes, the log is then as before the swap or as after it. Source: Kafka's LocalLog.replaceSegments, LogLoader.
 """
 
-from kvorum.protocol.records import HEADER_SIZE, parse_header
+from kvorum.protocol.batch_header import HEADER_SIZE, parse_header
 from kvorum.runtime import failpoints
 from kvorum.runtime.disk import Disk
 from kvorum.storage.cleaner.cleaned_segment import SIDE_SUFFIXES

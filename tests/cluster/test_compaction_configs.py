@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from kvorum.protocol.records import HEADER_SIZE
+from kvorum.protocol.batch_header import HEADER_SIZE
 from tests.cluster.clients import create_topic, eventually, read_all
 from tests.cluster.conftest import Start
 

@@ -19,9 +19,10 @@ from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.router import Handler, Router
 from kvorum.network.shared import Shared
 from kvorum.protocol.api import ApiKey
+from kvorum.protocol.batch_header import HEADER_SIZE
 from kvorum.protocol.codec import decode_request, decode_response, encode_bytes, message_class
 from kvorum.protocol.errors import KafkaError, ProtocolError
-from kvorum.protocol.records import HEADER_SIZE, decode_records
+from kvorum.protocol.records import decode_records
 from kvorum.runtime.listeners import SecurityProtocol
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.validator import validate_produce, validate_replicated

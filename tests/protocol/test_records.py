@@ -5,23 +5,17 @@ from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvorum.protocol.compression import Codec
-from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.records import (
+from kvorum.protocol.batch_header import (
     CRC_POSITION,
     HEADER_SIZE,
     INT32_MAX,
     BatchHeader,
-    Record,
-    batches,
-    build_batch,
-    check_crc,
-    decode_records,
     increment_sequence,
     parse_header,
-    patch_place,
-    patch_times,
 )
+from kvorum.protocol.compression import Codec
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.records import Record, batches, build_batch, check_crc, decode_records, patch_place, patch_times
 from kvorum.protocol.varints import append_varint, read_varint
 
 maybe_bytes = st.none() | st.binary(max_size=200)

@@ -5,9 +5,10 @@ import errno
 import pytest
 
 from kvorum.chaos.sim.disk import SimDisk
+from kvorum.protocol.batch_header import parse_header
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.parts import FileSlice
-from kvorum.protocol.records import Record, build_batch, decode_records, parse_header
+from kvorum.protocol.records import Record, build_batch, decode_records
 from kvorum.storage.log import Log
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.producer_state import Origin

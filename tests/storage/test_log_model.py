@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kvorum.chaos.sim.disk import PowerLost
+from kvorum.protocol.batch_header import BatchHeader, parse_header
 from kvorum.protocol.compression import Codec
-from kvorum.protocol.records import BatchHeader, parse_header
 from kvorum.storage.epoch_cache import EpochCache, EpochEntry
 from kvorum.storage.log import Log
 from kvorum.storage.log_flush import FlushPlan

@@ -5,8 +5,8 @@ import random
 import pytest
 from crc32c import crc32c
 
+from kvorum.protocol.batch_header import INT32_MAX, BatchHeader
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.records import INT32_MAX, BatchHeader
 from kvorum.storage.producer_state import (
     BATCHES_KEPT,
     BatchMetadata,
@@ -214,6 +214,6 @@ def test_a_producer_with_retries_is_always_recognised(seed: int) -> None:
         count = rng.randint(1, 5)
         sent = header(sequence, count)
         assert judged(state, sent) == "ok"
-        state.append(sent._replace(base_offset=offset))
+        state.append(sent.replaced(base_offset=offset))
         flight = [*flight, (sent, offset)][-BATCHES_KEPT:]
         sequence, offset = (sequence + count) & INT32_MAX, offset + count

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from kvorum.chaos.sim.disk import SimDisk
-from kvorum.protocol.records import parse_header
+from kvorum.protocol.batch_header import parse_header
 from kvorum.storage import durable_length
 from kvorum.storage.durable_length import DurableLength
 from kvorum.storage.log import Log

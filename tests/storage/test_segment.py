@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvorum.chaos.sim.disk import SimDisk
-from kvorum.protocol.records import BatchHeader, parse_header
+from kvorum.protocol.batch_header import BatchHeader, parse_header
 from kvorum.storage.index import CorruptIndex, OffsetIndex, TimeIndex
 from kvorum.storage.segment import CorruptSegment, Segment
 from tests.storage.kit import NOW_MS, batch, new_disk

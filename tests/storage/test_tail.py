@@ -1,6 +1,6 @@
 """The ring of last batches: what it returns, what it holds, what it shares."""
 
-from kvorum.protocol.records import parse_header
+from kvorum.protocol.batch_header import parse_header
 from kvorum.storage.tail import LOG_BATCHES_MAX, LOG_BYTES_MAX, Tail, TailBudget
 from tests.storage.kit import batch
 

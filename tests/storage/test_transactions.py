@@ -3,8 +3,8 @@
 import pytest
 
 from kvorum.chaos.sim.disk import SimDisk
+from kvorum.protocol.batch_header import parse_header
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.records import parse_header
 from kvorum.storage.log import Log
 from kvorum.storage.names import TXN_INDEX_SUFFIX
 from kvorum.storage.recovery import OpenOptions

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kvorum.chaos.sim.disk import PowerLost
+from kvorum.protocol.batch_header import BatchHeader, parse_header
 from kvorum.protocol.control import marker
-from kvorum.protocol.records import BatchHeader, decode_records, parse_header
+from kvorum.protocol.records import decode_records
 from kvorum.storage.log import Log
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.log_flush import FlushPlan

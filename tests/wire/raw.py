@@ -6,10 +6,11 @@ import time
 from types import TracebackType
 
 from kvorum.protocol.api import request_header_version, response_header_version
+from kvorum.protocol.batch_header import CRC_POSITION, HEADER_SIZE, LOG_OVERHEAD
 from kvorum.protocol.codec import decode, encode_bytes, message_class
 from kvorum.protocol.errors import ProtocolError
 from kvorum.protocol.headers import RequestHeader, decode_response_header, encode_request_header
-from kvorum.protocol.records import CRC_POSITION, HEADER_SIZE, LOG_OVERHEAD, crc_of
+from kvorum.protocol.records import crc_of
 from kvorum.protocol.schema import Message
 
 ANSWER_SECONDS = 20.0

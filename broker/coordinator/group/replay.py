@@ -47,8 +47,8 @@ from kvorum.broker.coordinator.records.consumer import (
 )
 from kvorum.broker.coordinator.records.offsets import OffsetCommitKey, OffsetCommitValue
 from kvorum.broker.coordinator.runtime.words import CoordinatorRecord, Producer
+from kvorum.protocol.batch_header import NO_PRODUCER_ID
 from kvorum.protocol.errors import ProtocolError
-from kvorum.protocol.records import NO_PRODUCER_ID
 from kvorum.protocol.uuids import Uuid
 from kvorum.runtime.logs import get_logger
 

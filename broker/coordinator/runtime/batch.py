@@ -10,8 +10,9 @@ from typing import Final, Generic, TypeVar
 
 from kvorum.broker.coordinator.runtime.history import Answer
 from kvorum.broker.coordinator.runtime.words import NO_PRODUCER, PLAIN, CoordinatorRecord, Producer, Terms
+from kvorum.protocol.batch_header import HEADER_SIZE
 from kvorum.protocol.compression import Codec
-from kvorum.protocol.records import HEADER_SIZE, Record, build_batch
+from kvorum.protocol.records import Record, build_batch
 
 S = TypeVar("S")
 

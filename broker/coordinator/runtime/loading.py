@@ -11,8 +11,9 @@ from typing import Final, TypeVar
 
 from kvorum.broker.coordinator.runtime.history import History
 from kvorum.broker.coordinator.runtime.words import NO_PRODUCER, CoordinatorLog, CoordinatorRecord, Producer, Shard
+from kvorum.protocol.batch_header import BatchHeader
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.records import BatchHeader, batches, decode_records
+from kvorum.protocol.records import batches, decode_records
 from kvorum.storage.producer_replay import end_marker
 
 S = TypeVar("S")

@@ -39,9 +39,9 @@ from kvorum.broker.coordinator.runtime.words import (
 )
 from kvorum.broker.replica.housekeeping import Deadlines
 from kvorum.broker.replica.tasks import spawn
+from kvorum.protocol.batch_header import HEADER_SIZE
 from kvorum.protocol.compression import Codec
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.records import HEADER_SIZE
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.logs import get_logger

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from kvorum.protocol.batch_header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.runtime.timers import Timer
 from kvorum.storage.verification import VerificationGuard

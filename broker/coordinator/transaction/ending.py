@@ -41,8 +41,8 @@ from kvorum.broker.coordinator.transaction.words import (
     Verdict,
     refused,
 )
+from kvorum.protocol.batch_header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kvorum.protocol.errors import ErrorCode
-from kvorum.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 
 def end_transaction(metadata: TransactionMetadata | None, request: EndTransaction, terms: Terms) -> Verdict:

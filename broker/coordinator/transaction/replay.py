@@ -24,8 +24,8 @@ from kvorum.broker.coordinator.transaction.state import (
     TransactionMetadata,
     TransactionsState,
 )
+from kvorum.protocol.batch_header import NO_PRODUCER_EPOCH
 from kvorum.protocol.errors import ProtocolError
-from kvorum.protocol.records import NO_PRODUCER_EPOCH
 from kvorum.runtime.logs import get_logger
 from kvorum.storage.names import TopicPartition
 

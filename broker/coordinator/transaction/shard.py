@@ -31,8 +31,8 @@ from kvorum.broker.coordinator.transaction.words import (
     Verdict,
 )
 from kvorum.broker.replica.tasks import spawn
+from kvorum.protocol.batch_header import NO_PRODUCER_EPOCH
 from kvorum.protocol.errors import KafkaError
-from kvorum.protocol.records import NO_PRODUCER_EPOCH
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.image.features import TRANSACTION_VERSION
 from kvorum.runtime import failpoints

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from rpds import HashTrieMap, HashTrieSet
 
-from kvorum.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from kvorum.protocol.batch_header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kvorum.storage.names import TopicPartition
 
 EPOCH_MAX: Final = 2**15 - 1

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from kvorum.broker.coordinator.runtime.words import Producer
 from kvorum.broker.coordinator.transaction.state import VERSION_WITH_EPOCH_BUMP, TransactionMetadata
 from kvorum.protocol.api import ApiKey
+from kvorum.protocol.batch_header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kvorum.protocol.errors import ErrorCode
-from kvorum.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kvorum.storage.names import TopicPartition
 
 FENCED_FROM: Final[Mapping[ApiKey, int]] = MappingProxyType(

@@ -16,6 +16,7 @@ from kvorum.broker.coordinator.transaction.listing import TransactionFilter
 from kvorum.broker.coordinator.transaction.words import AddPartitions, Answer, EndTransaction, InitProducer
 from kvorum.broker.replica.transactions import Support
 from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kvorum.protocol.batch_header import NO_SEQUENCE
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages import describe_transactions as described
 from kvorum.protocol.messages import list_transactions as listed
@@ -36,7 +37,6 @@ from kvorum.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from kvorum.protocol.records import NO_SEQUENCE
 from kvorum.storage.names import TopicPartition
 
 ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 0)

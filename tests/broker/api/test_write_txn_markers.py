@@ -8,6 +8,7 @@ from api_kit import Rules, a_broker, ask, asking
 
 from kvorum.broker.services import EndedTransaction
 from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kvorum.protocol.batch_header import parse_header
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -15,7 +16,6 @@ from kvorum.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from kvorum.protocol.records import parse_header
 from kvorum.storage.names import TopicPartition
 from kvorum.storage.producer_replay import end_marker
 

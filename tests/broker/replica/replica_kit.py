@@ -7,11 +7,12 @@ from kvorum.broker.replica.isr import AlterPartitionAnswer, AlterPartitionPropos
 from kvorum.broker.replica.partition import Partition
 from kvorum.broker.replica.partition_reads import fetch_records
 from kvorum.broker.replica.types import FetchParams, LogRead, PartitionFetch
+from kvorum.protocol.batch_header import parse_header
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.fetch import EpochEndOffset as WireEpochEnd
 from kvorum.protocol.messages.fetch import PartitionData
 from kvorum.protocol.parts import Part
-from kvorum.protocol.records import Record, batches, build_batch, decode_records, parse_header, patch_place
+from kvorum.protocol.records import Record, batches, build_batch, decode_records, patch_place
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.quorum.image.partition import UNASSIGNED_DIRECTORY, PartitionRegistration
 from kvorum.storage.epoch_cache import EpochCache, EpochEndOffset

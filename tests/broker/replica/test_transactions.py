@@ -17,11 +17,12 @@ from kvorum.broker.replica.transactions import (
     txn_offset_commit_support,
 )
 from kvorum.broker.replica.types import FetchParams, IsolationLevel
+from kvorum.protocol.batch_header import NO_SEQUENCE
 from kvorum.protocol.control import marker
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.fetch import PartitionData
 from kvorum.protocol.messages.produce import PartitionProduceResponse
-from kvorum.protocol.records import NO_SEQUENCE, Record, build_batch
+from kvorum.protocol.records import Record, build_batch
 from kvorum.runtime import metric_names as names
 from kvorum.storage.names import TopicPartition
 from kvorum.storage.verification import UNCHECKED

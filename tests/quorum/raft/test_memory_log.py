@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kvorum.protocol.records import Record, build_batch, parse_header
+from kvorum.protocol.batch_header import parse_header
+from kvorum.protocol.records import Record, build_batch
 from kvorum.quorum.raft.log import (
     Dropped,
     MetadataLog,

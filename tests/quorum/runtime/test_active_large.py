@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 from runtime_kit import SESSION_MS, World, change, names, topic_record
 
+from kvorum.protocol.batch_header import parse_header
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.records import parse_header
 from kvorum.quorum.batches import decode_batch
 from kvorum.quorum.controller.result import Result
 from kvorum.quorum.image import MetadataImage

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from runtime_kit import World, change, names, topic_record
 
+from kvorum.protocol.batch_header import parse_header
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.records import parse_header
 from kvorum.quorum import active
 from kvorum.quorum.active import State
 from kvorum.quorum.batches import decode_batch, encoded_batches

@@ -7,7 +7,7 @@ import pytest
 from runtime_kit import World, change, names, settings, topic_record
 
 from kvorum.chaos.sim.disk import SimDisk
-from kvorum.protocol.records import parse_header
+from kvorum.protocol.batch_header import parse_header
 from kvorum.quorum.batches import encode_batches
 from kvorum.quorum.metadata_log_file import joined, open_metadata_log
 from kvorum.quorum.metadata_store import MetadataMismatch, MetadataStore

@@ -4,8 +4,9 @@ import errno
 
 import pytest
 
+from kvorum.protocol.batch_header import BatchHeader, parse_header
 from kvorum.protocol.compression import Codec
-from kvorum.protocol.records import BatchHeader, Record, batches, build_batch, decode_records, parse_header
+from kvorum.protocol.records import Record, batches, build_batch, decode_records
 from kvorum.storage.cleaner.batch_filter import BatchFilter
 from kvorum.storage.cleaner.offset_map import SECRET_SIZE, SLOT_SIZE, OffsetMap
 from kvorum.storage.cleaner.transactions import CleanedTransactions
