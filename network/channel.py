@@ -220,22 +220,24 @@ class Channel:
         Raises ChannelError; KafkaError(UNSUPPORTED_VERSION) if there is no version both sides know. Cancelling it
         forgets the answer, the peer may still do what was asked.
         """
-        sent: ClientConnection | None = None
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                connection = self._connection
-                if connection is None or not connection.usable:
+        loop = asyncio.get_running_loop()
+        due = loop.time() + timeout_ms / 1000
+        connection = self._connection
+        if connection is None or not connection.usable:
+            try:
+                async with asyncio.timeout_at(due):
                     connection = await self.connect()
-                if version is None:
-                    version = common_version(type(message), connection.versions)
-                future = connection.send(message, version)
-                sent = connection
-                return await future
-        except TimeoutError as error:
-            reason = f"{type(message).__name__}: no answer in {timeout_ms} ms"
-            if sent is not None:
-                sent.close(reason)
-            raise RequestTimedOut(reason, maybe_sent=sent is not None) from error
+            except TimeoutError as error:
+                raise RequestTimedOut(too_late(message, timeout_ms), maybe_sent=False) from error
+        if version is None:
+            version = common_version(type(message), connection.versions)
+        future = connection.send(message, version)
+        # Not asyncio.timeout: followers ask all the time, and a timer alone costs a quarter of it.
+        timer = loop.call_at(due, give_up, connection, future, message, timeout_ms)
+        try:
+            return await future
+        finally:
+            timer.cancel()
 
     async def ask(
         self, message: Message, response: type[M], *, timeout_ms: int = REQUEST_TIMEOUT_MS, version: int | None = None
@@ -323,6 +325,19 @@ class Channel:
             log.debug("connection lost", address=self._address, reason=connection.lost)
             if self._lost_callback is not None:
                 self._lost_callback()
+
+
+def too_late(message: Message, timeout_ms: int) -> str:
+    """Say what has not come."""
+    return f"{type(message).__name__}: no answer in {timeout_ms} ms"
+
+
+def give_up(connection: ClientConnection, future: "asyncio.Future[Message]", message: Message, timeout_ms: int) -> None:
+    """Tell who waits for an answer that its time is up, and close: later answers would be stuck behind it."""
+    if not future.done():
+        reason = too_late(message, timeout_ms)
+        future.set_exception(RequestTimedOut(reason, maybe_sent=True))
+        connection.close(reason)
 
 
 async def negotiate(connection: ClientConnection) -> Mapping[int, tuple[int, int]]:

@@ -97,7 +97,10 @@ class ReplicaFetcher:
         self._channel: LeaderChannel | None = None
         self._is_failing = False
         self._wake = asyncio.Event()
-        self._poll: asyncio.Task[bool] | None = None
+        self._is_polling = False
+        self._is_given_up = False
+        """The poll that waits, by `_renew`."""
+        self._polls = 0
         self._renewal: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
@@ -112,9 +115,9 @@ class ReplicaFetcher:
         for key, follower in followers.items():
             self._note_unsynced(key, follower)
         self._wake.set()
-        if self._poll is not None and self._renewal is None:
+        if self._is_polling and self._renewal is None:
             loop = asyncio.get_running_loop()
-            self._renewal = loop.call_later(RENEW_DELAY_MS / 1000, self._renew, self._poll)
+            self._renewal = loop.call_later(RENEW_DELAY_MS / 1000, self._renew, self._polls)
 
     def remove(self, key: TopicPartition) -> Follower | None:
         """Fetch it no more. An answer on its way is ignored."""
@@ -146,14 +149,7 @@ class ReplicaFetcher:
             if not any(each.is_ready(FollowerPhase.FETCHING, now_ms) for each in self.followers.values()):
                 await self._wait(now_ms)
                 continue
-            self._poll = asyncio.ensure_future(self._fetch(now_ms))
-            try:
-                await asyncio.wait([self._poll])
-                if not self._poll.cancelled():
-                    self._poll.result()
-            finally:
-                self._poll.cancel()
-                self._poll = None
+            await self._fetch(now_ms)
 
     async def _wait(self, now_ms: int) -> None:
         """Wait until a back-off ends or the partitions change."""
@@ -165,13 +161,12 @@ class ReplicaFetcher:
         except TimeoutError:
             return
 
-    def _renew(self, poll: "asyncio.Task[bool]") -> None:
+    def _renew(self, number: int) -> None:
         """Give up the poll that waits, if it is still the same."""
         self._renewal = None
-        if self._poll is poll and not poll.done():
-            poll.cancel()
+        if self._is_polling and self._polls == number:
+            self._is_given_up = True
             self._drop_channel()
-            self._session.reset()
 
     def _drop_channel(self) -> None:
         channel, self._channel = self._channel, None
@@ -185,24 +180,31 @@ class ReplicaFetcher:
             self._channel = self._open_channel(self.leader_id)
         return self._channel
 
-    async def _fetch(self, now_ms: int) -> bool:
-        """Send one fetch and handle its rows. Return whether there was an answer."""
+    async def _fetch(self, now_ms: int) -> None:
+        """Send one fetch and handle its rows."""
         wanted = {
             key: self._asked(each)
             for key, each in self.followers.items()
             if each.is_ready(FollowerPhase.FETCHING, now_ms)
         }
         request = self._session.request(wanted, self._broker_epoch())
+        self._polls += 1
+        self._is_polling, self._is_given_up = True, False
         try:
             response = await self._connected().ask(request, FetchResponse, timeout_ms=self._timeout_ms)
         except (ChannelError, KafkaError) as error:
+            if self._is_given_up:
+                self._session.reset()
+                return
             if not self._is_failing:
                 # Not once an attempt: a dead leader is asked again and again until metadata names another.
                 log.info("fetch from leader failed", leader=self.leader_id, error=error)
             self._is_failing = True
             self._session.reset()
             self._delay(wanted, ErrorCode.NETWORK_EXCEPTION)
-            return False
+            return
+        finally:
+            self._is_polling = False
         if self._is_failing:
             log.info("fetching from leader again", leader=self.leader_id)
             self._is_failing = False
@@ -211,10 +213,9 @@ class ReplicaFetcher:
             log.info("fetch session ended", leader=self.leader_id, error=rows.name)
             if rows not in SESSION_ERRORS:
                 self._delay(wanted, rows)
-            return False
+            return
         for key, row in rows:
             self._handle(key, wanted[key], row)
-        return True
 
     def _asked(self, follower: Follower) -> Asked:
         offset, epoch, start = follower.fetch_position()

@@ -184,11 +184,28 @@ class Link:
     def __init__(self, world: World) -> None:
         self.world = world
         self.asked: list[Message] = []
-        self.is_closed = False
+        self.closing = asyncio.Event()
         self.cut = False
         self.held: asyncio.Event | None = None
 
+    @property
+    def is_closed(self) -> bool:
+        return self.closing.is_set()
+
     async def ask(self, message: Message, response: type[Message], *, timeout_ms: int) -> Message:
+        """As Channel does: who waits for an answer is told that the channel has been closed."""
+        asking = asyncio.ensure_future(self._ask(message, response))
+        closing = asyncio.ensure_future(self.closing.wait())
+        try:
+            await asyncio.wait([asking, closing], return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                return asking.result()
+            raise ConnectionLost("the channel is closed", maybe_sent=True)
+        finally:
+            asking.cancel()
+            closing.cancel()
+
+    async def _ask(self, message: Message, response: type[Message]) -> Message:
         if self.cut or self.is_closed:
             raise ConnectionLost("cut", maybe_sent=False)
         version = 17 if isinstance(message, FetchRequest) else 9
@@ -204,7 +221,7 @@ class Link:
         return decoded
 
     async def close(self) -> None:
-        self.is_closed = True
+        self.closing.set()
 
     async def _fetch(self, request: FetchRequest) -> FetchResponse:
         world = self.world
