@@ -91,11 +91,13 @@ soak: $(VENV)/.tests
 	$(BIN)/python -m kvorum.cli.main sim --kind all --time $(SOAK) --keep-going --save build/failing
 
 # Kvorum and Apache Kafka 4.3.0 side by side (java and mvn on the PATH).
-# ONLY=produce,consume: some measures; `python -m bench --list` names them. Figures go to build/bench/results.json.
+# ONLY=produce,consume: some measures; `python -m bench --list` names them. Figures go to build/bench/results.json, or to
+# OUT: docs/benchmark.json holds those of README.md's table.
 ONLY ?=
 ROUNDS ?= 5
+OUT ?= build/bench/results.json
 bench: $(VENV)/.tests compiled
-	PYTHONPATH=$(CURDIR)/$(COMPILED) $(BIN)/python -m bench --rounds $(ROUNDS) $(if $(ONLY),--only $(ONLY) --keep)
+	PYTHONPATH=$(CURDIR)/$(COMPILED) $(BIN)/python -m bench --rounds $(ROUNDS) --out $(OUT) $(if $(ONLY),--only $(ONLY) --keep)
 
 # Throughput and CPU against partitions, connections, sizes, consumers, replicas and brokers; a node at rest.
 # ONLY=partitions,idle: some curves. Points (JSON) and drawings (SVG) go to build/bench/curves.

@@ -105,7 +105,7 @@ def main() -> None:
     for measure in options.measures:
         print(measure.name, flush=True)
         result = run_measure(measure, plan, lambda line: print(line, flush=True))
-        result.facts["commit"] = results.facts["kvorum"]
+        result.facts |= {"commit": results.facts["kvorum"], "machine": machine()}
         results.put(result, order)
         write(results, options.out)
     print(f"\nafter: {machine()}\n\n{table(results, every=True)}\nall figures: {options.out}")

@@ -1,7 +1,7 @@
 """The figures of a run as they are kept: build/bench/results.json, from which tables and plots are made.
 
 {"kvorum": commit, "kafka": version, "machine": ..., "limits": {what: figure},
- "measures": [{"name", "commit", "rounds", "scale", "begun", "seconds", "load": [before, after],
+ "measures": [{"name", "commit", "machine", "rounds", "scale", "begun", "seconds", "load": [before, after],
                "rows": [{"what", "unit", "better", "of", "must", "aim", "runs": {system: [figure, ...]}}, ...],
                "event_loop_lag_ms": [...], "failures": [...], "skipped": [...]}, ...]}
 """
@@ -57,7 +57,7 @@ class MeasureResult:
     name: str
     rows: list[RowResult]
     facts: Json = field(default_factory=dict)
-    """Commit, rounds, scale, times, load."""
+    """Commit, machine, rounds, scale, times, load: measures of one file may be of several days."""
     event_loop_lag_ms: list[float] = field(default_factory=list)
     """Of Kvorum's brokers, after each run: how late a timer was at most, in the ten seconds before."""
     failures: list[str] = field(default_factory=list)

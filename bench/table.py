@@ -63,10 +63,20 @@ def section(results: Results) -> str:
         "",
         f"Medians of {' or '.join(map(str, rounds))} runs, the systems in turn (A-B-B-A), and how far they lie apart "
         f"(largest less smallest, by the median). The ratio is Kvorum's to Apache Kafka's. {counted}",
-        f"Machine: {results.facts.get('machine', 'unknown')}. Its limits: {limits}.",
+        f"Commits: {commits(results)}. Machine: {results.facts.get('machine', 'unknown')}. Its limits: {limits}.",
     ]
     failures = [f"Came to nothing: {failure}" for failure in results.failures]
     return "\n".join([*told, *failures])
+
+
+def commits(results: Results) -> str:
+    """Say which commit was measured, and what of it where they are several."""
+    found: dict[str, list[str]] = {}
+    for measure in results.measures:
+        found.setdefault(measure.facts.get("commit", "unknown"), []).append(measure.name)
+    if len(found) < 2:
+        return "".join(found)
+    return "; ".join(f"{commit} ({', '.join(names)})" for commit, names in found.items())
 
 
 def put_between(text: str, new: str) -> str:

@@ -86,6 +86,14 @@ def test_failures_are_told_below_the_table() -> None:
     assert told.endswith("Came to nothing: x, round 2, kafka: StalledError: no end")
 
 
+def test_the_table_says_which_commit_was_measured_and_what_of_it() -> None:
+    found = results()
+    found.measures[0].facts["commit"] = "abc"
+    assert "Commits: abc. Machine: a machine." in section(found)
+    found.measures.append(MeasureResult("later", [], {"commit": "def", "rounds": 2}))
+    assert "Commits: abc (all); def (later)." in section(found)
+
+
 def test_figures_are_read_as_they_were_written(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "results.json"
     write(results(), path)
