@@ -178,7 +178,7 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
         replica_manager=replica_manager,
         coordinators=coordinators,
         loader=loader,
-        router=Router(registry.handlers(broker), lane=ProduceLane(broker)),
+        router=Router(registry.handlers(broker), lane=ProduceLane(broker, broker.replica_manager)),
     )
 
 

@@ -50,7 +50,7 @@ class Broker:
     def __init__(self, partitions: int) -> None:
         self.partitions = partitions
         self.port = 0
-        self.metadata = self.authorizer = self.replica_manager = self
+        self.metadata = self.authorizer = self
         self.image = SimpleNamespace(topics=SimpleNamespace(by_id={TOPIC_ID: SimpleNamespace(name=TOPIC)}))
 
     def partition(self, topic: str, index: int) -> object:
@@ -125,7 +125,7 @@ async def main(partitions: int) -> None:
         Handler(ApiKey.INIT_PRODUCER_ID, VERSIONS[ApiKey.INIT_PRODUCER_ID], identify),
         Handler(ApiKey.API_VERSIONS, (0, 4), served),
     ]
-    listener = Listener("PLAINTEXT", "127.0.0.1", 0, Router(handlers, lane=ProduceLane(broker)))
+    listener = Listener("PLAINTEXT", "127.0.0.1", 0, Router(handlers, lane=ProduceLane(broker, broker)))
     broker.port = await listener.start()
     print(broker.port, flush=True)
     await asyncio.Event().wait()

@@ -12,10 +12,11 @@ looked up again in other metadata, the authorizer and the quotas are asked for e
 """
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from kvorum.broker.api.produce import (
     INTERNAL_PREFIX,
@@ -29,6 +30,8 @@ from kvorum.broker.api.produce import (
 )
 from kvorum.broker.api.produce_frames import FLEXIBLE_FROM, HEAD_POSITION, Parts, head_size, parts_behind
 from kvorum.broker.api.produce_template import Placed, Template
+from kvorum.broker.replica.appends import RunDone
+from kvorum.broker.replica.delayed_produce import ProduceDone
 from kvorum.broker.replica.log_view import RunInfo
 from kvorum.broker.services import Broker
 from kvorum.network.authorizer import Operation, ResourceType
@@ -109,15 +112,32 @@ class Piece(NamedTuple):
     records: memoryview
 
 
+class Replicas(Protocol):
+    """What the short way asks of ReplicaManager."""
+
+    def append_run(
+        self, timeout_ms: int, required_acks: int, key: TopicPartition, batches: Sequence[memoryview], on_done: RunDone
+    ) -> int:
+        """See Appends.append_run."""
+        ...
+
+    def append_records(
+        self, timeout_ms: int, required_acks: int, entries: Mapping[TopicPartition, memoryview], on_done: ProduceDone
+    ) -> None:
+        """See Appends.append_records."""
+        ...
+
+
 class ProduceLane:
     """One a broker. Made on its event loop."""
 
     api_key = int(ApiKey.PRODUCE)
     name = "Produce"
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, replicas: Replicas) -> None:
         """Know no head."""
         self._broker = broker
+        self._replicas = replicas
         self._loop = asyncio.get_running_loop()  # once: each time it costs a system call
         self._turn: dict[TopicPartition, list[Piece]] = {}
         self._since_s = 0.0
@@ -236,7 +256,7 @@ class ProduceLane:
             run = run_from(group, place)
             batches = [piece.records for piece in run]
             on_done = partial(self._appended, run)
-            count = self._broker.replica_manager.append_run(head.timeout_ms, head.acks, key, batches, on_done)
+            count = self._replicas.append_run(head.timeout_ms, head.acks, key, batches, on_done)
             place += count
             if count < len(run):
                 self._append_alone(key, group[place])
@@ -257,7 +277,7 @@ class ProduceLane:
             self._done(taken, place, refused_row(key, error))
             return
         taken.size += len(records)
-        self._broker.replica_manager.append_records(head.timeout_ms, head.acks, {key: records}, on_done)
+        self._replicas.append_records(head.timeout_ms, head.acks, {key: records}, on_done)
 
     def _appended(self, run: list[Piece], done: RunInfo, row: PartitionProduceResponse) -> None:
         """Note what was appended: the first of the run, as many as there are base offsets."""

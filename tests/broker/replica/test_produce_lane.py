@@ -87,7 +87,7 @@ class Broker:
         self.metadata = world.cache
         self.replica_manager = world.manager
         self.authorizer = self
-        self.lane = ProduceLane(self) if has_lane else None  # type: ignore[arg-type]
+        self.lane = ProduceLane(self, self.replica_manager) if has_lane else None  # type: ignore[arg-type]
         self.shared = Shared(
             loop=asyncio.get_running_loop(),
             router=Router([Handler(ApiKey.PRODUCE, (3, 13), self.handle)], lane=self.lane),
