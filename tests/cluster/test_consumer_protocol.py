@@ -146,7 +146,8 @@ def group_of(request: pytest.FixtureRequest) -> str:
 def send(bootstrap: str, topic: str, values: list[str]) -> None:
     """Send values round-robin to the partitions."""
     producer = Producer({"bootstrap.servers": bootstrap})
-    count = len(producer.list_topics(topic, timeout=30).topics[topic].partitions)
+    # The broker that is asked may not have heard yet of a topic that was just made.
+    count = eventually(lambda: len(producer.list_topics(topic, timeout=30).topics[topic].partitions), topic)
     for number, value in enumerate(values):
         producer.produce(topic, value.encode(), partition=number % count)
     assert producer.flush(DEADLINE_SECONDS) == 0
