@@ -31,12 +31,14 @@ $(VENV)/.dev: $(VENV)/.tests
 # Units and simulation beside each other; clusters of real processes one at a time, after them.
 # KVORUM_STEP names a file that collects what each step printed; the last line sums them up.
 test: $(VENV)/.tests
-	-@command -v cc >/dev/null && $(MAKE) --no-print-directory compiled
+	@if $(CAN_COMPILE); then $(MAKE) --no-print-directory compiled; else rm -rf $(COMPILED); fi
 	$(BIN)/python tools/run_tests.py --workers $(WORKERS)
 
 # The hot modules as C (setup.py, by mypyc), the rest as it is: PYTHONPATH=build/compiled runs them. Needs a C compiler
 # and Python's headers; a minute and a half.
 COMPILED := build/compiled
+CAN_COMPILE = command -v cc >/dev/null && $(BIN)/python -c 'import pathlib, sys, sysconfig; \
+	sys.exit(not (pathlib.Path(sysconfig.get_path("include")) / "Python.h").is_file())'
 compiled: $(COMPILED)/.built
 $(COMPILED)/.built: $(VENV)/.installed $(shell git ls-files '*.py' '*.tsv' '*.yaml' 2>/dev/null | grep -v '^\(tests\|bench\|tools\)/')
 	rm -rf $(COMPILED) build/lib* build/temp* build/bdist*

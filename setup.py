@@ -25,13 +25,11 @@ TYPES = Path("build/types")
 
 
 def extensions() -> list[object]:
-    """Return the modules to be compiled; none unless asked for, or while mypyc is not there yet (setup_requires)."""
-    try:
-        from mypyc.build import mypycify
-        from mypyc.ir.rtypes import object_rprimitive
-        from mypyc.primitives.registry import builtin_names, load_address_op
-    except ImportError:
-        return []
+    """Return the modules to be compiled. Raises ImportError where a build without isolation has no mypy."""
+    from mypyc.build import mypycify
+    from mypyc.ir.rtypes import object_rprimitive
+    from mypyc.primitives.registry import builtin_names, load_address_op
+
     if "builtins.memoryview" not in builtin_names:
         # An annotation of a class that names a type unknown to mypyc is looked up in the module, not in builtins.
         load_address_op(name="builtins.memoryview", type=object_rprimitive, src="PyMemoryView_Type")
@@ -44,6 +42,8 @@ def extensions() -> list[object]:
 
 IS_COMPILED = os.environ.get("KVORUM_COMPILED") == "1"
 IS_BUILD = not {"egg_info", "dist_info"} & set(sys.argv)
+if IS_COMPILED and "editable_wheel" in sys.argv:
+    sys.exit("KVORUM_COMPILED: an editable installation runs the checkout's Python; `make compiled` compiles beside it")
 setup(
     ext_modules=extensions() if IS_COMPILED and IS_BUILD else [], setup_requires=["mypy>=2.4,<3"] if IS_COMPILED else []
 )

@@ -7,8 +7,6 @@ from pathlib import Path
 import kvorum.storage.log
 from kvorum.runtime.compiled import is_compiled
 
-LOG = kvorum.storage.log.__name__
-
 
 def machine() -> str:
     """Say it."""
@@ -17,7 +15,7 @@ def machine() -> str:
     load = ", ".join(f"{each:.2f}" for each in os.getloadavg())
     model = models[0] if models else "unknown"
     version = sys.version.split()[0]
-    kind = "compiled" if is_compiled(LOG) else "Python alone"
+    kind = "compiled" if is_compiled(kvorum.storage.log.__name__) else "Python alone"
     return f"{os.cpu_count()} cores ({model}), {memory / 2**20:.0f} GiB, Python {version}, Kvorum {kind}; load {load}"
 
 

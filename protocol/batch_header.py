@@ -41,27 +41,31 @@ INT32_MAX: Final = 2**31 - 1
 HEADER: Final = Struct(">qiibIhiqqqhii")
 
 
+FIELDS: Final = (
+    "base_offset",
+    "batch_length",
+    "partition_leader_epoch",
+    "magic",
+    "crc",
+    "attributes",
+    "last_offset_delta",
+    "base_timestamp",
+    "max_timestamp",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "records_count",
+)
+"""A header's, in the order of the bytes."""
+
+
 class BatchHeader:
     """The 61 bytes, decoded; read many times a batch, which a tuple's names make dear.
 
     Offsets are as they stand in the bytes: relative to nothing before a leader assigned them (`place`).
     """
 
-    __slots__ = (
-        "attributes",
-        "base_offset",
-        "base_sequence",
-        "base_timestamp",
-        "batch_length",
-        "crc",
-        "last_offset_delta",
-        "magic",
-        "max_timestamp",
-        "partition_leader_epoch",
-        "producer_epoch",
-        "producer_id",
-        "records_count",
-    )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -104,21 +108,7 @@ class BatchHeader:
 
     def fields(self) -> tuple[int, ...]:
         """Return the fields, in the order of the bytes."""
-        return (
-            self.base_offset,
-            self.batch_length,
-            self.partition_leader_epoch,
-            self.magic,
-            self.crc,
-            self.attributes,
-            self.last_offset_delta,
-            self.base_timestamp,
-            self.max_timestamp,
-            self.producer_id,
-            self.producer_epoch,
-            self.base_sequence,
-            self.records_count,
-        )
+        return tuple([getattr(self, name) for name in FIELDS])
 
     def replaced(self, **changes: int) -> "BatchHeader":
         """Return another with some fields changed."""
@@ -180,24 +170,6 @@ class BatchHeader:
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return increment_sequence(self.base_sequence, self.last_offset_delta)
-
-
-FIELDS: Final = (
-    "base_offset",
-    "batch_length",
-    "partition_leader_epoch",
-    "magic",
-    "crc",
-    "attributes",
-    "last_offset_delta",
-    "base_timestamp",
-    "max_timestamp",
-    "producer_id",
-    "producer_epoch",
-    "base_sequence",
-    "records_count",
-)
-"""A header's, in the order of the bytes."""
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
