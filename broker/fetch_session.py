@@ -8,20 +8,26 @@ context turns rows into the answer.
     session epoch -1, any id     full request without a session (the old one is closed)
     session epoch  n, an id      incremental; it must be the session's next epoch
 
+What a client fetches is either *active* or rests. What is active is read with each request; what rests has been told
+all about, and is not even looked at until its partition changes (broker.replica.resting) or the client asks for
+something else of it: a request costs what changed, however many partitions its session has.
+
 Invariants: the cache holds at most `slots_max` sessions; a session's epoch is that of the request it expects next; each
-partition is in it once, by topic id (v13+) or by name, never both; who got records goes to the end of the order, so
-that no partition starves another where the answer is bounded. Source: Kafka's FetchSession.
+partition is in it once, by topic id (v13+) or by name, never both, and active or at rest, never both; who got records
+goes to the end of the active, so that no partition starves another where the answer is bounded; nothing rests for
+another asker (principal, rights, incarnation) than the one it was read for. Source: Kafka's FetchSession.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from random import Random
 from typing import Protocol, TypeAlias
 
+from kvorum.broker.fetch_session_state import INITIAL_EPOCH, CachedPartition, Key, Session, TryRest
+from kvorum.broker.replica.fetches import ParkedFetch
 from kvorum.broker.replica.types import FetchTarget
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.fetch import (
     FetchableTopicResponse,
-    FetchPartition,
     FetchRequest,
     FetchResponse,
     PartitionData,
@@ -29,110 +35,41 @@ from kvorum.protocol.messages.fetch import (
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 
 NO_SESSION = 0
-INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 INT32_MAX = 2**31 - 1
 TOPIC_ID_VERSION_MIN = 13
-UNKNOWN = -1
 
 Rows: TypeAlias = Iterable[tuple[FetchTarget, PartitionData]]
-Key: TypeAlias = tuple[str | Uuid, int]
 TopicName: TypeAlias = Callable[[Uuid], str | None]
 """Answers a topic id's name, None while it is not known."""
-
-
-class CachedPartition:
-    """One partition of a session, or of a request without one: a FetchTarget, and what was answered last."""
-
-    __slots__ = (
-        "current_leader_epoch",
-        "fetch_offset",
-        "high_watermark",
-        "last_fetched_epoch",
-        "local_log_start_offset",
-        "log_start_offset",
-        "partition",
-        "partition_max_bytes",
-        "topic",
-        "topic_id",
-    )
-
-    def __init__(self, topic: str, topic_id: Uuid, asked: FetchPartition) -> None:
-        """Take what was asked; `topic` is empty while the id is not known, `topic_id` zero where names are used."""
-        self.topic = topic
-        self.topic_id = topic_id
-        self.partition = asked.partition
-        self.high_watermark = UNKNOWN
-        self.local_log_start_offset = UNKNOWN
-        self.update(asked)
-
-    def update(self, asked: FetchPartition) -> None:
-        """Take what is asked now."""
-        self.partition_max_bytes = asked.partition_max_bytes
-        self.fetch_offset = asked.fetch_offset
-        self.log_start_offset = asked.log_start_offset
-        self.current_leader_epoch = asked.current_leader_epoch
-        self.last_fetched_epoch = asked.last_fetched_epoch
-
-    def note(self, row: PartitionData) -> None:
-        """Remember what is answered.
-
-        Beside an error, or where the follower's log parts from ours, the watermark is no news to whoever asks: it
-        truncates first, and takes neither from an answer about offsets it has no more.
-        """
-        is_heeded = not row.error_code and row.diverging_epoch.epoch < 0
-        self.high_watermark = row.high_watermark if is_heeded else UNKNOWN
-        self.local_log_start_offset = row.log_start_offset
-
-    def must_be_told(self, row: PartitionData) -> bool:
-        """Tell whether a row says anything the client does not know."""
-        return bool(
-            row.error_code
-            or row.records
-            or row.high_watermark != self.high_watermark
-            or row.log_start_offset != self.local_log_start_offset
-            or row.diverging_epoch.epoch >= 0
-            or row.preferred_read_replica >= 0
-        )
 
 
 class FetchContext(Protocol):
     """One request's part in its session."""
 
     targets: list[CachedPartition]
-    """All that is to be fetched, in this order; `topic` is empty where the id is not known (UNKNOWN_TOPIC_ID)."""
-
-    def respond(self, rows: Rows, now_ms: int) -> FetchResponse:
-        """Return the answer. `rows` has one for each target, in any order."""
-        ...
-
-
-class Session:
-    """What one client fetches."""
-
-    __slots__ = ("created_ms", "epoch", "is_privileged", "last_used_ms", "partitions", "session_id", "uses_topic_ids")
-
-    def __init__(
-        self,
-        session_id: int,
-        is_privileged: bool,
-        uses_topic_ids: bool,
-        partitions: dict[Key, CachedPartition],
-        now_ms: int,
-    ) -> None:
-        """Begin; `is_privileged` is a follower's, which a consumer's never displaces."""
-        self.session_id = session_id
-        self.is_privileged = is_privileged
-        self.uses_topic_ids = uses_topic_ids
-        self.partitions = partitions
-        self.created_ms = now_ms
-        self.last_used_ms = now_ms
-        self.epoch = INITIAL_EPOCH + 1
+    """All that is to be read, in this order; `topic` is empty where the id is not known (UNKNOWN_TOPIC_ID)."""
 
     @property
-    def evictable_key(self) -> tuple[bool, int, int]:
-        """What has the least goes first: a consumer's before a follower's, then fewer partitions."""
-        return (self.is_privileged, len(self.partitions), self.session_id)
+    def has_resting(self) -> bool:
+        """Whether the session has more than that."""
+        ...
+
+    def wake_all(self) -> None:
+        """Have everything in `targets`, whatever rests."""
+        ...
+
+    def waits(self, parked: ParkedFetch) -> None:
+        """Take what waits for the answer: it is told of targets that wake meanwhile."""
+        ...
+
+    def respond(self, rows: Rows, now_ms: int, try_rest: TryRest | None = None) -> FetchResponse:
+        """Return the answer. `rows` has one for each target, and for each that woke meanwhile, in any order."""
+        ...
+
+    def throttled(self) -> FetchResponse:
+        """Return the empty answer for a client that has to wait: nothing counts as told (KIP-219)."""
+        ...
 
 
 class FetchSessionCache:
@@ -157,9 +94,16 @@ class FetchSessionCache:
         return sum(len(session.partitions) for session in self._sessions.values())
 
     def context(
-        self, request: FetchRequest, version: int, *, is_from_follower: bool, topic_name: TopicName, now_ms: int
+        self,
+        request: FetchRequest,
+        version: int,
+        *,
+        is_from_follower: bool,
+        topic_name: TopicName,
+        now_ms: int,
+        asker: Hashable = None,
     ) -> FetchContext:
-        """Return what is to be fetched for a request.
+        """Return what is to be read for a request. `asker` is who asks, and whatever else decides what may be told.
 
         Raises:
             KafkaError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR (ids and
@@ -167,11 +111,11 @@ class FetchSessionCache:
         """
         by_id = version >= TOPIC_ID_VERSION_MIN
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self._sessions.pop(request.session_id, None)
+            self._close(request.session_id)
             asked = _asked(request, by_id, topic_name)
             if request.session_epoch == FINAL_EPOCH:
                 return SessionlessContext(asked)
-            return FullContext(self, asked, by_id, is_from_follower)
+            return FullContext(self, asked, by_id, is_from_follower, asker, now_ms)
         session = self._sessions.get(request.session_id)
         if session is None:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"there is no session {request.session_id}")
@@ -179,29 +123,44 @@ class FetchSessionCache:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, f"the session expects epoch {session.epoch}")
         if session.uses_topic_ids != by_id:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "the session was opened the other way")
-        _update(session, request, topic_name)
+        if session.asker != asker:
+            session.wake_all()
+            session.asker = asker
+        _update(session, request)
         if not session.partitions:
-            del self._sessions[session.session_id]
+            self._close(session.session_id)
             return SessionlessContext(_asked(request, by_id, topic_name))
         self._touch(session, now_ms)
         session.epoch = next_epoch(session.epoch)
         return IncrementalContext(session, request.session_epoch, topic_name)
 
     def open(
-        self, partitions: dict[Key, CachedPartition], uses_topic_ids: bool, is_privileged: bool, now_ms: int
-    ) -> int:
-        """Open a session and return its id, NO_SESSION if there is no room. Cost when full: the number of sessions."""
+        self,
+        partitions: dict[Key, CachedPartition],
+        uses_topic_ids: bool,
+        is_privileged: bool,
+        asker: Hashable,
+        fetched_ms: int,
+        now_ms: int,
+    ) -> Session | None:
+        """Open a session and return it, None if there is no room. Cost when full: the number of sessions."""
         if len(self._sessions) >= self._slots_max and not self._evict_for(is_privileged, len(partitions), now_ms):
-            return NO_SESSION
+            return None
         session_id = self._chance.randint(1, INT32_MAX)
         while session_id in self._sessions:
             session_id = self._chance.randint(1, INT32_MAX)
-        self._sessions[session_id] = Session(session_id, is_privileged, uses_topic_ids, partitions, now_ms)
-        return session_id
+        session = Session(session_id, is_privileged, uses_topic_ids, partitions, asker, fetched_ms, now_ms)
+        self._sessions[session_id] = session
+        return session
+
+    def _close(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.close()
 
     def _touch(self, session: Session, now_ms: int) -> None:
         """Move it to the end: the order of the sessions is that of their last use."""
-        session.last_used_ms = now_ms
+        session.last_used_ms = session.fetched_ms = now_ms
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
 
     def _evict_for(self, is_privileged: bool, size: int, now_ms: int) -> bool:
@@ -225,7 +184,7 @@ class FetchSessionCache:
             victim = min(displaceable, key=lambda session: session.evictable_key)
             if (is_privileged, size, NO_SESSION) < victim.evictable_key:
                 return False
-        del self._sessions[victim.session_id]
+        self._close(victim.session_id)
         self.evictions += 1
         return True
 
@@ -239,67 +198,143 @@ class SessionlessContext:
         """Fetch what it says."""
         self.targets = list(asked.values())
 
-    def respond(self, rows: Rows, now_ms: int) -> FetchResponse:
+    @property
+    def has_resting(self) -> bool:
+        """See FetchContext."""
+        return False
+
+    def wake_all(self) -> None:
+        """See FetchContext: nothing rests."""
+
+    def waits(self, parked: ParkedFetch) -> None:
+        """See FetchContext: nothing wakes."""
+
+    def respond(self, rows: Rows, now_ms: int, try_rest: TryRest | None = None) -> FetchResponse:
         """See FetchContext: everything is told."""
         return FetchResponse(session_id=NO_SESSION, responses=_by_topic(rows))
+
+    def throttled(self) -> FetchResponse:
+        """See FetchContext."""
+        return FetchResponse(session_id=NO_SESSION)
 
 
 class FullContext:
     """A request that names all it wants, and wants a session."""
 
-    __slots__ = ("_asked", "_cache", "_is_from_follower", "_uses_topic_ids", "targets")
+    __slots__ = ("_asked", "_asker", "_cache", "_fetched_ms", "_is_from_follower", "_uses_topic_ids", "targets")
 
     def __init__(
-        self, cache: FetchSessionCache, asked: dict[Key, CachedPartition], uses_topic_ids: bool, is_from_follower: bool
+        self,
+        cache: FetchSessionCache,
+        asked: dict[Key, CachedPartition],
+        uses_topic_ids: bool,
+        is_from_follower: bool,
+        asker: Hashable,
+        now_ms: int,
     ) -> None:
         """Fetch what it says; the session begins with the answer."""
         self._cache = cache
         self._asked = asked
         self._uses_topic_ids = uses_topic_ids
         self._is_from_follower = is_from_follower
+        self._asker = asker
+        self._fetched_ms = now_ms
         self.targets = list(asked.values())
 
-    def respond(self, rows: Rows, now_ms: int) -> FetchResponse:
+    @property
+    def has_resting(self) -> bool:
+        """See FetchContext."""
+        return False
+
+    def wake_all(self) -> None:
+        """See FetchContext: nothing rests yet."""
+
+    def waits(self, parked: ParkedFetch) -> None:
+        """See FetchContext: nothing wakes."""
+
+    def respond(self, rows: Rows, now_ms: int, try_rest: TryRest | None = None) -> FetchResponse:
         """See FetchContext: everything is told, with the id of the new session if there is room for it."""
         told = list(rows)
         for target, row in told:
             assert isinstance(target, CachedPartition), "rows are of this context's targets"
             target.note(row)
-        session_id = self._cache.open(self._asked, self._uses_topic_ids, self._is_from_follower, now_ms)
+        session = self._cache.open(
+            self._asked, self._uses_topic_ids, self._is_from_follower, self._asker, self._fetched_ms, now_ms
+        )
+        if session is not None:
+            for target, row in told:
+                assert isinstance(target, CachedPartition), "as before"
+                session.answered(target, row, try_rest)
+        session_id = NO_SESSION if session is None else session.session_id
         return FetchResponse(session_id=session_id, responses=_by_topic(told))
+
+    def throttled(self) -> FetchResponse:
+        """See FetchContext: the session is left to the client's next try."""
+        return FetchResponse(session_id=NO_SESSION)
 
 
 class IncrementalContext:
     """A request of an open session."""
 
-    __slots__ = ("_request_epoch", "_session", "targets")
+    __slots__ = ("_parked", "_request_epoch", "_session", "_topic_name", "targets")
 
     def __init__(self, session: Session, request_epoch: int, topic_name: TopicName) -> None:
-        """Fetch what the session remembers; names that were not known are looked up again."""
+        """Read what is active in the session; names that were not known are looked up again."""
         self._session = session
         self._request_epoch = request_epoch
-        self.targets = list(session.partitions.values())
+        self._topic_name = topic_name
+        self._parked: ParkedFetch | None = None
+        self.targets: list[CachedPartition] = []
+        self._take_active()
+
+    def _take_active(self) -> None:
+        self.targets = list(self._session.active)
         for target in self.targets:
             if not target.topic:
-                target.topic = topic_name(target.topic_id) or ""
+                target.topic = self._topic_name(target.topic_id) or ""
 
-    def respond(self, rows: Rows, now_ms: int) -> FetchResponse:
+    @property
+    def has_resting(self) -> bool:
+        """See FetchContext."""
+        return len(self.targets) < len(self._session.partitions)
+
+    def wake_all(self) -> None:
+        """See FetchContext."""
+        self._session.wake_all()
+        self._take_active()
+
+    def waits(self, parked: ParkedFetch) -> None:
+        """See FetchContext."""
+        self._parked = self._session.parked = parked
+
+    def respond(self, rows: Rows, now_ms: int, try_rest: TryRest | None = None) -> FetchResponse:
         """See FetchContext: only what changed is told. Of two requests at once the earlier one is a stray."""
-        session = self._session
-        if session.epoch != next_epoch(self._request_epoch):
-            return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.session_id)
+        response, session = self._begun(), self._session
+        if response.error_code:
+            return response
         told = []
         for target, row in rows:
             assert isinstance(target, CachedPartition), "rows are of this context's targets"
-            if not target.must_be_told(row):
-                continue
-            told.append((target, row))
-            target.note(row)
-            if row.records:
-                key = _key(target, session.uses_topic_ids)
-                if key in session.partitions:
-                    session.partitions[key] = session.partitions.pop(key)
-        return FetchResponse(session_id=session.session_id, responses=_by_topic(told))
+            if target.must_be_told(row):
+                told.append((target, row))
+                target.note(row)
+            session.answered(target, row, try_rest)
+        response.responses = _by_topic(told)
+        return response
+
+    def throttled(self) -> FetchResponse:
+        """See FetchContext: what was read stays active, and is read again."""
+        return self._begun()
+
+    def _begun(self) -> FetchResponse:
+        """Return the answer without any rows, and wait no longer."""
+        session = self._session
+        if session.parked is self._parked:
+            session.parked = None
+        code = ErrorCode.NONE
+        if session.epoch != next_epoch(self._request_epoch):
+            code = ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        return FetchResponse(error_code=code, session_id=session.session_id)
 
 
 def next_epoch(epoch: int) -> int:
@@ -323,24 +358,17 @@ def _asked(request: FetchRequest, by_id: bool, topic_name: TopicName) -> dict[Ke
     return found
 
 
-def _update(session: Session, request: FetchRequest, topic_name: TopicName) -> None:
-    """Take the request's changes into the session."""
-    by_id, partitions = session.uses_topic_ids, session.partitions
+def _update(session: Session, request: FetchRequest) -> None:
+    """Take the request's changes into the session. Names of new topic ids are looked up when they are read."""
+    by_id = session.uses_topic_ids
     for topic in request.topics:
         name = topic.topic_id if by_id else topic.topic
+        title, topic_id = ("", topic.topic_id) if by_id else (topic.topic, ZERO_UUID)
         for asked in topic.partitions:
-            known = partitions.get((name, asked.partition))
-            if known is not None:
-                known.update(asked)
-            elif by_id:
-                partitions[(name, asked.partition)] = CachedPartition(
-                    topic_name(topic.topic_id) or "", topic.topic_id, asked
-                )
-            else:
-                partitions[(name, asked.partition)] = CachedPartition(topic.topic, ZERO_UUID, asked)
+            session.update((name, asked.partition), asked, title, topic_id)
     for forgotten in request.forgotten_topics_data:
         for index in forgotten.partitions:
-            partitions.pop((forgotten.topic_id if by_id else forgotten.topic, index), None)
+            session.forget((forgotten.topic_id if by_id else forgotten.topic, index))
 
 
 def _by_topic(rows: Rows) -> list[FetchableTopicResponse]:

@@ -1,5 +1,6 @@
 """How a broker's parts are put together: each made once, handed to who needs it. `broker.server` starts them."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -19,18 +20,29 @@ from kvorum.broker.metadata.metadata_log import MetadataLogReader
 from kvorum.broker.metadata.peer_watch import PeerWatch
 from kvorum.broker.metadata.producer_ids import ProducerIdManager
 from kvorum.broker.metadata.publisher import BrokerMetadataPublisher
+from kvorum.broker.metadata.quota_publisher import QuotaPublisher
+from kvorum.broker.metadata.replication_throttles import ReplicationThrottles
 from kvorum.broker.metadata.stray_logs import StrayLogs
+from kvorum.broker.quota_figures import follow_quotas
+from kvorum.broker.replica.directory_assignments import DirectoryAssignments
 from kvorum.broker.replica.manager import ReplicaManager
+from kvorum.broker.replica.selector import selector_of
 from kvorum.broker.services import Broker
+from kvorum.broker.telemetry.figures import follow_client_metrics
+from kvorum.broker.telemetry.manager import ClientMetricsManager
 from kvorum.network.addresses import Address
-from kvorum.network.authorizer import Authorizer, Quotas
+from kvorum.network.authorizer import Authorizer
 from kvorum.network.channel import Channel
 from kvorum.network.dial import ChannelError
+from kvorum.network.ip_rates import IpConnectionRates
+from kvorum.network.quota_rate import Windows
+from kvorum.network.quotas import BrokerQuotas
 from kvorum.network.router import Router
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.controller_channel import ControllerChannel, ControllerNodes
 from kvorum.quorum.loader import MetadataLoader
 from kvorum.runtime import metric_names
+from kvorum.runtime.chance import random_uuid_bytes
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
@@ -71,10 +83,11 @@ class ControllerChannels:
     isr: ControllerChannel
     forwarding: ControllerChannel
     coordinators: ControllerChannel
+    directories: ControllerChannel
 
     async def close(self) -> None:
         """Close all."""
-        for channel in (self.lifecycle, self.isr, self.forwarding, self.coordinators):
+        for channel in (self.lifecycle, self.isr, self.forwarding, self.coordinators, self.directories):
             await channel.close()
 
 
@@ -89,6 +102,7 @@ class Parts:
     log_duties: LogDuties
     replica_manager: ReplicaManager
     coordinators: Coordinators
+    quota_publisher: QuotaPublisher
     loader: MetadataLoader
     router: Router
 
@@ -102,7 +116,8 @@ class Seams:
     chance: Random
     metrics: Metrics
     authorizer: Authorizer
-    quotas: Quotas
+    ip_rates: IpConnectionRates
+    """What the listeners hold addresses to."""
     on_fault: Callable[[BaseException], None]
     on_offline: Callable[[str, Exception], None]
     """Called with a log directory whose disk failed."""
@@ -120,24 +135,14 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
     log_manager, cleaner = make_logs(settings, seams, configs, cluster_id)
     loader = make_loader(settings, seams, channels.nodes, cluster_id, directory_id)
     peers = watch_peers(settings, cache, seams.chance)
-    replica_manager = ReplicaManager(
-        broker_id=broker_id,
-        settings=settings,
-        clock=seams.clock,
-        log_manager=log_manager,
-        cluster=cache,
-        controller=channels.isr,
-        broker_epoch=registration.broker_epoch,
-        open_channel=PeerChannels(settings, cache, seams.chance, peers.connection_lost).open,
-        topic_config=configs.log_config,
-        metrics=seams.metrics,
-        current_settings=lambda: configs.settings,
-    )
+    replica_manager = make_replicas(settings, seams, channels, cache, configs, log_manager, peers, registration)
     producer_ids = ProducerIdManager(broker_id, registration.broker_epoch, channels.lifecycle)
     world = world_of(settings, seams, cache, producer_ids, LocalRequests(lambda: broker))
     ground = ground_of(settings, seams, replica_manager, cache)
     coordinators = make_coordinators(ground, channels.coordinators, lambda: configs.settings, world)
     replica_manager.transactions.verifier = coordinators.transactions.verifier
+    quotas = make_quotas(settings, seams.metrics)
+    quota_publisher = QuotaPublisher(quotas, seams.ip_rates)
     broker = Broker(
         broker_id=broker_id,
         cluster_id=cluster_id,
@@ -154,21 +159,16 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
         metadata_log=MetadataLogReader(lambda: loader.readable_log),
         peers=peers,
         authorizer=seams.authorizer,
-        quotas=seams.quotas,
+        quotas=quotas,
         internal_topics=coordinators.internal_topics,
         groups=coordinators.groups,
         transactions=coordinators.transactions.coordinator,
         group_transactions=coordinators.groups,
+        telemetry=receive_telemetry(settings, seams),
     )
-    publisher = BrokerMetadataPublisher(
-        cache=cache,
-        replicas=replica_manager,
-        configs=configs,
-        followers=coordinators.followers,
-        changed=(peers.image_changed,),
-        moved=(broker.metadata_log.wake, registration.metadata_moved, peers.metadata_moved),
+    loader.install(
+        StrayLogs(broker_id, log_manager), make_publisher(broker, registration, coordinators, quota_publisher)
     )
-    loader.install(StrayLogs(broker_id, log_manager), publisher)
     return Parts(
         broker=broker,
         channels=channels,
@@ -177,9 +177,47 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
         log_duties=LogDuties(log_manager, lambda: configs.settings, seams.clock, cleaner),
         replica_manager=replica_manager,
         coordinators=coordinators,
+        quota_publisher=quota_publisher,
         loader=loader,
         router=Router(registry.handlers(broker), lane=ProduceLane(broker, broker.replica_manager)),
     )
+
+
+def make_replicas(
+    settings: Settings,
+    seams: Seams,
+    channels: ControllerChannels,
+    cache: MetadataCache,
+    configs: DynamicConfig,
+    log_manager: LogManager,
+    peers: PeerWatch,
+    registration: Registration,
+) -> ReplicaManager:
+    """Make what holds the replicas, and what tells the controller where they lie."""
+    broker_id = settings.int("node.id")
+    replica_manager = ReplicaManager(
+        broker_id=broker_id,
+        settings=settings,
+        clock=seams.clock,
+        log_manager=log_manager,
+        cluster=cache,
+        controller=channels.isr,
+        broker_epoch=registration.broker_epoch,
+        open_channel=PeerChannels(settings, cache, seams.chance, peers.connection_lost).open,
+        topic_config=configs.log_config,
+        metrics=seams.metrics,
+        current_settings=lambda: configs.settings,
+        select=selector_of(settings, cache.live_rack),
+    )
+    replica_manager.tell_directories(
+        DirectoryAssignments(
+            broker_id=broker_id,
+            broker_epoch=registration.broker_epoch,
+            controller=channels.directories,
+            cluster=cache,
+        )
+    )
+    return replica_manager
 
 
 def make_logs(
@@ -199,6 +237,42 @@ def make_logs(
     configs.subscribe(lambda changed, _: cleaner.configure(changed))
     follow_cleaner(seams.metrics, cleaner, log_manager, seams.clock)
     return log_manager, cleaner
+
+
+def make_publisher(
+    broker: Broker, registration: Registration, coordinators: Coordinators, quotas: QuotaPublisher
+) -> BrokerMetadataPublisher:
+    """Make what takes the metadata over, in its order."""
+    return BrokerMetadataPublisher(
+        cache=broker.metadata,
+        replicas=broker.replica_manager,
+        configs=broker.configs,
+        followers=(
+            *coordinators.followers,
+            ReplicationThrottles(broker.broker_id, broker.replica_manager.quotas),
+            *(() if broker.telemetry is None else (broker.telemetry,)),
+        ),
+        behind_configs=(quotas,),
+        changed=(broker.peers.image_changed,),
+        moved=(broker.metadata_log.wake, registration.metadata_moved, broker.peers.metadata_moved),
+    )
+
+
+def make_quotas(settings: Settings, metrics: Metrics) -> BrokerQuotas:
+    """Make what keeps clients to their quotas, on the running loop."""
+    now_s = asyncio.get_running_loop().time
+    quotas = BrokerQuotas(now_s, Windows.of(settings))
+    follow_quotas(metrics, quotas, now_s)
+    return quotas
+
+
+def receive_telemetry(settings: Settings, seams: Seams) -> ClientMetricsManager | None:
+    """Make what receives clients' metrics, told on /metrics; None where that is not switched on."""
+    if not settings.bool("kvorum.client.metrics.enable"):
+        return None
+    manager = ClientMetricsManager(settings.int("telemetry.max.bytes"), lambda: Uuid(random_uuid_bytes(seams.chance)))
+    follow_client_metrics(seams.metrics, manager, seams.clock.monotonic_ms)
+    return manager
 
 
 def ground_of(settings: Settings, seams: Seams, replica_manager: ReplicaManager, cache: MetadataCache) -> Ground:
@@ -255,6 +329,7 @@ def open_channels(settings: Settings, chance: Random) -> ControllerChannels:
         isr=channel("isr"),
         forwarding=channel("forwarding"),
         coordinators=channel("coordinators"),
+        directories=channel("directories"),
     )
 
 

@@ -17,18 +17,20 @@ Source: Kafka's BrokerServer.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Final
 
 from kvorum.broker.metadata.features import SUPPORTED_FEATURES
 from kvorum.broker.metadata.lifecycle import NO_BROKER_EPOCH, BrokerIdentity, BrokerLifecycleManager
 from kvorum.broker.parts import Parts, Seams, build
 from kvorum.broker.services import Broker
-from kvorum.network.authorizer import AllowAll, Authorizer, NoQuotas, Quotas
+from kvorum.network.authorizer import AllowAll, Authorizer
 from kvorum.network.connection_counts import ConnectionCounts, concerns_connections
 from kvorum.network.interposer import Interposer
 from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.request_queue import RequestQueue
 from kvorum.network.server import Listener
 from kvorum.network.shared import NetworkMetrics
+from kvorum.network.tracing import Tracing
 from kvorum.protocol.messages import broker_registration
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime.chance import random_uuid_bytes
@@ -46,6 +48,8 @@ from kvorum.runtime.metrics import Metrics
 from kvorum.storage.checkpoints import read_meta_properties
 
 log = get_logger("broker")
+
+TRACE: Final = "kvorum.request.trace"
 
 OnFault = Callable[[BaseException], None]
 OnPorts = Callable[[Mapping[str, int]], None]
@@ -78,7 +82,6 @@ class World:
     interposer: Interposer | None = None
     """What stands between listeners and handlers: fault injection, where a configuration asks for it."""
     authorizer: Authorizer = field(default_factory=AllowAll)
-    quotas: Quotas = field(default_factory=NoQuotas)
 
 
 class BrokerServer:
@@ -97,6 +100,8 @@ class BrokerServer:
         self._counts = ConnectionCounts.of(settings, self._listener_names)
         self._budget = RequestBudget(settings.int("queued.max.request.bytes"))
         self._queue = RequestQueue(settings.int("queued.max.requests"))
+        self._tracing = Tracing()
+        self._tracing.configure(settings.str(TRACE))
         self._started: Parts | None = None
 
     @property
@@ -132,6 +137,13 @@ class BrokerServer:
     def ports(self) -> dict[str, int]:
         """Return {listener name: port} of the listeners that are open."""
         return {name: listener.port for name, listener in self._listeners.items()}
+
+    @property
+    def advertised_address(self) -> str | None:
+        """HOST:PORT that clients are told of the first listener; None while its port is to be chosen."""
+        endpoint = advertised_listeners(self._settings)[0]
+        port = endpoint.port or self.ports.get(endpoint.listener_name)
+        return None if port is None else f"{endpoint.host}:{port}"
 
     async def start(self) -> None:
         """Do all of the start but wait for being unfenced.
@@ -190,6 +202,7 @@ class BrokerServer:
         await parts.broker.auto_topics.close()
         parts.broker.producer_ids.close()
         await parts.loader.close()
+        await parts.quota_publisher.close()
         await parts.log_duties.close()
         await parts.replica_manager.shutdown()
         await parts.channels.close()
@@ -211,7 +224,7 @@ class BrokerServer:
             chance=world.chance,
             metrics=world.metrics,
             authorizer=world.authorizer,
-            quotas=world.quotas,
+            ip_rates=self._counts.ip_rates,
             on_fault=world.on_fault,
             on_offline=self._log_dir_failed,
             metadata_directory=metadata_directory,
@@ -252,6 +265,7 @@ class BrokerServer:
     async def _open_listeners(self, *, unchosen_ports: bool) -> None:
         """Open the listeners whose port is to be chosen (before the registration, which names it), or the others."""
         opened: dict[str, int] = {}
+        telemetry = self.broker.telemetry
         for endpoint in self._endpoints:
             if (endpoint.port == 0) is not unchosen_ports:
                 continue
@@ -265,8 +279,11 @@ class BrokerServer:
                 counts=self._counts,
                 budget=self._budget,
                 queue=self._queue,
+                tracing=self._tracing,
                 metrics=self._world.network_metrics,
+                quotas=self.broker.quotas,
                 protected=endpoint.listener_name == self._inter_broker_listener,
+                on_connection_closed=None if telemetry is None else telemetry.connection_closed,
             )
             opened[endpoint.listener_name] = await listener.start()
             self._listeners[endpoint.listener_name] = listener
@@ -279,6 +296,8 @@ class BrokerServer:
         """Take over what listeners hold of the configuration."""
         if any(concerns_connections(key) for key in keys):
             self._counts.configure(settings, self._listener_names)
+        if TRACE in keys:
+            self._tracing.configure(settings.str(TRACE))
 
     def _log_dir_failed(self, path: str, error: Exception) -> None:
         """Take a log directory out of service: its replicas go offline here, and the controller is told."""

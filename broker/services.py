@@ -19,6 +19,7 @@ from kvorum.broker.metadata.metadata_log import MetadataLogReader
 from kvorum.broker.metadata.peer_watch import PeerWatch
 from kvorum.broker.metadata.producer_ids import ProducerIdManager
 from kvorum.broker.replica.manager import ReplicaManager
+from kvorum.broker.telemetry.manager import ClientMetricsManager
 from kvorum.network.authorizer import Authorizer, Quotas
 from kvorum.network.context import RequestContext
 from kvorum.protocol.api import ApiKey
@@ -79,6 +80,8 @@ class Broker:
     transactions: TransactionCoordinator
     group_transactions: GroupTransactions | None = None
     """Who writes the markers of the offsets topic; without it they are appended as any other."""
+    telemetry: ClientMetricsManager | None = None
+    """Who receives clients' metrics; without it they are not told that they could push any."""
     served_apis: Sequence[ApiVersion] = field(default_factory=tuple)
     """What ApiVersions answers: set by the registry from the handlers there are."""
 
@@ -87,9 +90,13 @@ class Broker:
         """The settings in force, dynamic configs included."""
         return self.configs.settings
 
-    def throttle(self, ctx: RequestContext, *, produced: int = 0, fetched: int = 0) -> int:
-        """Return the throttle time (ms) for an answer; the connection keeps to it behind the answer (KIP-219)."""
-        ctx.throttle_ms = self.quotas.throttle_ms(ctx, produced=produced, fetched=fetched)
+    def throttle(self, ctx: RequestContext, *, produced: int = 0, exempt: bool = False) -> int:
+        """Return the throttle time (ms) for an answer; the connection keeps to it behind the answer (KIP-219).
+
+        See Quotas. Called once a request, when it is done: what it took is counted.
+        """
+        quotas = self.quotas
+        ctx.throttle_ms = quotas.throttle_ms(ctx, produced=produced, exempt=exempt) if quotas.enabled else 0
         return ctx.throttle_ms
 
 

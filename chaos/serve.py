@@ -26,7 +26,8 @@ from typing import Final, TypeVar
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from kvorum.admin.app import is_local, problem
+from kvorum.admin.access import is_local
+from kvorum.admin.problems import problem
 from kvorum.chaos import history
 from kvorum.chaos.faults.events import Injected
 from kvorum.chaos.faults.lab import LabError

@@ -4,17 +4,19 @@ from contextlib import ExitStack
 
 from aiohttp import web
 
-from kvorum.admin.app import AdminApp, is_local
+from kvorum.admin.access import Access, BadTokens, is_local, tokens_of
+from kvorum.admin.app import AdminApp
 from kvorum.admin.client import ClusterClient
 from kvorum.cluster import readiness
 from kvorum.cluster.exits import Exit
 from kvorum.cluster.hosting import Ending, Refusal, host
 from kvorum.cluster.paths import NodePaths
-from kvorum.cluster.process_metrics import LoopWatch, build_info
+from kvorum.cluster.process_metrics import build_info, watched
 from kvorum.network.addresses import Address
 from kvorum.runtime.chance import new_random
 from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.config import Settings
+from kvorum.runtime.disk import Disk, OsDisk
 from kvorum.runtime.listeners import admin_listeners, advertised_listeners, voters
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import Metrics
@@ -32,28 +34,36 @@ def bootstrap_of(settings: Settings) -> list[Address]:
     return found[:1]
 
 
+def access_of(settings: Settings, disk: Disk) -> Access:
+    """Return who may use the API. Raises Refusal: a file of tokens that cannot be read."""
+    path = settings.optional_str("kvorum.admin.tokens.file")
+    if path is None:
+        return Access()
+    try:
+        return Access(tokens_of(disk.read(path).decode(errors="replace")))
+    except (OSError, BadTokens) as error:
+        raise Refusal(Exit.CONFIG, f"kvorum.admin.tokens.file: {path}: {error}") from error
+
+
 def run_admin(settings: Settings, paths: NodePaths) -> int:
     """Run the admin process until it is told to end; returns the exit code."""
 
     async def serve(ending: Ending, stack: ExitStack) -> Exit:
+        access = access_of(settings, OsDisk())
         cluster, metrics = ClusterClient(bootstrap_of(settings), chance=new_random()), Metrics()
         build_info(metrics, "admin", settings.int("node.id"))
-        watch = LoopWatch(metrics, SystemClock())
-        runner = web.AppRunner(AdminApp(cluster, metrics).build(), access_log=None, handle_signals=False)
+        runner = web.AppRunner(AdminApp(cluster, metrics, access).build(), access_log=None, handle_signals=False)
         await runner.setup()
-        watch.start()
         try:
-            for endpoint in admin_listeners(settings):
-                if not is_local(endpoint.host):
-                    raise Refusal(
-                        Exit.CONFIG, f"admin.listeners: {endpoint.url} is not loopback (no authentication yet)"
-                    )
-                await web.TCPSite(runner, endpoint.host, endpoint.port).start()
-                log.info("admin HTTP API is up", url=endpoint.url)
-            readiness.announce()
-            return await ending.wait()
+            with watched(metrics, SystemClock()):
+                for endpoint in admin_listeners(settings):
+                    if access.tokens is None and not is_local(endpoint.host):
+                        raise Refusal(Exit.CONFIG, f"admin.listeners: {endpoint.url} is not loopback, and needs tokens")
+                    await web.TCPSite(runner, endpoint.host, endpoint.port).start()
+                    log.info("admin HTTP API is up", url=endpoint.url)
+                readiness.announce()
+                return await ending.wait()
         finally:
-            watch.close()
             await runner.cleanup()
             await cluster.close()
 

@@ -2,7 +2,8 @@
 
 A partition is told of by its leader, so that each is there once in the whole cluster: under kafka_exporter's names too,
 which makes that exporter unnecessary. Logs are told of by every broker that has one. Before the broker has built its
-parts, and after it has closed them, there is nothing to tell.
+parts, and after it has closed them, there is nothing to tell. A scrape goes over them in slices, between which the loop
+does other work: so they are listed first, and one that is gone meanwhile is told as it was last.
 
 The bytes, records and requests of each topic are counted where they pass (`broker.replica.figures`), those of each
 connection in `network.metrics`.
@@ -13,6 +14,7 @@ from functools import partial
 from typing import Final
 
 from kvorum.broker.metadata.cache import METADATA_TOPIC
+from kvorum.broker.metadata.lifecycle import BrokerState
 from kvorum.broker.parts import Parts
 from kvorum.broker.replica.partition import Partition
 from kvorum.broker.server import BrokerServer
@@ -23,8 +25,8 @@ from kvorum.storage.log import Log
 
 Row = tuple[tuple[object, ...], float]
 
-OBSERVER_STATE: Final = 0
-"""Of RAFT_STATE: a broker follows the quorum and never votes."""
+OBSERVER_STATE: Final = "observer"
+"""A broker follows the quorum and never votes."""
 
 OF_A_LOG: Final[dict[str, Callable[[Log], float]]] = {
     names.LOG_SIZE: lambda log: log.size,
@@ -55,6 +57,7 @@ def follow_broker(metrics: Metrics, server: BrokerServer, clock: Clock) -> None:
     for name, of_partition in OF_A_LED_PARTITION.items():
         metrics.gauge(name).sample(partial(_led, server, of_partition))
     metrics.gauge(names.TOPIC_PARTITIONS).sample(partial(_topics, server))
+    metrics.gauge(names.BROKER_INFO).sample(partial(_itself, server))
     metrics.gauge(names.QUEUED_REQUESTS).labels().follow(lambda: server.queued_requests)
     metrics.gauge(names.QUEUED_REQUEST_BYTES).labels().follow(lambda: server.queued_request_bytes)
     _follow_parts(metrics, server, clock)
@@ -67,15 +70,24 @@ def _follow_parts(metrics: Metrics, server: BrokerServer, clock: Clock) -> None:
         timestamp_ms = parts.loader.timestamp_ms
         return 0 if timestamp_ms < 0 else max(0, clock.wall_ms() - timestamp_ms)
 
+    def state(parts: Parts) -> float:
+        lifecycle = parts.registration.lifecycle
+        return (BrokerState.STARTING if lifecycle is None else lifecycle.state).value
+
+    def leader(parts: Parts) -> float:
+        return -1 if parts.loader.leader_id is None else parts.loader.leader_id
+
     def of_metadata_log(read: Callable[[Log], float]) -> Callable[[Parts], float]:
         return lambda parts: -1 if parts.loader.log is None else read(parts.loader.log)
 
     of_parts: dict[str, Callable[[Parts], float]] = {
         names.OFFLINE_LOG_DIRECTORY_COUNT: lambda parts: sum(not each.is_online for each in parts.log_manager.dirs),
+        names.BROKER_STATE: state,
         names.BROKER_METADATA_OFFSET: lambda parts: parts.loader.offset,
         names.BROKER_METADATA_LAG: lag_ms,
-        names.RAFT_STATE: lambda parts: OBSERVER_STATE,
-        names.RAFT_CURRENT_LEADER: lambda parts: -1 if parts.loader.leader_id is None else parts.loader.leader_id,
+        names.CURRENT_METADATA_VERSION: lambda parts: parts.loader.image.features.metadata_version,
+        names.CURRENT_CONTROLLER_ID: leader,
+        names.RAFT_CURRENT_LEADER: leader,
         names.RAFT_CURRENT_EPOCH: lambda parts: parts.loader.image.epoch,
         names.RAFT_HIGH_WATERMARK: of_metadata_log(lambda log: log.high_watermark),
         names.RAFT_LOG_END_OFFSET: of_metadata_log(lambda log: log.log_end_offset),
@@ -86,7 +98,8 @@ def _follow_parts(metrics: Metrics, server: BrokerServer, clock: Clock) -> None:
 
     for name, read in of_parts.items():
         metrics.gauge(name).sample(partial(ask, read))
-    metrics.gauge(names.RAFT_CURRENT_STATE).sample(lambda: [] if server.parts is None else [(("observer",), 1)])
+    for name in (names.RAFT_STATE, names.RAFT_CURRENT_STATE):
+        metrics.gauge(name).sample(lambda: [] if server.parts is None else [((OBSERVER_STATE,), 1)])
 
 
 def _logs(server: BrokerServer, read: Callable[[Log], float]) -> Iterator[Row]:
@@ -94,7 +107,7 @@ def _logs(server: BrokerServer, read: Callable[[Log], float]) -> Iterator[Row]:
     parts = server.parts
     if parts is None:
         return
-    for log in parts.log_manager.logs():
+    for log in tuple(parts.log_manager.logs()):
         if log.failure is None:
             yield tuple(log.partition), read(log)
     if parts.loader.log is not None:
@@ -104,7 +117,7 @@ def _logs(server: BrokerServer, read: Callable[[Log], float]) -> Iterator[Row]:
 def _led(server: BrokerServer, read: Callable[[Partition], float]) -> Iterator[Row]:
     """Go over the partitions led here."""
     if server.parts is not None:
-        for led in server.parts.replica_manager.hosted.leaders():
+        for led in tuple(server.parts.replica_manager.hosted.leaders()):
             yield tuple(led.topic_partition), read(led)
 
 
@@ -113,8 +126,15 @@ def _topics(server: BrokerServer) -> Iterator[Row]:
     parts = server.parts
     if parts is None:
         return
-    for led in parts.replica_manager.hosted.leaders():
+    for led in tuple(parts.replica_manager.hosted.leaders()):
         topic, index = led.topic_partition
         image = parts.broker.metadata.topic(topic) if index == 0 else None
         if image is not None:
             yield (topic,), len(image.partitions)
+
+
+def _itself(server: BrokerServer) -> Iterator[Row]:
+    """Tell who this broker is: a broker that is gone is told of no more."""
+    address = server.advertised_address
+    if server.parts is not None and address is not None:
+        yield (server.broker_id, address), 1

@@ -12,6 +12,7 @@ from kvorum.cluster.hosting import Ending, Refusal, host
 from kvorum.cluster.interposed import interposed
 from kvorum.cluster.observability import observed
 from kvorum.cluster.paths import NodePaths
+from kvorum.cluster.process_metrics import watched
 from kvorum.network.metrics import RegistryMetrics
 from kvorum.runtime import chance
 from kvorum.runtime.clock import SystemClock
@@ -50,8 +51,9 @@ def run_broker(settings: Settings, paths: NodePaths) -> int:
             )
             server = BrokerServer(settings, world)
             follow_broker(metrics, server, world.clock)
-            async with observed("broker", settings, metrics, server.not_ready):
-                return await _run(server, ending)
+            with watched(metrics, world.clock):
+                async with observed("broker", settings, metrics, server.not_ready):
+                    return await _run(server, ending)
 
     return host("broker", paths, serve)
 

@@ -18,8 +18,6 @@ from kvorum.runtime.clock import Clock
 from kvorum.runtime.metrics import Metrics
 
 WINDOW_SECONDS: Final = 60
-STATES: Final = {"follower": 1, "prospective": 2, "candidate": 3, "leader": 4}
-"""The numbers of RAFT_STATE. Prospective: no leader known, and no candidate either (KIP-996)."""
 
 
 def follow_quorum(metrics: Metrics, metadata_log: RaftMetadataLog, transport: RaftTransport, clock: Clock) -> None:
@@ -33,8 +31,8 @@ def follow_quorum(metrics: Metrics, metadata_log: RaftMetadataLog, transport: Ra
         voted_for = core.voted_for()
         return -1 if voted_for is None else voted_for
 
-    metrics.gauge(names.RAFT_STATE).labels().follow(lambda: STATES[state()])
-    metrics.gauge(names.RAFT_CURRENT_STATE).sample(lambda: [((state(),), 1)])
+    for name in (names.RAFT_STATE, names.RAFT_CURRENT_STATE):
+        metrics.gauge(name).sample(lambda: [((state(),), 1)])
     metrics.gauge(names.RAFT_CURRENT_VOTE).labels().follow(vote)
     traffic = transport.traffic
     counters: dict[str, Callable[[], int]] = {
@@ -51,7 +49,7 @@ def follow_quorum(metrics: Metrics, metadata_log: RaftMetadataLog, transport: Ra
 
 
 def state_of(role: int, leader_id: int | None) -> str:
-    """Return Kafka's name of a voter's state."""
+    """Return Kafka's name of a voter's state. Prospective: no leader known, and no candidate either (KIP-996)."""
     if role == LEADER:
         return "leader"
     if role == CANDIDATE:
@@ -71,17 +69,28 @@ class QuorumFigures:
         self._appended = Recent(WINDOW_SECONDS)
         self._fetched = Recent(WINDOW_SECONDS)
         self._candidate_since_ms: int | None = None
+        self._applied_ms = 0
+        """The timestamp of the last batch applied; 0 before the first."""
         self._elections = metrics.counter(names.RAFT_ELECTIONS).labels()
+        self._active_controllers = metrics.gauge(names.NEW_ACTIVE_CONTROLLERS).labels()
         self._syncs = metrics.histogram(names.JOURNAL_SYNC_SECONDS).labels()
         gauges: dict[str, Callable[[int], float]] = {
             names.RAFT_COMMIT_LATENCY_AVG: self._commits_ms.mean,
             names.RAFT_COMMIT_LATENCY_MAX: self._commits_ms.largest,
             names.RAFT_ELECTION_LATENCY_AVG: self._elections_ms.mean,
+            names.RAFT_ELECTION_LATENCY_MAX: self._elections_ms.largest,
             names.RAFT_APPEND_RECORDS_RATE: self._appended.rate,
             names.RAFT_FETCH_RECORDS_RATE: self._fetched.rate,
         }
         for name, value in gauges.items():
             metrics.gauge(name).labels().follow(lambda value=value: value(clock.monotonic_ms()))  # type: ignore[misc]
+
+        metrics.gauge(names.LAST_APPLIED_RECORD_TIMESTAMP).labels().follow(lambda: self._applied_ms)
+        metrics.gauge(names.LAST_APPLIED_RECORD_LAG_MS).labels().follow(self._lag_ms)
+
+    def _lag_ms(self) -> float:
+        """Return how old the last record is that was applied; of the leader it is never behind (Kafka's way)."""
+        return 0 if self._leads() or not self._applied_ms else max(0, self._clock.wall_ms() - self._applied_ms)
 
     # RaftObserver
 
@@ -108,12 +117,15 @@ class QuorumFigures:
         """Count its records: appended by this leader, or replicated from another."""
         count = parse_header(batch).records_count
         (self._appended if self._leads() else self._fetched).add(count, self._clock.monotonic_ms())
+        self._applied_ms = timestamp_ms
 
     def on_snapshot_loaded(self, snapshot: SnapshotView) -> None:
         """See MetadataLogListener."""
 
     def on_leader_changed(self, leader_id: int | None, epoch: int) -> None:
-        """See MetadataLogListener."""
+        """Count who became the active controller, the same one again too; that there is none does not count."""
+        if leader_id is not None:
+            self._active_controllers.add()
 
     def on_active(self, epoch: int) -> None:
         """See MetadataLogListener."""

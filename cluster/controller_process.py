@@ -11,11 +11,13 @@ from kvorum.cluster.identity import identity_of, lock_directory
 from kvorum.cluster.interposed import interposed
 from kvorum.cluster.observability import observed
 from kvorum.cluster.paths import NodePaths
+from kvorum.cluster.process_metrics import watched
 from kvorum.network.metrics import RegistryMetrics
 from kvorum.quorum.raft.journal_format import JournalCorrupt
 from kvorum.quorum.raft.opening import Opened, check_identity, open_raft
 from kvorum.quorum.raft.snapshot import SnapshotCorrupt
 from kvorum.runtime import chance
+from kvorum.runtime import metric_names as names
 from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk, OsDisk
@@ -61,14 +63,15 @@ def run_controller(settings: Settings, paths: NodePaths) -> int:
                 interposer=interposer,
             )
             node = ControllerNode(settings, opened, world, cluster_id=identity.cluster_id)
-            try:
-                await node.start()
-                async with observed("controller", settings, metrics, node.not_ready):
-                    readiness.announce()
-                    code = await ending.wait()
-                    await node.resign()
-                    return code
-            finally:
-                await node.close()
+            with watched(metrics, clock, (names.CONTROLLER_AVG_IDLE, names.RAFT_POLL_IDLE)):
+                try:
+                    await node.start()
+                    async with observed("controller", settings, metrics, node.not_ready):
+                        readiness.announce()
+                        code = await ending.wait()
+                        await node.resign()
+                        return code
+                finally:
+                    await node.close()
 
     return host("controller", paths, serve)

@@ -1,29 +1,65 @@
 """/metrics, /health/live and /health/ready of one process, on its metrics.listener.
 
-Metrics are read on the event loop, a slice at a time, and written down off it: with thousands of partitions either
-takes longer than a broker may stand still. HTTP is spoken by cluster/http_pages.py, not by aiohttp, whose import costs
-each process a fifth of its start.
+Metrics are read on the event loop, a slice at a time, and each slice is written down off it and forgotten: with
+thousands of partitions either takes longer than a broker may stand still. HTTP is spoken by cluster/http_pages.py, not
+by aiohttp, whose import costs each process a fifth of its start.
 """
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kvorum.cluster.http_pages import Answer, HttpServer
-from kvorum.cluster.process_metrics import LoopWatch, build_info
+from kvorum.cluster.process_metrics import build_info, follow_disk
 from kvorum.runtime import blocking
-from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.listeners import HttpEndpoint, metrics_listener
-from kvorum.runtime.metrics import CONTENT_TYPE, Metrics, render
+from kvorum.runtime.metrics import CONTENT_TYPE, Metrics, load, render, render_process
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
 
 SLICE_SAMPLES: Final = 1_000
-"""Read in one go, some 2 ms; one metric of all partitions is never cut."""
+"""Read in one go, some 2 ms: a metric of more partitions is cut."""
+SLICE_SECONDS: Final = 0.005
+"""The same in time: some metrics are one number that is counted over all partitions."""
 
 Readiness = Callable[[], str | None]
 """Why the process is not ready, None when it is."""
+
+
+class Slice:
+    """What is read of the metrics in one go; one after the other, of one page."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        """Begin the first; `now` is the loop's clock, in seconds."""
+        self._now = now
+        self._last = ""
+        self._families: list[Metric] = []
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin the next, once the one before is written down."""
+        if self._families:
+            self._last = self._families[-1].name
+        self._families = []
+        self._read = 0
+        self._until = self._now() + SLICE_SECONDS
+
+    def add(self, family: "Metric") -> None:
+        """Take a family in, or a piece of one."""
+        self._families.append(family)
+        self._read += len(family.samples)
+
+    def is_full(self, more: int = 0) -> bool:
+        """Tell whether the loop is to go on, with so many samples read that are not taken in yet."""
+        return self._read + more >= SLICE_SAMPLES or self._now() >= self._until
+
+    def render(self) -> bytes:
+        """Write it down. From any thread, if nothing else is done with it meanwhile."""
+        return render(self._families, continues=bool(self._families) and self._families[0].name == self._last)
 
 
 class ObservabilityServer:
@@ -45,14 +81,17 @@ class ObservabilityServer:
         await self._server.close()
 
     async def _serve_metrics(self) -> Answer:
-        families, read = [], 0
-        for family in self._metrics.collect():
-            families.append(family)
-            read += len(family.samples)
-            if read >= SLICE_SAMPLES:
-                read = 0
-                await asyncio.sleep(0)
-        return Answer(200, CONTENT_TYPE, await blocking.run(asyncio.get_running_loop(), render, families))
+        loop = asyncio.get_running_loop()
+        await blocking.run(loop, load)
+        page: list[bytes] = []
+        part = Slice(loop.time)
+        for family in self._metrics.collect(part.is_full):
+            part.add(family)
+            if part.is_full():
+                page.append(await blocking.run(loop, part.render))
+                part.begin()
+        page += [await blocking.run(loop, part.render), await blocking.run(loop, render_process)]
+        return Answer(200, CONTENT_TYPE, b"".join(page))
 
     async def _live(self) -> Answer:
         return as_json(200, {"live": True})
@@ -75,12 +114,10 @@ async def observed(role: str, settings: Settings, metrics: Metrics, not_ready: R
         yield
         return
     build_info(metrics, role, settings.int("node.id"))
-    watch = LoopWatch(metrics, SystemClock())
+    follow_disk(metrics)
     server = ObservabilityServer(endpoint, metrics, not_ready)
-    watch.start()
     try:
         await server.start()
         yield
     finally:
-        watch.close()
         await server.close()

@@ -1,22 +1,43 @@
 """What every process tells of itself: what runs here, how late its event loop is, and how much of the time it waits.
 
 Processor, memory and open files are prometheus_client's own (`process_...`); `runtime.metrics` adds them to a scrape.
+
+Lag is by how much a timer is late, as all is that becomes due at that moment. The timer is due every LOOK_MS by the
+clock, not so long after it last ran: a loop that stands still for a second lets ten come due, and all ten count, the
+last of them with the least lag. So a quantile is of moments in time, and one long halt is not one sample of many.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Final
 
 from kvorum.cluster.recent import Recent
 from kvorum.runtime import metric_names as names
 from kvorum.runtime.clock import Clock
+from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import Metrics
-from kvorum.runtime.process import thread_cpu_seconds
+from kvorum.runtime.process import io_bytes, thread_cpu_seconds
+
+log = get_logger("cluster")
 
 LOOK_MS: Final = 100
-"""A loop that stands still for longer is always noticed; to look costs some 20 microseconds."""
-WINDOW_SECONDS: Final = 10
+"""A loop that stands still for longer is always noticed. It is no polling: nobody waits for it, and a look costs some
+20 microseconds, 0.02 % of a core."""
+IDLE_SECONDS: Final = 10
+LAG_SECONDS: Final = 60
+"""No less than Prometheus' usual time between two scrapes: the greatest lag is in one of them."""
+LAG_BOUNDS: Final = tuple(
+    ms / 1000
+    for ms in (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 1_000, 2_000, 5_000, 10_000, 30_000)
+)
+"""Seconds, close to each other around 10 ms, after which work is to have left the loop. The clock is of 1 ms."""
+COUNTED_MAX: Final = 1_000
+"""Of one halt: 100 s. A process that was stopped for a day is not to count for seconds."""
+WARN_MS_MIN: Final = 500
+"""Clients notice it, and an active controller's followers stand for election after 0.4 to 0.8 s of silence."""
+WARN_EVERY_MS: Final = 10_000
 
 
 def build_info(metrics: Metrics, role: str, node_id: int) -> None:
@@ -24,25 +45,51 @@ def build_info(metrics: Metrics, role: str, node_id: int) -> None:
     metrics.gauge(names.BUILD_INFO).labels(version("kvorum"), role, node_id).set(1)
 
 
+def follow_disk(metrics: Metrics, counted: Callable[[], tuple[int, int] | None] = io_bytes) -> None:
+    """Tell what the process read from and wrote to disks; nothing where the kernel does not say."""
+
+    def read(index: int) -> list[tuple[tuple[()], float]]:
+        found = counted()
+        return [] if found is None else [((), found[index])]
+
+    metrics.gauge(names.DISK_READ_BYTES).sample(lambda: read(0))
+    metrics.gauge(names.DISK_WRITE_BYTES).sample(lambda: read(1))
+
+
 class LoopWatch:
     """Measures the running event loop by a timer of its own."""
 
-    def __init__(self, metrics: Metrics, clock: Clock, cpu_seconds: Callable[[], float] = thread_cpu_seconds) -> None:
-        """Prepare the gauges. `cpu_seconds` answers the processor time that the loop's thread has used."""
+    def __init__(
+        self,
+        metrics: Metrics,
+        clock: Clock,
+        cpu_seconds: Callable[[], float] = thread_cpu_seconds,
+        idle_names: Iterable[str] = (),
+    ) -> None:
+        """Prepare the metrics. `cpu_seconds` answers the processor time that the loop's thread has used.
+
+        `idle_names`: under which other names the share of idle time is told, where Kafka has a thread for each.
+        """
         self._clock = clock
         self._cpu_seconds = cpu_seconds
-        self._lags = Recent(WINDOW_SECONDS)
-        self._busy = Recent(WINDOW_SECONDS)
+        self._lag = metrics.histogram(names.EVENT_LOOP_LAG, bounds=LAG_BOUNDS).labels()
+        self._lags = Recent(LAG_SECONDS)
+        self._busy = Recent(IDLE_SECONDS)
         self._timer: asyncio.TimerHandle | None = None
-        self._began_ms = self._looked_ms = clock.monotonic_ms()
+        self._began_ms = clock.monotonic_ms()
+        self._due_ms = self._began_ms + LOOK_MS
         self._used = cpu_seconds()
-        metrics.gauge(names.EVENT_LOOP_LAG).labels().follow(self.lag_seconds)
-        metrics.gauge(names.NETWORK_PROCESSOR_AVG_IDLE).labels().follow(self.idle_share)
-        metrics.gauge(names.REQUEST_HANDLER_AVG_IDLE).labels().follow(self.idle_share)
+        self._warned_ms = -WARN_EVERY_MS
+        self._unsaid = 0
+        metrics.gauge(names.EVENT_LOOP_LAG_MAX).labels().follow(self.lag_seconds)
+        for name in (names.NETWORK_PROCESSOR_AVG_IDLE, names.REQUEST_HANDLER_AVG_IDLE, *idle_names):
+            metrics.gauge(name).labels().follow(self.idle_share)
 
     def start(self) -> None:
         """Begin to look."""
-        self._began_ms = self._looked_ms = self._clock.monotonic_ms()
+        self._began_ms = self._clock.monotonic_ms()
+        self._due_ms = self._began_ms + LOOK_MS
+        self._warned_ms = self._began_ms - WARN_EVERY_MS
         self._used = self._cpu_seconds()
         self._timer = asyncio.get_running_loop().call_later(LOOK_MS / 1000, self._look)
 
@@ -53,18 +100,43 @@ class LoopWatch:
             self._timer = None
 
     def lag_seconds(self) -> float:
-        """Return how late the timer was at most, in the last seconds."""
+        """Return how late the timer was at most, in the last minute."""
         return self._lags.largest(self._clock.monotonic_ms()) / 1000
 
     def idle_share(self) -> float:
         """Return the share of the last seconds in which the loop's thread used no processor; 1 before the first."""
         now_ms = self._clock.monotonic_ms()
-        seconds = min(float(WINDOW_SECONDS), max(1.0, (now_ms - self._began_ms) / 1000))
+        seconds = min(float(IDLE_SECONDS), max(1.0, (now_ms - self._began_ms) / 1000))
         return max(0.0, 1 - self._busy.total(now_ms) / seconds)
 
     def _look(self) -> None:
         now_ms, used = self._clock.monotonic_ms(), self._cpu_seconds()
-        self._lags.add(max(0, now_ms - self._looked_ms - LOOK_MS), now_ms)
-        self._busy.add(max(0.0, used - self._used), now_ms)
-        self._looked_ms, self._used = now_ms, used
-        self._timer = asyncio.get_running_loop().call_later(LOOK_MS / 1000, self._look)
+        late_ms, computed = max(0, now_ms - self._due_ms), max(0.0, used - self._used)
+        self._lags.add(late_ms, now_ms)
+        self._busy.add(computed, now_ms)
+        for each_ms in range(late_ms, max(-1, late_ms - COUNTED_MAX * LOOK_MS), -LOOK_MS):
+            self._lag.observe(each_ms / 1000)
+        if late_ms >= WARN_MS_MIN:
+            self._warn(late_ms, computed, now_ms)
+        self._due_ms += (late_ms // LOOK_MS + 1) * LOOK_MS
+        self._used = used
+        self._timer = asyncio.get_running_loop().call_later((self._due_ms - now_ms) / 1000, self._look)
+
+    def _warn(self, late_ms: int, computed: float, now_ms: int) -> None:
+        """Say it, unless a line has just said so. Little computed in a long halt: a busy machine, or a system call."""
+        if now_ms - self._warned_ms < WARN_EVERY_MS:
+            self._unsaid += 1
+            return
+        log.warning("the event loop stood still", ms=late_ms, computed_ms=round(computed * 1000), unsaid=self._unsaid)
+        self._warned_ms, self._unsaid = now_ms, 0
+
+
+@contextmanager
+def watched(metrics: Metrics, clock: Clock, idle_names: Iterable[str] = ()) -> Iterator[None]:
+    """Measure the running event loop meanwhile; see LoopWatch for `idle_names`."""
+    watch = LoopWatch(metrics, clock, idle_names=idle_names)
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.close()

@@ -84,6 +84,11 @@ OPERATIONS: Final[Mapping[ResourceType, tuple[Operation, ...]]] = MappingProxyTy
 class Authorizer(Protocol):
     """Answers from memory: it is asked several times a request."""
 
+    @property
+    def version(self) -> int:
+        """Another number after each change of what it answers: who was told so far asks again (fetch sessions)."""
+        ...
+
     def authorize(
         self, ctx: RequestContext, operation: Operation, resource_type: ResourceType, resource_name: str
     ) -> bool:
@@ -95,6 +100,7 @@ class AllowAll:
     """No authorizer configured: everybody may do everything, as in Kafka."""
 
     __slots__ = ()
+    version = 0
 
     def authorize(
         self, ctx: RequestContext, operation: Operation, resource_type: ResourceType, resource_name: str
@@ -117,8 +123,25 @@ def authorized_operations(
 class Quotas(Protocol):
     """How long a client is held back; answers carry the number, the connection keeps to it (KIP-219)."""
 
-    def throttle_ms(self, ctx: RequestContext, *, produced: int = 0, fetched: int = 0, mutations: int = 0) -> int:
-        """Note what a request used (bytes, bytes, partitions made or removed); return the throttle time in ms."""
+    enabled: bool
+    """Whether anybody has a quota. While nobody has, nothing else here is asked."""
+
+    timed: bool
+    """Whether the time that requests take is counted: who handles many at once handles each alone then."""
+
+    def throttle_ms(self, ctx: RequestContext, *, produced: int = 0, exempt: bool = False) -> int:
+        """Note a request and the bytes it produced; return the throttle time in ms.
+
+        `exempt`: its own time does not count (acks=0).
+        """
+        ...
+
+    def fetch_throttle_ms(self, ctx: RequestContext, fetched: int) -> int:
+        """Note a consumer's fetch and its bytes; return the throttle time: if there is one, nothing may be sent."""
+        ...
+
+    def fetch_bytes_max(self, ctx: RequestContext) -> int:
+        """Return how much a fetch may bring at most: more would be too much at any time, and never come through."""
         ...
 
 
@@ -126,7 +149,29 @@ class NoQuotas:
     """Nobody is held back."""
 
     __slots__ = ()
+    enabled = False
+    timed = False
 
-    def throttle_ms(self, ctx: RequestContext, *, produced: int = 0, fetched: int = 0, mutations: int = 0) -> int:
+    def throttle_ms(self, ctx: RequestContext, *, produced: int = 0, exempt: bool = False) -> int:
         """See Quotas."""
         return 0
+
+    def fetch_throttle_ms(self, ctx: RequestContext, fetched: int) -> int:
+        """See Quotas."""
+        return 0
+
+    def fetch_bytes_max(self, ctx: RequestContext) -> int:
+        """See Quotas."""
+        return (1 << 31) - 1
+
+
+class MutationQuota(Protocol):
+    """How much one request may change: partitions made or removed (KIP-599)."""
+
+    def record(self, count: int) -> None:
+        """Note a change before it is made. Raises KafkaError THROTTLING_QUOTA_EXCEEDED: it may not be made now."""
+        ...
+
+    def throttle_ms(self) -> int:
+        """Return for how long the client is to change nothing, from now on."""
+        ...

@@ -21,10 +21,12 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Any, Final
 
+from kvorum.network.connection_counts import Refusal
 from kvorum.network.context import Peer, context_of
 from kvorum.network.frame import FrameParser
 from kvorum.network.limits import BudgetShare
 from kvorum.network.link import FrameLink, stream
+from kvorum.network.muting import Muting
 from kvorum.network.outbox import Outbox, Slot
 from kvorum.network.request_queue import QueueShare
 from kvorum.network.router import AnswerImpossible, Call, FrameSink, is_message, stack_of
@@ -46,7 +48,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     """One accepted connection, from accept to loss."""
 
     __slots__ = (
-        *("_blocked", "_closed", "_counted", "_finishing", "_gate", "_goes_on", "_in_flight", "_muted", "_outbox"),
+        *("_blocked", "_closed", "_counted", "_finishing", "_gate", "_goes_on", "_in_flight", "_muting", "_outbox"),
         "_parser",
         *("_place", "_reading", "_share", "_shared", "_sink", "_taken", "_tasks", "_transport", "_waiting"),
         *("active_at", "address", "lane_memory", "peer"),
@@ -61,7 +63,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._in_flight = 0
         self._tasks: OrderedSet[asyncio.Future[Message | None]] = OrderedSet()
         self._blocked = False
-        self._muted = False
+        self._muting = Muting(self._shared.loop, self._unblock)
         self._reading = True
         self._closed = False
         self._counted = False
@@ -108,14 +110,14 @@ class ServerConnection(asyncio.BufferedProtocol):
         )
         self._outbox = Outbox(transport, shared.limits.outstanding_bytes_max)
         self.active_at = now_s = shared.loop.time()
-        delay_s = shared.admit(self.address, host, now_s)
-        if delay_s is None:
+        admitted = shared.admit(self.address, host, now_s)
+        if isinstance(admitted, Refusal):
             self._closed = True
-            transport.abort()
+            shared.turn_away(transport, admitted.after_s)
             return
         self._counted = True
-        if delay_s > 0:
-            self._mute(delay_s)
+        if admitted > 0:
+            self._mute(admitted)
         shared.joined(self)
         set_buffers(
             transport.get_extra_info("socket"),
@@ -151,6 +153,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         if shared.metrics is not None:
             shared.metrics.received(shared.listener, nbytes)
         frames = self._parser.received(nbytes)
+        if shared.tracing.armed is not None:
+            shared.tracing.armed.came(frames)
         self._waiting.extend(frames)
         self._share.read(frames, self._parser.pending)
         if self._parser.error is not None:
@@ -195,7 +199,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         self._flush()
         if waiting or self._place.count:
-            waits_for_client = self._muted or outbox.paused or self._in_flight >= limits.in_flight_max
+            waits_for_client = self._muting.is_on or outbox.paused or self._in_flight >= limits.in_flight_max
             self._place.hold(0 if waits_for_client else len(waiting))
         if self._finishing:
             self._end_if_done()
@@ -208,20 +212,23 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._shared.loop.call_soon(self._unblock)
 
     def _unblock(self) -> None:
-        self._blocked = self._muted
+        self._blocked = self._muting.is_on
         self.go_on()
 
     def _serve(self, frame: memoryview) -> None:
         """Hand one request to its handler; send the answer if it is there."""
-        router = self._shared.router
+        router, armed = self._shared.router, self._shared.tracing.armed
+        traced = None if armed is None else armed.begin(frame, self.address)
         try:
-            if self._goes_elsewhere(frame):
+            if self._goes_elsewhere(frame, traced is None):
                 return
-            call = router.start(self.peer, frame, self._shared.loop.time() * 1000)
+            call = router.start(self.peer, frame, self._shared.loop.time() * 1000, traced)
             if router.lane is not None and call.route.api_key == router.lane.api_key and call.request is not None:
                 router.lane.learn(self, frame, call.ctx, call.request)
             result = call.result
             if result is not None and not is_message(result):
+                if self._shared.quotas.timed:
+                    call.ctx.spent_ms = self._shared.loop.time() * 1000 - call.ctx.received_ms
                 self._await(call, result)
                 return
             if result is not None:
@@ -235,13 +242,13 @@ class ServerConnection(asyncio.BufferedProtocol):
         except OSError as error:
             self._failed(error)
 
-    def _goes_elsewhere(self, frame: memoryview) -> bool:
+    def _goes_elsewhere(self, frame: memoryview, by_lane: bool) -> bool:
         """Tell whether a lane took the request, or an upgrade the connection. Raises ProtocolError."""
         router = self._shared.router
         if self._gate is not None:
             self._gate.admit(self.peer, frame)
         elif router.lane is not None and self.lane_memory is not None:
-            if router.lane.take(self, frame):
+            if by_lane and router.lane.take(self, frame):
                 return True
             if self._taken:
                 router.lane.settle()  # requests of a connection are handled in the order they came
@@ -262,6 +269,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Put an answer into its place."""
         self._in_flight -= 1
         self._tasks.discard(future)
+        if call.traced is not None:
+            call.traced.ended("wait")
         try:
             if future.cancelled():
                 raise AnswerImpossible(f"{call.route.name} was cancelled")
@@ -277,7 +286,10 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.close()
             return
         self._answered(call, response)
-        self.go_on_soon()
+        if self._in_flight:
+            self.go_on_soon()
+        else:
+            self.go_on()  # nothing else can come along
 
     # What a lane asks for
 
@@ -321,16 +333,16 @@ class ServerConnection(asyncio.BufferedProtocol):
             elapsed_ms = self._shared.loop.time() * 1000 - call.ctx.received_ms
             error_code = getattr(response, "error_code", 0)
             self._shared.metrics.handled(call.route.name, call.ctx.api_version, error_code, elapsed_ms)
+        if call.traced is not None:
+            call.traced.ended("encode")
+            call.traced.answered(call.route.name, call.ctx, response)
         if call.ctx.throttle_ms > 0:
             self._mute(call.ctx.throttle_ms / 1000)
 
     def _mute(self, delay_s: float) -> None:
-        self._muted = self._blocked = True
-        self._shared.loop.call_later(delay_s, self._unmute)
-
-    def _unmute(self) -> None:
-        self._muted = False
-        self._unblock()
+        """Handle nothing further for so long."""
+        self._blocked = True
+        self._muting.hold(delay_s)
 
     def _upgrade(self, frame: memoryview) -> bool:
         """Hand the connection over if the frame asks for it. Raises ProtocolError."""

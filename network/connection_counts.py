@@ -2,12 +2,15 @@
 ConnectionQuotas, KIP-402, KIP-612).
 
 One too many is refused with a log line. One too soon is accepted and served when its turn comes: to its client it looks
-like a slow network, as a connection that Kafka has not accepted yet.
+like a slow network, as a connection that Kafka has not accepted yet. One too soon for its address's quota is left alone
+for a while and then closed (ip_rates), as in Kafka.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
+from kvorum.network.ip_rates import CONNECTION_CREATION_RATE, IpConnectionRates
+from kvorum.network.quota_rate import Windows
 from kvorum.runtime.config import Settings
 from kvorum.runtime.config_defs import LISTENER_PREFIX
 
@@ -22,6 +25,13 @@ CREATION_RATE: Final = "max.connection.creation.rate"
 PER_ADDRESS: Final = "max.connections.per.ip"
 OVERRIDES: Final = "max.connections.per.ip.overrides"
 KEYS: Final = (CONNECTIONS, CREATION_RATE, PER_ADDRESS, OVERRIDES)
+
+
+class Refusal(NamedTuple):
+    """A connection that is not taken, and why; it is closed so long after it came."""
+
+    reason: str
+    after_s: float = 0.0
 
 
 def concerns_connections(key: str) -> bool:
@@ -72,8 +82,8 @@ class ConnectionCounts:
     """
 
     __slots__ = (
-        *("_by_address", "_there", "by_listener", "connections_max", "overrides", "per_address_max", "rate"),
-        *("rate_by_listener", "total"),
+        *("_by_address", "_there", "by_listener", "connections_max", "ip_rates", "overrides", "per_address_max"),
+        *("rate", "rate_by_listener", "total"),
     )
 
     def __init__(
@@ -90,6 +100,8 @@ class ConnectionCounts:
         self.rate = CreationRate(creation_rate_max)
         self.by_listener: dict[str, int] = {}
         self.rate_by_listener: dict[str, CreationRate] = {}
+        self.ip_rates = IpConnectionRates()
+        """What quotas limit addresses to, on every listener."""
         self.total = 0
         self._by_address: dict[str, int] = {}
         self._there: dict[str, int] = {}
@@ -98,6 +110,7 @@ class ConnectionCounts:
     def of(cls, settings: Settings, listeners: Iterable[str] = ()) -> "ConnectionCounts":
         """Return the limits as configured, those of these listeners too."""
         counts = cls()
+        counts.ip_rates = IpConnectionRates(Windows.of(settings))
         counts.configure(settings, listeners)
         return counts
 
@@ -127,18 +140,21 @@ class ConnectionCounts:
         self._there[listener] = on_listener + 1
         return None
 
-    def admit(self, address: str, now_s: float, *, protected: bool, listener: str = "") -> str | float:
+    def admit(self, address: str, now_s: float, *, protected: bool, listener: str = "") -> Refusal | float:
         """Count a connection and return in how many seconds it is to be served; or why it is refused, not counted."""
+        throttle_ms = self.ip_rates.throttle_ms(address, now_s)
+        if throttle_ms:
+            return Refusal(f"{CONNECTION_CREATION_RATE}: {address} connects too fast", throttle_ms / 1000)
         refusal = self.open(address, protected=protected, listener=listener)
         if refusal is not None:
-            return refusal
+            return Refusal(refusal)
         rates = [self.rate_by_listener[listener]] if listener in self.rate_by_listener else []
         if not protected:
             rates.append(self.rate)
         delay_s = max((rate.delay_s(now_s) for rate in rates), default=0.0)
         if delay_s > DELAY_S_MAX:
             self.close(address, listener)
-            return f"{CREATION_RATE}: its turn would be more than {DELAY_S_MAX:.0f} s away"
+            return Refusal(f"{CREATION_RATE}: its turn would be more than {DELAY_S_MAX:.0f} s away")
         for rate in rates:
             rate.count(now_s)
         return delay_s

@@ -54,12 +54,22 @@ class RequestContext:
     """The event loop's time when the frame was complete, in milliseconds."""
     throttle_ms: int = 0
     """Set by a handler that throttles: after the answer the connection is not read for so long (KIP-219)."""
+    request_bytes: int = 0
+    """Of the frame, without its length."""
+    spent_ms: float | None = None
+    """How long the loop was busy with it until it had to wait; None: it has not waited, it was since `received_ms`."""
     forwarded: bool = False
     """Came inside an Envelope."""
 
 
 def context_of(
-    peer: Peer, client_id: str | None, correlation_id: int, api_key: int, api_version: int, received_ms: float
+    peer: Peer,
+    client_id: str | None,
+    correlation_id: int,
+    api_key: int,
+    api_version: int,
+    received_ms: float,
+    request_bytes: int = 0,
 ) -> RequestContext:
     """Return the context of a request that came over the peer's connection."""
     return RequestContext(
@@ -75,4 +85,6 @@ def context_of(
         peer.software_version,
         peer.connection_id,
         received_ms,
+        0,
+        request_bytes,
     )

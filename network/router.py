@@ -20,6 +20,7 @@ from typing_extensions import TypeIs
 
 from kvorum.network.context import Peer, RequestContext, context_of
 from kvorum.network.lane import Lane
+from kvorum.network.tracing import TracedRequest
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.codec import decode, encode, fields_of, message_class
 from kvorum.protocol.errors import ErrorCode, KafkaError, ProtocolError
@@ -118,6 +119,7 @@ class Call(NamedTuple):
     ctx: RequestContext
     request: Message | None
     result: Result
+    traced: TracedRequest | None = None
 
 
 class Router:
@@ -158,7 +160,7 @@ class Router:
         route = self._routes.get(api_key)
         return route.name if route is not None else str(api_key)
 
-    def start(self, peer: Peer, frame: memoryview, received_ms: float) -> Call:
+    def start(self, peer: Peer, frame: memoryview, received_ms: float, traced: TracedRequest | None = None) -> Call:
         """Decode a request and hand it to its handler. Raises ProtocolError."""
         api_key, api_version, correlation_id = peek_request(frame)
         route = self._routes.get(api_key)
@@ -167,8 +169,8 @@ class Router:
         if not route.version_min <= api_version <= route.version_max:
             return self._unsupported(route, peer, api_version, correlation_id, received_ms)
         client_id, position = decode_client_id(frame, 2 if api_version >= route.flexible_from else 1)
-        ctx = context_of(peer, client_id, correlation_id, api_key, api_version, received_ms)
-        return self._handle(route, ctx, frame[position:], peer)
+        ctx = context_of(peer, client_id, correlation_id, api_key, api_version, received_ms, len(frame))
+        return self._handle(route, ctx, frame[position:], peer, traced)
 
     async def dispatch_bytes(self, ctx: RequestContext, data: memoryview) -> list[Part]:
         """Handle a request inside another (Envelope): header and body in, header and body of the answer out.
@@ -212,6 +214,8 @@ class Router:
         size = len(header)
         for part in body:
             size += part_size(part)
+        if call.traced is not None:
+            call.traced.bytes_out = size + 4
         head = size.to_bytes(4, "big") + header
         first = body[0] if body else b""
         if not isinstance(first, FileSlice) and len(first) < JOINED_BYTES_MAX:
@@ -257,15 +261,27 @@ class Router:
             raise AnswerImpossible(call.route.name) from error
         return response
 
-    def _handle(self, route: Route, ctx: RequestContext, body: memoryview, peer: Peer | None) -> Call:
+    def _handle(
+        self,
+        route: Route,
+        ctx: RequestContext,
+        body: memoryview,
+        peer: Peer | None,
+        traced: TracedRequest | None = None,
+    ) -> Call:
         request = decode(route.request_class, ctx.api_version, body)
+        if traced is not None:
+            traced.ended("decode")
         if peer is not None and isinstance(request, ApiVersionsRequest) and valid_software(request, ctx.api_version):
             peer.software_name = request.client_software_name or peer.software_name
             peer.software_version = request.client_software_version or peer.software_version
         try:
-            return Call(route, ctx, request, route.handle(ctx, request))
+            result: Result = route.handle(ctx, request)
         except Exception as error:  # whatever a handler lets through has an answer or closes the connection
-            return Call(route, ctx, request, self.failed(Call(route, ctx, request, None), error))
+            result = self.failed(Call(route, ctx, request, None), error)
+        if traced is not None:
+            traced.ended("handle")
+        return Call(route, ctx, request, result, traced)
 
     def _unsupported(self, route: Route, peer: Peer, api_version: int, correlation_id: int, received_ms: float) -> Call:
         if route.api_key != ApiKey.API_VERSIONS:

@@ -11,12 +11,14 @@ import ssl as tls
 from collections.abc import Callable
 from typing import Final
 
+from kvorum.network.authorizer import NoQuotas, Quotas
 from kvorum.network.connection import ServerConnection
 from kvorum.network.connection_counts import ConnectionCounts
 from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.request_queue import RequestQueue
 from kvorum.network.router import Router
 from kvorum.network.shared import Gate, NetworkMetrics, Shared
+from kvorum.network.tracing import Tracing
 from kvorum.runtime.listeners import SecurityProtocol, address
 from kvorum.runtime.logs import get_logger
 
@@ -44,13 +46,15 @@ class Listener:
         counts: ConnectionCounts | None = None,
         budget: RequestBudget | None = None,
         queue: RequestQueue | None = None,
+        tracing: Tracing | None = None,
         metrics: NetworkMetrics | None = None,
+        quotas: Quotas | None = None,
         protected: bool = False,
         on_connection_closed: Callable[[str], None] | None = None,
         gate: Callable[[], Gate] | None = None,
         ssl: tls.SSLContext | None = None,
     ) -> None:
-        """Prepare. An empty host is every address of the machine; `counts`, `budget` and `queue` are the process's.
+        """Prepare. An empty host is every address of the machine; `counts` to `tracing` are the process's.
 
         `protected`: the listener brokers use among themselves is not held to the limits that are for all listeners.
         `on_connection_closed` is called once with the Peer.connection_id of each connection that is gone.
@@ -64,7 +68,9 @@ class Listener:
         self._counts = counts or ConnectionCounts()
         self._budget = budget or RequestBudget()
         self._queue = queue or RequestQueue()
+        self._tracing = tracing or Tracing()
         self._metrics = metrics
+        self._quotas = quotas or NoQuotas()
         self._protected = protected
         self._on_connection_closed = on_connection_closed
         self._gate = gate
@@ -101,7 +107,9 @@ class Listener:
             counts=self._counts,
             budget=self._budget,
             queue=self._queue,
+            tracing=self._tracing,
             metrics=self._metrics,
+            quotas=self._quotas,
             protected=self._protected,
             on_connection_closed=self._on_connection_closed,
         )

@@ -4,16 +4,21 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
-from kvorum.network.connection_counts import ConnectionCounts
+from kvorum.network.authorizer import NoQuotas, Quotas
+from kvorum.network.connection_counts import ConnectionCounts, Refusal
 from kvorum.network.context import Peer
 from kvorum.network.frame import scratch
 from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.request_queue import RequestQueue
 from kvorum.network.router import Router
+from kvorum.network.tracing import Tracing
 from kvorum.runtime.listeners import SecurityProtocol
 from kvorum.runtime.logs import get_logger
+
+TURNED_AWAY_MAX: Final = 1_000
+"""Refused connections that are left open for a while, so that their clients do not come back at once."""
 
 log = get_logger("network")
 
@@ -95,27 +100,43 @@ class Shared:
     counts: ConnectionCounts
     budget: RequestBudget
     queue: RequestQueue = field(default_factory=RequestQueue)
+    tracing: Tracing = field(default_factory=Tracing)
     metrics: NetworkMetrics | None = None
+    quotas: Quotas = field(default_factory=NoQuotas)
     protected: bool = False
     on_connection_closed: Callable[[str], None] | None = None
     scratch: memoryview = field(default_factory=scratch)
     by_activity: OrderedDict[Connection, None] = field(default_factory=OrderedDict)
     opened: int = 0
+    turned_away: int = 0
     closing: bool = False
     emptied: asyncio.Future[None] | None = None
     """Wakes who waits for the last connection to go."""
 
-    def admit(self, client: str, host: str, now_s: float) -> float | None:
-        """Count a new connection; return the seconds it has to wait, None if it is refused, which is told here."""
-        admitted: str | float = "shutting down"
+    def admit(self, client: str, host: str, now_s: float) -> float | Refusal:
+        """Count a new connection; return the seconds it has to wait, or how it is refused, which is told here."""
+        admitted: Refusal | float = Refusal("shutting down")
         if not self.closing:
             admitted = self.counts.admit(host, now_s, protected=self.protected, listener=self.listener)
-        if not isinstance(admitted, str):
+        if not isinstance(admitted, Refusal):
             return admitted
-        log.warning("connection refused", client=client, listener=self.listener, reason=admitted)
+        log.warning("connection refused", client=client, listener=self.listener, reason=admitted.reason)
         if self.metrics is not None:
-            self.metrics.refused(self.listener, admitted.partition(":")[0])
-        return None
+            self.metrics.refused(self.listener, admitted.reason.partition(":")[0])
+        return admitted
+
+    def turn_away(self, transport: asyncio.Transport, after_s: float) -> None:
+        """Close a connection that was refused, so long from now; at once where too many wait for that already."""
+        if after_s <= 0 or self.turned_away >= TURNED_AWAY_MAX:
+            transport.abort()
+            return
+        self.turned_away += 1
+        transport.pause_reading()
+        self.loop.call_later(after_s, self._close, transport)
+
+    def _close(self, transport: asyncio.Transport) -> None:
+        self.turned_away -= 1
+        transport.abort()
 
     def joined(self, connection: Connection) -> None:
         """A connection that was admitted is one of the listener's."""

@@ -1,8 +1,12 @@
 """Source text of the readers and writers that codec.py compiles; runs of fixed-size fields become one struct call."""
 
+import functools
 import struct
+from typing import TypeVar
 
 from kvorum.protocol.schema import Field, Struct
+
+S = TypeVar("S", bound=Struct)
 
 FORMATS = {
     "bool": "?",
@@ -63,20 +67,35 @@ def decoder_source(cls: type[Struct], version: int, flexible: bool, names: dict[
         elif index < len(plain):
             _decode_field(w, plain[index], version, flexible)
             index += 1
-    for field in tagged:
-        w.add(f"v_{field.name} = UNSET")
+    _add_defaults(names, cls, tagged)
     names["UNSET"] = UNSET
+    for field in tagged:
+        w.add(f"v_{field.name} = {'UNSET' if field.array else f'D_{field.name}'}")
     if flexible:
         _decode_tags(w, tagged, version)
-    w.add("o = cls(" + ", ".join(f"{f.name}=v_{f.name}" for f in plain) + ")")
-    for field in tagged:
+    arrays = [field for field in tagged if field.array]
+    given = [*plain, *(field for field in tagged if not field.array)]
+    w.add("o = cls(" + ", ".join(f"{f.name}=v_{f.name}" for f in given) + ")")
+    for field in arrays:
         w.add(f"if v_{field.name} is not UNSET: o.{field.name} = v_{field.name}")
     w.add("return o, p")
     return "def decode(b, p, e):\n" + "\n".join(w.lines) + "\n"
 
 
 UNSET = object()
-"""A tagged field that was not sent keeps its default."""
+"""An array that was not sent: each message has its own empty one."""
+
+
+@functools.cache
+def default_of(cls: type[S]) -> S:
+    """Return the struct of which every field says nothing; never written to. What shares its parts is encoded fast."""
+    return cls()
+
+
+def _add_defaults(names: dict[str, object], cls: type[Struct], tagged: list[Field]) -> None:
+    """Name the defaults of the tagged fields. A struct that was not sent is the same for all, and never written to."""
+    for field in tagged:
+        names[f"D_{field.name}"] = getattr(default_of(cls), field.name)
 
 
 def _decode_run(w: _Writer, run: list[Field]) -> None:
@@ -294,13 +313,18 @@ def _encode_elements(w: _Writer, field: Field, flexible: bool) -> None:
 
 def _encode_tags(w: _Writer, cls: type[Struct], tagged: list[Field], version: int) -> None:
     """Append the tagged fields that differ from their default, by rising tag."""
-    w.names["DEFAULT"] = cls()
-    w.add("tags = bytearray(); t = 0; out = w")
+    _add_defaults(w.names, cls, tagged)
+    w.add("t = 0; out = w")
     for field in tagged:
-        w.add(f"if o.{field.name} != DEFAULT.{field.name}:")
+        # Mostly it is the very default, or equal to it; a dataclass takes long to find the latter.
+        w.add(f"x = o.{field.name}")
+        w.add(f"if x is not D_{field.name} and x != D_{field.name}:")
         w.indent += 1
+        w.add("if not t: tags = bytearray()")
         w.add("w = bytearray(); t += 1")
         _encode_field(w, field, version, True)
         w.add(f"write_varint(tags, {field.tag}); write_varint(tags, len(w)); tags += w")
         w.indent -= 1
-    w.add("w = out; write_varint(w, t); w += tags")
+    w.add("w = out")
+    w.add("if t: write_varint(w, t); w += tags")
+    w.add("else: w.append(0)")

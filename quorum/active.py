@@ -39,7 +39,7 @@ from kvorum.quorum.metadata_store import MetadataStore
 from kvorum.quorum.raft.log import Dropped, MetadataLog, MetadataLogError, SnapshotView
 from kvorum.quorum.records import AbortTransaction, MetadataRecord, NoOp
 from kvorum.quorum.slices import SLICE_S, Slices
-from kvorum.quorum.steps import Steps, finish, step
+from kvorum.quorum.steps import Steps, finish, step, used_up
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.logs import get_logger
 
@@ -215,10 +215,12 @@ class ActiveController:
         except Exception as error:
             self._on_fault(error)
             raise
-        return (yield from self._made(image, name, decision.records, decision.response))
+        records, response = list(decision.records), decision.response
+        del decision
+        return (yield from self._made(image, name, records, response))
 
-    def _made(self, base: MetadataImage, name: str, records: Sequence[MetadataRecord], response: T) -> Steps[Made[T]]:
-        """Encode the records and replay them."""
+    def _made(self, base: MetadataImage, name: str, records: list[MetadataRecord], response: T) -> Steps[Made[T]]:
+        """Encode the records and replay them: they are used up."""
         delta = MetadataDelta(base)
         if not records:
             return Made(response=response, batches=(), delta=delta, image=base, end_offset=self._end_offset)
@@ -227,7 +229,7 @@ class ActiveController:
         in_transaction = len(batches) > 1
         first_offset = self._end_offset + (1 if in_transaction else 0)  # behind the marker
         end_offset = first_offset + len(records) + (1 if in_transaction else 0)
-        yield from delta.replay_all(enumerate(records, first_offset))
+        yield from delta.replay_all(enumerate(used_up(records), first_offset))
         image = yield from delta.applied(end_offset - 1, self._epoch)
         return Made(response=response, batches=batches, delta=delta, image=image, end_offset=end_offset)
 
@@ -288,7 +290,7 @@ class ActiveController:
 
     def _write(self, name: str, records: Sequence[MetadataRecord]) -> None:
         """Make a small change and append it. Raises KafkaError."""
-        self._append(name, finish(self._made(self._image, name, records, None)))
+        self._append(name, finish(self._made(self._image, name, list(records), None)))
 
     def _check_in_flight(self) -> None:
         if len(self._changes) >= CHANGES_IN_FLIGHT_MAX:

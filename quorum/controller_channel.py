@@ -19,6 +19,7 @@ from kvorum.network.dial import Backoff, ChannelError
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from kvorum.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from kvorum.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from kvorum.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kvorum.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from kvorum.protocol.messages.envelope import EnvelopeResponse
@@ -160,6 +161,11 @@ class ControllerChannel:
         answer = await self.request(request, timeout_ms=timeout_ms, repeat_sent=False)
         assert isinstance(answer, AlterPartitionResponse)
         return answer
+
+    async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+        """Ask the active controller. Raises KafkaError if none answered in time."""
+        timeout_ms = self._settings.int("request.timeout.ms")
+        return await self.ask(request, AssignReplicasToDirsResponse, timeout_ms=timeout_ms)
 
     async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
         """Ask the active controller. Raises KafkaError if none answered in time."""

@@ -4,6 +4,7 @@ Elections alone are counted as they are committed, on the active controller only
 there once, and a controller that replays the log at its start counts none again.
 """
 
+import asyncio
 from collections.abc import Callable
 
 from kvorum.quorum.duties import ControllerDuties
@@ -14,10 +15,6 @@ from kvorum.quorum.services import ControllerServices
 from kvorum.quorum.steps import Steps, pieces
 from kvorum.runtime import metric_names as names
 from kvorum.runtime.metrics import Metrics
-
-FOLLOWER_STATE = 1
-LEADER_STATE = 4
-"""Of RAFT_STATE, as far as the seam tells; what lies between them is for whoever knows the log behind it."""
 
 
 def follow(metrics: Metrics, services: ControllerServices, duties: ControllerDuties) -> None:
@@ -33,7 +30,9 @@ def follow(metrics: Metrics, services: ControllerServices, duties: ControllerDut
         names.PREFERRED_REPLICA_IMBALANCE_COUNT: lambda: len(store.image.topics.index.imbalanced),
         names.LAST_APPLIED_RECORD_OFFSET: lambda: store.image.offset,
         names.LAST_COMMITTED_RECORD_OFFSET: lambda: store.end_offset - 1,
-        names.RAFT_STATE: lambda: LEADER_STATE if log.leader_id == log.node_id else FOLLOWER_STATE,
+        names.TIMED_OUT_HEARTBEATS: lambda: duties.session_ends,
+        names.CURRENT_METADATA_VERSION: lambda: store.image.features.metadata_version,
+        names.CURRENT_CONTROLLER_ID: lambda: -1 if log.leader_id is None else log.leader_id,
         names.RAFT_CURRENT_LEADER: lambda: -1 if log.leader_id is None else log.leader_id,
         names.RAFT_CURRENT_EPOCH: lambda: log.epoch,
         names.RAFT_HIGH_WATERMARK: lambda: log.high_watermark,
@@ -43,6 +42,23 @@ def follow(metrics: Metrics, services: ControllerServices, duties: ControllerDut
     }
     for name, value in gauges.items():
         metrics.gauge(name).labels().follow(value)
+
+    def brokers() -> list[tuple[tuple[()], float]]:
+        return [((), _brokers(services, fenced=False))] if controller.is_active() else []
+
+    def observers() -> list[tuple[tuple[()], float]]:
+        found = services.observers.current(services.clock.wall_ms())
+        return [((), len(found))] if controller.is_active() else []
+
+    metrics.gauge(names.BROKERS).sample(brokers)
+    metrics.gauge(names.RAFT_OBSERVERS).sample(observers)
+    mutation, loop = services.quotas.mutation, asyncio.get_running_loop()
+    metrics.gauge(names.QUOTA_MUTATION_TOKENS).sample(
+        lambda: [(each.scope, each.measure.tokens(each.bound, loop.time() * 1000)) for each in mutation.meters()]
+    )
+    metrics.gauge(names.QUOTA_MUTATION_THROTTLE_TIME).sample(
+        lambda: [(each.scope, each.throttle_time_ms(loop.time() * 1000)) for each in mutation.meters()]
+    )
     metrics.counter(names.FAST_FENCINGS).sample(lambda: [((), duties.fast_fencings)])
     store.on_change = ElectionCounts(metrics, controller.is_active).take
 

@@ -47,6 +47,8 @@ class ControllerDuties:
         self._tasks: OrderedSet[asyncio.Task[None]] = OrderedSet()
         self.fast_fencings = 0
         """Brokers fenced because they refused connections, since the start."""
+        self.session_ends = 0
+        """Brokers fenced because their session was over, since the start."""
 
     def on_activated(self, image: MetadataImage) -> None:
         """Begin."""
@@ -118,6 +120,7 @@ class ControllerDuties:
             fenced = await self._submit(fence_stale_brokers, "fenceStale")
             if not fenced:
                 return
+            self.session_ends += 1
             log.info("broker fenced", broker_id=fenced, reason="session over")
 
     async def _until_done(self, decide: Callable[[Context], Steps[Result[bool]]], name: str) -> None:

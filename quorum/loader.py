@@ -33,6 +33,7 @@ from kvorum.quorum.image import MetadataDelta, MetadataImage, delta_between
 from kvorum.quorum.metadata_copy import MetadataCopy, MetadataCopyDiverged
 from kvorum.quorum.publisher import LoaderManifest, ManifestKind, MetadataPublisher
 from kvorum.quorum.raft.log import SnapshotId
+from kvorum.quorum.slices import Slices
 from kvorum.quorum.snapshot_fetch import fetch_snapshot
 from kvorum.runtime import blocking
 from kvorum.runtime.clock import Clock
@@ -334,6 +335,7 @@ class MetadataLoader:
         for future in reached:
             if not future.done():
                 future.set_result(None)
+        await Slices().run(delta.let_go())
 
 
 def _only_partition(answer: FetchResponse) -> PartitionData:

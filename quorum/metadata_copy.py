@@ -27,6 +27,7 @@ from kvorum.quorum.snapshots import (
     encode_snapshot,
     load_snapshot,
 )
+from kvorum.quorum.steps import used_up
 from kvorum.runtime import blocking
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
@@ -211,7 +212,7 @@ class MetadataCopy:
         self, delta: MetadataDelta, base_offset: int, found: list[MetadataRecord], slices: Slices
     ) -> None:
         """Replay a batch: nothing of it inside a transaction, all of the transaction at its end."""
-        ready = self._transactions.feed_batch(base_offset, found)
+        ready = used_up(self._transactions.feed_batch(base_offset, found))
         await slices.breathe()
         await slices.run(delta.replay_all(ready))
 

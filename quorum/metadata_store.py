@@ -15,7 +15,7 @@ what a controller ends with that held what was given up when another was readmit
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import chain
 from typing import Final
 
@@ -26,7 +26,7 @@ from kvorum.quorum.metadata_log_file import joined
 from kvorum.quorum.raft.log import WHAT_TO_DO, SnapshotContent, SnapshotView
 from kvorum.quorum.records import MetadataRecord
 from kvorum.quorum.snapshots import encode_snapshot, load_snapshot
-from kvorum.quorum.steps import STEP_COUNT, Steps, finish
+from kvorum.quorum.steps import STEP_COUNT, Steps, finish, used_up
 from kvorum.runtime import blocking
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.logs import get_logger
@@ -130,13 +130,15 @@ class MetadataStore:
         return steps if len(ready) > STEP_COUNT else finish(steps)
 
     def _replay(
-        self, ready: Sequence[tuple[int, MetadataRecord]], end_offset: int, epoch: int, timestamp_ms: int
+        self, ready: list[tuple[int, MetadataRecord]], end_offset: int, epoch: int, timestamp_ms: int
     ) -> Steps[None]:
-        delta = MetadataDelta(self._image)
-        if ready or not self.in_transaction:
-            yield from delta.replay_all(ready)
+        """Replay the records, which are used up."""
+        delta, is_something = MetadataDelta(self._image), bool(ready)
+        if is_something or not self.in_transaction:
+            records = used_up(ready)
+            yield from delta.replay_all(records)
             image = yield from delta.applied(end_offset - 1, epoch)
-            if self.on_change is not None and ready:
+            if self.on_change is not None and is_something:
                 yield from self.on_change(delta)
             self._image = image
         self._end_offset = end_offset

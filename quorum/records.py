@@ -6,7 +6,7 @@ to skip a record would let its image drift from everybody else's. New fields nee
 `metadata.version` that gates them. What the kinds mean, and the names of their fields, are those of Kafka's
 metadata records (org.apache.kafka.common.metadata); the bytes are ours.
 
-Rooms for what is still to come (users, ACLs, client quotas, voters): a struct more in `MetadataRecord`.
+Rooms for what is still to come (users, ACLs, voters): a struct more in `MetadataRecord`.
 """
 
 from collections.abc import Mapping
@@ -171,6 +171,22 @@ class ProducerIds(Record, frozen=True, kw_only=True):
     next_producer_id: int
 
 
+class QuotaEntity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One part of whom a quota is for: "user", "client-id" or "ip", and its name; null is the default of that type."""
+
+    entity_type: str
+    entity_name: str | None
+
+
+class ClientQuota(Record, frozen=True, kw_only=True):
+    """One quota of one entity (KIP-546); `remove`: it has none under that key any more."""
+
+    entity: tuple[QuotaEntity, ...]
+    key: str
+    value: float = 0.0
+    remove: bool = False
+
+
 class NoOp(Record, frozen=True, kw_only=True):
     """Nothing: a new controller's first word, and the sign of life of an idle log."""
 
@@ -202,6 +218,7 @@ MetadataRecord: TypeAlias = (
     | Config
     | Feature
     | ProducerIds
+    | ClientQuota
     | NoOp
     | BeginTransaction
     | EndTransaction
@@ -219,6 +236,7 @@ RECORD_TYPES: Final[tuple[type[Record], ...]] = (
     Config,
     Feature,
     ProducerIds,
+    ClientQuota,
     NoOp,
     BeginTransaction,
     EndTransaction,
@@ -227,7 +245,8 @@ RECORD_TYPES: Final[tuple[type[Record], ...]] = (
 
 UUIDS_REMEMBERED_MAX: Final = 4_096
 """A topic's id stands in each of its partitions, a log directory's in each replica: 300,000 of them in a snapshot are
-read in a fraction of the time, and are a few objects in the end, which Python's garbage collector walks at no cost."""
+written and read in a fraction of the time, and are a few objects in the end, which Python's garbage collector walks at
+no cost."""
 
 LATEST_VERSIONS: Mapping[str, int] = MappingProxyType({kind.__name__: 0 for kind in RECORD_TYPES})
 """The newest version of each type that this release reads and writes."""
@@ -242,7 +261,7 @@ class _Head(msgspec.Struct, frozen=True):
 
 def _encode_uuid(value: object) -> str:
     assert isinstance(value, Uuid), f"no field of a record is a {type(value)}"
-    return str(value)
+    return _format_uuid(value)
 
 
 def _decode_uuid(kind: type, value: object) -> Uuid:
@@ -252,6 +271,7 @@ def _decode_uuid(kind: type, value: object) -> Uuid:
     return _parse_uuid(value)
 
 
+_format_uuid: Final = lru_cache(UUIDS_REMEMBERED_MAX)(Uuid.__str__)
 _parse_uuid: Final = lru_cache(UUIDS_REMEMBERED_MAX)(Uuid.parse)
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=_encode_uuid)
 _DECODER: Final = msgspec.json.Decoder(MetadataRecord, dec_hook=_decode_uuid)

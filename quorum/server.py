@@ -16,8 +16,10 @@ from functools import partial
 from random import Random
 
 from kvorum.network.addresses import Address
-from kvorum.network.authorizer import AllowAll, Authorizer, NoQuotas, Quotas
+from kvorum.network.authorizer import AllowAll, Authorizer
 from kvorum.network.context import RequestContext
+from kvorum.network.quota_rate import Windows
+from kvorum.network.quotas import ControllerQuotas
 from kvorum.network.router import Handler, HandlerFunction, Router, Upgrade
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.schema import Message
@@ -63,7 +65,6 @@ class ControllerServer:
         on_fault: Callable[[BaseException], None],
         directory: str | None = None,
         authorizer: Authorizer | None = None,
-        quotas: Quotas | None = None,
         prober: Prober | None = None,
         voter_addresses: Callable[[], Mapping[int, Address]] | None = None,
         upgrades: Mapping[int, Upgrade] | None = None,
@@ -83,7 +84,6 @@ class ControllerServer:
         self._on_fault = on_fault
         self._directory = directory if directory is not None else settings.str("metadata.log.dir")
         self._authorizer = authorizer or AllowAll()
-        self._quotas = quotas or NoQuotas()
         self._prober = prober or NetworkProber()
         known = dict(voters(settings))
         self._voter_addresses = voter_addresses or (lambda: known)
@@ -190,7 +190,7 @@ class ControllerServer:
             clock=self._clock,
             chance=self._chance,
             authorizer=self._authorizer,
-            quotas=self._quotas,
+            quotas=ControllerQuotas(asyncio.get_running_loop().time, Windows.of(settings, "controller.")),
             metadata_log=self._log,
             store=store,
             controller=controller,

@@ -6,8 +6,9 @@ from random import Random
 from typing import Final, TypeVar
 
 from kvorum.network.addresses import Address
-from kvorum.network.authorizer import CLUSTER_NAME, Authorizer, Operation, Quotas, ResourceType
+from kvorum.network.authorizer import CLUSTER_NAME, Authorizer, MutationQuota, Operation, ResourceType
 from kvorum.network.context import RequestContext
+from kvorum.network.quotas import ControllerQuotas
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.active import ActiveController
@@ -17,6 +18,7 @@ from kvorum.quorum.controller.heartbeats import BrokerHeartbeatManager
 from kvorum.quorum.controller.result import Result
 from kvorum.quorum.fencing import FastFencing
 from kvorum.quorum.image import MetadataImage
+from kvorum.quorum.image.client_quotas import ClientQuotasImage
 from kvorum.quorum.metadata_store import MetadataStore
 from kvorum.quorum.raft.log import MetadataLog
 from kvorum.quorum.steps import Steps
@@ -87,7 +89,7 @@ class ControllerServices:
     clock: Clock
     chance: Random
     authorizer: Authorizer
-    quotas: Quotas
+    quotas: ControllerQuotas
     metadata_log: MetadataLog
     store: MetadataStore
     controller: ActiveController
@@ -102,6 +104,8 @@ class ControllerServices:
     """Ends the process: something is wrong that no answer can tell."""
     voter_addresses: Callable[[], Mapping[int, Address]]
     """Answers where each controller listens, by node id."""
+    quotas_seen: ClientQuotasImage | None = None
+    """What `quotas` were last made of."""
 
     async def submit(
         self,
@@ -111,14 +115,17 @@ class ControllerServices:
         *,
         name: str,
         confirm: bool = True,
+        mutation_quota: MutationQuota | None = None,
     ) -> T:
         """Have the active controller decide a request; see ActiveController.submit. Raises KafkaError."""
         version = LATEST_VERSION if ctx is None else ctx.api_version
         return await self.controller.submit(
-            lambda image: decide(self.context(image, version), request), name=name, confirm=confirm
+            lambda image: decide(self.context(image, version, mutation_quota), request), name=name, confirm=confirm
         )
 
-    def context(self, image: MetadataImage, api_version: int = LATEST_VERSION) -> Context:
+    def context(
+        self, image: MetadataImage, api_version: int = LATEST_VERSION, mutation_quota: MutationQuota | None = None
+    ) -> Context:
         """Return what a decision on this image may look at."""
         return Context(
             image=image,
@@ -129,7 +136,19 @@ class ControllerServices:
             schema=self.schema,
             heartbeats=self.heartbeats,
             api_version=api_version,
+            mutation_quota=mutation_quota,
         )
+
+    def mutation_quota(self, ctx: RequestContext, strict_version: int) -> MutationQuota | None:
+        """Return what a request may change, by the quotas that are committed now; None: as much as it likes.
+
+        From `strict_version` on what is too much is refused (KIP-599).
+        """
+        quotas = self.store.image.client_quotas
+        if quotas is not self.quotas_seen:
+            self.quotas.update(quotas.entities.items())
+            self.quotas_seen = quotas
+        return self.quotas.mutation_quota(ctx, strict_version)
 
     def authorize_cluster(self, ctx: RequestContext, operation: Operation) -> None:
         """Raise KafkaError CLUSTER_AUTHORIZATION_FAILED unless the principal may do this to the cluster."""

@@ -36,6 +36,13 @@ def finish(steps: Steps[T]) -> T:
     return done[0]
 
 
+def used_up(items: list[T]) -> Iterator[T]:
+    """Yield the items, and let go of each: what nobody else has is freed one by one, not all of it in the last step."""
+    items.reverse()
+    while items:
+        yield items.pop()
+
+
 def pieces(items: Iterable[T], count: int = STEP_COUNT) -> Iterator[Sequence[T]]:
     """Yield the items in lists of at most `count`."""
     iterator = iter(items)

@@ -49,6 +49,14 @@ class SystemClock:
         return wall_ms + int.from_bytes(self._test_offset[:OFFSET_BYTES], "little", signed=True)
 
 
+def precise_seconds() -> float:
+    """Return a time to take spans of, as exactly as the machine can; an event loop's own is of a millisecond.
+
+    For what people look at, never for what is decided: the simulator does not know it.
+    """
+    return time.perf_counter()
+
+
 def shared_offset(path: str) -> mmap.mmap | None:
     """Map the file that a test writes the wall clock's offset into; None without a path. Raises OSError, ValueError."""
     if not path:

@@ -30,6 +30,12 @@ ASSIGNORS = ("uniform", "range")
 """What there is; Kafka's classes by these names. Whoever has one of his own cannot have it run here."""
 
 
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
+REPLICA_SELECTORS = (RACK_AWARE_SELECTOR, LEADER_SELECTOR)
+"""Who may choose the replica that a consumer reads from, by Kafka's names. The second is KIP-392's word for none."""
+
+
 def check_node(settings: Settings) -> list[str]:
     """Check all that a node needs before it starts; return warnings. Raises ConfigError at the first that cannot be."""
     check_identity(settings)
@@ -42,6 +48,7 @@ def check_node(settings: Settings) -> list[str]:
     check_times(settings)
     check_limits(settings)
     check_groups(settings)
+    check_plugins(settings)
     return warnings_of(settings)
 
 
@@ -162,10 +169,9 @@ def check_exposure(settings: Settings) -> None:
                     f"{endpoint.listener_name}://127.0.0.1:{endpoint.port}",
                 )
     for http in admin_listeners(settings):
-        if not is_loopback(http.host):
-            raise refuse(
-                settings, "admin.listeners", f"{http.url}: until there is authentication it listens on loopback only"
-            )
+        if not is_loopback(http.host) and settings.optional_str("kvorum.admin.tokens.file") is None:
+            text = f"{http.url}: without kvorum.admin.tokens.file it listens on loopback only"
+            raise refuse(settings, "admin.listeners", text)
     for role in settings.list("process.roles"):
         metrics_listener(settings, role)
         if chaos_listener(settings, role) is not None:
@@ -248,6 +254,13 @@ def check_groups(settings: Settings) -> None:
     assignors = settings.list("group.consumer.assignors")
     if not assignors or not set(assignors) <= set(ASSIGNORS):
         raise refuse(settings, "group.consumer.assignors", f"must be some of {', '.join(ASSIGNORS)}")
+
+
+def check_plugins(settings: Settings) -> None:
+    """Classes that are there under Kafka's names; no other can be loaded."""
+    selector = settings.optional_str("replica.selector.class")
+    if selector and selector not in REPLICA_SELECTORS:
+        raise refuse(settings, "replica.selector.class", f"must be one of {', '.join(REPLICA_SELECTORS)}, or not set")
 
 
 def warnings_of(settings: Settings) -> list[str]:

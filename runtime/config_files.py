@@ -43,6 +43,7 @@ NOT_CONFIGS = frozenset(
         "KAFKA_TOOLS_LOG4J_LOGLEVEL",
         "KAFKA_CLUSTER_ID",
         "KVORUM_CLUSTER_ID",
+        "KVORUM_LOG_FORMAT",
         "KVORUM_LOG_LEVEL",
         "KVORUM_FAILPOINTS",
     }

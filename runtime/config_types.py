@@ -8,13 +8,16 @@ small notation and read by `rule_of`:
     -1,1..9          one of these numbers or in this range     list:a|b      a list of these words, none twice
     nonempty         a text or list that is not empty          list          a list, none twice
     voters           ID@HOST:PORT, ...                         host-ports    HOST:PORT, ...
-    throttled        PARTITION:BROKER, ... or *                (empty)       anything its type allows
+    throttled        PARTITION:BROKER, ... or *                trace         whose requests (trace_wish)
+    (empty)          anything its type allows
 """
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+
+from kvorum.runtime.trace_wish import MEANING, trace_problem
 
 Value = bool | int | float | str | tuple[str, ...] | None
 
@@ -137,6 +140,8 @@ def rule_of(notation: str) -> Rule | None:
             return each_item(is_host_port, "comma-separated HOST:PORT")
         case "throttled":
             return Rule(problem=throttled_problem, meaning="* or comma-separated PARTITION:BROKER")
+        case "trace":
+            return Rule(problem=trace_problem, meaning=MEANING)
         case _:
             return numbers(notation)
 

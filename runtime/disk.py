@@ -118,6 +118,10 @@ class Disk(Protocol):
         """Return the bytes free on the folder's file system."""
         ...
 
+    def total_bytes(self, path: str) -> int:
+        """Return the size in bytes of the folder's file system, taken and free."""
+        ...
+
 
 class OsFile:
     """A descriptor of the operating system."""
@@ -277,3 +281,8 @@ class OsDisk:
         """See Disk."""
         stat = os.statvfs(path)
         return stat.f_bavail * stat.f_frsize
+
+    def total_bytes(self, path: str) -> int:
+        """See Disk."""
+        stat = os.statvfs(path)
+        return stat.f_blocks * stat.f_frsize

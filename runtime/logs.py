@@ -2,29 +2,43 @@
 
     2026-03-01T10:15:30.123Z INFO broker leader elected topic=orders partition=3 epoch=7
 
-A logger is got once a module: `log = get_logger("broker")`. The level comes from KVORUM_LOG_LEVEL (debug, info,
-warning, error, off; info when unset). What is below it costs one comparison: facts are handed over as they are, and
-written only if wanted. Lines go to standard error, or to the file that the process opened with `log_to`. Nothing of a
-record's content and no secret is ever a fact.
+or, where KVORUM_LOG_FORMAT is json, one JSON object a line, with the facts beside `time`, `level`, `room`, `message`:
+
+    {"time":"2026-03-01T10:15:30.123Z","level":"INFO","room":"broker","message":"leader elected","topic":"orders",...}
+
+These names, and those of the facts, are for programs to read: they stay. A logger is got once a module:
+`log = get_logger("broker")`. The level comes from KVORUM_LOG_LEVEL (trace, debug, info, warning, error, fatal, off;
+info when unset); single loggers may be given others (KIP-412). What is below it costs one comparison: facts are handed
+over as they are, and written only if wanted. Lines go to standard error, or to the file that the process opened with
+`log_to`. Nothing of a record's content and no secret is ever a fact.
 """
 
+import json
 import os
 import sys
 import time
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 
+ROOT = "root"
 VARIABLE = "KVORUM_LOG_LEVEL"
+FORMAT_VARIABLE = "KVORUM_LOG_FORMAT"
 VALUE_CHARS_MAX = 1_000  # a fact is a name or a number; what a peer sent may be anything
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/@,+%*<>()[]")
 
 
 class Level(IntEnum):
-    """How much it matters: ERROR wants somebody to act, WARNING to look, INFO is the node's diary, DEBUG is for us."""
+    """How much it matters: ERROR wants somebody to act, WARNING to look, INFO is the node's diary, DEBUG is for us.
 
+    TRACE and FATAL are there because Kafka's loggers have them: nothing is written of either.
+    """
+
+    TRACE = 5
     DEBUG = 10
     INFO = 20
     WARNING = 30
     ERROR = 40
+    FATAL = 50
     OFF = 100
 
 
@@ -36,15 +50,48 @@ def level_of(text: str) -> Level:
     return Level[name]
 
 
+Format = Callable[[float, str, str, str, dict[str, object]], str]
+"""Writes a line: seconds since 1970, level, room, message, facts."""
+
+
 class Output:
-    """Where this process's lines go and from which level; one for all its loggers."""
+    """Where this process's lines go and how, its loggers by name, and from which level each of them writes.
 
-    __slots__ = ("fd", "level")
+    One that has no level of its own has that of the whole output, the root's.
+    """
 
-    def __init__(self, fd: int, level: Level) -> None:
-        """Write to an open descriptor."""
+    __slots__ = ("_loggers", "_own", "fd", "format", "level")
+
+    def __init__(self, fd: int, level: Level, format_: "Format | None" = None) -> None:
+        """Write to an open descriptor, as text if nothing else is said."""
         self.fd = fd
         self.level = level
+        self.format = format_ or line_of
+        self._loggers: dict[str, Logger] = {}
+        self._own: dict[str, Level] = {}
+
+    def logger(self, room: str) -> "Logger":
+        """Return the logger of a room, the same one each time."""
+        found = self._loggers.get(room)
+        if found is None:
+            found = self._loggers[room] = Logger(room, self)
+        return found
+
+    def levels(self) -> dict[str, Level]:
+        """Return the level of each logger there is, without the root's."""
+        return {room: logger.level for room, logger in sorted(self._loggers.items())}
+
+    def set_level(self, level: Level | None, room: str | None = None) -> None:
+        """Set the level of one logger that is there (None: the root's again), or without a room the root's."""
+        if room is None:
+            assert level is not None, "the root always has a level"
+            self.level = level
+        elif level is None:
+            self._own.pop(room, None)
+        else:
+            self._own[room] = level
+        for name, logger in self._loggers.items():
+            logger.level = self._own.get(name, self.level)
 
     def write(self, line: str) -> None:
         """Write one line in one system call, so that processes that share a file do not mix theirs.
@@ -58,48 +105,67 @@ class Output:
 
 
 class Logger:
-    """Writes one room's events."""
+    """Writes one room's events, from `level` on."""
 
-    __slots__ = ("_output", "room")
+    __slots__ = ("_output", "level", "room")
 
     def __init__(self, room: str, output: Output) -> None:
         """Write under the room's name."""
         self.room = room
+        self.level = output.level
         self._output = output
 
     def debug(self, message: str, **facts: object) -> None:
         """Write what only a developer wants to know."""
-        if self._output.level <= Level.DEBUG:
+        if self.level <= Level.DEBUG:
             self._write("DEBUG", message, facts)
 
     def info(self, message: str, **facts: object) -> None:
         """Write an event of the node's life."""
-        if self._output.level <= Level.INFO:
+        if self.level <= Level.INFO:
             self._write("INFO", message, facts)
 
     def warning(self, message: str, **facts: object) -> None:
         """Write what somebody should look at."""
-        if self._output.level <= Level.WARNING:
+        if self.level <= Level.WARNING:
             self._write("WARNING", message, facts)
 
     def error(self, message: str, **facts: object) -> None:
         """Write what somebody must act on."""
-        if self._output.level <= Level.ERROR:
+        if self.level <= Level.ERROR:
             self._write("ERROR", message, facts)
 
     def is_debug(self) -> bool:
         """Tell whether DEBUG is written, for facts that are dear to gather."""
-        return self._output.level <= Level.DEBUG
+        return self.level <= Level.DEBUG
 
     def _write(self, level: str, message: str, facts: dict[str, object]) -> None:
-        self._output.write(line_of(time.time(), level, self.room, message, facts))
+        self._output.write(self._output.format(time.time(), level, self.room, message, facts))
+
+
+def stamp_of(seconds: float) -> str:
+    """Write a time as 2026-03-01T10:15:30.123Z."""
+    milliseconds = int(seconds * 1000)
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(milliseconds // 1000))
+    return f"{stamp}.{milliseconds % 1000:03d}Z"
+
+
+def json_line_of(seconds: float, level: str, room: str, message: str, facts: dict[str, object]) -> str:
+    """Write an event as a JSON object on a line. Numbers, true, false and null are themselves, all else is text."""
+    told = {"time": stamp_of(seconds), "level": level, "room": room, "message": message}
+    assert not told.keys() & facts.keys(), "a fact has a name of its own"
+    values = {name: value if is_plain(value) else text_of(value) for name, value in facts.items()}
+    return json.dumps(told | values, separators=(",", ":")) + "\n"
+
+
+def is_plain(value: object) -> bool:
+    """Tell whether JSON has such a value: infinity and its like it has not."""
+    return value is None or type(value) in (bool, int) or (type(value) is float and abs(value) < float("inf"))
 
 
 def line_of(seconds: float, level: str, room: str, message: str, facts: dict[str, object]) -> str:
     """Write an event as a line that ends in a newline; line breaks in a message or a fact are escaped."""
-    milliseconds = int(seconds * 1000)
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(milliseconds // 1000))
-    head = f"{stamp}.{milliseconds % 1000:03d}Z {level} {room} {single_line(message)}"
+    head = f"{stamp_of(seconds)} {level} {room} {single_line(message)}"
     return " ".join((head, *(f"{name}={fact_of(value)}" for name, value in facts.items()))) + "\n"
 
 
@@ -110,33 +176,65 @@ def single_line(text: str) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
-def fact_of(value: object) -> str:
-    """Write a fact: plain when it is one word, else quoted; cut at VALUE_CHARS_MAX."""
+def text_of(value: object) -> str:
+    """Write a fact as text, cut at VALUE_CHARS_MAX."""
     text = f"{type(value).__name__}: {value}" if isinstance(value, BaseException) else str(value)
-    if len(text) > VALUE_CHARS_MAX:
-        text = text[:VALUE_CHARS_MAX] + "..."
+    return text[:VALUE_CHARS_MAX] + "..." if len(text) > VALUE_CHARS_MAX else text
+
+
+def fact_of(value: object) -> str:
+    """Write a fact: plain when it is one word, else quoted."""
+    text = text_of(value)
     if text and PLAIN.issuperset(text):
         return text
     return '"' + single_line(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 
+FORMATS: dict[str, Format] = {"text": line_of, "json": json_line_of}
+
+
+def format_named(text: str) -> Format:
+    """Return what writes lines in a format. Raises ValueError with the valid ones."""
+    found = FORMATS.get(text.strip().lower())
+    if found is None:
+        raise ValueError(f"{FORMAT_VARIABLE}: {text!r} is none of {', '.join(FORMATS)}")
+    return found
+
+
 # The one output of the process: the only thing here that is not handed around, as standard error is not either.
-_OUTPUT = Output(2, level_of(os.environ.get(VARIABLE) or "info"))
+_OUTPUT = Output(
+    2, level_of(os.environ.get(VARIABLE) or "info"), format_named(os.environ.get(FORMAT_VARIABLE) or "text")
+)
 
 
 def get_logger(room: str) -> Logger:
     """Return the logger of a room; cheap, but meant to be kept."""
-    return Logger(room, _OUTPUT)
+    return _OUTPUT.logger(room)
+
+
+log = get_logger("runtime")
 
 
 def get_level() -> Level:
-    """Return the level from which on is written."""
+    """Return the root's level."""
     return _OUTPUT.level
 
 
-def set_level(level: Level) -> None:
-    """Write from this level on."""
-    _OUTPUT.level = level
+def get_levels() -> dict[str, Level]:
+    """Return the level of each of this process's loggers, by name, without the root's."""
+    return _OUTPUT.levels()
+
+
+def set_level(level: Level | None, room: str | None = None) -> None:
+    """Write from this level on, all loggers that have none of their own; or one of them. See Output.set_level."""
+    _OUTPUT.set_level(level, room)
+
+
+def change_levels(changes: Iterable[tuple[str, Level | None]]) -> None:
+    """Set the levels of loggers by name (`root` is the root's; None: the root's again), and say so."""
+    for name, level in changes:
+        set_level(level, None if name == ROOT else name)
+        log.warning("log level changed", of=name, to="" if level is None else level.name)
 
 
 def log_to(path: str) -> None:

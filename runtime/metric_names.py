@@ -23,17 +23,32 @@ BYTES_OUT = "kafka_server_brokertopicmetrics_bytesout_total"
 MESSAGES_IN = "kafka_server_brokertopicmetrics_messagesin_total"
 REPLICATION_BYTES_IN = "kafka_server_brokertopicmetrics_replicationbytesin_total"
 REPLICATION_BYTES_OUT = "kafka_server_brokertopicmetrics_replicationbytesout_total"
+REASSIGNMENT_BYTES_IN = "kafka_server_brokertopicmetrics_reassignmentbytesin_total"
+REASSIGNMENT_BYTES_OUT = "kafka_server_brokertopicmetrics_reassignmentbytesout_total"
+LEADER_REPLICATION_RATE = "kafka_server_leaderreplication_byte_rate"
+FOLLOWER_REPLICATION_RATE = "kafka_server_followerreplication_byte_rate"
 TOTAL_PRODUCE_REQUESTS = "kafka_server_brokertopicmetrics_totalproducerequests_total"
 TOTAL_FETCH_REQUESTS = "kafka_server_brokertopicmetrics_totalfetchrequests_total"
 FAILED_PRODUCE_REQUESTS = "kafka_server_brokertopicmetrics_failedproducerequests_total"
 FAILED_FETCH_REQUESTS = "kafka_server_brokertopicmetrics_failedfetchrequests_total"
 BYTES_REJECTED = "kafka_server_brokertopicmetrics_bytesrejected_total"
 
+# Client quotas
+QUOTA_PRODUCE_BYTE_RATE = "kafka_server_produce_byte_rate"
+QUOTA_PRODUCE_THROTTLE_TIME = "kafka_server_produce_throttle_time"
+QUOTA_FETCH_BYTE_RATE = "kafka_server_fetch_byte_rate"
+QUOTA_FETCH_THROTTLE_TIME = "kafka_server_fetch_throttle_time"
+QUOTA_REQUEST_TIME = "kafka_server_request_request_time"
+QUOTA_REQUEST_THROTTLE_TIME = "kafka_server_request_throttle_time"
+QUOTA_MUTATION_TOKENS = "kafka_server_controllermutation_tokens"
+QUOTA_MUTATION_THROTTLE_TIME = "kafka_server_controllermutation_throttle_time"
+
 # Replicas
 LEADER_COUNT = "kafka_server_replicamanager_leadercount"
 PARTITION_COUNT = "kafka_server_replicamanager_partitioncount"
 OFFLINE_REPLICA_COUNT = "kafka_server_replicamanager_offlinereplicacount"
 UNDER_REPLICATED_PARTITIONS = "kafka_server_replicamanager_underreplicatedpartitions"
+REASSIGNING_PARTITIONS = "kafka_server_replicamanager_reassigningpartitions"
 UNDER_MIN_ISR_PARTITION_COUNT = "kafka_server_replicamanager_underminisrpartitioncount"
 AT_MIN_ISR_PARTITION_COUNT = "kafka_server_replicamanager_atminisrpartitioncount"
 ISR_SHRINKS = "kafka_server_replicamanager_isrshrinks_total"
@@ -79,6 +94,7 @@ QUEUED_REQUEST_BYTES = "kvorum_queued_request_bytes"
 NETWORK_PROCESSOR_AVG_IDLE = "kafka_network_socketserver_networkprocessoravgidle_percent"
 REQUEST_HANDLER_AVG_IDLE = "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent"
 EVENT_LOOP_LAG = "kvorum_event_loop_lag_seconds"
+EVENT_LOOP_LAG_MAX = "kvorum_event_loop_lag_max_seconds"
 
 # Transactions
 VERIFICATION_FAILURES = "kafka_server_addpartitionstotxnmanager_verificationfailurerate_total"
@@ -110,14 +126,17 @@ GLOBAL_TOPIC_COUNT = "kafka_controller_kafkacontroller_globaltopiccount"
 GLOBAL_PARTITION_COUNT = "kafka_controller_kafkacontroller_globalpartitioncount"
 OFFLINE_PARTITIONS_COUNT = "kafka_controller_kafkacontroller_offlinepartitionscount"
 PREFERRED_REPLICA_IMBALANCE_COUNT = "kafka_controller_kafkacontroller_preferredreplicaimbalancecount"
-METADATA_ERROR_COUNT = "kafka_controller_kafkacontroller_metadataerrorcount"
 LAST_APPLIED_RECORD_OFFSET = "kafka_controller_kafkacontroller_lastappliedrecordoffset"
 LAST_COMMITTED_RECORD_OFFSET = "kafka_controller_kafkacontroller_lastcommittedrecordoffset"
-EVENT_QUEUE_SECONDS = "kvorum_controller_event_seconds"
 UNCLEAN_LEADER_ELECTIONS = "kafka_controller_controllerstats_uncleanleaderelections_total"
 ELIGIBLE_LEADER_ELECTIONS = "kafka_controller_controllerstats_electionfromeligibleleaderreplicas_total"
 LEADER_ELECTIONS = "kafka_controller_controllerstats_leaderelection_total"
 FAST_FENCINGS = "kvorum_fast_fencings_total"
+LAST_APPLIED_RECORD_TIMESTAMP = "kafka_controller_kafkacontroller_lastappliedrecordtimestamp"
+LAST_APPLIED_RECORD_LAG_MS = "kafka_controller_kafkacontroller_lastappliedrecordlagms"
+TIMED_OUT_HEARTBEATS = "kafka_controller_kafkacontroller_timedoutbrokerheartbeatcount"
+NEW_ACTIVE_CONTROLLERS = "kafka_controller_kafkacontroller_newactivecontrollerscount"
+CONTROLLER_AVG_IDLE = "kafka_controller_controllereventmanager_avgidleratio"
 
 # Raft
 RAFT_CURRENT_STATE = "kafka_server_raft_metrics_current_state_info"
@@ -129,11 +148,14 @@ RAFT_HIGH_WATERMARK = "kafka_server_raftmetrics_high_watermark"
 RAFT_LOG_END_OFFSET = "kafka_server_raftmetrics_log_end_offset"
 RAFT_LOG_END_EPOCH = "kafka_server_raftmetrics_log_end_epoch"
 RAFT_VOTERS = "kafka_server_raftmetrics_number_of_voters"
+RAFT_OBSERVERS = "kafka_server_raftmetrics_number_of_observers"
 RAFT_APPEND_RECORDS_RATE = "kafka_server_raftmetrics_append_records_rate"
 RAFT_FETCH_RECORDS_RATE = "kafka_server_raftmetrics_fetch_records_rate"
 RAFT_COMMIT_LATENCY_AVG = "kafka_server_raftmetrics_commit_latency_avg"
 RAFT_COMMIT_LATENCY_MAX = "kafka_server_raftmetrics_commit_latency_max"
 RAFT_ELECTION_LATENCY_AVG = "kafka_server_raftmetrics_election_latency_avg"
+RAFT_ELECTION_LATENCY_MAX = "kafka_server_raftmetrics_election_latency_max"
+RAFT_POLL_IDLE = "kafka_server_raftmetrics_poll_idle_ratio_avg"
 RAFT_ELECTIONS = "kvorum_raft_elections_total"
 RAFT_INCOMING_BYTES = "kafka_server_raftchannelmetrics_incoming_byte_total"
 RAFT_OUTGOING_BYTES = "kafka_server_raftchannelmetrics_outgoing_byte_total"
@@ -141,13 +163,15 @@ RAFT_REQUESTS = "kafka_server_raftchannelmetrics_request_total"
 RAFT_RESPONSES = "kafka_server_raftchannelmetrics_response_total"
 JOURNAL_SYNC_SECONDS = "kvorum_journal_sync_seconds"
 
-# Metadata as a broker sees it
+# Metadata as a broker sees it, or both
+CURRENT_METADATA_VERSION = "kafka_server_metadataloader_currentmetadataversion"
+CURRENT_CONTROLLER_ID = "kafka_server_metadataloader_currentcontrollerid"
 BROKER_METADATA_OFFSET = "kafka_server_broker_metadata_metrics_last_applied_record_offset"
 BROKER_METADATA_LAG = "kafka_server_broker_metadata_metrics_last_applied_record_lag_ms"
-BROKER_METADATA_LOAD_ERRORS = "kafka_server_broker_metadata_metrics_metadata_load_error_count"
-BROKER_METADATA_APPLY_ERRORS = "kafka_server_broker_metadata_metrics_metadata_apply_error_count"
 
 # Topics and consumer lag (kafka_exporter's names)
+BROKERS = "kafka_brokers"
+BROKER_INFO = "kafka_broker_info"
 TOPIC_PARTITIONS = "kafka_topic_partitions"
 TOPIC_PARTITION_CURRENT_OFFSET = "kafka_topic_partition_current_offset"
 TOPIC_PARTITION_OLDEST_OFFSET = "kafka_topic_partition_oldest_offset"
@@ -158,8 +182,24 @@ TOPIC_PARTITION_LEADER_IS_PREFERRED = "kafka_topic_partition_leader_is_preferred
 TOPIC_PARTITION_UNDER_REPLICATED = "kafka_topic_partition_under_replicated_partition"
 CONSUMERGROUP_CURRENT_OFFSET = "kafka_consumergroup_current_offset"
 CONSUMERGROUP_LAG = "kafka_consumergroup_lag"
+CONSUMERGROUP_CURRENT_OFFSET_SUM = "kafka_consumergroup_current_offset_sum"
+CONSUMERGROUP_LAG_SUM = "kafka_consumergroup_lag_sum"
+CONSUMERGROUP_MEMBERS = "kafka_consumergroup_members"
+
+# What clients push (KIP-714)
+CLIENT_METRIC = "kvorum_client_metric"
+CLIENT_METRICS_INSTANCES = "kafka_server_client_metrics_instance_count"
+CLIENT_METRICS_UNKNOWN_SUBSCRIPTIONS = "kafka_server_client_metrics_unknown_subscription_request_total"
+CLIENT_METRICS_THROTTLED = "kafka_server_client_metrics_throttle_total"
+CLIENT_METRICS_EXPORTS = "kafka_server_client_metrics_plugin_export_total"
+CLIENT_METRICS_EXPORT_ERRORS = "kafka_server_client_metrics_plugin_error_total"
+CLIENT_METRICS_BYTES = "kvorum_client_metrics_bytes_total"
+CLIENT_METRICS_DROPPED = "kvorum_client_metrics_dropped_total"
 
 # The process
+BROKER_STATE = "kafka_server_kafkaserver_brokerstate"
+DISK_READ_BYTES = "kafka_server_kafkaserver_linux_disk_read_bytes"
+DISK_WRITE_BYTES = "kafka_server_kafkaserver_linux_disk_write_bytes"
 BUILD_INFO = "kvorum_build_info"
 METRICS_OVERFLOWED = "kvorum_metrics_overflowed"
 
@@ -170,15 +210,38 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         MESSAGES_IN: MetricDef("Records received from producers", ("topic",)),
         REPLICATION_BYTES_IN: MetricDef("Bytes fetched from leaders by this broker's followers"),
         REPLICATION_BYTES_OUT: MetricDef("Bytes sent to followers on other brokers"),
+        REASSIGNMENT_BYTES_IN: MetricDef("Bytes fetched for replicas that are being added here"),
+        REASSIGNMENT_BYTES_OUT: MetricDef("Bytes sent to replicas that are being added to a partition"),
+        LEADER_REPLICATION_RATE: MetricDef("Bytes a second served lately of throttled replicas"),
+        FOLLOWER_REPLICATION_RATE: MetricDef("Bytes a second fetched lately for throttled replicas"),
         TOTAL_PRODUCE_REQUESTS: MetricDef("Produce requests, counted once a topic", ("topic",)),
         TOTAL_FETCH_REQUESTS: MetricDef("Fetch requests, counted once a topic", ("topic",)),
         FAILED_PRODUCE_REQUESTS: MetricDef("Produce requests that were refused, counted once a topic", ("topic",)),
         FAILED_FETCH_REQUESTS: MetricDef("Fetch requests that were refused, counted once a topic", ("topic",)),
         BYTES_REJECTED: MetricDef("Bytes of record batches larger than allowed", ("topic",)),
+        QUOTA_PRODUCE_BYTE_RATE: MetricDef("Bytes a second produced by who has a quota", ("user", "client_id")),
+        QUOTA_PRODUCE_THROTTLE_TIME: MetricDef(
+            "Milliseconds producers were held back, mean of the last minute", ("user", "client_id")
+        ),
+        QUOTA_FETCH_BYTE_RATE: MetricDef("Bytes a second fetched by who has a quota", ("user", "client_id")),
+        QUOTA_FETCH_THROTTLE_TIME: MetricDef(
+            "Milliseconds consumers were held back, mean of the last minute", ("user", "client_id")
+        ),
+        QUOTA_REQUEST_TIME: MetricDef("Percent of the event loop used by who has a quota", ("user", "client_id")),
+        QUOTA_REQUEST_THROTTLE_TIME: MetricDef(
+            "Milliseconds clients were held back for it, mean of the last minute", ("user", "client_id")
+        ),
+        QUOTA_MUTATION_TOKENS: MetricDef(
+            "Partitions that may be made or removed now by who has a quota", ("user", "client_id")
+        ),
+        QUOTA_MUTATION_THROTTLE_TIME: MetricDef(
+            "Milliseconds clients were held back for it, mean of the last minute", ("user", "client_id")
+        ),
         LEADER_COUNT: MetricDef("Partitions this broker leads"),
         PARTITION_COUNT: MetricDef("Partitions this broker has a replica of"),
         OFFLINE_REPLICA_COUNT: MetricDef("Replicas here whose log directory is offline"),
         UNDER_REPLICATED_PARTITIONS: MetricDef("Partitions led here with replicas out of sync"),
+        REASSIGNING_PARTITIONS: MetricDef("Partitions led here whose replicas are being added or removed"),
         UNDER_MIN_ISR_PARTITION_COUNT: MetricDef(
             "Partitions led here with fewer in-sync replicas than min.insync.replicas"
         ),
@@ -239,7 +302,10 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
             "Share of the last ten seconds in which the event loop used no processor, 0 to 1"
         ),
         REQUEST_HANDLER_AVG_IDLE: MetricDef("The same: one event loop does both"),
-        EVENT_LOOP_LAG: MetricDef("How late a timer of the event loop was at most, in the last ten seconds"),
+        EVENT_LOOP_LAG: MetricDef(
+            "Seconds by which the event loop was late with what came due, looked at ten times a second"
+        ),
+        EVENT_LOOP_LAG_MAX: MetricDef("Seconds by which it was late at most, in the last minute"),
         VERIFICATION_FAILURES: MetricDef("Partitions that a transaction's coordinator did not vouch for"),
         VERIFICATION_MS: MetricDef("Milliseconds until a transaction's coordinator had answered"),
         MARKERS_WITHOUT_LEADER: MetricDef("Transaction markers whose partition has no leader"),
@@ -265,18 +331,23 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         GLOBAL_PARTITION_COUNT: MetricDef("Partitions of the cluster"),
         OFFLINE_PARTITIONS_COUNT: MetricDef("Partitions without a leader"),
         PREFERRED_REPLICA_IMBALANCE_COUNT: MetricDef("Partitions not led by their preferred replica"),
-        METADATA_ERROR_COUNT: MetricDef("Metadata records that could not be replayed"),
         LAST_APPLIED_RECORD_OFFSET: MetricDef("Offset of the last metadata record applied by this controller"),
         LAST_COMMITTED_RECORD_OFFSET: MetricDef(
             "Offset of the last metadata record committed, as this controller knows"
         ),
-        EVENT_QUEUE_SECONDS: MetricDef("Seconds a controller decision took, from request to answer"),
         UNCLEAN_LEADER_ELECTIONS: MetricDef("Leaders elected from outside the in-sync set and the eligible ones"),
         ELIGIBLE_LEADER_ELECTIONS: MetricDef("Leaders elected from the eligible leader replicas (KIP-966)"),
         LEADER_ELECTIONS: MetricDef("Leaders elected"),
         FAST_FENCINGS: MetricDef("Brokers fenced because their address refused connections"),
+        LAST_APPLIED_RECORD_TIMESTAMP: MetricDef(
+            "When the last metadata record applied here was written, ms since 1970"
+        ),
+        LAST_APPLIED_RECORD_LAG_MS: MetricDef("Milliseconds since then; 0 on the active controller"),
+        TIMED_OUT_HEARTBEATS: MetricDef("Brokers that this controller fenced because their session was over"),
+        NEW_ACTIVE_CONTROLLERS: MetricDef("Times this controller saw one become the active controller"),
+        CONTROLLER_AVG_IDLE: MetricDef("Share of time in which the controller's event loop used no processor, 0 to 1"),
         RAFT_CURRENT_STATE: MetricDef("1 under the state this voter or observer is in", ("state",)),
-        RAFT_STATE: MetricDef("State as a number: 0 observer, 1 follower, 2 prospective, 3 candidate, 4 leader"),
+        RAFT_STATE: MetricDef("The same, with the label that Strimzi's dashboards ask for", ("current_state",)),
         RAFT_CURRENT_LEADER: MetricDef("Node id of the leader, -1 when unknown"),
         RAFT_CURRENT_EPOCH: MetricDef("Epoch (term) of the quorum"),
         RAFT_CURRENT_VOTE: MetricDef("Node id voted for in this epoch, -1 when none"),
@@ -284,21 +355,26 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         RAFT_LOG_END_OFFSET: MetricDef("End offset of the metadata log here"),
         RAFT_LOG_END_EPOCH: MetricDef("Epoch of the last metadata record here"),
         RAFT_VOTERS: MetricDef("Voters of the quorum"),
+        RAFT_OBSERVERS: MetricDef("Brokers that fetch the metadata log, told by the leader alone"),
         RAFT_APPEND_RECORDS_RATE: MetricDef("Metadata records this leader appended, a second of the last minute"),
         RAFT_FETCH_RECORDS_RATE: MetricDef("Metadata records replicated from the leader, a second of the last minute"),
         RAFT_COMMIT_LATENCY_AVG: MetricDef("Milliseconds from append to commit, mean of the last minute"),
         RAFT_COMMIT_LATENCY_MAX: MetricDef("Milliseconds from append to commit, longest of the last minute"),
         RAFT_ELECTION_LATENCY_AVG: MetricDef("Milliseconds from candidate to leader, mean of the last minute"),
+        RAFT_ELECTION_LATENCY_MAX: MetricDef("Milliseconds from candidate to leader, longest of the last minute"),
+        RAFT_POLL_IDLE: MetricDef("The same as the controller's idle ratio: one event loop does both"),
         RAFT_ELECTIONS: MetricDef("Times this voter became a candidate"),
         RAFT_INCOMING_BYTES: MetricDef("Bytes received from other voters"),
         RAFT_OUTGOING_BYTES: MetricDef("Bytes sent to other voters"),
         RAFT_REQUESTS: MetricDef("Raft messages sent"),
         RAFT_RESPONSES: MetricDef("Raft messages received"),
         JOURNAL_SYNC_SECONDS: MetricDef("Seconds it took to force the Raft journal to disk"),
+        CURRENT_METADATA_VERSION: MetricDef("Level of the feature metadata.version, as this process knows"),
+        CURRENT_CONTROLLER_ID: MetricDef("Node id of the active controller, -1 when unknown (Kafka's MetadataLoader)"),
         BROKER_METADATA_OFFSET: MetricDef("Offset of the last metadata record this broker applied"),
         BROKER_METADATA_LAG: MetricDef("Milliseconds this broker's metadata is behind"),
-        BROKER_METADATA_LOAD_ERRORS: MetricDef("Metadata batches that could not be loaded"),
-        BROKER_METADATA_APPLY_ERRORS: MetricDef("Metadata changes that could not be applied"),
+        BROKERS: MetricDef("Brokers of the cluster that are not fenced, told by the active controller alone"),
+        BROKER_INFO: MetricDef("1, of the broker itself: where clients are told to connect", ("id", "address")),
         TOPIC_PARTITIONS: MetricDef("Partitions of the topic", ("topic",)),
         TOPIC_PARTITION_CURRENT_OFFSET: MetricDef(
             "High watermark: the end of the partition to consumers", ("topic", "partition")
@@ -317,6 +393,25 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         CONSUMERGROUP_LAG: MetricDef(
             "Records between the group's committed offset and the end", ("consumergroup", "topic", "partition")
         ),
+        CONSUMERGROUP_CURRENT_OFFSET_SUM: MetricDef("The same of a topic's partitions", ("consumergroup", "topic")),
+        CONSUMERGROUP_LAG_SUM: MetricDef("The lags of a topic's partitions together", ("consumergroup", "topic")),
+        CONSUMERGROUP_MEMBERS: MetricDef("Members of the group", ("consumergroup",)),
+        BROKER_STATE: MetricDef(
+            "1 starting, 2 caught up and fenced, 3 running, 6 asked to be let go, 7 shutting down (Kafka's BrokerState)"
+        ),
+        DISK_READ_BYTES: MetricDef("Bytes that the process had read from disks, the page cache not counted"),
+        DISK_WRITE_BYTES: MetricDef("Bytes that the process gave to be written to disks"),
+        CLIENT_METRIC: MetricDef(
+            "What a client's metric was when it pushed last; what it counts by increments is summed up",
+            ("client_id", "client_instance_id", "metric", "attributes"),
+        ),
+        CLIENT_METRICS_INSTANCES: MetricDef("Client instances that are asked for metrics here"),
+        CLIENT_METRICS_UNKNOWN_SUBSCRIPTIONS: MetricDef("Pushes under a subscription id that is not the client's"),
+        CLIENT_METRICS_THROTTLED: MetricDef("Requests of clients before their push interval was over"),
+        CLIENT_METRICS_EXPORTS: MetricDef("Pushes taken"),
+        CLIENT_METRICS_EXPORT_ERRORS: MetricDef("Pushes that could not be read"),
+        CLIENT_METRICS_BYTES: MetricDef("Bytes of pushes taken, as they came"),
+        CLIENT_METRICS_DROPPED: MetricDef("Numbers left out of pushes, for a limit"),
         BUILD_INFO: MetricDef("1, with what runs here as labels", ("version", "role", "node_id")),
         METRICS_OVERFLOWED: MetricDef("Metrics that have more label values than are kept"),
     }

@@ -9,16 +9,22 @@ metric_names; a family that is asked for again is the same one.
     metrics.gauge(names.LEADER_COUNT).labels().follow(lambda: len(leaders))
 """
 
+import importlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kvorum.runtime import metric_names
 
 if TYPE_CHECKING:
-    from prometheus_client.metrics_core import Metric
+    from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+# So many samples of a family are read before a scrape looks whether it has to let go of the loop.
+READ_AT_ONCE = 50
 
 # A label's value comes from outside (a topic, a client): beyond this many children the rest is dropped and said so.
 CHILDREN_MAX = 100_000
@@ -133,7 +139,10 @@ class Family(Generic[Child]):
         self._children.pop(tuple(map(str, values)), None)
 
     def sample(self, sampler: Callable[[], Samples]) -> None:
-        """Ask at each scrape for (label values, value), beside the children: for one value a partition and the like."""
+        """Ask at each scrape for (label values, value), beside the children: for one value a partition and the like.
+
+        The rows are gone over in slices, between which the loop does other work (see `Metrics.collect`).
+        """
         assert self.kind != "histogram", "a histogram is observed"
         self._sampler = sampler
 
@@ -143,8 +152,8 @@ class Family(Generic[Child]):
         return self._overflow is not None
 
     def children(self) -> Iterator[tuple[tuple[str, ...], Child]]:
-        """Go over all label values and their children."""
-        return iter(self._children.items())
+        """Go over all label values and their children, those there are now: others may come meanwhile."""
+        return iter(tuple(self._children.items()))
 
     def sampled(self) -> Samples:
         """Return what the sampler says now."""
@@ -165,14 +174,44 @@ class Snapshot:
         return iter(self._families)
 
 
-def render(families: "list[Metric]") -> bytes:
-    """Return Prometheus' text format of a snapshot, and of this process (memory, CPU, open files). From any thread."""
-    from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+def load() -> None:
+    """Import what the first scrape needs: some 70 ms, to be spent in a thread before `collect`."""
+    importlib.import_module("prometheus_client.core")
+
+
+def render(families: "list[Metric]", *, continues: bool = False) -> bytes:
+    """Return Prometheus' text format of a snapshot, of which a page may have several. From any thread.
+
+    `continues`: the first family is the rest of the last one of the page before, which has told name and type.
+    """
+    from prometheus_client import CollectorRegistry, generate_latest
 
     registry = CollectorRegistry()
     registry.register(Snapshot(families))
+    page = generate_latest(registry)
+    return page.split(b"\n", 2)[2] if continues else page
+
+
+def render_process() -> bytes:
+    """Return the same of this process: memory, CPU, open files. From any thread."""
+    from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+
+    registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     return generate_latest(registry)
+
+
+def pieces(
+    new: "Callable[[], CounterMetricFamily | GaugeMetricFamily]", rows: Samples, is_full: Callable[[int], bool]
+) -> "Iterator[Metric]":
+    """Put rows into a family, and those after a cut into another one made by `new`; see `Metrics.collect`."""
+    family = new()
+    for count, (values, value) in enumerate(rows, 1):
+        family.add_metric([*map(str, values)], value)
+        if count % READ_AT_ONCE == 0 and is_full(len(family.samples)):
+            yield family
+            family = new()
+    yield family
 
 
 class Metrics:
@@ -208,32 +247,27 @@ class Metrics:
 
     def render(self) -> bytes:
         """Return Prometheus' text format of everything now, and of this process (memory, CPU, open files)."""
-        return render(list(self.collect()))
+        return render(list(self.collect())) + render_process()
 
-    def collect(self) -> "Iterator[Metric]":
+    def collect(self, is_full: Callable[[int], bool] = lambda _: False) -> "Iterator[Metric]":
         """Give every family as prometheus_client wants it (its Collector interface), each as it is when asked for.
 
-        One that is registered between two of them is left to the next time.
+        Asked with a number of samples, `is_full` says whether a family is to be cut after them: its rest follows as
+        another one of the same name. One that is registered between two of them is left to the next time.
         """
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         dropped = 0
         for counters in tuple(self._counters.values()):
             dropped += counters.overflowed
-            counted = CounterMetricFamily(counters.name, counters.help, labels=counters.label_names)
-            for values, counter in counters.children():
-                counted.add_metric(values, counter.value)
-            for sample, value in counters.sampled():
-                counted.add_metric([*map(str, sample)], value)
-            yield counted
+            counted = ((values, counter.value) for values, counter in counters.children())
+            new_counters = partial(CounterMetricFamily, counters.name, counters.help, labels=counters.label_names)
+            yield from pieces(new_counters, chain(counted, counters.sampled()), is_full)
         for gauges in tuple(self._gauges.values()):
             dropped += gauges.overflowed
-            gauged = GaugeMetricFamily(gauges.name, gauges.help, labels=gauges.label_names)
-            for values, gauge in gauges.children():
-                gauged.add_metric(values, gauge.read())
-            for sample, value in gauges.sampled():
-                gauged.add_metric([*map(str, sample)], value)
-            yield gauged
+            gauged = ((values, gauge.read()) for values, gauge in gauges.children())
+            new_gauges = partial(GaugeMetricFamily, gauges.name, gauges.help, labels=gauges.label_names)
+            yield from pieces(new_gauges, chain(gauged, gauges.sampled()), is_full)
         for histograms in tuple(self._histograms.values()):
             dropped += histograms.overflowed
             observed = HistogramMetricFamily(histograms.name, histograms.help, labels=histograms.label_names)

@@ -67,6 +67,8 @@ class Log:
         self.topic_id = topic_id
         self.is_topic_id_durable = False  # LogManager.sync_topic_id makes it so, before the first record
         self.is_retention_waiting = False
+        self.on_start_moved: Callable[[], None] | None = None
+        """Called after each rise of the log start offset, on the event loop."""
         self.log_start_offset = parts.log_start_offset
         self.epoch_cache = parts.epoch_cache
         self.producer_state = parts.producer_state
@@ -168,9 +170,14 @@ class Log:
             )
         if offset <= self.log_start_offset:
             return False
+        self._raise_log_start(offset)
+        return True
+
+    def _raise_log_start(self, offset: int) -> None:
         self.log_start_offset = offset
         self.epoch_cache.truncate_from_start(offset)
-        return True
+        if self.on_start_moved is not None:
+            self.on_start_moved()
 
     def begin_verification(
         self, producer_id: int, producer_epoch: int, sequence: int = NO_SEQUENCE, supports_epoch_bump: bool = False
@@ -348,8 +355,7 @@ class Log:
                 local.delete_oldest(count, now_ms)
                 first = local.segments.first.base_offset
                 if first > self.log_start_offset:
-                    self.log_start_offset = first
-                    self.epoch_cache.truncate_from_start(first)
+                    self._raise_log_start(first)
                 self.producers.forget_below(first)
             return count
 

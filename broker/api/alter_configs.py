@@ -1,6 +1,6 @@
 """AlterConfigs (33): v0-v2. Replaces all configs of a resource; deprecated for IncrementalAlterConfigs.
 
-Not here: log levels of a broker, which this request never could set (Kafka answers INVALID_REQUEST).
+Log levels of a broker this request never could set: INVALID_REQUEST.
 Order: each resource once, set aside what is no config of the cluster, forward the rest.
 """
 

@@ -2,19 +2,20 @@
 
 v1: sources and synonyms (KIP-226). v3: types and documentation (KIP-569).
 Topics, brokers (any broker answers the cluster-wide dynamic configs under the empty name, only the broker itself
-its own), groups (those of consumer groups, whether there is such a group or not).
-Not here: log levels of a broker (BROKER_LOGGER), answered without a single logger; configs of CLIENT_METRICS, which are
-refused.
+its own), groups (those of consumer groups, whether there is such a group or not), this process's loggers (KIP-412),
+subscriptions to clients' metrics (KIP-714).
 Order: authorise each resource, then answer it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 from kvorum.broker.metadata.auto_topic_creation import topic_name_problem
 from kvorum.broker.metadata.config_entries import (
     ConfigEntry,
     TopicEntries,
     broker_entries,
+    client_metrics_entries,
     cluster_default_entries,
     group_entries,
 )
@@ -22,6 +23,7 @@ from kvorum.broker.services import Broker, BrokerApi
 from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kvorum.network.context import RequestContext
 from kvorum.protocol.api import ApiKey
+from kvorum.protocol.broker_loggers import levels_by_name
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -33,6 +35,10 @@ from kvorum.protocol.messages.describe_configs import (
 )
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT
 from kvorum.quorum.image.configs import ResourceType as ConfigResourceType
+from kvorum.runtime import logs
+from kvorum.runtime.config import ConfigSource
+
+LoggerRow: TypeAlias = DescribeConfigsResourceResult
 
 
 def handle(ctx: RequestContext, request: DescribeConfigsRequest, broker: Broker) -> DescribeConfigsResponse:
@@ -42,8 +48,11 @@ def handle(ctx: RequestContext, request: DescribeConfigsRequest, broker: Broker)
     for resource in request.resources:
         result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
         try:
-            entries = entries_of(ctx, resource, broker, topics)
-            result.configs = [described(ctx, request, each) for each in chosen(entries, resource.configuration_keys)]
+            if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
+                result.configs = list(loggers_of(ctx, resource, broker))
+            else:
+                entries = chosen(entries_of(ctx, resource, broker, topics), resource.configuration_keys)
+                result.configs = [described(ctx, request, each) for each in entries]
         except KafkaError as error:
             result.error_code = error.code
             result.error_message = error.message
@@ -63,21 +72,30 @@ def entries_of(
         case ConfigResourceType.BROKER:
             authorize(ctx, broker, ResourceType.CLUSTER, CLUSTER_NAME)
             return entries_of_broker(name, broker)
-        case ConfigResourceType.BROKER_LOGGER:
-            authorize(ctx, broker, ResourceType.CLUSTER, CLUSTER_NAME)
-            if not name:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
-            require_own_id(name, broker, "")
-            return ()
         case ConfigResourceType.GROUP:
             authorize(ctx, broker, ResourceType.GROUP, name)
             if not name:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
             return group_entries(broker.configs, broker.metadata.image.configs.of(ConfigResourceType.GROUP, name))
         case ConfigResourceType.CLIENT_METRICS:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "Unsupported resource type: CLIENT_METRICS")
+            authorize(ctx, broker, ResourceType.CLUSTER, CLUSTER_NAME)
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+            return client_metrics_entries(broker.metadata.image.configs.of(ConfigResourceType.CLIENT_METRICS, name))
         case unknown:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {unknown}")
+
+
+def loggers_of(ctx: RequestContext, resource: DescribeConfigsResource, broker: Broker) -> Iterator[LoggerRow]:
+    """Yield this process's loggers with their levels; Kafka leaves all else at its defaults. Raises KafkaError."""
+    name, keys = resource.resource_name, resource.configuration_keys
+    authorize(ctx, broker, ResourceType.CLUSTER, CLUSTER_NAME)
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+    require_own_id(name, broker, "")
+    for logger, level in levels_by_name(logs.get_level(), logs.get_levels()).items():
+        if not keys or logger in keys:
+            yield LoggerRow(name=logger, value=level, config_source=ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG)
 
 
 def authorize(ctx: RequestContext, broker: Broker, resource_type: ResourceType, name: str) -> None:

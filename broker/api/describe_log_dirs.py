@@ -1,7 +1,7 @@
 """DescribeLogDirs (35): v1-v5: what lies in each log directory, and how large it is.
 
 v3: top-level error. v4: space on the volume (KIP-827). v5: cordoned directories.
-Not here: the size of the volume; total_bytes is always -1. Future replicas: there is no AlterReplicaLogDirs.
+Not here: future replicas: there is no AlterReplicaLogDirs.
 Order: authorise, list the directories.
 """
 
@@ -52,10 +52,11 @@ def describe(broker: Broker, directory: LogDir, asked: set[tuple[str, int]] | No
         result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return result
     try:
-        result.usable_bytes = broker.disk.free_bytes(directory.path)
+        usable, total = broker.disk.free_bytes(directory.path), broker.disk.total_bytes(directory.path)
     except OSError:
         result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return result
+    result.usable_bytes, result.total_bytes = usable, total
     logs = broker.log_manager.logs_in(directory)
     result.topics = by_topic(each for each in logs if asked is None or tuple(each.partition) in asked)
     return result

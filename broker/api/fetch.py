@@ -1,23 +1,25 @@
 """Fetch (1): v4-v18.
 
-v7: incremental sessions (KIP-227). v9: current leader epoch (KIP-320). v11: racks, consumers may read from followers
-(KIP-392). v12: flexible, last fetched epoch (KIP-595). v13: topic ids (KIP-516). v15: replica state (KIP-903). v16:
-current leader's endpoint (KIP-951). v17: directory ids. v18: the follower's high watermark (KIP-1166; not needed
-here). `__cluster_metadata` is read from this broker's own copy of the metadata log.
-Not here: the preferred read replica (KIP-392). A consumer that names a rack may read from a follower, but no leader
-sends it to one (replica.selector.class is not heeded).
-Order: session, authorise, read, wait for min bytes, answer. `records` is never null: clients take that for a fault.
+v7: incremental sessions (KIP-227). v9: current leader epoch (KIP-320). v11: racks, consumers are sent to followers and
+read there (KIP-392). v12: flexible, last fetched epoch (KIP-595). v13: topic ids (KIP-516). v15: replica state
+(KIP-903). v16: current leader's endpoint (KIP-951). v17: directory ids. v18: the follower's high watermark (KIP-1166;
+not needed here). `__cluster_metadata` is read from this broker's own copy of the metadata log.
+Order: session, authorise, read, wait for min bytes, quota, answer. Of a session only what is active is looked at; what
+rests comes in again with what wakes it, in the middle of a wait, too. A consumer over its quota gets an empty answer.
+`records` is never null: clients take that for a fault.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from kvorum.broker.api import fetch_metadata_log
 from kvorum.broker.api.hints import WRONG_LEADER, Hints
 from kvorum.broker.api.metadata import may_describe
-from kvorum.broker.fetch_session import TOPIC_ID_VERSION_MIN, CachedPartition, FetchContext
+from kvorum.broker.fetch_session import TOPIC_ID_VERSION_MIN, FetchContext
+from kvorum.broker.fetch_session_state import CachedPartition
 from kvorum.broker.metadata.cache import METADATA_TOPIC, Node
 from kvorum.broker.replica.fetches import FetchRows, error_row
 from kvorum.broker.replica.types import CONSUMER_REPLICA_ID, FetchParams, IsolationLevel
@@ -54,11 +56,16 @@ def handle(ctx: RequestContext, request: FetchRequest, broker: Broker) -> Result
             is_from_follower=params.is_from_follower,
             topic_name=broker.metadata.topic_name,
             now_ms=now_ms,
+            asker=asker_of(ctx, params, broker),
         )
     except KafkaError as error:
-        return FetchResponse(error_code=error.code, throttle_time=broker.throttle(ctx))
+        throttle_time = broker.throttle(ctx, exempt=params.is_from_follower)
+        return FetchResponse(error_code=error.code, throttle_time=throttle_time)
     refused, targets = sort_out(ctx, params, broker, context.targets)
     if any(target.topic == METADATA_TOPIC for target in targets):
+        # It is woken another way, and others in the session have to be so, too.
+        context.wake_all()
+        refused, targets = sort_out(ctx, params, broker, context.targets)
         return from_metadata_log(ctx, params, broker, context, refused, targets)
     at_once: list[FetchRows] = []
     answer: asyncio.Future[FetchResponse] | None = None
@@ -67,17 +74,18 @@ def handle(ctx: RequestContext, request: FetchRequest, broker: Broker) -> Result
         if answer is None:
             at_once.append(rows)
         elif not answer.done():
-            answer.set_result(respond(ctx, broker, context, refused + rows if refused else rows))
+            answer.set_result(respond(ctx, broker, context, refused + rows if refused else rows, params))
 
     if refused:
         # An error is told at once, with whatever else there is.
         params = replace(params, max_wait_ms=0)
-    parked = broker.replica_manager.fetch_records(params, targets, on_done)
+    parked = broker.replica_manager.fetch_records(params, targets, on_done, context.has_resting)
     if at_once:
-        return respond(ctx, broker, context, refused + at_once[0] if refused else at_once[0])
+        return respond(ctx, broker, context, refused + at_once[0] if refused else at_once[0], params)
     answer = asyncio.get_running_loop().create_future()
     if parked is not None:
         waiting = parked
+        context.waits(waiting)
         answer.add_done_callback(lambda future: waiting.cancel() if future.cancelled() else None)
     return answer
 
@@ -90,6 +98,8 @@ def params_of(ctx: RequestContext, request: FetchRequest, broker: Broker) -> Fet
         replica_id, replica_epoch = request.replica_id, -1
     from_follower = replica_id >= 0
     bytes_max = max(0, min(request.max_bytes, broker.settings.int("fetch.max.bytes")))
+    if broker.quotas.enabled and not from_follower:
+        bytes_max = min(bytes_max, broker.quotas.fetch_bytes_max(ctx))
     return FetchParams(
         replica_id=replica_id if from_follower else CONSUMER_REPLICA_ID,
         replica_epoch=replica_epoch,
@@ -101,6 +111,22 @@ def params_of(ctx: RequestContext, request: FetchRequest, broker: Broker) -> Fet
         else IsolationLevel.READ_UNCOMMITTED,
         fetch_only_leader=from_follower or ctx.api_version < RACK_VERSION_MIN,
         rack_id=request.rack_id,
+        listener=ctx.listener,
+    )
+
+
+def asker_of(ctx: RequestContext, params: FetchParams, broker: Broker) -> Hashable:
+    """Return what else than the partitions decides what a fetch is told; when it changes, all of them are looked at."""
+    replica_id = params.replica_id
+    return (
+        ctx.principal,
+        broker.authorizer.version,
+        replica_id,
+        params.replica_epoch,
+        broker.metadata.broker_epoch(replica_id) if replica_id >= 0 else None,
+        params.isolation_level,
+        params.fetch_only_leader,
+        params.rack_id,
     )
 
 
@@ -156,13 +182,30 @@ def may_read(ctx: RequestContext, broker: Broker, topic: str) -> bool:
     return broker.authorizer.authorize(ctx, Operation.READ, ResourceType.TOPIC, topic)
 
 
-def respond(ctx: RequestContext, broker: Broker, context: FetchContext, rows: FetchRows) -> FetchResponse:
-    """Turn the rows into the session's answer."""
+def respond(
+    ctx: RequestContext,
+    broker: Broker,
+    context: FetchContext,
+    rows: FetchRows,
+    params: FetchParams,
+    *,
+    may_rest: bool = True,
+) -> FetchResponse:
+    """Turn the rows into the session's answer; none of them are sent to a consumer that has to wait for its quota.
+
+    `may_rest`: what has been told all about need not be looked at again until it changes.
+    """
+    if broker.quotas.enabled and not params.is_from_follower:
+        ctx.throttle_ms = broker.quotas.fetch_throttle_ms(ctx, size_of(rows))
+        if ctx.throttle_ms:
+            response = context.throttled()
+            response.throttle_time = ctx.throttle_ms
+            return response
     hints = add_hints(ctx, broker, rows) if ctx.api_version >= HINTS_VERSION_MIN else None
-    response = context.respond(rows, broker.clock.monotonic_ms())
+    try_rest = partial(broker.replica_manager.rest, params) if may_rest else None
+    response = context.respond(rows, broker.clock.monotonic_ms(), try_rest)
     if hints is not None:
         response.node_endpoints = hints.endpoints(endpoint)
-    response.throttle_time = broker.throttle(ctx, fetched=size_of(rows))
     return response
 
 
@@ -202,7 +245,7 @@ async def from_metadata_log(
 ) -> FetchResponse:
     """Answer a fetch with the metadata log in it: rare, so it may cost a task."""
     rows = await fetch_metadata_log.fetch(params, broker, targets, urgent=bool(refused))
-    return respond(ctx, broker, context, refused + rows)
+    return respond(ctx, broker, context, refused + rows, params, may_rest=False)
 
 
 HANDLER = BrokerApi(ApiKey.FETCH, handle, abandon=True)

@@ -2,7 +2,8 @@
 
 A request of the controller's goes to the active one in an Envelope, with the client's principal and address, and its
 answer comes back as it is; the controller authorises it. What cannot be taken there in time answers with the code
-of the failure for everything the request named, as Kafka does. Source: Kafka's ForwardingManager.
+of the failure for everything the request named, as Kafka does. The longer one of the controller's throttle time and
+this broker's own counts. Source: Kafka's ForwardingManager.
 """
 
 from collections.abc import Callable
@@ -26,9 +27,13 @@ async def forward(
 ) -> Response:
     """Return the controller's answer, or what `failed` makes of the reason there is none."""
     try:
-        response = await broker.controller.forward(ctx, request)
+        answer = await broker.controller.forward(ctx, request)
     except KafkaError as error:
-        return failed(request, error)
-    assert isinstance(response, response_class), f"{type(response).__name__} for {type(request).__name__}"
-    ctx.throttle_ms = getattr(response, "throttle_time", 0)  # DescribeQuorum's answer has none
+        response = failed(request, error)
+    else:
+        assert isinstance(answer, response_class), f"{type(answer).__name__} for {type(request).__name__}"
+        response = answer
+    throttle_ms = broker.throttle(ctx)
+    if hasattr(response, "throttle_time"):  # DescribeQuorum's answer has none
+        response.throttle_time = ctx.throttle_ms = max(response.throttle_time, throttle_ms)
     return response

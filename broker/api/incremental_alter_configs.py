@@ -1,18 +1,18 @@
 """IncrementalAlterConfigs (44): v0-v1: set, delete, append, subtract (KIP-339).
 
-Not here: log levels of a broker (BROKER_LOGGER); it has no loggers of that kind, so each name is answered as Kafka
-answers a logger that does not exist. Configs of CLIENT_METRICS, which the controller refuses.
+A broker's loggers (BROKER_LOGGER, KIP-412) are set here, at once, and are as before when the process starts anew.
 Order: each resource once, no null value but to delete, a broker's loggers here, forward the rest.
 """
 
 from collections import Counter
 
-from kvorum.broker.api.config_rules import check_broker, check_type, require_own_id
+from kvorum.broker.api.config_rules import check_broker, check_type
 from kvorum.broker.api.forwarded import forward
 from kvorum.broker.services import Broker, BrokerApi
 from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kvorum.network.context import RequestContext
 from kvorum.protocol.api import ApiKey
+from kvorum.protocol.broker_loggers import checked_changes
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -21,6 +21,7 @@ from kvorum.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from kvorum.quorum.image.configs import ResourceType as ConfigResourceType
+from kvorum.runtime import logs
 
 DELETE = 1
 
@@ -41,7 +42,7 @@ async def handle(
                 ]
                 check_broker(broker, resource.resource_name, changes)
             if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
-                alter_loggers(ctx, resource, broker)
+                alter_loggers(ctx, resource, broker, request.validate_only)
                 answered.append(answer(resource, None))
             else:
                 taken.append(resource)
@@ -68,13 +69,13 @@ def check(resource: AlterConfigsResource, times: int) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(empty)}")
 
 
-def alter_loggers(ctx: RequestContext, resource: AlterConfigsResource, broker: Broker) -> None:
-    """Change this broker's log levels. Raises KafkaError as Kafka's ConfigAdminManager does."""
+def alter_loggers(ctx: RequestContext, resource: AlterConfigsResource, broker: Broker, validate_only: bool) -> None:
+    """Change this broker's log levels. Raises KafkaError as Kafka's RuntimeLoggerManager does."""
     if not broker.authorizer.authorize(ctx, Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    require_own_id(broker, resource.resource_name)
-    for config in resource.configs:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {config.name} does not exist!")
+    changes = checked_changes(resource, broker.broker_id, logs.get_levels())
+    if not validate_only:
+        logs.change_levels(changes)
 
 
 def answer(resource: AlterConfigsResource, error: KafkaError | None) -> AlterConfigsResourceResponse:

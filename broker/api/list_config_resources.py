@@ -1,7 +1,6 @@
 """ListConfigResources (74): v0-v1.
 
 v0: client metrics only (KIP-714). v1: any type (KIP-1142); none named means all.
-Not here: client metrics, which have no configs; none are listed.
 Order: authorise, check the types, answer.
 """
 
@@ -56,9 +55,9 @@ def names(kind: ConfigResourceType, broker: Broker) -> Iterator[str]:
         case ConfigResourceType.BROKER | ConfigResourceType.BROKER_LOGGER:
             for registration in broker.metadata.image.cluster.sorted_brokers():
                 yield str(registration.broker_id)
-        case ConfigResourceType.GROUP:
+        case ConfigResourceType.GROUP | ConfigResourceType.CLIENT_METRICS:
             resources = broker.metadata.image.configs.resources
-            yield from sorted(each.name for each in resources if each.resource_type == ConfigResourceType.GROUP)
+            yield from sorted(each.name for each in resources if each.resource_type == kind)
         case _:
             return
 

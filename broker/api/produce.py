@@ -63,7 +63,6 @@ def handle(ctx: RequestContext, request: ProduceRequest, broker: Broker) -> Resu
     """Append; answer now, or once acks=all is fulfilled."""
     refused: Rows = {}
     entries: dict[TopicPartition, memoryview] = {}
-    size = 0
     transactional: dict[TopicPartition, BatchHeader] = {}
     names: list[str] = []
     for topic in request.topic_data:
@@ -76,7 +75,6 @@ def handle(ctx: RequestContext, request: ProduceRequest, broker: Broker) -> Resu
                 if code is not ErrorCode.NONE:
                     raise KafkaError(code)
                 entries[key] = records = checked(ctx, broker, key, partition, is_closed)
-                size += len(records)
                 is_transactional = records[TRANSACTIONAL_BYTE] & TRANSACTIONAL_FLAG != 0
             except KafkaError as error:
                 refused[key] = refused_row(key, error)
@@ -87,7 +85,7 @@ def handle(ctx: RequestContext, request: ProduceRequest, broker: Broker) -> Resu
                 if key in entries and (header := parse_header(entries[key])).has_producer_id:
                     transactional[key] = header
     if not entries:
-        return respond(ctx, request, broker, names, refused, size)
+        return respond(ctx, request, broker, names, refused, ctx.request_bytes)
     if (
         len(transactional) > 1
         and len({(header.producer_id, header.producer_epoch) for header in transactional.values()}) > 1
@@ -102,7 +100,8 @@ def handle(ctx: RequestContext, request: ProduceRequest, broker: Broker) -> Resu
             at_once.append(rows)
         elif not answer.done():
             try:
-                answer.set_result(respond(ctx, request, broker, names, rows | refused if refused else rows, size))
+                told = rows | refused if refused else rows
+                answer.set_result(respond(ctx, request, broker, names, told, ctx.request_bytes))
             except KafkaError as error:
                 # Of acks=0, which waits for nothing but the verification of a transaction.
                 answer.set_exception(error)
@@ -112,7 +111,8 @@ def handle(ctx: RequestContext, request: ProduceRequest, broker: Broker) -> Resu
     else:
         broker.replica_manager.append_records(request.timeout, request.acks, entries, on_done)
     if at_once:
-        return respond(ctx, request, broker, names, at_once[0] | refused if refused else at_once[0], size)
+        told = at_once[0] | refused if refused else at_once[0]
+        return respond(ctx, request, broker, names, told, ctx.request_bytes)
     answer = asyncio.get_running_loop().create_future()
     return answer
 
@@ -233,8 +233,11 @@ def check_one_batch(records: memoryview) -> None:
 def respond(
     ctx: RequestContext, request: ProduceRequest, broker: Broker, names: list[str], rows: Rows, size: int
 ) -> ProduceResponse | None:
-    """Move the rows into an answer by topic, in the order asked; None for acks=0. Raises KafkaError to close."""
-    throttle_time = broker.throttle(ctx, produced=size)
+    """Move the rows into an answer by topic, in the order asked; None for acks=0. Raises KafkaError to close.
+
+    `size` is that of the whole request, as quotas count it.
+    """
+    throttle_time = broker.throttle(ctx, produced=size, exempt=request.acks == NO_ACKS)
     if request.acks == NO_ACKS:
         close_on_error(rows)
         return None

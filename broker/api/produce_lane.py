@@ -3,12 +3,14 @@
 What a producer sends for a topic differs in correlation id, partitions and records only. What the rest says (topic,
 acks, whose it is, whether it may) is worked out by the ordinary handler once; afterwards it is compared, not decoded.
 All that a turn of the event loop brings for a partition is appended with one write, moves the high watermark once and
-wakes once. The answer's layout is known, too.
+wakes once. The answer's layout is known, too. Of a turn that brings much what is small goes first, then who was woken
+by it, then the rest in slices, each in a turn of its own: one record need not wait for megabytes of others.
 
 Left to the ordinary handler: batches of transactions, several topics, internal ones, partitions that are unknown. Left
 to the ordinary append, one by one and in their place: what the log does not simply append (errors, duplicates),
 partitions not led here, topics that want each append synced (flush.messages). Nothing is decided here: known heads are
-looked up again in other metadata, the authorizer and the quotas are asked for each request.
+looked up again in other metadata, the authorizer and the quotas are asked for each request. While the time of the loop
+is a quota (request_percentage), nothing goes this way.
 """
 
 import asyncio
@@ -16,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from kvorum.broker.api.produce import (
     INTERNAL_PREFIX,
@@ -62,6 +64,10 @@ HEAD_BYTES_MAX: Final = 1024
 """A longer one is not remembered: names are short, but a client may call itself anything, and tag what it likes."""
 RUN_MAX: Final = 128
 """Batches that are appended together. Where every second one is refused, each costs a look at so many, not at all."""
+SMALL_BYTES: Final = 4 * 1024
+"""What a turn brings for a partition is small up to here, and does not wait behind what is not."""
+SLICE_BYTES: Final = 64 * 1024
+"""So much of what is not small is appended at a time, whole partitions: a small one comes about 0.5 ms later for it."""
 
 log = get_logger("broker")
 
@@ -73,7 +79,7 @@ class Head:
 
     def __init__(self, ctx: RequestContext, request: ProduceRequest, topic: TopicProduceData, name: str) -> None:
         """Stand for a request that was handled. `topic` is as it was named, without its partitions."""
-        self.ctx = ctx
+        self.ctx = replace(ctx, spent_ms=0.0)  # many requests' own: what one of them takes is not known
         self.version = ctx.api_version
         self.topic = topic
         self.name = name
@@ -89,7 +95,7 @@ class Head:
 class Taken:
     """A request on the short way."""
 
-    __slots__ = ("caller", "frame", "head", "left", "rows", "since_s", "size", "slot")
+    __slots__ = ("caller", "frame", "head", "left", "rows", "since_s", "slot")
 
     def __init__(self, head: Head, caller: LaneCaller, frame: memoryview, count: int, since_s: float) -> None:
         """Wait for so many partitions."""
@@ -98,7 +104,6 @@ class Taken:
         self.slot: Slot = caller.hold()
         self.frame = frame
         self.left = count
-        self.size = 0
         self.since_s = since_s
         self.rows: list[Placed | PartitionProduceResponse | None] = [None] * count
         """In the order of the request: numbers where it went well, else the row to answer."""
@@ -110,6 +115,10 @@ class Piece(NamedTuple):
     taken: Taken
     place: int
     records: memoryview
+
+
+Groups: TypeAlias = dict[TopicPartition, list[Piece]]
+"""Of each partition what came for it, in its order."""
 
 
 class Replicas(Protocol):
@@ -139,7 +148,14 @@ class ProduceLane:
         self._broker = broker
         self._replicas = replicas
         self._loop = asyncio.get_running_loop()  # once: each time it costs a system call
-        self._turn: dict[TopicPartition, list[Piece]] = {}
+        self._turn: Groups = {}
+        """Taken since the last turn, so many bytes; the rest of turns before."""
+        self._size = 0
+        self._rest: Groups = {}
+        self._has_waited = False
+        """Whether the rest has let something small by: it is its turn now."""
+        self._is_due = False
+        """Whether the loop is to call `_end_turn`."""
         self._since_s = 0.0
         self._answered: dict[LaneCaller, None] | None = None
         """Who has been given answers in this turn; None between turns."""
@@ -148,8 +164,8 @@ class ProduceLane:
 
     def take(self, caller: LaneCaller, frame: memoryview) -> bool:
         """See Lane."""
-        if len(frame) < HEAD_POSITION or frame[0] or frame[1] or frame[2]:
-            return False  # another API, or a version there never was
+        if len(frame) < HEAD_POSITION or frame[0] or frame[1] or frame[2] or self._broker.quotas.timed:
+            return False  # another API, or a version there never was; or the time of each request is to be known
         for size, heads in caller.lane_memory.items():
             head = heads.get(bytes(frame[HEAD_POSITION:size]))
             if head is not None and head.version == frame[3]:
@@ -168,7 +184,10 @@ class ProduceLane:
         turn = self._turn
         if not turn:
             self._since_s = self._loop.time()
-            self._loop.call_soon(self._end_turn)
+            if not self._is_due:
+                self._is_due = True
+                self._loop.call_soon(self._end_turn)
+        self._size += len(frame)
         taken = Taken(head, caller, frame, len(parts), self._since_s)
         for place, (index, records) in enumerate(parts):
             piece, key = Piece(taken, place, records), keys[index]
@@ -203,20 +222,25 @@ class ProduceLane:
 
     def settle(self) -> None:
         """See Lane."""
-        for caller in self._append_turn():
+        groups = self._taken(everything=True)
+        for caller in self._append_groups(groups):
             caller.go_on_soon()
 
     def _may(self, head: Head, caller: LaneCaller) -> bool:
         """Tell whether the head still means what it meant, and its client may write."""
+        return (
+            self._stands(head)
+            and head.ctx.principal == caller.peer.principal
+            and self._broker.authorizer.authorize(head.ctx, Operation.WRITE, ResourceType.TOPIC, head.name)
+        )
+
+    def _stands(self, head: Head) -> bool:
+        """Tell whether the head names the topic that it named."""
         broker = self._broker
         if head.image is not broker.metadata.image:
             head.image = broker.metadata.image
             head.keys = {} if resolve(head.ctx, head.topic, broker)[0] == head.name else None
-        return (
-            head.keys is not None
-            and head.ctx.principal == caller.peer.principal
-            and broker.authorizer.authorize(head.ctx, Operation.WRITE, ResourceType.TOPIC, head.name)
-        )
+        return head.keys is not None
 
     def _knows(self, head: Head, index: int) -> bool:
         """Tell whether there is such a partition, and remember that there is."""
@@ -229,16 +253,45 @@ class ProduceLane:
     # --- the end of a turn --------------------------------------------------------------------------------------------
 
     def _end_turn(self) -> None:
-        for caller in self._append_turn():
+        groups = self._taken(everything=False)
+        for caller in self._append_groups(groups):
             caller.go_on()
+        self._is_due = bool(self._rest or self._turn)
+        if self._has_waited:
+            self._loop.call_soon(self._loop.call_soon, self._end_turn)  # who was woken comes before
+        elif self._is_due:
+            self._loop.call_soon(self._end_turn)
 
-    def _append_turn(self) -> dict[LaneCaller, None]:
+    def _taken(self, everything: bool) -> Groups:
+        """Return what is to be appended now; what is not stays in `_rest`."""
+        turn, size, rest = self._turn, self._size, self._rest
+        self._turn, self._size = {}, 0
+        if not rest and (everything or size <= SLICE_BYTES):
+            return turn
+        groups: Groups = {}
+        for key, group in turn.items():
+            if key in rest:
+                rest[key] += group
+            elif size_of(group) > SMALL_BYTES:
+                rest[key] = group
+            else:
+                groups[key] = group
+        self._has_waited = bool(groups and rest) and not (everything or self._has_waited)
+        if self._has_waited:
+            return groups
+        left = SLICE_BYTES
+        while rest and (everything or left > 0):
+            key = next(iter(rest))
+            group = groups[key] = rest.pop(key)
+            left -= size_of(group)
+        return groups
+
+    def _append_groups(self, groups: Groups) -> dict[LaneCaller, None]:
         """Append what was taken; return who has been given answers."""
         assert self._answered is None, "whoever is woken goes on later"
-        turn, self._turn = self._turn, {}
         answered: dict[LaneCaller, None] = {}
         self._answered = answered
-        for key, group in turn.items():
+        for key, group in groups.items():
             try:
                 self._append(key, group)
             except Exception as error:  # our fault, and nobody knows what was appended: the clients have to ask again
@@ -250,6 +303,10 @@ class ProduceLane:
 
     def _append(self, key: TopicPartition, group: list[Piece]) -> None:
         """Append what was taken for a partition, as much together as has the same terms."""
+        standing = [piece for piece in group if self._stands(piece.taken.head)]
+        if len(standing) < len(group):
+            self._refuse_gone(key, group)
+            group = standing
         place = 0
         while place < len(group):
             head = group[place].taken.head
@@ -261,6 +318,12 @@ class ProduceLane:
             if count < len(run):
                 self._append_alone(key, group[place])
                 place += 1
+
+    def _refuse_gone(self, key: TopicPartition, group: list[Piece]) -> None:
+        """Answer those whose topic was deleted after they came."""
+        for taken, place, _ in group:
+            if not self._stands(taken.head):
+                self._done(taken, place, refused_row(key, KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)))
 
     def _append_alone(self, key: TopicPartition, piece: Piece) -> None:
         """Append one partition's records the ordinary way, which says what is wrong with them."""
@@ -276,14 +339,12 @@ class ProduceLane:
         except KafkaError as error:
             self._done(taken, place, refused_row(key, error))
             return
-        taken.size += len(records)
         self._replicas.append_records(head.timeout_ms, head.acks, {key: records}, on_done)
 
     def _appended(self, run: list[Piece], done: RunInfo, row: PartitionProduceResponse) -> None:
         """Note what was appended: the first of the run, as many as there are base offsets."""
         index, append_time, log_start_offset = row.index, done.log_append_time_ms, row.log_start_offset
-        for (taken, place, records), base_offset in zip(run, done.base_offsets, strict=False):
-            taken.size += len(records)
+        for (taken, place, _), base_offset in zip(run, done.base_offsets, strict=False):
             if row.error_code:
                 failed = replace(row, base_offset=base_offset, log_append_time=append_time)
                 self._done(taken, place, failed)
@@ -316,14 +377,19 @@ class ProduceLane:
         correlation_id = bytes(taken.frame[CORRELATION_ID_POSITION:HEAD_POSITION])
         placed = [row for row in taken.rows if isinstance(row, tuple)]
         if len(placed) == len(taken.rows):
-            throttle_ms = self._broker.throttle(head.ctx, produced=taken.size)
+            throttle_ms = self._broker.throttle(head.ctx, produced=len(taken.frame))
             return b"" if head.acks == NO_ACKS else head.template.answer(correlation_id, placed, throttle_ms)
         rows = {TopicPartition(head.name, row.index): row for row in map(full_row, taken.rows)}
         data = [PartitionProduceData(index=key.partition) for key in rows]
         topic = TopicProduceData(name=head.topic.name, topic_id=head.topic.topic_id, partition_data=data)
         request = ProduceRequest(acks=head.acks, timeout=head.timeout_ms, topic_data=[topic])
-        response = respond(head.ctx, request, self._broker, [head.name], rows, taken.size)
+        response = respond(head.ctx, request, self._broker, [head.name], rows, len(taken.frame))
         return b"" if response is None else head.template.frame(correlation_id, response)
+
+
+def size_of(group: list[Piece]) -> int:
+    """Return how many bytes of records there are."""
+    return sum([len(piece.records) for piece in group])
 
 
 def run_from(group: list[Piece], place: int) -> list[Piece]:

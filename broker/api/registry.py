@@ -7,7 +7,9 @@ from typing import Final
 from kvorum.broker.api import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_client_quotas,
     alter_configs,
+    alter_partition_reassignments,
     api_versions,
     consumer_group_describe,
     consumer_group_heartbeat,
@@ -16,6 +18,7 @@ from kvorum.broker.api import (
     delete_groups,
     delete_records,
     delete_topics,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -28,6 +31,7 @@ from kvorum.broker.api import (
     end_txn,
     fetch,
     find_coordinator,
+    get_telemetry_subscriptions,
     heartbeat,
     incremental_alter_configs,
     init_producer_id,
@@ -36,6 +40,7 @@ from kvorum.broker.api import (
     list_config_resources,
     list_groups,
     list_offsets,
+    list_partition_reassignments,
     list_transactions,
     metadata,
     offset_commit,
@@ -43,6 +48,7 @@ from kvorum.broker.api import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    push_telemetry,
     sync_group,
     txn_offset_commit,
     unregister_broker,
@@ -51,7 +57,7 @@ from kvorum.broker.api import (
 )
 from kvorum.broker.services import Broker, BrokerApi
 from kvorum.network.router import Handler, HandlerFunction, supported_apis
-from kvorum.protocol.api import BROKER_APIS, PRODUCE_VERSION_MIN, ApiKey
+from kvorum.protocol.api import BROKER_APIS, PRODUCE_VERSION_MIN, TELEMETRY_APIS, ApiKey
 
 APIS: Final[tuple[BrokerApi, ...]] = (
     produce.HANDLER,
@@ -85,7 +91,11 @@ APIS: Final[tuple[BrokerApi, ...]] = (
     delete_groups.HANDLER,
     elect_leaders.HANDLER,
     incremental_alter_configs.HANDLER,
+    alter_partition_reassignments.HANDLER,
+    list_partition_reassignments.HANDLER,
     offset_delete.HANDLER,
+    describe_client_quotas.HANDLER,
+    alter_client_quotas.HANDLER,
     describe_quorum.HANDLER,
     update_features.HANDLER,
     describe_cluster.HANDLER,
@@ -100,22 +110,29 @@ APIS: Final[tuple[BrokerApi, ...]] = (
 )
 """By key. Versions are those of BROKER_APIS."""
 
+TELEMETRY: Final[tuple[BrokerApi, ...]] = (get_telemetry_subscriptions.HANDLER, push_telemetry.HANDLER)
+"""Served where clients' metrics are received. Versions are those of TELEMETRY_APIS."""
+
 SERVED_FROM: Final[Mapping[int, int]] = MappingProxyType({ApiKey.PRODUCE: PRODUCE_VERSION_MIN})
 """Where the first version served is above the first advertised."""
 
 
 def handlers(broker: Broker) -> list[Handler]:
     """Return every handler, bound to the broker, and note in it what is advertised."""
+    versions = advertised()
+    if broker.telemetry is not None:
+        versions.update(TELEMETRY_APIS.items())
     bound = [
         Handler(
             api_key=api.api_key,
-            versions=(SERVED_FROM.get(api.api_key, BROKER_APIS[api.api_key][0]), BROKER_APIS[api.api_key][1]),
+            versions=(SERVED_FROM.get(api.api_key, versions[api.api_key][0]), versions[api.api_key][1]),
             handle=bind(api, broker),
             abandon=api.abandon,
         )
-        for api in APIS
+        for api in (*APIS, *TELEMETRY)
+        if api.api_key in versions
     ]
-    broker.served_apis = supported_apis(advertised())
+    broker.served_apis = supported_apis(versions)
     return bound
 
 
@@ -126,5 +143,5 @@ def bind(api: BrokerApi, broker: Broker) -> HandlerFunction:
 
 
 def advertised() -> dict[int, tuple[int, int]]:
-    """Return {api key: (first, last version)} as ApiVersions answers it."""
+    """Return {api key: (first, last version)} as ApiVersions answers it where nothing is switched on."""
     return {api.api_key: BROKER_APIS[api.api_key] for api in APIS}

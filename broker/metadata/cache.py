@@ -115,10 +115,19 @@ class MetadataCache:
         """Tell whether a broker is registered and not fenced."""
         return not self.is_fenced(broker_id)
 
+    def has_live_brokers(self) -> bool:
+        """Tell whether there is any broker that is registered and not fenced."""
+        return any(not broker.fenced for broker in self.image.cluster.brokers.values())
+
     def node(self, broker_id: int, listener: str) -> Node | None:
         """Return where a registered broker listens for clients of this listener; None if it does not."""
         broker = self.image.cluster.brokers.get(broker_id)
         return None if broker is None else node_of(broker, listener)
+
+    def live_rack(self, broker_id: int, listener: str) -> str | None:
+        """Return the rack of a broker that lives and has this listener; None if it does not, or stands in none."""
+        node = None if self.is_fenced(broker_id) else self.node(broker_id, listener)
+        return None if node is None else node.rack
 
     def live_nodes(self, listener: str) -> list[Node]:
         """Return the brokers that are not fenced, or were not a moment ago, and have this listener, by id."""

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from kvorum.broker.metadata.dynamic_config import DynamicConfig
+from kvorum.quorum.image import client_metrics
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT
 from kvorum.runtime import config_defs
 from kvorum.runtime.config import ConfigSource, Settings
 from kvorum.runtime.config_defs import BROKER, GROUP, TOPIC, ConfigDef, Scope, milliseconds_of
-from kvorum.runtime.config_types import ConfigType, InvalidValue, Value, format_value
+from kvorum.runtime.config_types import ConfigType, InvalidValue, Value, format_value, parse
 
 REQUIRED: Final = ("node.id", "process.roles")
 """Kafka has no default for these, so none is told."""
@@ -83,7 +84,7 @@ def broker_entries(configs: DynamicConfig) -> Iterator[ConfigEntry]:
     settings, layers = configs.settings, layers_of(configs)
     for name in sorted({*BROKER, *settings.explicit()}):
         definition = config_defs.broker_def(name)
-        if definition is None or definition.internal:
+        if definition is None or (definition.internal and not (definition.dynamic and name in settings.explicit())):
             continue
         if name in BROKER:
             synonyms = broker_synonyms(layers, definition)
@@ -114,6 +115,24 @@ def group_entries(configs: DynamicConfig, overrides: Mapping[str, str]) -> Itera
             value = canonical(definition, overrides[name])
             synonyms = (Synonym(name, value, ConfigSource.DYNAMIC_GROUP_CONFIG), *synonyms)
         yield entry(definition, value, synonyms, read_only=False)
+
+
+def client_metrics_entries(overrides: Mapping[str, str]) -> Iterator[ConfigEntry]:
+    """Yield every config of a subscription to clients' metrics, by name (KIP-714)."""
+    for name, definition in client_metrics.DEFINITIONS.items():
+        text = overrides.get(name)
+        value = format_value(parse(name, definition.type, definition.default if text is None else text))
+        source = ConfigSource.DEFAULT_CONFIG if text is None else ConfigSource.CLIENT_METRICS_CONFIG
+        yield ConfigEntry(
+            name=name,
+            value=value,
+            read_only=False,
+            source=source,
+            sensitive=False,
+            synonyms=() if text is None else (Synonym(name, value, source),),
+            type=definition.type,
+            documentation=definition.documentation,
+        )
 
 
 def layers_of(configs: DynamicConfig) -> Layers:

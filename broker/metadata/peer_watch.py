@@ -11,6 +11,10 @@ under way. So it answers a little later, and rightly:
 A sign of life is an answer to ApiVersions at the broker's own address, never one that a test put in its place. An open
 door is none: a process that is being ended closes its connections one by one, and its listener not first.
 
+Nor does it help a client to hear of no broker at all, which a broker that starts would say until it is unfenced:
+librdkafka's admin client, told so once, does not ask again before its own request has timed out. Such an answer waits
+for a live broker as long.
+
 A broker that was fenced stays in Metadata's list of brokers for kvorum.metadata.fenced.linger.ms: librdkafka loses a
 second if a partition's old leader vanishes in the very answer that names the new one. docs/decisions/0011.
 """
@@ -42,7 +46,17 @@ WAITING_MAX: Final = 1_000
 class PeerWatch:
     """Knows who is suspected, and who waits for that to end. Owned by the broker's event loop."""
 
-    __slots__ = ("_address_of", "_answers", "_cache", "_hold_ms", "_linger_ms", "_suspicions", "_tasks", "_waiting")
+    __slots__ = (
+        "_address_of",
+        "_answers",
+        "_cache",
+        "_hold_ms",
+        "_linger_ms",
+        "_suspicions",
+        "_tasks",
+        "_waiting",
+        "_waiting_for_anybody",
+    )
 
     def __init__(
         self,
@@ -64,6 +78,7 @@ class PeerWatch:
         self._answers = answers
         self._suspicions = Suspicions()
         self._waiting: dict[asyncio.Future[None], frozenset[int]] = {}
+        self._waiting_for_anybody: OrderedSet[asyncio.Future[None]] = OrderedSet()
         self._tasks: OrderedSet[asyncio.Task[None]] = OrderedSet()
 
     def connection_lost(self, broker_id: int) -> None:
@@ -87,15 +102,17 @@ class PeerWatch:
                 asyncio.get_running_loop().call_later(self._linger_ms / 1000, lingering.discard, broker_id)
 
     def metadata_moved(self) -> None:
-        """Let go who waits for brokers that are fenced by now."""
+        """Let go who waits for brokers that are fenced by now, or for one that is not."""
+        if self._waiting_for_anybody and self._cache.has_live_brokers():
+            self._let_all_go()
         if self._suspicions.suspected:
             self._suspicions.metadata_moved(self._cache.broker_epoch)
             self._let_go()
 
     def settle(self, answer: Callable[[], M], leaders: Callable[[M], Iterable[int]]) -> M | Awaitable[M]:
-        """Return what `answer` makes as soon as nobody suspected is among the `leaders` in it.
+        """Return what `answer` makes as soon as a broker is alive and nobody suspected is among the `leaders` in it.
 
-        Any suspicion ends within the hold time, and WAITING_MAX answers wait at most; one more is given as it is.
+        Each wait ends within the hold time, and WAITING_MAX answers wait at most; one more is given as it is.
         """
         return self._settled(answer, leaders) if self._hold_ms else answer()
 
@@ -103,6 +120,8 @@ class PeerWatch:
         # A peer's end that came together with the request is to be seen first. This task runs in the loop's next round;
         # that a connection was lost is told in the round after it was read.
         await asyncio.sleep(0)
+        if not self._cache.has_live_brokers() and len(self._waiting_for_anybody) < WAITING_MAX:
+            await self._anybody()
         while True:
             made = answer()
             suspected = self._suspicions.among(leaders(made)) if self._suspicions.suspected else None
@@ -115,6 +134,22 @@ class PeerWatch:
             finally:
                 del self._waiting[future]
 
+    async def _anybody(self) -> None:
+        """Wait until a broker is alive, for the hold time at most."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        self._waiting_for_anybody.add(future)
+        timer = loop.call_later(self._hold_ms / 1000, release, future)
+        try:
+            await future
+        finally:
+            timer.cancel()
+            self._waiting_for_anybody.discard(future)
+
+    def _let_all_go(self) -> None:
+        for future in tuple(self._waiting_for_anybody):
+            release(future)
+
     async def close(self) -> None:
         """Stop asking, and let everybody go."""
         tasks = tuple(self._tasks)
@@ -124,6 +159,7 @@ class PeerWatch:
             await asyncio.wait(tasks)
         self._suspicions = Suspicions()
         self._let_go()
+        self._let_all_go()
 
     def _begin(self, name: str, work: Coroutine[None, None, None]) -> None:
         task = spawn(name, work)
@@ -155,5 +191,11 @@ class PeerWatch:
         """Complete what waits for nobody who is still suspected."""
         suspected = self._suspicions.suspected.keys()
         for future, waits_for in tuple(self._waiting.items()):
-            if not waits_for & suspected and not future.done():
-                future.set_result(None)
+            if not waits_for & suspected:
+                release(future)
+
+
+def release(future: asyncio.Future[None]) -> None:
+    """Let go who waits, if it still does."""
+    if not future.done():
+        future.set_result(None)

@@ -7,8 +7,8 @@ The cache comes before the replicas, so that what is led from now on is also wha
 new logs and the sync of their topic ids, is done by then, and a client that is told comes to a leader. Replicas come
 before coordinators, which live on them. But a greater min.insync.replicas counts before the replicas change: with the
 ISR of the same update and the old minimum a leader could commit what an eligible replica lacks (KIP-966); a smaller one
-after them, since until then this broker may take itself for a leader that it is no more. The rooms of coordinators and
-security are in the list already: `followers`, called in order.
+after them, since until then this broker may take itself for a leader that it is no more. The rooms of coordinators
+(`followers`), of quotas and of security (`behind_configs`) are called in order.
 Source: Kafka's BrokerMetadataPublisher.
 """
 
@@ -51,7 +51,7 @@ class Replicas(Protocol):
 class BrokerMetadataPublisher:
     """Takes over each image in the fixed order above."""
 
-    __slots__ = ("_cache", "_changed", "_configs", "_followers", "_moved", "_replicas")
+    __slots__ = ("_behind_configs", "_cache", "_changed", "_configs", "_followers", "_moved", "_replicas")
 
     def __init__(
         self,
@@ -60,6 +60,7 @@ class BrokerMetadataPublisher:
         replicas: Replicas,
         configs: DynamicConfig,
         followers: Sequence[MetadataPublisher] = (),
+        behind_configs: Sequence[MetadataPublisher] = (),
         changed: Sequence[Changed] = (),
         moved: Sequence[Moved] = (),
     ) -> None:
@@ -68,6 +69,7 @@ class BrokerMetadataPublisher:
         self._replicas = replicas
         self._configs = configs
         self._followers = tuple(followers)
+        self._behind_configs = tuple(behind_configs)
         self._changed = tuple(changed)
         self._moved = tuple(moved)
 
@@ -88,6 +90,8 @@ class BrokerMetadataPublisher:
             await finished(follower.on_metadata_update(delta, image, manifest))
         if reached is None or reached:
             self._replicas.configs_changed(reached)
+        for publisher in self._behind_configs:
+            await finished(publisher.on_metadata_update(delta, image, manifest))
         for moved in self._moved:
             moved()
 

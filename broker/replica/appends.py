@@ -225,7 +225,7 @@ class Appends:
             ]
             return row
         except KafkaError as error:
-            return self._refused(key, error)
+            return self._refused(key, error, len(records) if error.code is ErrorCode.MESSAGE_TOO_LARGE else 0)
         appended.required_offsets[key] = info.last_offset + 1
         self._figures.appended(key[0], len(records), info.records_count)
         local = partition.log
@@ -239,8 +239,8 @@ class Appends:
             log_start_offset=local.log_start_offset,
         )
 
-    def _refused(self, key: TopicPartition, error: KafkaError) -> PartitionProduceResponse:
-        self._figures.append_refused(key[0])
+    def _refused(self, key: TopicPartition, error: KafkaError, size_too_large: int = 0) -> PartitionProduceResponse:
+        self._figures.append_refused(key[0], size_too_large)
         row = refusal(key, error.code)
         if error.code not in WITHOUT_LOG_START:
             partition = self._hosted.by_name.get(key)

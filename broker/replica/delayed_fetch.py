@@ -9,6 +9,7 @@ with nothing.
 from collections.abc import Callable, Sequence
 
 from kvorum.broker.replica.hosted import HostedPartitions
+from kvorum.broker.replica.partition import Partition
 from kvorum.broker.replica.partition_reads import diverging_epoch, end_of_readable
 from kvorum.broker.replica.types import FetchParams, FetchTarget
 from kvorum.protocol.errors import KafkaError
@@ -18,7 +19,7 @@ from kvorum.storage.names import TopicPartition
 class DelayedFetch:
     """See the head of the module."""
 
-    __slots__ = ("_available", "_hosted", "_on_ready", "_params", "_targets", "_total")
+    __slots__ = ("_available", "_held_back", "_hosted", "_on_ready", "_params", "_targets", "_total")
 
     def __init__(
         self,
@@ -26,14 +27,23 @@ class DelayedFetch:
         params: FetchParams,
         targets: Sequence[FetchTarget],
         on_ready: Callable[[], None],
+        held_back: Callable[[Partition, int], bool] | None = None,
     ) -> None:
-        """Call `on_ready`, which reads and answers, once `params.min_bytes` are there over all targets."""
+        """Call `on_ready`, which reads and answers, once `params.min_bytes` are there over all targets.
+
+        `held_back` tells whether a quota holds a partition's records back from a follower: then they do not count.
+        """
+        self._held_back = held_back
         self._hosted = hosted
         self._params = params
         self._targets = {TopicPartition(target.topic, target.partition): target for target in targets}
         self._available: dict[TopicPartition, int] = {}
         self._total = 0
         self._on_ready = on_ready
+
+    def add(self, target: FetchTarget) -> None:
+        """Wait for this one, too: nothing of it was readable so far."""
+        self._targets[TopicPartition(target.topic, target.partition)] = target
 
     @property
     def keys(self) -> tuple[TopicPartition, ...]:
@@ -61,7 +71,7 @@ class DelayedFetch:
                 return None
             if target.last_fetched_epoch >= 0 and diverging_epoch(log, offset, target.last_fetched_epoch) is not None:
                 return None
-            if offset >= end:
+            if offset >= end or (self._held_back is not None and self._held_back(partition, params.replica_id)):
                 return 0
             if params.min_bytes <= 1:
                 return 1

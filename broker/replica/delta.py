@@ -10,6 +10,7 @@ Source: ReplicaManager.applyDelta, handleLogDirFailure.
 import asyncio
 from collections.abc import Callable
 
+from kvorum.broker.replica.directory_assignments import DirectoryAssignments
 from kvorum.broker.replica.fetcher_manager import FetcherManager
 from kvorum.broker.replica.figures import Figures
 from kvorum.broker.replica.hosted import HostedPartitions, Outbox
@@ -53,6 +54,8 @@ class DeltaApplier:
         figures: Figures,
     ) -> None:
         """See ReplicaManager for the arguments."""
+        self.assignments: DirectoryAssignments | None = None
+        """Who tells the controller in which log directory each replica lies."""
         self._broker_id = broker_id
         self._lag_time_ms_max = settings.int("replica.lag.time.max.ms")
         self._clock = clock
@@ -68,16 +71,19 @@ class DeltaApplier:
 
     async def prepare(self, delta: MetadataDelta) -> None:
         """Make the logs of replicas that are new here. One that cannot be made yet or at all is left to `apply`."""
-        changes = delta.topics_delta.local_changes(self._broker_id)
-        self._prepared = delta, changes
         self._slice_began_ms = self._clock.monotonic_ms()
+        changes = await self._local_changes(delta)
+        self._prepared = delta, changes
         new = [
             (TopicPartition(topic, index), info)
             for (topic, index), info in (*changes.leaders.items(), *changes.followers.items())
             if (topic, index) not in self._hosted.by_name
         ]
         for start in range(0, len(new), SYNCS_AT_ONCE):
-            made = [self._make_log(key, info) for key, info in new[start : start + SYNCS_AT_ONCE]]
+            made: list[Log | None] = []
+            for key, info in new[start : start + SYNCS_AT_ONCE]:
+                made.append(self._make_log(key, info))
+                await self._pause()
             # At a start nearly all of them have theirs.
             unsynced = [found for found in made if found is not None and not found.is_topic_id_durable]
             for failed in await asyncio.gather(*map(self._log_manager.sync_topic_id, unsynced), return_exceptions=True):
@@ -100,11 +106,11 @@ class DeltaApplier:
     async def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Apply one delta, prepared or not. Not to be called again before it is done."""
         prepared, self._prepared = self._prepared, None
+        self._slice_began_ms = self._clock.monotonic_ms()
         if prepared is not None and prepared[0] is delta:
             changes = prepared[1]
         else:
-            changes = delta.topics_delta.local_changes(self._broker_id)
-        self._slice_began_ms = self._clock.monotonic_ms()
+            changes = await self._local_changes(delta)
         deleted: list[TopicPartition] = []
         for (topic, index), topic_id in changes.deletes.items():
             if self._let_go(key := TopicPartition(topic, index), topic_id):
@@ -125,6 +131,12 @@ class DeltaApplier:
         # A slice may have let a disk fail meanwhile.
         self._fetchers.follow(each for each in followed if each.role is Role.FOLLOWING)
 
+    async def _local_changes(self, delta: MetadataDelta) -> LocalReplicaChanges:
+        changes = LocalReplicaChanges()
+        for _ in delta.topics_delta.add_local_changes(self._broker_id, changes):
+            await self._pause()
+        return changes
+
     async def _pause(self) -> None:
         if self._clock.monotonic_ms() - self._slice_began_ms >= SLICE_MS:
             await asyncio.sleep(0)
@@ -139,6 +151,7 @@ class DeltaApplier:
         if partition is not None:
             del self._hosted.by_name[key]
             partition.delete()
+            self._hosted.assignment_taken(partition)
         self._outbox.wake_all(key)
         return True
 
@@ -148,6 +161,7 @@ class DeltaApplier:
         if replica_log is None:
             return
         is_new_epoch = partition.make_leader(info.partition, replica_log, self._clock.monotonic_ms())
+        self._hosted.assignment_taken(partition)
         if is_new_epoch:
             log.info(
                 "leading",
@@ -165,6 +179,7 @@ class DeltaApplier:
         if replica_log is None:
             return None
         is_new_epoch = partition.make_follower(info.partition, replica_log)
+        self._hosted.assignment_taken(partition)
         if not is_new_epoch:
             return None
         # Whatever waits for records or acks here waits in vain, and must not go by what the new leader commits.
@@ -200,12 +215,22 @@ class DeltaApplier:
         elif partition.role is Role.OFFLINE:
             return partition, None
         try:
-            return partition, await self._open_log(key, info)
+            opened = await self._open_log(key, info)
+            self._assign(key, info)
+            return partition, opened
         except KafkaError as error:
             log.error("replica is offline: its log cannot be opened", partition=key, error=error)
             partition.mark_offline()
             self._outbox.wake_all(key)
             return partition, None
+
+    def _assign(self, key: TopicPartition, info: PartitionInfo) -> None:
+        """Have the controller know in which directory a replica lies (KIP-858)."""
+        directory = self._log_manager.dir_of(key)
+        if self.assignments is None or directory is None or directory.directory_id == ZERO_UUID:
+            return
+        if info.partition.directory(self._broker_id) != directory.directory_id:
+            self.assignments.submit(key, info.topic_id, directory.directory_id)
 
     def log_dir_failed(self, directory: str) -> None:
         """Take the replicas in a log directory offline."""

@@ -51,7 +51,7 @@ class SessionLimits(NamedTuple):
 class FetchSessionClient:
     """The session with one leader. One request at a time."""
 
-    __slots__ = ("_epoch", "_limits", "_names", "_session_id", "asked")
+    __slots__ = ("_changed", "_epoch", "_forgotten", "_limits", "_names", "_session_id", "_topics", "asked")
 
     def __init__(self, limits: SessionLimits) -> None:
         """Start without a session."""
@@ -59,7 +59,12 @@ class FetchSessionClient:
         self._session_id = NO_SESSION
         self._epoch = INITIAL_EPOCH
         self._names: dict[Uuid, str] = {}
+        self._topics: dict[Uuid, int] = {}
+        """How many partitions of each topic are asked for."""
+        self._changed: dict[TopicPartition, None] = {}
+        self._forgotten: dict[tuple[TopicPartition, Uuid], None] = {}
         self.asked: dict[TopicPartition, Asked] = {}
+        """What the last request asked for, whether it said so or the leader remembers; and what the next one will."""
 
     @property
     def is_open(self) -> bool:
@@ -67,29 +72,49 @@ class FetchSessionClient:
         return self._epoch != INITIAL_EPOCH
 
     def reset(self) -> None:
-        """Begin anew with the next request, which names the old session for the leader to close."""
+        """Have the next request name all that is asked for, and the old session for the leader to close."""
         self._epoch = INITIAL_EPOCH
-        self.asked = {}
 
-    def request(self, wanted: dict[TopicPartition, Asked], replica_epoch: int) -> FetchRequest:
-        """Return the next request, for exactly the partitions in `wanted`; the order matters in a full one only."""
+    def ask(self, key: TopicPartition, asked: Asked | None) -> None:
+        """Ask for a partition so from the next request on (None: no more). Not while a request is under way.
+
+        What is asked anew goes to the end: in a full request, whose answer is bounded, the others come first.
+        """
+        before = self.asked.get(key)
+        if before == asked:
+            return
+        if before is not None:
+            del self.asked[key]
+            if asked is None or asked.topic_id != before.topic_id:
+                self._changed.pop(key, None)
+                self._forgotten[(key, before.topic_id)] = None
+                self._count(key, before.topic_id, -1)
+        if asked is not None:
+            if before is None or asked.topic_id != before.topic_id:
+                self._count(key, asked.topic_id, 1)
+            self.asked[key] = asked
+            self._changed[key] = None
+            self._forgotten.pop((key, asked.topic_id), None)
+
+    def _count(self, key: TopicPartition, topic_id: Uuid, more: int) -> None:
+        count = self._topics.get(topic_id, 0) + more
+        if count:
+            self._topics[topic_id], self._names[topic_id] = count, key.topic
+        else:
+            del self._topics[topic_id], self._names[topic_id]
+
+    def request(self, replica_epoch: int) -> FetchRequest:
+        """Return the next request, for exactly the partitions in `asked`."""
         topics: dict[tuple[str, Uuid], FetchTopic] = {}
         forgotten: dict[tuple[str, Uuid], ForgottenTopic] = {}
-        incremental = self.is_open
-        for key, asked in wanted.items():
-            if incremental and self.asked.get(key) == asked:
-                continue
+        for key in self._changed if self.is_open else self.asked:
+            asked = self.asked[key]
             _topic(topics, key.topic, asked.topic_id).partitions.append(_partition(key.partition, asked))
-        if incremental:
-            for key, asked in self.asked.items():
-                now = wanted.get(key)
-                if now is None or now.topic_id != asked.topic_id:
-                    slot = forgotten.setdefault(
-                        (key.topic, asked.topic_id), ForgottenTopic(topic=key.topic, topic_id=asked.topic_id)
-                    )
-                    slot.partitions.append(key.partition)
-        self.asked = wanted
-        self._names = {asked.topic_id: key.topic for key, asked in wanted.items()}
+        if self.is_open:
+            for key, topic_id in self._forgotten:
+                slot = forgotten.setdefault((key.topic, topic_id), ForgottenTopic(topic=key.topic, topic_id=topic_id))
+                slot.partitions.append(key.partition)
+        self._changed, self._forgotten = {}, {}
         return FetchRequest(
             replica_id=self._limits.replica_id,
             replica_state=ReplicaState(replica_id=self._limits.replica_id, replica_epoch=replica_epoch),

@@ -2,7 +2,8 @@
 
 Each round: partitions whose position is out of range ask the leader for its range (ListOffsets); the others go into one
 fetch of the incremental session; rows are handled in order. What is ready goes by turns, and the leader moves who got
-records to the end of its order, so no partition starves another.
+records to the end of its order, so no partition starves another. A round looks only at what may ask for something else
+than before (`_unsettled`): what was added or answered, waits for a back-off, or has changed of itself.
 
 A poll that waits does not know of partitions added meanwhile; it is given up with its connection, and a new one asks
 for all: a new leader's followers are there within milliseconds instead of replica.fetch.wait.max.ms later.
@@ -16,6 +17,7 @@ from kvorum.broker.replica.fetch_session_client import Asked, FetchSessionClient
 from kvorum.broker.replica.figures import Figures
 from kvorum.broker.replica.follower import Follower, FollowerPhase, Outcome
 from kvorum.broker.replica.log_view import SyncLogs
+from kvorum.broker.replica.replication_quota import ReplicationQuota
 from kvorum.broker.replica.tasks import spawn
 from kvorum.broker.replica.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from kvorum.network.dial import ChannelError
@@ -51,6 +53,21 @@ class LeaderChannel(Protocol):
         ...
 
 
+class Unsettles:
+    """Has a partition looked at again when it changes by itself: its log start by retention, its role by metadata."""
+
+    __slots__ = ("_key", "_unsettled")
+
+    def __init__(self, key: TopicPartition, unsettled: dict[TopicPartition, None]) -> None:
+        """Note `key` in `unsettled`."""
+        self._key = key
+        self._unsettled = unsettled
+
+    def wake(self) -> None:
+        """See Watcher."""
+        self._unsettled[self._key] = None
+
+
 class ReplicaFetcher:
     """Follows one leader. Times are monotonic milliseconds."""
 
@@ -66,6 +83,7 @@ class ReplicaFetcher:
         on_advanced: Callable[[Follower], None],
         figures: Figures,
         sync: SyncLogs,
+        quota: ReplicationQuota,
     ) -> None:
         """`open_channel` makes a channel to a broker; `on_advanced` is called after each row that went well.
 
@@ -79,6 +97,9 @@ class ReplicaFetcher:
         self._on_advanced = on_advanced
         self._figures = figures
         self._sync = sync
+        self._quota = quota
+        self._holds_back = False
+        """Whether partitions were left out of the last round because of the quota."""
         self._unsynced: dict[TopicPartition, None] = {}
         """Appended to, and flush.messages wants a sync before the leader hears of it."""
         self._fetch_bytes_max = settings.int("replica.fetch.max.bytes")
@@ -94,6 +115,9 @@ class ReplicaFetcher:
             )
         )
         self.followers: dict[TopicPartition, Follower] = {}
+        self._unsettled: dict[TopicPartition, None] = {}
+        """Partitions that may have to ask for something else than the session's last request did, or nothing."""
+        self._watches: dict[TopicPartition, Unsettles] = {}
         self._channel: LeaderChannel | None = None
         self._is_failing = False
         self._wake = asyncio.Event()
@@ -111,8 +135,10 @@ class ReplicaFetcher:
 
     def add(self, followers: dict[TopicPartition, Follower]) -> None:
         """Fetch these too, from now on."""
-        self.followers.update(followers)
         for key, follower in followers.items():
+            self.remove(key)
+            self.followers[key] = follower
+            self._watches[key] = Unsettles(key, self._unsettled)
             self._note_unsynced(key, follower)
         self._wake.set()
         if self._is_polling and self._renewal is None:
@@ -121,7 +147,11 @@ class ReplicaFetcher:
 
     def remove(self, key: TopicPartition) -> Follower | None:
         """Fetch it no more. An answer on its way is ignored."""
-        return self.followers.pop(key, None)
+        follower = self.followers.pop(key, None)
+        if follower is not None:
+            follower.partition.watchers.remove(self._watches.pop(key))
+        self._unsettled[key] = None
+        return follower
 
     async def close(self) -> None:
         """Stop, and close the connection."""
@@ -142,18 +172,48 @@ class ReplicaFetcher:
                 unsynced, self._unsynced = self._unsynced, {}
                 await self._sync(unsynced)
             now_ms = self._now_ms()
-            resetting = [each for each in self.followers.values() if each.is_ready(FollowerPhase.RESETTING, now_ms)]
-            if resetting:
+            if resetting := self._settle(now_ms):
                 await self._reset(resetting)
-                continue
-            if not any(each.is_ready(FollowerPhase.FETCHING, now_ms) for each in self.followers.values()):
+            elif self._session.asked:
+                await self._fetch()
+            else:
                 await self._wait(now_ms)
+
+    def _settle(self, now_ms: int) -> list[Follower]:
+        """Have the session ask for what is ready, and for nothing else. Return those that need the leader's range."""
+        resetting: list[Follower] = []
+        quota = self._quota
+        exceeded, self._holds_back = bool(quota.throttled) and quota.is_exceeded(now_ms), False
+        if exceeded:
+            self._unsettled.update((key, None) for key in self.followers if quota.is_throttled(*key))
+        unsettled = tuple(self._unsettled)
+        self._unsettled.clear()
+        for key in unsettled:
+            follower = self.followers.get(key)
+            if follower is None:
+                self._session.ask(key, None)
                 continue
-            await self._fetch(now_ms)
+            follower.partition.watchers.add(self._watches[key])
+            if follower.is_ready(FollowerPhase.FETCHING, now_ms):
+                # No throttle takes a replica out of the ISR.
+                held_back = exceeded and quota.is_throttled(*key) and not follower.is_in_sync
+                self._session.ask(key, None if held_back else self._asked(follower))
+                if held_back:
+                    self._holds_back, self._unsettled[key] = True, None
+                continue
+            self._session.ask(key, None)
+            if follower.is_ready(FollowerPhase.RESETTING, now_ms):
+                resetting.append(follower)
+            if follower.phase is not FollowerPhase.AWAITING_METADATA and follower.log is not None:
+                self._unsettled[key] = None  # it will be ready, in time
+        return resetting
 
     async def _wait(self, now_ms: int) -> None:
-        """Wait until a back-off ends or the partitions change."""
-        dues = [each.not_before_ms for each in self.followers.values() if each.not_before_ms is not None]
+        """Wait until a back-off ends, the quota may allow more, or the partitions change."""
+        delayed = (self.followers.get(key) for key in self._unsettled)
+        dues = [each.not_before_ms for each in delayed if each is not None and each.not_before_ms is not None]
+        if self._holds_back:
+            dues.append(now_ms + self._backoff_ms)
         timeout = max(1, min(dues) - now_ms) / 1000 if dues else None
         try:
             async with asyncio.timeout(timeout):
@@ -180,14 +240,9 @@ class ReplicaFetcher:
             self._channel = self._open_channel(self.leader_id)
         return self._channel
 
-    async def _fetch(self, now_ms: int) -> None:
+    async def _fetch(self) -> None:
         """Send one fetch and handle its rows."""
-        wanted = {
-            key: self._asked(each)
-            for key, each in self.followers.items()
-            if each.is_ready(FollowerPhase.FETCHING, now_ms)
-        }
-        request = self._session.request(wanted, self._broker_epoch())
+        request = self._session.request(self._broker_epoch())
         self._polls += 1
         self._is_polling, self._is_given_up = True, False
         try:
@@ -201,7 +256,7 @@ class ReplicaFetcher:
                 log.info("fetch from leader failed", leader=self.leader_id, error=error)
             self._is_failing = True
             self._session.reset()
-            self._delay(wanted, ErrorCode.NETWORK_EXCEPTION)
+            self._delay_all(ErrorCode.NETWORK_EXCEPTION)
             return
         finally:
             self._is_polling = False
@@ -212,10 +267,20 @@ class ReplicaFetcher:
         if isinstance(rows, ErrorCode):
             log.info("fetch session ended", leader=self.leader_id, error=rows.name)
             if rows not in SESSION_ERRORS:
-                self._delay(wanted, rows)
+                self._delay_all(rows)
             return
         for key, row in rows:
-            self._handle(key, wanted[key], row)
+            self._unsettled[key] = None
+            self._handle(key, self._session.asked[key], row)
+
+    def _delay_all(self, error: ErrorCode) -> None:
+        """Have everything that was asked for wait its back-off."""
+        now_ms = self._now_ms()
+        for key in self._session.asked:
+            follower = self.followers.get(key)
+            if follower is not None:
+                follower.delay(error, now_ms)
+                self._unsettled[key] = None
 
     def _asked(self, follower: Follower) -> Asked:
         offset, epoch, start = follower.fetch_position()
@@ -239,7 +304,12 @@ class ReplicaFetcher:
             case Outcome.APPENDED:
                 self._note_unsynced(key, follower)
                 records = row.records
-                self._figures.replication_bytes_in.add(len(records) if isinstance(records, memoryview) else 0)
+                size = len(records) if isinstance(records, memoryview) else 0
+                self._figures.replication_bytes_in.add(size)
+                if self._broker_id in follower.partition.adding_replicas:
+                    self._figures.reassignment_bytes_in.add(size)
+                if self._quota.throttled and self._quota.is_throttled(*key):
+                    self._quota.note(size, self._now_ms())
                 # To the end of the line: the next full request begins with the others.
                 self.followers[key] = self.followers.pop(key)
                 self._on_advanced(follower)
@@ -259,13 +329,6 @@ class ReplicaFetcher:
     def _note_unsynced(self, key: TopicPartition, follower: Follower) -> None:
         if follower.log is not None and follower.log.is_sync_due:
             self._unsynced[key] = None
-
-    def _delay(self, keys: dict[TopicPartition, Asked], error: ErrorCode) -> None:
-        now_ms = self._now_ms()
-        for key in keys:
-            follower = self.followers.get(key)
-            if follower is not None:
-                follower.delay(error, now_ms)
 
     async def _reset(self, followers: list[Follower]) -> None:
         """Ask the leader where its logs start and end, and leave RESETTING by that."""

@@ -8,6 +8,7 @@ from kvorum.broker.replica.figures import Figures
 from kvorum.broker.replica.follower import Follower
 from kvorum.broker.replica.log_view import SyncLogs
 from kvorum.broker.replica.partition import Partition
+from kvorum.broker.replica.replication_quota import ReplicationQuota
 from kvorum.broker.replica.tasks import spawn
 from kvorum.broker.replica.types import NO_LEADER
 from kvorum.network.channel import Channel
@@ -30,6 +31,7 @@ class FetcherManager:
         on_advanced: Callable[[Follower], None],
         figures: Figures,
         sync: SyncLogs,
+        quota: ReplicationQuota,
     ) -> None:
         """See ReplicaFetcher for the arguments."""
         self._broker_id = broker_id
@@ -40,6 +42,7 @@ class FetcherManager:
         self._on_advanced = on_advanced
         self._figures = figures
         self._sync = sync
+        self._quota = quota
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._leader_of: dict[TopicPartition, int] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -93,6 +96,7 @@ class FetcherManager:
                 on_advanced=self._on_advanced,
                 figures=self._figures,
                 sync=self._sync,
+                quota=self._quota,
             )
             fetcher.start()
         return fetcher

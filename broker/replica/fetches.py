@@ -12,16 +12,17 @@ from typing import TypeAlias
 from kvorum.broker.replica.delayed_fetch import DelayedFetch
 from kvorum.broker.replica.figures import Figures
 from kvorum.broker.replica.hosted import HostedPartitions, Outbox
-from kvorum.broker.replica.partition_reads import fetch_records
+from kvorum.broker.replica.partition import Partition
+from kvorum.broker.replica.partition_reads import fetch_records, send_elsewhere
 from kvorum.broker.replica.purgatory import Parked
+from kvorum.broker.replica.replication_quota import ReplicationQuota
+from kvorum.broker.replica.resting import Rest, RestingTarget, begin_rest
+from kvorum.broker.replica.selector import NO_PREFERENCE, Select
 from kvorum.broker.replica.types import UNKNOWN_OFFSET, FetchParams, FetchTarget, LogRead
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.messages.fetch import (
-    EpochEndOffset,
-    LeaderIdAndEpoch,
-    PartitionData,
-    SnapshotId,
-)
+from kvorum.protocol.messages.fetch import EpochEndOffset, PartitionData
+from kvorum.protocol.parts import part_size
+from kvorum.protocol.source import default_of
 from kvorum.protocol.uuids import ZERO_UUID
 from kvorum.storage.names import TopicPartition
 
@@ -29,40 +30,57 @@ FetchRows: TypeAlias = list[tuple[FetchTarget, PartitionData]]
 FetchDone: TypeAlias = Callable[[FetchRows], None]
 
 # Shared by all rows that have none of their own.
-_NO_EPOCH = EpochEndOffset()
-_NO_LEADER = LeaderIdAndEpoch()
-_NO_SNAPSHOT = SnapshotId()
+_NOTHING = default_of(PartitionData)
+_NO_EPOCH, _NO_LEADER, _NO_SNAPSHOT = _NOTHING.diverging_epoch, _NOTHING.current_leader, _NOTHING.snapshot_id
 
 
 @dataclass(slots=True)
 class Fetches:
-    """What consumers and followers read. `_now_ms` is monotonic."""
+    """What consumers and followers read. `_now_ms` is monotonic; `_select` may send consumers to followers."""
 
     _hosted: HostedPartitions
     _outbox: Outbox
     _now_ms: Callable[[], int]
     _figures: Figures
+    _quota: ReplicationQuota
+    _select: Select | None = None
 
-    def fetch_records(self, params: FetchParams, targets: Sequence[FetchTarget], on_done: FetchDone) -> Parked | None:
+    def fetch_records(
+        self, params: FetchParams, targets: Sequence[FetchTarget], on_done: FetchDone, has_resting: bool = False
+    ) -> "ParkedFetch | None":
         """Read each target and call `on_done` with a row for each, in their order: now, or when enough is there.
 
-        At once if it wants no wait, min bytes are there, or any row is an error or a diverging epoch. Else the answer
-        is parked (cancel it when the connection closes) and read anew when it is due.
+        At once if it wants no wait, min bytes are there, any row is an error, a diverging epoch or names another
+        replica to read from, or nothing is fetched at all: neither `targets` nor some that rest (`has_resting`). Else
+        the answer is parked (cancel it when the connection closes) and read anew when it is due.
         """
         now_ms = self._now_ms()
-        rows, size, urgent = self._read_all(params, targets, now_ms, first_time=True)
-        if urgent or size >= params.min_bytes or params.max_wait_ms <= 0 or not targets:
+        wanted = list(targets)
+        rows, size, urgent = self._read_all(params, wanted, now_ms, first_time=True)
+        if urgent or size >= params.min_bytes or params.max_wait_ms <= 0 or not (wanted or has_resting):
             self._count(params, rows)
             on_done(rows)
             return None
 
         def answer() -> None:
-            rows, _, _ = self._read_all(params, targets, self._now_ms(), first_time=False)
+            rows, _, _ = self._read_all(params, wanted, self._now_ms(), first_time=False)
             self._count(params, rows)
             on_done(rows)
 
-        waiting = DelayedFetch(self._hosted, params, targets, answer)
-        return self._outbox.fetches.park(waiting, waiting.keys, now_ms + params.max_wait_ms)
+        held_back = self._holds_back if params.is_from_follower and self._quota.throttled else None
+        waiting = DelayedFetch(self._hosted, params, wanted, answer, held_back)
+        parked = self._outbox.fetches.park(waiting, waiting.keys, now_ms + params.max_wait_ms)
+        return None if parked is None else ParkedFetch(parked, waiting, wanted)
+
+    def rest(self, params: FetchParams, target: RestingTarget) -> Rest | None:
+        """Return the rest of a session's target that has been answered; None if it is to be read next time, too.
+
+        Who may be sent to another replica does not rest: that another one is in sync now wakes nobody.
+        """
+        if self._select is not None and params.rack_id:
+            return None
+        partition = self._hosted.by_name.get((target.topic, target.partition))  # type: ignore[call-overload]
+        return None if partition is None else begin_rest(partition, params, target)
 
     def _read_all(
         self, params: FetchParams, targets: Sequence[FetchTarget], now_ms: int, first_time: bool
@@ -76,6 +94,8 @@ class Fetches:
         total = 0
         urgent = False
         by_name = self._hosted.by_name
+        throttling = params.is_from_follower and bool(self._quota.throttled) and self._quota.is_exceeded(now_ms)
+        select = self._select
         for target in targets:
             partition = by_name.get((target.topic, target.partition))  # type: ignore[call-overload]  # an equal tuple
             try:
@@ -83,7 +103,14 @@ class Fetches:
                     partition = self._hosted.partition_or_raise(TopicPartition(target.topic, target.partition))
                 if target.topic_id != partition.topic_id and target.topic_id != ZERO_UUID:
                     raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, "the replica here belongs to another topic id")
-                read = fetch_records(partition, target, params, left, total == 0, now_ms, first_time)
+                elsewhere = NO_PREFERENCE if select is None else select(partition, params, target.fetch_offset)
+                if elsewhere != NO_PREFERENCE:
+                    read = send_elsewhere(partition, target, elsewhere)
+                elif throttling and self._is_throttled(partition, params.replica_id):
+                    # All but the records: the fetch itself counts, and tells how far the follower is.
+                    read = fetch_records(partition, target, params, 0, False, now_ms, first_time)
+                else:
+                    read = fetch_records(partition, target, params, left, total == 0, now_ms, first_time)
             except KafkaError as error:
                 urgent = True
                 rows.append((target, error_row(target.partition, error.code)))
@@ -92,12 +119,57 @@ class Fetches:
                 self._outbox.settle(partition)
             total += read.size
             left = left - read.size if left > read.size else 0
-            urgent = urgent or read.diverging_epoch is not None
+            urgent = urgent or read.diverging_epoch is not None or elsewhere != NO_PREFERENCE
             rows.append((target, data_row(target.partition, read)))
         return rows, total, urgent
 
+    def _is_throttled(self, partition: Partition, replica_id: int) -> bool:
+        """Tell whether a follower's records may be held back: never those of a member of the ISR."""
+        return self._quota.is_throttled(*partition.topic_partition) and replica_id not in partition.isr
+
+    def _holds_back(self, partition: Partition, replica_id: int) -> bool:
+        return self._is_throttled(partition, replica_id) and self._quota.is_exceeded(self._now_ms())
+
     def _count(self, params: FetchParams, rows: FetchRows) -> None:
         self._figures.fetched(params.is_from_follower, rows)
+        if params.is_from_follower and (self._quota.throttled or self._hosted.adding):
+            self._count_moved(params.replica_id, rows)
+
+    def _count_moved(self, replica_id: int, rows: FetchRows) -> None:
+        """Count what goes out to replicas that are throttled, and to those that are being added."""
+        throttled = added = 0
+        for target, row in rows:
+            size = sum(map(part_size, row.records)) if isinstance(row.records, tuple) else 0
+            if size and self._quota.is_throttled(target.topic, target.partition):
+                throttled += size
+            if size and replica_id in self._hosted.adding.get(TopicPartition(target.topic, target.partition), ()):
+                added += size
+        if throttled:
+            self._quota.note(throttled, self._now_ms())
+        if added:
+            self._figures.reassignment_bytes_out.add(added)
+
+
+class ParkedFetch:
+    """A fetch that waits."""
+
+    __slots__ = ("_parked", "_waiting", "_wanted")
+
+    def __init__(self, parked: Parked, waiting: DelayedFetch, wanted: list[FetchTarget]) -> None:
+        """`wanted` is what will be read for the answer."""
+        self._parked = parked
+        self._waiting = waiting
+        self._wanted = wanted
+
+    def cancel(self) -> None:
+        """Wait no more, without an answer. Idempotent."""
+        self._parked.cancel()
+
+    def add(self, target: FetchTarget) -> None:
+        """Wait for this one, too, and have it in the answer: it rested, and its partition is about to change."""
+        self._wanted.append(target)
+        self._waiting.add(target)
+        self._parked.watch(TopicPartition(target.topic, target.partition))
 
 
 def data_row(partition_index: int, read: LogRead) -> PartitionData:
@@ -114,6 +186,7 @@ def data_row(partition_index: int, read: LogRead) -> PartitionData:
         ),
         current_leader=_NO_LEADER,
         snapshot_id=_NO_SNAPSHOT,
+        preferred_read_replica=read.preferred_read_replica,
         aborted_transactions=None if read.aborted_transactions is None else list(read.aborted_transactions),
         records=read.parts,
     )

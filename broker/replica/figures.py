@@ -9,6 +9,7 @@ from typing import Final
 
 from kvorum.broker.replica.hosted import HostedPartitions, Outbox
 from kvorum.broker.replica.partition import Partition
+from kvorum.broker.replica.replication_quota import ReplicationQuotas
 from kvorum.broker.replica.types import FetchTarget, Role
 from kvorum.protocol.messages.fetch import PartitionData
 from kvorum.protocol.parts import part_size
@@ -19,12 +20,16 @@ from kvorum.runtime.metrics import Counter, Metrics
 class TopicFigures:
     """The counters of one topic."""
 
-    __slots__ = ("bytes_in", "bytes_out", "failed_fetches", "failed_produces", "fetches", "messages_in", "produces")
+    __slots__ = (
+        *("bytes_in", "bytes_out", "bytes_rejected", "failed_fetches", "failed_produces"),
+        *("fetches", "messages_in", "produces"),
+    )
 
     def __init__(self, metrics: Metrics, topic: str) -> None:
         """Find or make them."""
         self.bytes_in = metrics.counter(names.BYTES_IN).labels(topic)
         self.bytes_out = metrics.counter(names.BYTES_OUT).labels(topic)
+        self.bytes_rejected = metrics.counter(names.BYTES_REJECTED).labels(topic)
         self.messages_in = metrics.counter(names.MESSAGES_IN).labels(topic)
         self.produces = metrics.counter(names.TOTAL_PRODUCE_REQUESTS).labels(topic)
         self.fetches = metrics.counter(names.TOTAL_FETCH_REQUESTS).labels(topic)
@@ -35,6 +40,7 @@ class TopicFigures:
 BY_TOPIC: Final = (
     names.BYTES_IN,
     names.BYTES_OUT,
+    names.BYTES_REJECTED,
     names.MESSAGES_IN,
     names.TOTAL_PRODUCE_REQUESTS,
     names.TOTAL_FETCH_REQUESTS,
@@ -56,6 +62,8 @@ class Figures:
         self._all = TopicFigures(metrics, ALL_TOPICS)
         self.replication_bytes_in: Counter = metrics.counter(names.REPLICATION_BYTES_IN).labels()
         self._replication_bytes_out: Counter = metrics.counter(names.REPLICATION_BYTES_OUT).labels()
+        self.reassignment_bytes_in: Counter = metrics.counter(names.REASSIGNMENT_BYTES_IN).labels()
+        self.reassignment_bytes_out: Counter = metrics.counter(names.REASSIGNMENT_BYTES_OUT).labels()
         self._isr_expands: Counter = metrics.counter(names.ISR_EXPANDS).labels()
         self._isr_shrinks: Counter = metrics.counter(names.ISR_SHRINKS).labels()
         self.failed_isr_updates: Counter = metrics.counter(names.FAILED_ISR_UPDATES).labels()
@@ -70,6 +78,9 @@ class Figures:
         gauge(names.LEADER_COUNT).labels().follow(lambda: _count(hosted.leaders()))
         gauge(names.UNDER_REPLICATED_PARTITIONS).labels().follow(
             lambda: _count(each for each in hosted.leaders() if each.is_under_replicated)
+        )
+        gauge(names.REASSIGNING_PARTITIONS).labels().follow(
+            lambda: _count(each for each in hosted.leaders() if each.is_reassigning)
         )
         gauge(names.UNDER_MIN_ISR_PARTITION_COUNT).labels().follow(
             lambda: _count(each for each in hosted.leaders() if each.is_under_min_isr)
@@ -86,6 +97,12 @@ class Figures:
             ("DeleteRecords", outbox.delete_records),
         ):
             gauge(names.DELAYED_OPERATIONS).labels(kind).follow(purgatory.__len__)
+
+    def follow_quotas(self, quotas: ReplicationQuotas, now_ms: Callable[[], int]) -> None:
+        """Let the gauges ask how fast what is throttled goes."""
+        gauge = self._metrics.gauge
+        gauge(names.LEADER_REPLICATION_RATE).labels().follow(lambda: quotas.leader.measured(now_ms()))
+        gauge(names.FOLLOWER_REPLICATION_RATE).labels().follow(lambda: quotas.follower.measured(now_ms()))
 
     def _follow_producers(self, hosted: HostedPartitions, wall_ms: Callable[[], int], lateness_ms: int) -> None:
         """Let the gauges ask how many producers and hanging transactions there are. O(replicas here)."""
@@ -122,12 +139,16 @@ class Figures:
             figures.bytes_in.add(size)
             figures.messages_in.add(records_count)
 
-    def append_refused(self, topic: str) -> None:
-        """Count a produce that was refused. A topic that is not here gets no counters: a client may name anything."""
+    def append_refused(self, topic: str, size_too_large: int = 0) -> None:
+        """Count a produce that was refused, and the bytes of its batches if they were too large for the topic.
+
+        A topic that is not here gets no counters: a client may name anything.
+        """
         for figures in (self._topics.get(topic), self._all):
             if figures is not None:
                 figures.produces.add()
                 figures.failed_produces.add()
+                figures.bytes_rejected.add(size_too_large)
 
     def fetched(self, is_from_follower: bool, rows: Iterable[tuple[FetchTarget, PartitionData]]) -> None:
         """Count what goes out."""

@@ -57,6 +57,7 @@ class Follower:
         "failures",
         "last_error",
         "leader_epoch",
+        "leader_high_watermark",
         "leader_id",
         "not_before_ms",
         "partition",
@@ -73,6 +74,8 @@ class Follower:
         self.failures = 0
         self.phase = FollowerPhase.FETCHING
         self.not_before_ms: int | None = None
+        self.leader_high_watermark: int | None = None
+        """As the last answer had it."""
         self.last_error: ErrorCode | None = None
         """What delayed it last; None once it went well again."""
 
@@ -91,6 +94,12 @@ class Follower:
             and (self.not_before_ms is None or self.not_before_ms <= now_ms)
             and self.log is not None
         )
+
+    @property
+    def is_in_sync(self) -> bool:
+        """Tell whether all that the leader last said to be committed is here (Kafka's PartitionFetchState)."""
+        mark, log = self.leader_high_watermark, self.log
+        return mark is not None and log is not None and mark <= log.log_end_offset
 
     def fetch_position(self) -> tuple[int, int, int]:
         """Return (fetch offset, last fetched epoch, log start offset) to ask with."""
@@ -129,6 +138,7 @@ class Follower:
         records = one_view(row.records)
         if records and self.partition.append_records_to_follower(records, self.leader_epoch) is None:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{len(records)} bytes hold no whole batch")
+        self.leader_high_watermark = row.high_watermark
         self.partition.update_follower_offsets(row.high_watermark, row.log_start_offset)
         return Outcome.APPENDED if records else Outcome.NOTHING_NEW
 

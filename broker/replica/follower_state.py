@@ -75,6 +75,13 @@ class FollowerState:
         self.last_fetch_time_ms = now_ms
         self.broker_epoch = broker_epoch
 
+    def was_at_end_until(self, fetched_ms: int) -> None:
+        """Take over the last of the fetches, all for the leader's log end, that went by unseen (see resting)."""
+        if fetched_ms > self.last_fetch_time_ms:
+            self.last_fetch_time_ms = fetched_ms
+        if fetched_ms > self.last_caught_up_time_ms:
+            self.last_caught_up_time_ms = fetched_ms
+
     def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_time_ms_max: int) -> bool:
         """Tell whether it is at the leader's log end, or was within the last `lag_time_ms_max` milliseconds."""
         return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_time_ms <= lag_time_ms_max

@@ -21,11 +21,13 @@ from kvorum.storage.names import TopicPartition
 class HostedPartitions:
     """The partitions this broker has a replica of, by name."""
 
-    __slots__ = ("_cluster", "_low_watermark_watchers", "by_name")
+    __slots__ = ("_cluster", "_low_watermark_watchers", "adding", "by_name")
 
     def __init__(self, cluster: ClusterView) -> None:
         """Start without any. `cluster` tells a replica that is elsewhere from one that is nowhere."""
         self.by_name: dict[TopicPartition, Partition] = {}
+        self.adding: dict[TopicPartition, tuple[int, ...]] = {}
+        """Who is being added to a replica here by a reassignment; seldom is there any."""
         self._cluster = cluster
         self._low_watermark_watchers: dict[TopicPartition, int] = {}
 
@@ -56,6 +58,13 @@ class HostedPartitions:
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the replica of {key[0]}-{key[1]} is an earlier topic's"
             )
         return partition
+
+    def assignment_taken(self, partition: Partition) -> None:
+        """Note whether replicas are being added."""
+        if partition.adding_replicas:
+            self.adding[partition.topic_partition] = partition.adding_replicas
+        else:
+            self.adding.pop(partition.topic_partition, None)
 
     def leaders(self) -> Iterable[Partition]:
         """Go over the partitions led here."""

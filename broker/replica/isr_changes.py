@@ -147,6 +147,7 @@ def complete_alter_partition(
         return
     if answer.leader_epoch != partition.leader_epoch or answer.partition_epoch < partition.partition_epoch:
         return
+    partition.watchers.wake()  # the answer may be without a member that rests, which has to join again
     partition.isr_state = CommittedIsr(frozenset(answer.isr))
     partition.partition_epoch = answer.partition_epoch
     partition.add_effects().isr_expanded += 1

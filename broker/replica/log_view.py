@@ -108,6 +108,9 @@ class ReadInfo(Protocol):
 class ReplicaLog(Protocol):
     """A log, as its partition uses it."""
 
+    on_start_moved: Callable[[], None] | None
+    """Called after each rise of the log start offset: also by retention, of which nobody else hears."""
+
     @property
     def high_watermark(self) -> int:
         """One past the last offset known to be committed."""

@@ -17,8 +17,9 @@ from kvorum.broker.replica.appends import Appends, RunDone
 from kvorum.broker.replica.delayed_delete_records import DeleteRecordsDone
 from kvorum.broker.replica.delayed_produce import ProduceDone
 from kvorum.broker.replica.delta import DeltaApplier
+from kvorum.broker.replica.directory_assignments import DirectoryAssignments
 from kvorum.broker.replica.fetcher_manager import FetcherManager
-from kvorum.broker.replica.fetches import FetchDone, Fetches
+from kvorum.broker.replica.fetches import FetchDone, Fetches, ParkedFetch
 from kvorum.broker.replica.figures import Figures
 from kvorum.broker.replica.follower import Follower
 from kvorum.broker.replica.hosted import HostedPartitions, Outbox
@@ -27,6 +28,9 @@ from kvorum.broker.replica.isr_manager import AlterPartitionController, IsrManag
 from kvorum.broker.replica.offsets import Offsets
 from kvorum.broker.replica.partition import Partition
 from kvorum.broker.replica.purgatory import Parked
+from kvorum.broker.replica.replication_quota import ReplicationQuotas
+from kvorum.broker.replica.resting import Rest, RestingTarget
+from kvorum.broker.replica.selector import Select
 from kvorum.broker.replica.transactions import Transactions
 from kvorum.broker.replica.types import (
     ClusterView,
@@ -64,22 +68,21 @@ class ReplicaManager:
         topic_config: Callable[[str], LogConfig],
         metrics: Metrics,
         current_settings: Callable[[], Settings] | None = None,
+        select: Select | None = None,
     ) -> None:
         """Host nothing yet.
 
-        `cluster` is the metadata cache; `broker_epoch` answers this broker's registration; `open_channel` makes a
-        channel to a broker, for its fetcher alone; `topic_config` answers a topic's configuration as it is now,
-        `current_settings` the broker's (default: `settings`).
+        `cluster` is the metadata cache; `broker_epoch` answers this registration's; `open_channel` makes a channel for
+        one fetcher; `topic_config`, `current_settings` (or `settings`) are what is in force; `select`: KIP-392.
         """
         self.broker_id = broker_id
-        self._clock = clock
-        self._log_manager = log_manager
-        self._topic_config = topic_config
-        timers = Timers()
-        now_ms = clock.monotonic_ms
+        self._clock, self._log_manager, self._topic_config = clock, log_manager, topic_config
+        timers, now_ms = Timers(), clock.monotonic_ms
         self._deadlines = Deadlines(timers, now_ms)
         self.hosted = HostedPartitions(cluster)
         figures = Figures(metrics)
+        self.quotas = ReplicationQuotas(broker_id, settings)
+        figures.follow_quotas(self.quotas, now_ms)
         self._outbox = Outbox(timers, on_isr_change=figures.isr_changed)
         figures.follow(self.hosted, self._outbox, clock.wall_ms, settings.int("transaction.max.timeout.ms"))
         self._isr_manager = IsrManager(
@@ -100,9 +103,10 @@ class ReplicaManager:
             on_advanced=self._follower_advanced,
             figures=figures,
             sync=log_manager.sync,
+            quota=self.quotas.follower,
         )
         self._appends = Appends(self.hosted, self._outbox, now_ms, figures, log_manager.sync, self._deadlines.arm)
-        self._fetches = Fetches(self.hosted, self._outbox, now_ms, figures)
+        self._fetches = Fetches(self.hosted, self._outbox, now_ms, figures, self.quotas.leader, select)
         self.offsets = Offsets(self.hosted)
         self.transactions = Transactions(self.hosted, self._appends, current_settings or (lambda: settings))
         self._delta = DeltaApplier(
@@ -121,6 +125,10 @@ class ReplicaManager:
             settings=settings, clock=clock, hosted=self.hosted, outbox=self._outbox, log_manager=log_manager
         )
 
+    def tell_directories(self, assignments: DirectoryAssignments) -> None:
+        """Have the controller know in which log directory each replica lies (KIP-858). Before the first metadata."""
+        self._delta.assignments = assignments
+
     # --- life ------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -133,6 +141,8 @@ class ReplicaManager:
         self.transactions.close()
         await self._appends.close()
         await self._isr_manager.close()
+        if self._delta.assignments is not None:
+            await self._delta.assignments.close()
         await self._housekeeping.close()
         self._deadlines.close()
 
@@ -197,12 +207,18 @@ class ReplicaManager:
         """Append a coordinator's batch; see Appends.append_as_coordinator."""
         return self._appends.append_as_coordinator(key, batch, leader_epoch, guard, transaction_version)
 
-    def fetch_records(self, params: FetchParams, targets: Sequence[FetchTarget], on_done: FetchDone) -> Parked | None:
+    def fetch_records(
+        self, params: FetchParams, targets: Sequence[FetchTarget], on_done: FetchDone, has_resting: bool = False
+    ) -> ParkedFetch | None:
         """Read for a consumer or a follower; see Fetches.fetch_records."""
-        parked = self._fetches.fetch_records(params, targets, on_done)
+        parked = self._fetches.fetch_records(params, targets, on_done, has_resting)
         if parked is not None:
             self._deadlines.arm()
         return parked
+
+    def rest(self, params: FetchParams, target: RestingTarget) -> Rest | None:
+        """Let a target that has been answered rest until its partition changes; see Fetches.rest."""
+        return self._fetches.rest(params, target)
 
     def delete_records(
         self, timeout_ms: int, offsets: Mapping[TopicPartition, int], on_done: DeleteRecordsDone

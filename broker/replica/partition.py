@@ -19,10 +19,10 @@ Source: kafka.cluster.Partition (KIP-101, 279, 320, 497, 841, 903, 966).
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from kvorum.broker.replica.effects import Effects
 from kvorum.broker.replica.follower_state import FollowerState
 from kvorum.broker.replica.high_watermark import leader_high_watermark
 from kvorum.broker.replica.isr import (
-    AlterPartitionProposal,
     CommittedIsr,
     IsrState,
     PendingExpandIsr,
@@ -39,6 +39,7 @@ from kvorum.broker.replica.types import (
     PartitionListener,
     Role,
 )
+from kvorum.broker.replica.watchers import Watchers
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.image.partition import PartitionRegistration
@@ -47,20 +48,6 @@ from kvorum.storage.names import TopicPartition
 ACKS_ALL = -1
 OFFSET_SIZE = 8
 Isr: TypeAlias = frozenset[int]
-
-
-class Effects:
-    """What a call made necessary outside: delayed operations to look at, a proposal to send, figures to count."""
-
-    __slots__ = ("high_watermark_moved", "isr_expanded", "isr_shrunk", "low_watermark_moved", "proposal")
-
-    def __init__(self) -> None:
-        """Start with nothing."""
-        self.high_watermark_moved = False
-        self.low_watermark_moved = False
-        self.proposal: AlterPartitionProposal | None = None
-        self.isr_expanded = 0
-        self.isr_shrunk = 0
 
 
 class Partition:
@@ -98,6 +85,7 @@ class Partition:
         self.effects: Effects | None = None
         self.brokers = brokers
         self.local_broker_epoch = local_broker_epoch
+        self.watchers = Watchers()
         self._listeners: list[PartitionListener] = []
 
     # --- role ---------------------------------------------------------------------------------------------------
@@ -110,8 +98,9 @@ class Partition:
         """
         if not self._is_news(registration):
             return False
+        self.watchers.wake()
         is_new_epoch = registration.leader_epoch > self.leader_epoch or self.role is not Role.LEADING
-        self.log = log
+        self._take_log(log)
         if is_new_epoch:
             start_offset = log.log_end_offset
             log.assign_epoch_start_offset(registration.leader_epoch, start_offset)
@@ -140,8 +129,9 @@ class Partition:
         """Follow (or, without a leader, wait for one). Return whether a leader epoch began: then fetch anew."""
         if not self._is_news(registration):
             return False
+        self.watchers.wake()
         is_new_epoch = registration.leader_epoch > self.leader_epoch or self.role is not Role.FOLLOWING
-        self.log = log
+        self._take_log(log)
         self._take_assignment(registration)
         self.role = Role.FOLLOWING
         self.leader_id = registration.leader
@@ -200,12 +190,17 @@ class Partition:
         elif isinstance(state, PendingShrinkIsr) and not state.out_of_sync_replica_ids.intersection(registration.isr):
             self.add_effects().isr_shrunk += 1
 
+    def _take_log(self, log: ReplicaLog) -> None:
+        self.log = log
+        log.on_start_moved = self.watchers.wake
+
     def _take_assignment(self, registration: PartitionRegistration) -> None:
         self.assigned_replicas = registration.replicas
         self.adding_replicas = registration.adding_replicas
         self.removing_replicas = registration.removing_replicas
 
     def _clear(self, role: Role) -> None:
+        self.watchers.wake()
         self.role = role
         self.log = None
         self.leader_id = NO_LEADER
@@ -250,6 +245,11 @@ class Partition:
         return self.role is Role.LEADING and len(self.isr_state.isr) == self.effective_min_isr
 
     @property
+    def is_reassigning(self) -> bool:
+        """Whether replicas are being added or removed."""
+        return bool(self.adding_replicas or self.removing_replicas)
+
+    @property
     def is_under_replicated(self) -> bool:
         """Whether this broker leads and not every assigned replica that is not just being added is in sync."""
         expected = len(self.assigned_replicas) - len(self.adding_replicas)
@@ -285,6 +285,7 @@ class Partition:
         """
         log = self._log_to_append_to(required_acks)
         info = log.append_as_leader(records, self.leader_epoch, terms.origin, terms.guard, terms.transaction_version)
+        self.watchers.wake()
         self.maybe_increment_leader_high_watermark(now_ms)
         return info
 
@@ -295,6 +296,7 @@ class Partition:
         """
         log = self._log_to_append_to(required_acks)
         info = log.append_run_as_leader(batches, self.leader_epoch)
+        self.watchers.wake()
         self.maybe_increment_leader_high_watermark(now_ms)
         return info
 
@@ -388,6 +390,7 @@ class Partition:
         new = min(new, log.committable_end_offset)
         if new > log.high_watermark:
             assert new <= log.log_end_offset, "nothing above the log end is committed"
+            self.watchers.wake()
             log.high_watermark = new
             self.add_effects().high_watermark_moved = True
             self._tell_high_watermark()

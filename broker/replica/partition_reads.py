@@ -3,7 +3,8 @@
 Every request goes through the same checks in Kafka's order: the asker's leader epoch, leadership, (a follower's place
 in the assignment), the epoch it fetched last, the range. A leader that has just been elected may not know yet how far
 the log is committed: it answers OFFSET_NOT_AVAILABLE for «latest» until its high watermark has reached the start of
-its epoch. A follower serves consumers up to its own high watermark only, and never sends them back (KIP-392).
+its epoch. A follower serves consumers up to its own high watermark (KIP-392); whoever is ahead of that, but not of its
+log, waits for it, as a consumer sent here by the leader may be a moment before us.
 
 Source: Partition.fetchRecords, readRecords, fetchOffsetForTimestamp, lastOffsetForLeaderEpoch, deleteRecordsOnLeader.
 """
@@ -16,7 +17,6 @@ from kvorum.broker.replica.types import (
     FetchTarget,
     IsolationLevel,
     LogRead,
-    Role,
 )
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.fetch import AbortedTransaction
@@ -42,11 +42,11 @@ def fetch_records(
 
     Raises:
         KafkaError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR,
-            OFFSET_OUT_OF_RANGE (reset), OFFSET_NOT_AVAILABLE (a lagging follower: try again).
+            OFFSET_OUT_OF_RANGE (a reset; where a follower says so, clients ask the leader first).
     """
     log = partition.log_or_raise(target.current_leader_epoch, params.fetch_only_leader)
     if params.replica_id < 0:
-        return _read_for_consumer(partition, log, target, params, max_bytes, min_one_message)
+        return _read_for_consumer(log, target, params, max_bytes, min_one_message)
     follower = partition.followers.get(params.replica_id)
     if follower is None:
         # With an epoch that matches ours the assignment may just be news to us: the follower tries again.
@@ -68,11 +68,9 @@ def fetch_records(
 
 
 def _read_for_consumer(
-    partition: Partition, log: ReplicaLog, target: FetchTarget, params: FetchParams, max_bytes: int, min_one: bool
+    log: ReplicaLog, target: FetchTarget, params: FetchParams, max_bytes: int, min_one: bool
 ) -> LogRead:
     """Read up to the high watermark, or to the last stable offset with the aborted transactions to leave out."""
-    if partition.role is Role.FOLLOWING and target.fetch_offset > log.high_watermark:
-        raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"this follower's high watermark is {log.high_watermark}")
     if params.isolation_level is IsolationLevel.READ_UNCOMMITTED:
         return _read(log, target, max_bytes, min_one, log.high_watermark)
     read = _read(log, target, max_bytes, min_one, log.last_stable_offset)
@@ -82,6 +80,14 @@ def _read_for_consumer(
             AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in aborted
         ]
     )
+
+
+def send_elsewhere(partition: Partition, target: FetchTarget, broker_id: int) -> LogRead:
+    """Return a read without records that names the replica to ask instead. Raises KafkaError: as log_or_raise."""
+    log = partition.log_or_raise(target.current_leader_epoch, require_leader=False)
+    start_offset, end_offset = log.log_start_offset, log.log_end_offset
+    nothing = LogRead((), 0, log.high_watermark, log.last_stable_offset, start_offset, end_offset)
+    return nothing._replace(preferred_read_replica=broker_id)
 
 
 def _read(log: ReplicaLog, target: FetchTarget, max_bytes: int, min_one: bool, upper_bound: int) -> LogRead:

@@ -48,7 +48,7 @@ class Parked:
     __slots__ = ("_purgatory", "due_ms", "keys", "operation")
 
     def __init__(
-        self, purgatory: "Purgatory", operation: DelayedOperation, keys: tuple[TopicPartition, ...], due_ms: int
+        self, purgatory: "Purgatory", operation: DelayedOperation, keys: list[TopicPartition], due_ms: int
     ) -> None:
         """Belong to one purgatory."""
         self._purgatory = purgatory
@@ -59,6 +59,11 @@ class Parked:
     def cancel(self) -> None:
         """Leave without an answer. Idempotent, and nothing to one that has completed."""
         self._purgatory.remove(self)
+
+    def watch(self, key: TopicPartition) -> None:
+        """Wait on another key, too, once it is touched from now on. Nothing to one that has completed."""
+        if self.operation is not None:
+            self._purgatory.watch(self, key)
 
 
 class Purgatory:
@@ -91,7 +96,7 @@ class Purgatory:
             operation.on_complete()
             return None
         due_ms = -(-deadline_ms // DEADLINE_STEP_MS) * DEADLINE_STEP_MS
-        parked = Parked(self, operation, tuple(keys), due_ms)
+        parked = Parked(self, operation, list(keys), due_ms)
         for key in parked.keys:
             self.watchers.setdefault(key, {})[parked] = None
         bucket = self._due.get(due_ms)
@@ -101,6 +106,13 @@ class Purgatory:
         bucket[parked] = None
         self._count += 1
         return parked
+
+    def watch(self, parked: Parked, key: TopicPartition) -> None:
+        """Have an operation that waits look again when `key` is touched, too. Idempotent."""
+        watchers = self.watchers.setdefault(key, {})
+        if parked not in watchers:
+            watchers[parked] = None
+            parked.keys.append(key)
 
     def touched(self, key: TopicPartition) -> int:
         """Let the operations under `key` look again, in the order they came; return how many completed."""

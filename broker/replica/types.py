@@ -149,6 +149,8 @@ class FetchParams:
     isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     fetch_only_leader: bool = True
     rack_id: str = ""
+    listener: str = ""
+    """Where the request came in: a consumer is sent only to replicas that listen there, too."""
 
     @property
     def is_from_follower(self) -> bool:
@@ -167,3 +169,4 @@ class LogRead(NamedTuple):
     log_end_offset: int
     diverging_epoch: EpochEndOffset | None = None
     aborted_transactions: Sequence[AbortedTransaction] | None = None
+    preferred_read_replica: int = -1

@@ -259,7 +259,8 @@ class Judge:
     def _replaced(self, finding: Finding) -> str | None:
         """Return why the values of one offset may have followed each other there: all but the last were legally lost.
 
-        Two records of one leader epoch at one offset are never legal.
+        The last is the one that is there at the end: another may have survived elsewhere, as a copy that a producer
+        sent again. Two records of one leader epoch at one offset are never legal.
         """
         sends = self._derivation.sends
         rows = list(dict.fromkeys(finding.rows))
@@ -268,11 +269,11 @@ class Judge:
         here = [row for row in rows if sends.read_offset[row] == finding.offset and sends.epoch[row] >= 0]
         if len({sends.epoch[row] for row in here}) < len(here):
             return None
-        rows.sort(key=lambda row: (bool(sends.seen[row] & READ_FINAL), sends.evident(row)))
+        stays = {row for row in rows if sends.seen[row] & READ_FINAL and sends.read_offset[row] == finding.offset}
+        rows.sort(key=lambda row: (row in stays, sends.evident(row)))
         until = self._until_shown(tuple(rows))
         excuses = [self._loss.excuse(row, until) for row in rows[:-1]]
-        final = sum(bool(sends.seen[row] & READ_FINAL) and sends.position(row) == finding.offset for row in rows)
-        return excuses[0] if all(excuses) and final <= 1 else None
+        return excuses[0] if all(excuses) and len(stays) <= 1 else None
 
     def _poll_step(self, finding: PollFinding) -> None:
         step = finding.step

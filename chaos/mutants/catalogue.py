@@ -44,6 +44,8 @@ class Mutant:
     every_fault: dict[str, object] = field(default_factory=dict)
     drama: str | None = None
     """The one that is played, without other faults: drawn plans play it in a seed of twelve."""
+    reassigns: bool = False
+    """Whether replicas move in the directed run."""
     seconds: float = SECONDS
     """Virtual, of a directed run."""
     apply_real: Callable[[Patches], None] | None = None
@@ -114,6 +116,13 @@ ALL: Final = (
         },
         load={"producers": [(-1, False), (-1, True)], "every_s": 0.05},
         first=4,
+    ),
+    Mutant(
+        name="drop-before-in-sync",
+        apply=controller.drop_before_in_sync,
+        means=DIRECTED,
+        options={**THREE, "brokers": 4, "replication_factor": 2, "min_isr": 1, "fault_kinds": ["kill", "cut"]},
+        reassigns=True,
     ),
     Mutant(name="acknowledge-metadata-before-commit", apply=controller.acknowledge_metadata_before_commit, first=6),
     Mutant(

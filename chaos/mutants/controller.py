@@ -13,7 +13,7 @@ from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.alter_partition import RequestPartitionData
 from kvorum.quorum.active import ActiveController
 from kvorum.quorum.changes import Made
-from kvorum.quorum.controller import alter_partition
+from kvorum.quorum.controller import alter_partition, partition_change
 from kvorum.quorum.controller.context import Context
 from kvorum.quorum.controller.partition_change import NOBODY, PartitionChangeBuilder
 from kvorum.quorum.image.partition import PartitionRegistration
@@ -91,6 +91,18 @@ def keep_who_fell_eligible(patches: Patches) -> None:
         return eligible(replace(self, unclean_shutdown=NOBODY), isr, replicas)
 
     patches.replace(PartitionChangeBuilder, "_eligible", all_of_them)
+
+
+def drop_before_in_sync(patches: Patches) -> None:
+    """A reassignment drops the old replicas before the new ones are in the ISR."""
+
+    def at_once(
+        isr: tuple[int, ...], replicas: tuple[int, ...], removing: tuple[int, ...], adding: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        kept = tuple(replica for replica in isr if replica not in removing)
+        return kept or adding, tuple(replica for replica in replicas if replica not in removing), (), ()
+
+    patches.replace(partition_change, "complete_reassignment", at_once)
 
 
 def journal_without_sync(patches: Patches) -> None:

@@ -53,9 +53,17 @@ def passes(mutant: Mutant, seed: int) -> bool:
 def plan_of(mutant: Mutant, seed: int) -> Plan:
     """Return the plan of a seed, as the mutant's means has it."""
     return (
-        directed(seed, mutant.options, mutant.load, mutant.every_fault, mutant.drama, seconds=mutant.seconds)
+        directed(
+            seed,
+            mutant.options,
+            mutant.load,
+            mutant.every_fault,
+            mutant.drama,
+            seconds=mutant.seconds,
+            reassigns=mutant.reassigns,
+        )
         if mutant.means == DIRECTED
-        else drawn(seed, SECONDS, coordinators=False)  # its seeds were found without
+        else drawn(seed, SECONDS, coordinators=False, reassignments=False)  # its seeds were found without
     )
 
 

@@ -8,6 +8,7 @@ import msgspec
 from kvorum.chaos.sim.coordinated import OFFSETS, aimed
 from kvorum.chaos.sim.dramas import dramatised
 from kvorum.chaos.sim.plan import BROKERS, LEADER, Coordination, Load, Plan, draw_faults, draw_options
+from kvorum.chaos.sim.reassigning import reassigned
 
 SECONDS: Final = 20.0
 """Virtual seconds of load and faults."""
@@ -21,10 +22,11 @@ def directed(
     drama: str | None = None,
     *,
     seconds: float = SECONDS,
+    reassigns: bool = False,
 ) -> Plan:
     """Draw a plan from its seed with some options, some of its load, and some of every fault fixed.
 
-    With a drama (see chaos.sim.dramas) its faults are all there are.
+    With a drama (see chaos.sim.dramas) its faults are all there are; `reassigns`: the topic is reassigned meanwhile.
     """
     rng = Random(f"kvorum mutant {seed}")
     options = draw_options(rng)
@@ -36,6 +38,8 @@ def directed(
     faults = [msgspec.structs.replace(fault, **every_fault) for fault in faults]
     if drama is not None:
         options, faults = dramatised(rng, options, faults, seconds, only=drama)
+    if reassigns:
+        options, faults = reassigned(rng, options, faults, seconds, certain=True)
     return Plan(seed=seed, seconds=seconds, options=options, faults=faults)
 
 

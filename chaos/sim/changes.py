@@ -8,6 +8,7 @@ Which kinds a seed has, and what each is drawn from, is drawn by itself: seeds w
     delete_records       `target` is the partition; `amount` is the share of what is there, or HIGH_WATERMARK
     grow                 one partition more
     elr                  `detail` is the level of eligible.leader.replicas.version
+    quota                of every client id, or of the user that all are: `detail` is key=value, key= removes it
     unregister           of a broker, which ended before by a fault of its own, and comes back; or of one that is ALIVE
 """
 
@@ -23,7 +24,7 @@ SHARE: Final = 0.5
 """How many seeds have changes."""
 KINDS: Final = (
     *("min_isr", "min_isr", "unclean", "retention", "retention", "segment", "delete_records", "delete_records"),
-    *("grow", "elr", "unregister", "unregister"),
+    *("grow", "elr", "unregister", "unregister", "quota"),
 )
 """The hat from which a seed draws its kinds; what stands in it twice comes more often."""
 DEATHS: Final = ("kill", "kill", "terminate", "power", "wipe", "wipe")
@@ -41,6 +42,11 @@ SEGMENTS: Final = (
     *("segment.ms=200", "segment.ms=2000", "segment.ms=1000000"),
     *("internal.segment.bytes=200", "internal.segment.bytes=2000", "internal.segment.bytes=1000000"),
 )
+QUOTAS: Final = (
+    *("producer_byte_rate=5000", "producer_byte_rate=50000", "producer_byte_rate="),
+    *("consumer_byte_rate=50000", "consumer_byte_rate="),
+)
+"""Bytes a second: what the least of them holds back is still written in time."""
 
 
 def changing(rng: Random, options: Options, faults: list[Fault], seconds: float) -> tuple[Options, list[Fault]]:
@@ -101,6 +107,10 @@ def _elr(rng: Random, options: Options, at: float) -> list[Fault]:
     return [Fault(at=at, kind="elr", detail=rng.choice(("0", "1")))]
 
 
+def _quota(rng: Random, options: Options, at: float) -> list[Fault]:
+    return [Fault(at=at, kind="quota", target=rng.choice(("client-id", "user")), detail=rng.choice(QUOTAS))]
+
+
 def _unregister(rng: Random, options: Options, at: float) -> list[Fault]:
     """Mostly after its session is over, sometimes while the cluster still takes it for alive."""
     node, session_s = str(rng.randint(1, options.brokers)), options.session_timeout_ms / 1000
@@ -123,6 +133,7 @@ DRAWN: Final[dict[str, Callable[[Random, Options, float], list[Fault]]]] = {
     "delete_records": _delete_records,
     "grow": _grow,
     "elr": _elr,
+    "quota": _quota,
     "unregister": _unregister,
 }
 """(chance, options, when) -> one change of each kind, with the death that comes before it."""

@@ -59,7 +59,9 @@ class Faults:
             "delete_records": operator.delete_records,
             "grow": operator.grow,
             "elr": operator.elr,
+            "quota": operator.quota,
             "unregister": operator.unregister,
+            "reassign": operator.reassign,
         }
 
     def schedule(self) -> None:

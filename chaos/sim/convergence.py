@@ -1,8 +1,9 @@
 """The end of a simulated run: everything is healed, and the cluster must come to rest and hold what it promised.
 
-Demanded within bounded virtual time: every operation answered, all brokers unfenced, no partition under-replicated or
-without leader, all images equal, replicas equal to the end of the log, epoch caches equal, everything committed read
-back by a consumer from the beginning. Then the history is judged by the checker of the chaos lab.
+Demanded within bounded virtual time: every operation answered, all brokers unfenced, no partition under-replicated,
+half reassigned or without leader, all images equal, replicas equal to the end of the log and nowhere else, epoch caches
+equal, everything committed read back by a consumer from the beginning. Then the history is judged by the checker of the
+chaos lab.
 """
 
 import asyncio
@@ -145,8 +146,24 @@ def unrest(cluster: SimCluster) -> list[str]:
                 found.append(f"{topic.name}-{number} has no leader: ISR {partition.isr}, ELR {partition.elr}")
             elif set(partition.isr) != set(partition.replicas):
                 found.append(f"{topic.name}-{number} is under-replicated: ISR {partition.isr} of {partition.replicas}")
+            elif partition.is_reassigning:
+                found.append(f"{topic.name}-{number} is still being reassigned")
     if not found:
-        found += replicas_behind(cluster)
+        found += replicas_behind(cluster) + replicas_left_over(cluster)
+    return found
+
+
+def replicas_left_over(cluster: SimCluster) -> list[str]:
+    """Say which brokers still have a replica that is not theirs any more."""
+    topics = cluster.metadata.newest.topics
+    found = []
+    for process in brokers_of(cluster):
+        assert process.broker is not None
+        for name in process.broker.broker.replica_manager.hosted.by_name:
+            topic = topics.topic(name.topic)
+            partition = None if topic is None else topic.partition(name.partition)
+            if partition is None or process.machine.node_id not in partition.replicas:
+                found.append(f"{process.name} still has {name}")
     return found
 
 

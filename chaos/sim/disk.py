@@ -362,4 +362,8 @@ class SimDisk:
     def free_bytes(self, path: str) -> int:
         """See Disk."""
         used = sum(len(inode.live) for inode in self._files.values())
-        return (self.capacity if self.capacity is not None else 1 << 40) - used
+        return self.total_bytes(path) - used
+
+    def total_bytes(self, path: str) -> int:
+        """See Disk."""
+        return self.capacity if self.capacity is not None else 1 << 40

@@ -1,4 +1,4 @@
-"""Draws a whole run of a simulated cluster from its seed: options, faults, perhaps a drama and changes. Sans-IO."""
+"""Draws a whole run of a simulated cluster from its seed: options, faults, perhaps dramas, changes, more. Sans-IO."""
 
 from random import Random
 
@@ -6,12 +6,13 @@ from kvorum.chaos.sim.changes import changing
 from kvorum.chaos.sim.coordinated import coordinated
 from kvorum.chaos.sim.dramas import dramatised
 from kvorum.chaos.sim.plan import Plan, draw_faults, draw_options
+from kvorum.chaos.sim.reassigning import reassigned
 
 
-def drawn(seed: int, seconds: float = 60.0, *, coordinators: bool = True) -> Plan:
-    """Draw a whole run from its seed. Dramas, changes and coordinators have chances of their own.
+def drawn(seed: int, seconds: float = 60.0, *, coordinators: bool = True, reassignments: bool = True) -> Plan:
+    """Draw a whole run from its seed. Dramas, changes, coordinators and reassignments have chances of their own.
 
-    Without them a seed stays as it was; `coordinators`: whether there may be any.
+    Without them a seed stays as it was; `coordinators`, `reassignments`: whether there may be any.
     """
     rng = Random(f"kvorum cluster {seed}")
     options = draw_options(rng)
@@ -20,4 +21,6 @@ def drawn(seed: int, seconds: float = 60.0, *, coordinators: bool = True) -> Pla
     options, faults = changing(Random(f"kvorum changes {seed}"), options, faults, seconds)
     if coordinators:
         options, faults = coordinated(Random(f"kvorum coordinators {seed}"), options, faults, seconds)
+    if reassignments:
+        options, faults = reassigned(Random(f"kvorum reassignments {seed}"), options, faults, seconds)
     return Plan(seed=seed, seconds=seconds, options=options, faults=faults)

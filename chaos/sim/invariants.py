@@ -65,8 +65,14 @@ class Invariants:
         self.uncleans[broker_id] = self._now()
         self.epochs.pop(broker_id, None)
         self.remembered[broker_id] = {
-            name: (each.key, list(each.shadow.entries)) for name, each in self.watched.pop(broker_id, {}).items()
+            name: (each.key, list(each.shadow.entries))
+            for name, each in self.watched.pop(broker_id, {}).items()
+            if self._is_assigned(broker_id, each.key)
         }
+
+    def _is_assigned(self, broker_id: int, key: Key) -> bool:
+        registration = self.metadata.partition(key)
+        return registration is None or broker_id in registration.replicas
 
     def lost_power(self, broker_id: int) -> None:
         """Expect nothing but what was committed elsewhere."""
@@ -124,7 +130,12 @@ class Invariants:
         """Something about a replica has changed."""
         log, each = partition.log, known.get(name)
         assert log is not None
-        if each is None or each.key[0] != partition.topic_id or each.folder != log.folder:  # type: ignore[attr-defined]  # storage's Log
+        if (
+            each is None
+            or each.key[0] != partition.topic_id
+            or each.folder != log.folder  # type: ignore[attr-defined]  # storage's Log
+            or each.partition is not partition  # it left, and was assigned again
+        ):
             each = known[name] = self._opened(process, name, partition)
         each.log, each.partition, each.shadow.deleted_below = log, partition, log.log_start_offset
         if log.log_end_offset != each.end:
@@ -345,6 +356,15 @@ class Invariants:
                 f"but {lacks}",
             )
 
+    def _let_go(self, dropped: set[int], key: Key, ledger: Ledger) -> None:
+        """Forget what is known of replicas that a reassignment took away: they begin anew if they come again."""
+        ledger.witnesses -= dropped
+        for broker_id in dropped:
+            self.suspects.discard((broker_id, key))
+            held = self.remembered.get(broker_id, {})
+            for name in [name for name, (known, _) in held.items() if known == key]:
+                del held[name]
+
     def _check_superset(self, process: SimProcess, each: Watched, partition: Partition) -> None:
         """The leader waits for everybody whom the controller may elect."""
         registration = self.metadata.partition(each.key)
@@ -379,7 +399,8 @@ class Invariants:
             ledger.starts.retention.take(self.metadata.newest.configs.topic(name))
         if before is not None and after.leader_epoch != before.leader_epoch and after.has_leader:
             candidates = {*before.isr, *before.elr}
-            if after.leader not in candidates or after.recovering:
+            joins = after.leader in before.adding_replicas  # the last who was awaited, by the same change
+            if not (after.leader in candidates or joins) or after.recovering:
                 ledger.legal_losses[after.leader_epoch] = f"unclean election of broker {after.leader}"
                 if after.leader not in before.last_known_elr:
                     # The leader before may go on as a zombie for a while: what it commits is lost as legally.
@@ -388,6 +409,8 @@ class Invariants:
                 ledger.legal_losses[after.leader_epoch] = f"all of {sorted(candidates)} lost what was not synced"
         elif before is not None and not after.has_leader and before.leader_epoch in ledger.unheard_losses:
             ledger.legal_losses[after.leader_epoch] = ledger.legal_losses[before.leader_epoch]  # it is still to come
+        if before is not None:
+            self._let_go({*before.replicas} - {*after.replicas}, key, ledger)
         self._check_candidates(key, ledger)
         if before is not None and ledger.witnesses:
             ledger.witnesses |= {*after.isr} - {*before.isr}  # who joins has all of it, too

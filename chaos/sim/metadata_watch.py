@@ -141,6 +141,8 @@ class MetadataWatch:
             raise Violation("IsrElrDisjoint", f"{name}: {after}")
         if not {*after.isr, *after.elr} <= set(after.replicas):
             raise Violation("IsrWithinReplicas", f"{name}: {after}")
+        if before is not None:
+            check_reassignment(name, before, after)
         least = min(self._min_isr(image, name.rpartition("-")[0]), len(after.replicas))
         if after.elr and len(after.isr) >= least and (before is None or before.isr != after.isr):
             raise Violation("ElrEmptyWithFullIsr", f"{name} with min ISR {least}: {after}")
@@ -166,6 +168,21 @@ class MetadataWatch:
                 fenced = [broker for broker in partition.isr if not image.cluster.is_unfenced(broker)]
                 if fenced and (len(partition.isr) > 1 or partition.has_leader):
                     raise Violation("NoFencedInIsr", f"{topic.name}-{number} has fenced {fenced}: {partition}")
+
+
+def check_reassignment(name: str, before: PartitionRegistration, after: PartitionRegistration) -> None:
+    """Hold a change of the replicas against KIP-455: nobody leaves before who comes in their place is in sync.
+
+    Raises Violation.
+    """
+    if unheard := {*after.isr, *after.elr} - {*before.replicas}:
+        raise Violation("JoinsAsReplica", f"{name}: {unheard} had nothing, and may lead: {before} to {after}")
+    dropped = {*before.replicas} - {*after.replicas}
+    if not dropped or after.is_reassigning:
+        return
+    came = {*before.adding_replicas} & {*after.replicas}
+    if not came <= {*after.isr} or not (after.isr or after.elr or not (before.isr or before.elr)):
+        raise Violation("ReassignedInSync", f"{name}: {dropped} left before others were in sync: {before} to {after}")
 
 
 class Watcher:

@@ -16,7 +16,22 @@ from kvorum.chaos.sim.ledger import Violation
 from kvorum.chaos.sim.link_faults import Story
 from kvorum.chaos.sim.machine import BROKER
 from kvorum.chaos.sim.plan import Fault
+from kvorum.chaos.sim.reassigning import CANCEL
+from kvorum.network.context import ANONYMOUS
 from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    OpData,
+    RequestEntityData,
+    RequestEntryData,
+)
+from kvorum.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from kvorum.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -37,6 +52,7 @@ from kvorum.protocol.messages.incremental_alter_configs import (
 from kvorum.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kvorum.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from kvorum.quorum.controller.features import UpgradeType
+from kvorum.quorum.image.client_quotas import CLIENT_ID
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ResourceType
 from kvorum.quorum.image.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 
@@ -106,6 +122,21 @@ class Operator:
 
         return self._start(f"{key}={value} for {'the topic' if scope == 'topic' else 'all brokers'}", ask, [])
 
+    def quota(self, fault: Fault) -> Story | None:
+        """Set a quota of all clients, or of the user that all are; or remove it."""
+        key, _, value = fault.detail.partition("=")
+        name = None if fault.target == CLIENT_ID else ANONYMOUS.name
+        entry = RequestEntryData(
+            entity=[RequestEntityData(entity_type=fault.target, entity_name=name)],
+            ops=[OpData(key=key, value=float(value or 0), remove=not value)],
+        )
+        request = AlterClientQuotasRequest(entries=[entry])
+
+        async def ask(client: SimClient) -> int:
+            return (await client.ask_any(request, AlterClientQuotasResponse)).entries[0].error_code
+
+        return self._start(f"{fault.detail} for every {fault.target}", ask, [])
+
     def elr(self, fault: Fault) -> Story | None:
         """Switch eligible leader replicas on or off."""
         level = int(fault.detail)
@@ -169,6 +200,20 @@ class Operator:
             return answer.error_code
 
         return self._start(f"delete the records of {ledger.name} below {offset}", ask, [])
+
+    def reassign(self, fault: Fault) -> Story | None:
+        """Give a partition other replicas, or cancel what is under way."""
+        replicas = None if fault.detail == CANCEL else [int(each) for each in fault.detail.split(",")]
+        name, _, number = (fault.target if "-" in fault.target else f"{TOPIC}-{fault.target}").rpartition("-")
+        row = ReassignablePartition(partition_index=int(number), replicas=replicas)
+        topics = [ReassignableTopic(name=name, partitions=[row])]
+        request = AlterPartitionReassignmentsRequest(topics=topics, timeout=2_000)
+
+        async def ask(client: SimClient) -> int:
+            response = await client.ask_any(request, AlterPartitionReassignmentsResponse)
+            return response.error_code or response.responses[0].partitions[0].error_code
+
+        return self._start(f"{name}-{number} to {fault.detail}", ask, [])
 
     # Brokers.
 

@@ -1,6 +1,5 @@
 """AlterConfigs (33): v0-v2, replaces all configs of a resource. The rules: controller/configs_control.py.
 
-Not here: configs of BROKER_LOGGER, CLIENT_METRICS and GROUP, which are refused with INVALID_REQUEST.
 Order: authorise each resource (ALTER_CONFIGS on the topic, or on the cluster), decide, answer when committed.
 """
 

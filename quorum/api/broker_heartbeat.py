@@ -2,8 +2,7 @@
 
 A heartbeat is written to the log only where it changes something. One that changes nothing is answered without asking a
 majority: a deposed controller's word keeps a broker only from looking for the new one until it is told so.
-Not here: the partitions of an offline log directory, where a broker has several: their directories are not known
-(KIP-858), so they stay in the ISR until the broker itself drops out.
+Replicas in a log directory that went offline lose ISR and leadership (KIP-858).
 Order: authorise, note whose connection this is, decide, answer when committed.
 """
 

@@ -3,6 +3,8 @@
 Order: authorise each topic (ALTER), decide, answer when committed.
 """
 
+from typing import Final
+
 from kvorum.network.authorizer import Operation, ResourceType
 from kvorum.network.context import RequestContext
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -14,6 +16,9 @@ from kvorum.protocol.messages.create_partitions import (
 from kvorum.quorum.controller.change_topics import create_partitions
 from kvorum.quorum.services import ControllerServices
 
+STRICT_VERSION: Final = 3
+"""The first version that knows THROTTLING_QUOTA_EXCEEDED; before it a client is only held back (KIP-599)."""
+
 
 async def handle(
     ctx: RequestContext, request: CreatePartitionsRequest, services: ControllerServices
@@ -23,14 +28,14 @@ async def handle(
         topic.name for topic in request.topics if not services.may(ctx, Operation.ALTER, ResourceType.TOPIC, topic.name)
     ]
     request.topics = [topic for topic in request.topics if topic.name not in denied]
+    quota = services.mutation_quota(ctx, STRICT_VERSION)
     try:
-        response = await services.submit(ctx, create_partitions, request, name="createPartitions")
+        response = await services.submit(ctx, create_partitions, request, name="createPartitions", mutation_quota=quota)
     except KafkaError as error:
         response = CreatePartitionsResponse(results=[_refused(topic.name, error) for topic in request.topics])
     refusal = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
     response.results += [_refused(name, refusal) for name in dict.fromkeys(denied)]
-    mutations = sum(1 for row in response.results if row.error_code == ErrorCode.NONE)
-    response.throttle_time = ctx.throttle_ms = services.quotas.throttle_ms(ctx, mutations=mutations)
+    response.throttle_time = ctx.throttle_ms = 0 if quota is None else quota.throttle_ms()
     return response
 
 

@@ -4,12 +4,17 @@ Who may not describe a topic's configs gets their error code in their place (KIP
 Order: authorise each topic (or all, by CREATE on the cluster), decide, hide, answer when committed.
 """
 
+from typing import Final
+
 from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kvorum.network.context import RequestContext
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from kvorum.quorum.controller.create_topics import create_topics
 from kvorum.quorum.services import ControllerServices
+
+STRICT_VERSION: Final = 6
+"""The first version that knows THROTTLING_QUOTA_EXCEEDED; before it a client is only held back (KIP-599)."""
 
 
 async def handle(
@@ -23,8 +28,9 @@ async def handle(
         if not all_allowed and not services.may(ctx, Operation.CREATE, ResourceType.TOPIC, topic.name)
     ]
     request.topics = [topic for topic in request.topics if topic.name not in denied]
+    quota = services.mutation_quota(ctx, STRICT_VERSION)
     try:
-        response = await services.submit(ctx, create_topics, request, name="createTopics")
+        response = await services.submit(ctx, create_topics, request, name="createTopics", mutation_quota=quota)
     except KafkaError as error:
         response = CreateTopicsResponse(topics=[_refused(topic.name, error) for topic in request.topics])
     for result in response.topics:
@@ -32,8 +38,7 @@ async def handle(
             _hide_configs(ctx, services, result)
     refusal = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
     response.topics += [_refused(name, refusal) for name in dict.fromkeys(denied)]
-    partitions = sum(max(0, result.num_partitions) for result in response.topics)
-    response.throttle_time = ctx.throttle_ms = services.quotas.throttle_ms(ctx, mutations=partitions)
+    response.throttle_time = ctx.throttle_ms = 0 if quota is None else quota.throttle_ms()
     return response
 
 

@@ -4,6 +4,8 @@ v6: by name or by id. Who may not describe a topic is not told the name behind a
 Order: authorise each topic (DELETE), decide, answer when committed.
 """
 
+from typing import Final
+
 from kvorum.network.authorizer import Operation, ResourceType
 from kvorum.network.context import RequestContext
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -15,6 +17,9 @@ from kvorum.protocol.messages.delete_topics import (
 )
 from kvorum.quorum.controller.change_topics import delete_topics
 from kvorum.quorum.services import ControllerServices
+
+STRICT_VERSION: Final = 5
+"""The first version that knows THROTTLING_QUOTA_EXCEEDED; before it a client is only held back (KIP-599)."""
 
 
 async def handle(
@@ -30,13 +35,13 @@ async def handle(
         else:
             refused.append(refusal)
     request = DeleteTopicsRequest(topics=allowed, timeout=request.timeout)
+    quota = services.mutation_quota(ctx, STRICT_VERSION)
     try:
-        response = await services.submit(ctx, delete_topics, request, name="deleteTopics")
+        response = await services.submit(ctx, delete_topics, request, name="deleteTopics", mutation_quota=quota)
     except KafkaError as error:
         response = DeleteTopicsResponse(responses=[_row(topic, error) for topic in allowed])
     response.responses += refused
-    mutations = sum(1 for row in response.responses if row.error_code == ErrorCode.NONE)
-    response.throttle_time = ctx.throttle_ms = services.quotas.throttle_ms(ctx, mutations=mutations)
+    response.throttle_time = ctx.throttle_ms = 0 if quota is None else quota.throttle_ms()
     return response
 
 

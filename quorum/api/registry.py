@@ -12,8 +12,11 @@ from kvorum.protocol.api import CONTROLLER_APIS, ApiKey
 from kvorum.protocol.schema import Message
 from kvorum.quorum.api import (
     allocate_producer_ids,
+    alter_client_quotas,
     alter_configs,
     alter_partition,
+    alter_partition_reassignments,
+    assign_replicas_to_dirs,
     broker_heartbeat,
     broker_registration,
     create_partitions,
@@ -23,6 +26,7 @@ from kvorum.quorum.api import (
     describe_quorum,
     elect_leaders,
     incremental_alter_configs,
+    list_partition_reassignments,
     unregister_broker,
     update_features,
 )
@@ -39,6 +43,9 @@ PLAIN: Final[Mapping[ApiKey, ServiceHandler]] = MappingProxyType(
         ApiKey.CREATE_PARTITIONS: create_partitions.handle,
         ApiKey.ELECT_LEADERS: elect_leaders.handle,
         ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,
+        ApiKey.ALTER_CLIENT_QUOTAS: alter_client_quotas.handle,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments.handle,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments.handle,
         ApiKey.DESCRIBE_QUORUM: describe_quorum.handle,
         ApiKey.ALTER_PARTITION: alter_partition.handle,
         ApiKey.UPDATE_FEATURES: update_features.handle,
@@ -47,6 +54,7 @@ PLAIN: Final[Mapping[ApiKey, ServiceHandler]] = MappingProxyType(
         ApiKey.BROKER_HEARTBEAT: broker_heartbeat.handle,
         ApiKey.UNREGISTER_BROKER: unregister_broker.handle,
         ApiKey.ALLOCATE_PRODUCER_IDS: allocate_producer_ids.handle,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS: assign_replicas_to_dirs.handle,
     }
 )
 """Those that need the services alone."""

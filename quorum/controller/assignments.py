@@ -1,20 +1,29 @@
 """Replicas for new partitions: those somebody names, or those the placer finds. Sans-IO."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.controller.context import Context
 from kvorum.quorum.controller.placement import ReplicaPlacer, usable_brokers
 from kvorum.quorum.records import Partition
+from kvorum.quorum.steps import Steps, pieces
 
 Replicas = tuple[int, ...]
 
+PARTITIONS_A_STEP: Final = 50
+"""Some 10 us each."""
 
-def place_partitions(context: Context, count: int, replication_factor: int) -> list[Replicas]:
-    """Return replicas for so many partitions. Raises KafkaError INVALID_REPLICATION_FACTOR."""
+
+def place_partitions(context: Context, count: int, replication_factor: int) -> Steps[list[Replicas]]:
+    """Find replicas for so many partitions. Raises KafkaError INVALID_REPLICATION_FACTOR."""
     placer = ReplicaPlacer(usable_brokers(context.image.cluster), context.random)
-    return [placer.place(replication_factor) for _ in range(count)]
+    placed: list[Replicas] = []
+    for piece in pieces(range(count), PARTITIONS_A_STEP):
+        placed += [placer.place(replication_factor) for _ in piece]
+        yield
+    return placed
 
 
 def check_manual_assignment(context: Context, replicas: Sequence[int], replication_factor: int | None) -> None:
@@ -25,18 +34,30 @@ def check_manual_assignment(context: Context, replicas: Sequence[int], replicati
     problem = None
     if not replicas:
         problem = "includes an empty replica list"
-    elif len(set(replicas)) != len(replicas):
-        twice = next(replica for replica in replicas if replicas.count(replica) > 1)
-        problem = f"includes the broker {twice} more than once"
-    elif replication_factor is not None and len(replicas) != replication_factor:
-        problem = f"includes a partition with {len(replicas)} replica(s), but others have {replication_factor}"
+    for replica in sorted(set(replicas)):
+        if context.image.cluster.broker(replica) is None:
+            problem = f"includes broker {replica}, but no such broker is registered"
+            break
+        if replicas.count(replica) > 1:
+            problem = f"includes the broker {replica} more than once"
+            break
     else:
-        unknown = [replica for replica in replicas if context.image.cluster.broker(replica) is None]
-        if unknown:
-            problem = f"includes broker {unknown[0]}, but no such broker is registered"
+        if replicas and replication_factor is not None and len(replicas) != replication_factor:
+            problem = f"includes a partition with {len(replicas)} replica(s), but others have {replication_factor}"
     if problem is not None:
         message = f"The manual partition assignment {problem}."
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+def new_partitions(
+    context: Context, topic_id: Uuid, assignments: Sequence[Replicas], nobody_active: ErrorCode, first: int = 0
+) -> Steps[list[Partition]]:
+    """Make the records of a topic's new partitions, numbered from `first` on. Raises KafkaError as new_partition."""
+    found: list[Partition] = []
+    for piece in pieces(enumerate(assignments, first), PARTITIONS_A_STEP):
+        found += [new_partition(context, topic_id, number, replicas, nobody_active) for number, replicas in piece]
+        yield
+    return found
 
 
 def new_partition(

@@ -21,12 +21,13 @@ from kvorum.protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
-from kvorum.quorum.controller.assignments import Replicas, check_manual_assignment, new_partition, place_partitions
+from kvorum.quorum.controller.assignments import Replicas, check_manual_assignment, new_partitions, place_partitions
 from kvorum.quorum.controller.context import Context
 from kvorum.quorum.controller.create_topics import PARTITIONS_MAX
 from kvorum.quorum.controller.result import Result
 from kvorum.quorum.image.topics import TopicImage
 from kvorum.quorum.records import MetadataRecord, Partition, RemoveTopic
+from kvorum.quorum.steps import Steps, pieces
 
 DELETION_DISABLED_VERSION: Final = 3
 """The first version that knows TOPIC_DELETION_DISABLED."""
@@ -65,6 +66,12 @@ def delete_topics(context: Context, request: DeleteTopicsRequest) -> Result[Dele
             refused.append(_refused_deletion(image.name, image.topic_id, refusal))
             continue
         deleted[image.topic_id] = image
+    for image in tuple(deleted.values()):
+        try:
+            context.charge(len(image.partitions))
+        except KafkaError as error:
+            del deleted[image.topic_id]
+            refused.append(_refused_deletion(image.name, image.topic_id, error))
     done = [DeletableTopicResult(name=image.name, topic_id=image.topic_id) for image in deleted.values()]
     records: list[MetadataRecord] = [RemoveTopic(topic_id=topic_id) for topic_id in deleted]
     return Result(records=records, response=DeleteTopicsResponse(responses=done + refused))
@@ -95,7 +102,7 @@ def _topic_to_delete(context: Context, topic: DeleteTopicState, names: Counter[s
     return image
 
 
-def create_partitions(context: Context, request: CreatePartitionsRequest) -> Result[CreatePartitionsResponse]:
+def create_partitions(context: Context, request: CreatePartitionsRequest) -> Steps[Result[CreatePartitionsResponse]]:
     """Give topics more partitions; with `validate_only`, say what would come of it.
 
     Raises KafkaError POLICY_VIOLATION: more than PARTITIONS_MAX new partitions.
@@ -113,7 +120,7 @@ def create_partitions(context: Context, request: CreatePartitionsRequest) -> Res
         try:
             if counts[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            records += _new_partitions(context, topic)
+            records += yield from _new_partitions(context, topic)
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.message
         response.results.append(result)
@@ -130,8 +137,8 @@ def _check_size(context: Context, request: CreatePartitionsRequest) -> None:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, message)
 
 
-def _new_partitions(context: Context, topic: CreatePartitionsTopic) -> list[Partition]:
-    """Return one topic's new partitions. Raises KafkaError."""
+def _new_partitions(context: Context, topic: CreatePartitionsTopic) -> Steps[list[Partition]]:
+    """Make one topic's new partitions. Raises KafkaError."""
     image = context.image.topics.topic(topic.name)
     if image is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic.name}")
@@ -143,20 +150,19 @@ def _new_partitions(context: Context, topic: CreatePartitionsTopic) -> list[Part
             f"The topic {topic.name} currently has {existing} partition(s); {topic.count} would not be an increase."
         )
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, message)
+    if topic.assignments is None or len(topic.assignments) == topic.count - existing:
+        context.charge(topic.count - existing)
     replication_factor = len(image.partitions[0].replicas)
-    assignments, nobody_active = _assignments(context, topic, topic.count - existing, replication_factor)
-    return [
-        new_partition(context, image.topic_id, partition_id, replicas, nobody_active)
-        for partition_id, replicas in enumerate(assignments, existing)
-    ]
+    assignments, nobody_active = yield from _assignments(context, topic, topic.count - existing, replication_factor)
+    return (yield from new_partitions(context, image.topic_id, assignments, nobody_active, existing))
 
 
 def _assignments(
     context: Context, topic: CreatePartitionsTopic, additional: int, replication_factor: int
-) -> tuple[list[Replicas], ErrorCode]:
-    """Return the new partitions' replicas, and the code for one whose replicas are all down. Raises KafkaError."""
+) -> Steps[tuple[list[Replicas], ErrorCode]]:
+    """Find the new partitions' replicas, and the code for one whose replicas are all down. Raises KafkaError."""
     if topic.assignments is None:
-        placed = place_partitions(context, additional, replication_factor)
+        placed = yield from place_partitions(context, additional, replication_factor)
         return placed, ErrorCode.INVALID_REPLICATION_FACTOR
     if len(topic.assignments) != additional:
         message = (
@@ -164,7 +170,9 @@ def _assignments(
             f"but only {len(topic.assignments)} assignment(s) were specified."
         )
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-    for assignment in topic.assignments:
-        check_manual_assignment(context, assignment.broker_ids, replication_factor)
+    for piece in pieces(topic.assignments):
+        for assignment in piece:
+            check_manual_assignment(context, assignment.broker_ids, replication_factor)
+        yield
     named = [tuple(assignment.broker_ids) for assignment in topic.assignments]
     return named, ErrorCode.INVALID_REPLICA_ASSIGNMENT

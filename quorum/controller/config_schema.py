@@ -9,6 +9,7 @@ from typing import Final, Protocol, assert_never
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import CreatableTopicConfigs
+from kvorum.quorum.image.client_metrics import subscription_of
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ConfigsImage, ConfigSource, EffectiveValue, ResourceType
 from kvorum.runtime import config_defs
 from kvorum.runtime.config_defs import ConfigDef, Mutability
@@ -24,7 +25,10 @@ class ConfigSchema(Protocol):
     """What decisions ask about configs."""
 
     def validate(self, resource_type: ResourceType, name: str, configs: Mapping[str, str]) -> None:
-        """Check all that a resource (TOPIC, BROKER, GROUP) would have set. Raises KafkaError INVALID_CONFIG."""
+        """Check all that a resource (of any type but BROKER_LOGGER) would have set.
+
+        Raises KafkaError INVALID_CONFIG, for CLIENT_METRICS INVALID_REQUEST too.
+        """
         ...
 
     def is_list(self, resource_type: ResourceType, key: str) -> bool:
@@ -53,13 +57,15 @@ class KafkaConfigSchema:
         self._node_id = node_id
 
     def validate(self, resource_type: ResourceType, name: str, configs: Mapping[str, str]) -> None:
-        """Check all that a resource would have set. Raises KafkaError INVALID_CONFIG."""
+        """See ConfigSchema. Raises KafkaError INVALID_CONFIG, for CLIENT_METRICS INVALID_REQUEST too."""
         _check_size(configs)
         try:
             if resource_type is ResourceType.TOPIC:
                 _check_topic(config_defs.validate_topic_configs(configs))
             elif resource_type is ResourceType.GROUP:
                 self._check_group(config_defs.validate_group_configs(configs))
+            elif resource_type is ResourceType.CLIENT_METRICS:
+                subscription_of(name, configs)
             else:
                 for key, value in sorted(configs.items()):
                     _validate_broker_config(name, key, value)

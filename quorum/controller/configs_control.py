@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs (44): v0-v1, and AlterConfigs (33): v0-v2 (ConfigurationControlManager).
 
-Resources: TOPIC, BROKER (the name "" stands for all brokers), GROUP (whether there is such a group or not).
-CLIENT_METRICS is refused until there is something that reads it, BROKER_LOGGER because it is no metadata. Each resource
+Resources: TOPIC, BROKER (the name "" stands for all brokers), GROUP (whether there is such a group or not),
+CLIENT_METRICS (KIP-714). BROKER_LOGGER is no metadata and is refused: whoever is asked sets its own. Each resource
 stands or falls alone; those that stand are one change. IncrementalAlterConfigs: SET, DELETE, and for lists APPEND,
 SUBTRACT (KIP-339). AlterConfigs: the configs named are all there will be. A broker's config is written again though it
 has the value: that makes it reload.
@@ -137,14 +137,14 @@ def _checked_type(resource: ConfigResource, duplicates: set[ConfigResource]) -> 
     except ValueError:
         kind = ResourceType.UNKNOWN
     match kind:
-        case ResourceType.TOPIC | ResourceType.BROKER | ResourceType.GROUP:
+        case ResourceType.TOPIC | ResourceType.BROKER | ResourceType.GROUP | ResourceType.CLIENT_METRICS:
             if resource in duplicates:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate resource.")
             return kind
         case ResourceType.UNKNOWN:
             message = f"Unknown resource type {resource.resource_type}."
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, message)
-        case ResourceType.BROKER_LOGGER | ResourceType.CLIENT_METRICS:
+        case ResourceType.BROKER_LOGGER:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Resource type {kind.name} has no configs in this cluster.")
         case _:
             assert_never(kind)
@@ -225,6 +225,9 @@ def _check(context: Context, kind: ResourceType, resource: ConfigResource, confi
         if context.image.topics.topic(resource.name) is None:
             message = f"The topic '{resource.name}' does not exist."
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+        return
+    if kind is ResourceType.CLIENT_METRICS:
+        context.schema.validate(kind, resource.name, remaining)
         return
     if kind is ResourceType.GROUP:
         if not resource.name:

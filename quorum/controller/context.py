@@ -5,12 +5,14 @@ refuses as a whole it raises as KafkaError. It sees the *speculative* image: all
 or not; nothing else is decided before its last step.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final, Protocol
 
+from kvorum.network.authorizer import MutationQuota
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.create_topics import CreatableTopicConfigs
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.controller.config_schema import ConfigSchema
 from kvorum.quorum.controller.heartbeats import BrokerHeartbeatManager
@@ -89,9 +91,21 @@ class Context:
     heartbeats: BrokerHeartbeatManager
     """Soft state; registrations and heartbeats write it."""
     api_version: int = LATEST_VERSION
+    mutation_quota: MutationQuota | None = None
+    """What the client may change (KIP-599); None: as much as it likes."""
     _unclean: dict[str, bool] = field(default_factory=dict)
     _min_isr: dict[str, int] = field(default_factory=dict)
     """What was looked up already in this decision, by topic."""
+    _described: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = field(default_factory=dict)
+    """The configs of new topics of this decision, by their overrides: most topics of a request have the same."""
+
+    def charge(self, partitions_count: int) -> None:
+        """Note so many partitions to be made or removed; KafkaError THROTTLING_QUOTA_EXCEEDED: not now.
+
+        Before anything is made of them, with `validate_only` too (ControllerRequestContext.applyPartitionChangeQuota).
+        """
+        if self.mutation_quota is not None:
+            self.mutation_quota.record(partitions_count)
 
     def checked_broker(self, broker_id: int, broker_epoch: int) -> BrokerRegistration:
         """Return the registration of the incarnation that sent a request.
@@ -122,6 +136,14 @@ class Context:
             first = topic.partition(0)
             value = self._min_isr[topic.name] = value if first is None else min(value, len(first.replicas))
         return value
+
+    def describe_new_topic(self, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+        """Return all topic configs with what will be in effect for a topic with these overrides, by name."""
+        key = frozenset(overrides.items())
+        found = self._described.get(key)
+        if found is None:
+            found = self._described[key] = self.schema.describe_new_topic(self.image.configs, overrides)
+        return list(found)
 
     @property
     def elr_enabled(self) -> bool:

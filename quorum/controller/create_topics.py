@@ -3,7 +3,7 @@
 v4: -1 for the cluster's default partitions and replication factor (KIP-464). v5: the new topic's configs and counts in
 the answer (KIP-525). v7: topic ids (KIP-516). Each topic stands or falls alone; those that stand are one change.
 Order of the checks: duplicates, the metadata topic, name, existing topic, colliding name, null configs, configs,
-assignment or counts, placement (ControllerApis.createTopics, ReplicationControlManager.createTopics).
+assignment or counts, placement, mutation quota (ControllerApis.createTopics, ReplicationControlManager.createTopics).
 """
 
 from collections import Counter
@@ -17,13 +17,14 @@ from kvorum.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from kvorum.quorum.controller.assignments import Replicas, check_manual_assignment, new_partition, place_partitions
+from kvorum.quorum.controller.assignments import Replicas, check_manual_assignment, new_partitions, place_partitions
 from kvorum.quorum.controller.context import Context
 from kvorum.quorum.controller.result import Result
 from kvorum.quorum.controller.topic_names import CLUSTER_METADATA_TOPIC, check_topic_name
 from kvorum.quorum.image.configs import ResourceType
 from kvorum.quorum.image.topics import collision_key
 from kvorum.quorum.records import Config, MetadataRecord, Topic
+from kvorum.quorum.steps import Steps, pieces
 
 PARTITIONS_MAX: Final = 10_000
 """Partitions that one request may create (Kafka's MAX_PARTITIONS_PER_BATCH): a change of a few MiB."""
@@ -31,8 +32,8 @@ PARTITIONS_MAX: Final = 10_000
 DEFAULT: Final = -1
 
 
-def create_topics(context: Context, request: CreateTopicsRequest) -> Result[CreateTopicsResponse]:
-    """Create topics; with `validate_only`, say what would come of it.
+def create_topics(context: Context, request: CreateTopicsRequest) -> Steps[Result[CreateTopicsResponse]]:
+    """Create topics, one after the other; with `validate_only`, say what would come of it.
 
     Raises KafkaError POLICY_VIOLATION: more than PARTITIONS_MAX partitions.
     """
@@ -49,9 +50,10 @@ def create_topics(context: Context, request: CreateTopicsRequest) -> Result[Crea
                 response.topics.append(_refusal(topic, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
             continue
         try:
-            result, topic_records = _create_topic(context, topic, taken)
+            result, topic_records = yield from _create_topic(context, topic, taken)
         except KafkaError as error:
             response.topics.append(_refusal(topic, error))
+            yield
             continue
         taken[collision_key(topic.name)] = topic.name
         response.topics.append(result)
@@ -79,12 +81,13 @@ def _refusal(topic: CreatableTopic, error: KafkaError) -> CreatableTopicResult:
 
 def _create_topic(
     context: Context, topic: CreatableTopic, taken: Mapping[str, str]
-) -> tuple[CreatableTopicResult, list[MetadataRecord]]:
-    """Return the answer and the records of one topic; `taken` are the names created before it, by
+) -> Steps[tuple[CreatableTopicResult, list[MetadataRecord]]]:
+    """Make the answer and the records of one topic; `taken` are the names created before it, by
     collision key. Raises KafkaError."""
     _check_name(context, topic.name, taken)
     overrides = _checked_configs(context, topic)
-    assignments = _assignments(context, topic)
+    assignments = yield from _assignments(context, topic)
+    context.charge(len(assignments))
     topic_id = context.random_uuid()
     records: list[MetadataRecord] = [Topic(name=topic.name, topic_id=topic_id)]
     records += [
@@ -92,17 +95,14 @@ def _create_topic(
         for name, value in sorted(overrides.items())
     ]
     nobody_active = ErrorCode.INVALID_REPLICA_ASSIGNMENT if topic.assignments else ErrorCode.INVALID_REPLICATION_FACTOR
-    records += [
-        new_partition(context, topic_id, partition_id, replicas, nobody_active)
-        for partition_id, replicas in enumerate(assignments)
-    ]
+    records += yield from new_partitions(context, topic_id, assignments, nobody_active)
     result = CreatableTopicResult(
         name=topic.name,
         topic_id=topic_id,
         error_message=None,
         num_partitions=len(assignments),
         replication_factor=len(assignments[0]),
-        configs=context.schema.describe_new_topic(context.image.configs, overrides),
+        configs=context.describe_new_topic(overrides),
     )
     return result, records
 
@@ -131,10 +131,10 @@ def _checked_configs(context: Context, topic: CreatableTopic) -> Mapping[str, st
     return overrides
 
 
-def _assignments(context: Context, topic: CreatableTopic) -> list[Replicas]:
-    """Return the replicas of each partition, in order. Raises KafkaError."""
+def _assignments(context: Context, topic: CreatableTopic) -> Steps[list[Replicas]]:
+    """Find the replicas of each partition, in order. Raises KafkaError."""
     if topic.assignments:
-        return _manual_assignments(context, topic)
+        return (yield from _manual_assignments(context, topic))
     if topic.replication_factor < DEFAULT or topic.replication_factor == 0:
         message = "Replication factor must be larger than 0, or -1 to use the default value."
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
@@ -145,27 +145,29 @@ def _assignments(context: Context, topic: CreatableTopic) -> list[Replicas]:
     count = settings.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
     factor = settings.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor
     try:
-        return place_partitions(context, count, factor)
+        return (yield from place_partitions(context, count, factor))
     except KafkaError as error:
         message = f"Unable to replicate the partition {factor} time(s): {error.message}"
         raise KafkaError(error.code, message) from error
 
 
-def _manual_assignments(context: Context, topic: CreatableTopic) -> list[Replicas]:
-    """Return the replicas that the request names. Raises KafkaError."""
+def _manual_assignments(context: Context, topic: CreatableTopic) -> Steps[list[Replicas]]:
+    """Take the replicas that the request names. Raises KafkaError."""
     for name, value in (("replication factor", topic.replication_factor), ("numPartitions", topic.num_partitions)):
         if value != DEFAULT:
             message = f"A manual partition assignment was specified, but {name} was not set to -1."
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
     by_partition: dict[int, Replicas] = {}
     replication_factor: int | None = None
-    for assignment in topic.assignments:
-        if assignment.partition_index in by_partition:
-            message = f"Found multiple manual partition assignments for partition {assignment.partition_index}"
-            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-        check_manual_assignment(context, assignment.broker_ids, replication_factor)
-        replication_factor = len(assignment.broker_ids)
-        by_partition[assignment.partition_index] = tuple(assignment.broker_ids)
+    for piece in pieces(topic.assignments):
+        for assignment in piece:
+            if assignment.partition_index in by_partition:
+                message = f"Found multiple manual partition assignments for partition {assignment.partition_index}"
+                raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+            check_manual_assignment(context, assignment.broker_ids, replication_factor)
+            replication_factor = len(assignment.broker_ids)
+            by_partition[assignment.partition_index] = tuple(assignment.broker_ids)
+        yield
     if sorted(by_partition) != list(range(len(by_partition))):
         message = "partitions should be a consecutive 0-based integer sequence"
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)

@@ -129,6 +129,7 @@ def _elect(
         partition=partition,
         is_acceptable_leader=context.image.cluster.is_active,
         default_directory=context.default_directory,
+        is_online_directory=context.image.cluster.has_online_directory,
         election=election,
         elr_enabled=context.elr_enabled,
         min_isr=context.effective_min_isr(topic),

@@ -79,7 +79,7 @@ def _partitions_with_elr(image: MetadataImage) -> Iterable[TopicIdPartition]:
 
 def _settled(context: Context, image: MetadataImage, partitions: Iterable[TopicIdPartition]) -> list[MetadataRecord]:
     """Return the changes of partitions to what holds in an image to come."""
-    then = replace(context, image=image, _unclean={}, _min_isr={})
+    then = replace(context, image=image, _unclean={}, _min_isr={}, _described={})
     records: list[MetadataRecord] = []
     for key in partitions:
         topic, partition = image.topics.existing(key)
@@ -94,6 +94,7 @@ def _settled(context: Context, image: MetadataImage, partitions: Iterable[TopicI
             partition=partition,
             is_acceptable_leader=image.cluster.is_active,
             default_directory=then.default_directory,
+            is_online_directory=image.cluster.has_online_directory,
             target_isr=isr,
             elr_enabled=then.elr_enabled,
             min_isr=then.effective_min_isr(topic),

@@ -141,8 +141,8 @@ def offline_log_dir_records(
 ) -> Steps[list[MetadataRecord]]:
     """Find what follows from log directories that went offline: their replicas leave ISR and leadership (KIP-858).
 
-    Replicas whose directory is not known (brokers with several) stay; see docs/skipped.md. A heartbeat that moves the
-    broker leaves this to the next one, which names the same directories again.
+    Replicas whose directory is not known yet stay until the broker assigns them (assign_directories). A heartbeat that
+    moves the broker leaves this to the next one, which names the same directories again.
     """
     offline = [directory for directory in broker.log_dirs if directory in request.offline_log_dirs]
     if not offline:

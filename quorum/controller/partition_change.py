@@ -3,7 +3,7 @@
 Sans-IO. A builder starts from a registration, is told what is wanted (a target ISR, an election, ...), and builds the
 one PartitionChange that leads there, or none where nothing changes. What it guarantees:
 
-- the leader is in the ISR and acceptable (unfenced, not shutting down), or there is none;
+- the leader is in the ISR and acceptable (unfenced, not shutting down, its log directory online), or there is none;
 - without eligible leader replicas the last member of an ISR stays in it, also when it is gone: only it is known to have
   all that was acknowledged;
 - only an unclean election chooses a leader from outside ISR and ELR: the ISR becomes it alone, the state RECOVERING;
@@ -52,12 +52,16 @@ class PartitionChangeBuilder:
     partition: PartitionRegistration
     is_acceptable_leader: Acceptable
     default_directory: Callable[[int], Uuid]
+    is_online_directory: Callable[[int, Uuid], bool] = lambda broker_id, directory: True
+    """Whether a replica in this directory of a broker works, as far as is known (KIP-858)."""
     election: Election = Election.ONLINE
     target_isr: tuple[int, ...] | None = None
     target_replicas: tuple[int, ...] | None = None
     target_removing: tuple[int, ...] | None = None
     target_adding: tuple[int, ...] | None = None
     target_recovery_state: int | None = None
+    target_directory: tuple[int, Uuid] | None = None
+    """A replica, and the log directory it lies in."""
     elr_enabled: bool = False
     min_isr: int = 1
     """The topic's effective one; it matters to the ELR alone."""
@@ -86,6 +90,7 @@ class PartitionChangeBuilder:
         elif not isr and not self.elr_enabled:
             isr = before.isr
         last_known = self._last_known(isr, leader)
+        directories = self._directories(replicas)
         new_leader: int | UnsetType = UNSET
         if leader != before.leader or not set(before.replicas) <= set(replicas):
             new_leader = leader
@@ -98,7 +103,7 @@ class PartitionChangeBuilder:
             replicas=UNSET if replicas == before.replicas else replicas,
             removing_replicas=UNSET if removing == before.removing_replicas else removing,
             adding_replicas=UNSET if adding == before.adding_replicas else adding,
-            directories=UNSET if replicas == before.replicas else self._directories(replicas),
+            directories=UNSET if directories == before.directories else directories,
             elr=UNSET if elr == before.elr else elr,
             last_known_elr=UNSET if last_known == before.last_known_elr else last_known,
         )
@@ -109,21 +114,24 @@ class PartitionChangeBuilder:
         current = self.partition.leader
         preferred = replicas[0]
         candidates = isr or elr
-        if self.election is Election.PREFERRED and preferred in candidates and self.is_acceptable_leader(preferred):
+        if self.election is Election.PREFERRED and preferred in candidates and self._may_lead(preferred):
             return preferred, False
-        if current in candidates and self.is_acceptable_leader(current):
+        if current in candidates and self._may_lead(current):
             return current, False
         for replica in replicas:
-            if replica in candidates and self.is_acceptable_leader(replica):
+            if replica in candidates and self._may_lead(replica):
                 return replica, False
         last_leader = self._last_leader() if not candidates else NO_LEADER
-        if last_leader in replicas and self.is_acceptable_leader(last_leader):
+        if last_leader in replicas and self._may_lead(last_leader):
             return last_leader, True
         if self.election is Election.UNCLEAN:
             for replica in replicas:
-                if self.is_acceptable_leader(replica):
+                if self._may_lead(replica):
                     return replica, True
         return NO_LEADER, False
+
+    def _may_lead(self, replica: int) -> bool:
+        return self.is_acceptable_leader(replica) and self.is_online_directory(replica, self._directory(replica))
 
     def _eligible(self, isr: tuple[int, ...], replicas: tuple[int, ...]) -> tuple[int, ...]:
         """Return the ELR that goes with an ISR: none where the ISR is large enough to move the high watermark."""
@@ -151,8 +159,13 @@ class PartitionChangeBuilder:
 
     def _directories(self, replicas: tuple[int, ...]) -> tuple[Uuid, ...]:
         """Return where the replicas lie: those that stay where they lay, new ones in their broker's default."""
-        known = dict(zip(self.partition.replicas, self.partition.directories, strict=True))
-        return tuple(known[replica] if replica in known else self.default_directory(replica) for replica in replicas)
+        return tuple(map(self._directory, replicas))
+
+    def _directory(self, replica: int) -> Uuid:
+        if self.target_directory is not None and self.target_directory[0] == replica:
+            return self.target_directory[1]
+        known = self.partition
+        return known.directory(replica) if replica in known.replicas else self.default_directory(replica)
 
 
 def is_no_op(change: PartitionChange) -> bool:
@@ -175,9 +188,12 @@ def complete_reassignment(
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Return (ISR, replicas, removing, adding), finished if the ISR has what a reassignment needs, else as they are.
 
-    Finished: all that are added are in sync, and somebody in sync stays (KIP-455, PartitionReassignmentReplicas).
+    Finished: all that are added are in sync, and somebody in sync stays; where more leave than come, all that stay are
+    in sync (KIP-455, PartitionReassignmentReplicas).
     """
     kept_isr = tuple(replica for replica in isr if replica not in removing)
-    if not kept_isr or not set(adding) <= set(kept_isr):
+    kept = tuple(replica for replica in replicas if replica not in removing)
+    needed = kept if len(adding) < len(removing) else adding
+    if not kept_isr or not set(needed) <= set(kept_isr):
         return isr, replicas, removing, adding
-    return kept_isr, tuple(replica for replica in replicas if replica not in removing), (), ()
+    return kept_isr, kept, (), ()

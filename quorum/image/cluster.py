@@ -9,6 +9,7 @@ import msgspec
 from rpds import HashTrieMap
 
 from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.image.partition import LOST_DIRECTORY, UNASSIGNED_DIRECTORY
 from kvorum.quorum.records import (
     BrokerRegistrationChange,
     Endpoint,
@@ -99,6 +100,16 @@ class ClusterImage:
         """Tell whether it is registered, not fenced and not shutting down."""
         broker = self.brokers.get(broker_id)
         return broker is not None and broker.active
+
+    def has_online_directory(self, broker_id: int, directory: Uuid) -> bool:
+        """Tell whether a replica in this directory of the broker works, as far as is known (Kafka's DirectoryId).
+
+        One whose directory is not assigned yet does; so does every one of a broker that named no directories.
+        """
+        if directory in (UNASSIGNED_DIRECTORY, LOST_DIRECTORY):
+            return directory == UNASSIGNED_DIRECTORY
+        broker = self.brokers.get(broker_id)
+        return broker is None or not broker.log_dirs or directory in broker.log_dirs
 
     def is_unfenced(self, broker_id: int) -> bool:
         """Tell whether it is registered and not fenced."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from kvorum.quorum.image.client_quotas import ClientQuotasImage, quota_record
 from kvorum.quorum.image.configs import ConfigResource, ResourceType
 from kvorum.quorum.image.metadata import MetadataDelta, MetadataImage
 from kvorum.quorum.records import Config, Feature, MetadataRecord, RemoveTopic, UnregisterBroker
@@ -29,6 +30,8 @@ def _changes(before: MetadataImage, after: MetadataImage) -> Iterator[MetadataRe
     yield from _config_changes(before, after)
     if before.producer_ids != after.producer_ids:
         yield from after.producer_ids.to_records()
+    if before.client_quotas != after.client_quotas:
+        yield from _quota_changes(before.client_quotas, after.client_quotas)
 
 
 def _broker_changes(before: MetadataImage, after: MetadataImage) -> Iterator[MetadataRecord]:
@@ -71,3 +74,14 @@ def _config_changes(before: MetadataImage, after: MetadataImage) -> Iterator[Met
 
 def _config(resource: ConfigResource, name: str, value: str | None) -> Config:
     return Config(resource_type=resource.resource_type, resource_name=resource.name, name=name, value=value)
+
+
+def _quota_changes(before: ClientQuotasImage, after: ClientQuotasImage) -> Iterator[MetadataRecord]:
+    for entity, quotas in before.sorted_entities():
+        for key in sorted(quotas):
+            if key not in after.of(entity):
+                yield quota_record(entity, key, None)
+    for entity, quotas in after.sorted_entities():
+        for key, value in sorted(quotas.items()):
+            if before.of(entity).get(key) != value:
+                yield quota_record(entity, key, value)

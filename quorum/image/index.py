@@ -4,7 +4,8 @@ Sans-IO, persistent: an update costs what changed, older versions stay whole. Ka
 
 Invariant: for each partition p and broker b, `p in in_isr[b]` exactly when `b in p.isr`, and `p in leads[p.leader]`,
 where the leader of a partition without one is NO_LEADER; `eligible[b]` has those with b in their ELR, or as the last
-leader they wait for; `imbalanced` holds those that their preferred leader does not lead.
+leader they wait for; `imbalanced` holds those that their preferred leader does not lead, `reassigning` those whose
+replicas are being added or removed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _ByBroker: TypeAlias = "HashTrieMap[int, PartitionSet]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaIndex:
-    """The four ways in; see the head of the module. What is found is in order; cost: n log n of the answer's topics.
+    """The five ways in; see the head of the module. What is found is in order; cost: n log n of the answer's topics.
 
     A broker without any partition is not in the maps.
     """
@@ -38,6 +39,7 @@ class ReplicaIndex:
     leads: _ByBroker = field(default_factory=lambda: HashTrieMap())
     eligible: _ByBroker = field(default_factory=lambda: HashTrieMap())
     imbalanced: PartitionSet = NO_PARTITIONS
+    reassigning: PartitionSet = NO_PARTITIONS
 
     def partitions_with_in_isr(self, broker_id: int) -> Steps[Iterator[TopicIdPartition]]:
         """Find the partitions with this broker in their ISR."""
@@ -58,6 +60,10 @@ class ReplicaIndex:
     def imbalanced_partitions(self) -> Steps[Iterator[TopicIdPartition]]:
         """Find the partitions that their preferred leader does not lead."""
         return self.imbalanced.in_order()
+
+    def reassigning_partitions(self) -> Steps[Iterator[TopicIdPartition]]:
+        """Find the partitions whose reassignment is under way."""
+        return self.reassigning.in_order()
 
     def has_leaderships(self, broker_id: int) -> bool:
         """Tell whether this broker leads anything. Constant cost."""
@@ -82,6 +88,7 @@ class ReplicaIndexBuilder:
         self._leads: _Changes[int] = _Changes()
         self._eligible: _Changes[int] = _Changes()
         self._imbalanced: _Changes[None] = _Changes()
+        self._reassigning: _Changes[None] = _Changes()
 
     def update(
         self, topic_id: Uuid, partition_id: int, old: PartitionRegistration | None, new: PartitionRegistration | None
@@ -100,10 +107,11 @@ class ReplicaIndexBuilder:
             if new_leader is not None:
                 self._leads.add(new_leader, key)
         was, will_be = old is not None and old.is_imbalanced, new is not None and new.is_imbalanced
-        if was and not will_be:
-            self._imbalanced.remove(None, key)
-        elif will_be and not was:
-            self._imbalanced.add(None, key)
+        if was != will_be:
+            (self._imbalanced.add if will_be else self._imbalanced.remove)(None, key)
+        was, will_be = old is not None and old.is_reassigning, new is not None and new.is_reassigning
+        if was != will_be:
+            (self._reassigning.add if will_be else self._reassigning.remove)(None, key)
 
     def build(self) -> Steps[ReplicaIndex]:
         """Make the new index."""
@@ -111,7 +119,10 @@ class ReplicaIndexBuilder:
         leads = yield from self._by_broker(self._index.leads, self._leads)
         eligible = yield from self._by_broker(self._index.eligible, self._eligible)
         imbalanced = yield from self._imbalanced.applied(None, self._index.imbalanced)
-        return ReplicaIndex(in_isr=in_isr, leads=leads, eligible=eligible, imbalanced=imbalanced)
+        reassigning = yield from self._reassigning.applied(None, self._index.reassigning)
+        return ReplicaIndex(
+            in_isr=in_isr, leads=leads, eligible=eligible, imbalanced=imbalanced, reassigning=reassigning
+        )
 
     def _by_broker(self, index: _ByBroker, changes: _Changes[int]) -> Steps[_ByBroker]:
         for broker_id in changes.touched():

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from kvorum.quorum import records
+from kvorum.quorum.image.client_quotas import ClientQuotasDelta, ClientQuotasImage
 from kvorum.quorum.image.cluster import ClusterDelta, ClusterImage
 from kvorum.quorum.image.configs import ConfigsDelta, ConfigsImage
 from kvorum.quorum.image.features import FeaturesDelta, FeaturesImage
@@ -17,7 +18,7 @@ from kvorum.quorum.image.producer_ids import ProducerIdsDelta, ProducerIdsImage
 from kvorum.quorum.image.topics import TopicsImage
 from kvorum.quorum.image.topics_delta import TopicsDelta
 from kvorum.quorum.records import MetadataRecord
-from kvorum.quorum.steps import Steps, finish, pieces
+from kvorum.quorum.steps import STEP_COUNT, Steps, finish, pieces
 
 DIGEST_SIZE = 16
 """Bytes: 128 bits tell apart the images of nodes that should be equal; nobody chooses them against us."""
@@ -34,18 +35,20 @@ class MetadataImage:
     topics: TopicsImage = field(default_factory=TopicsImage)
     configs: ConfigsImage = field(default_factory=ConfigsImage)
     producer_ids: ProducerIdsImage = field(default_factory=ProducerIdsImage)
+    client_quotas: ClientQuotasImage = field(default_factory=ClientQuotasImage)
 
     def to_records(self) -> Iterator[MetadataRecord]:
         """Write it as records, for a snapshot: replayed on the empty image they make an equal one.
 
-        The order is the same on every node: features, brokers, topics, configs, producer ids, each sorted. Lazily, so a
-        snapshot of any size can be written in slices: the image does not change under it.
+        The order is the same on every node: features, brokers, topics, configs, producer ids, client quotas, each
+        sorted. Lazily, so a snapshot of any size can be written in slices: the image does not change under it.
         """
         yield from self.features.to_records()
         yield from self.cluster.to_records()
         yield from self.topics.to_records()
         yield from self.configs.to_records()
         yield from self.producer_ids.to_records()
+        yield from self.client_quotas.to_records()
 
     def digest(self) -> str:
         """Return a hash of the content (not of offset and epoch): equal on all nodes with equal metadata.
@@ -68,6 +71,7 @@ class MetadataImage:
                 (self.topics, other.topics),
                 (self.configs, other.configs),
                 (self.producer_ids, other.producer_ids),
+                (self.client_quotas, other.client_quotas),
             )
         )
 
@@ -75,7 +79,10 @@ class MetadataImage:
 class MetadataDelta:
     """What changed since `image`, by subject: `topics_delta`, `cluster_delta`, and so on, each with `is_empty`."""
 
-    __slots__ = ("cluster_delta", "configs_delta", "features_delta", "image", "producer_ids_delta", "topics_delta")
+    __slots__ = (
+        *("client_quotas_delta", "cluster_delta", "configs_delta", "features_delta", "image", "producer_ids_delta"),
+        "topics_delta",
+    )
 
     def __init__(self, image: MetadataImage) -> None:
         """Start from an image, which stays as it is."""
@@ -85,6 +92,7 @@ class MetadataDelta:
         self.topics_delta = TopicsDelta(image.topics)
         self.configs_delta = ConfigsDelta(image.configs)
         self.producer_ids_delta = ProducerIdsDelta(image.producer_ids)
+        self.client_quotas_delta = ClientQuotasDelta(image.client_quotas)
 
     @property
     def is_empty(self) -> bool:
@@ -95,6 +103,7 @@ class MetadataDelta:
             and self.topics_delta.is_empty
             and self.configs_delta.is_empty
             and self.producer_ids_delta.is_empty
+            and self.client_quotas_delta.is_empty
         )
 
     def replay(self, record: MetadataRecord, offset: int | None = None) -> None:
@@ -122,6 +131,8 @@ class MetadataDelta:
                 self.features_delta.replay(record)
             case records.ProducerIds():
                 self.producer_ids_delta.replay(record)
+            case records.ClientQuota():
+                self.client_quotas_delta.replay(record)
             case records.NoOp():
                 pass
             case records.BeginTransaction() | records.EndTransaction() | records.AbortTransaction():
@@ -141,12 +152,18 @@ class MetadataDelta:
 
         To free the last that holds a large change takes as long as to make a good part of it; so it is done in steps.
         """
-        changed = self.topics_delta.changed_topics
+        topics, changed, deleted = self.image.topics, self.topics_delta.changed_topics, self.topics_delta.deleted_topics
         self.image = MetadataImage()
         self.topics_delta = TopicsDelta(self.image.topics)
-        while changed:
-            changed.popitem()
+        parts = topics.parts() if len(changed) + len(deleted) > STEP_COUNT else []
+        del topics
+        while parts:
+            parts.pop()
             yield
+        for gone in (changed, deleted):
+            while gone:
+                gone.popitem()
+                yield
 
     def apply(self, offset: int, epoch: int) -> MetadataImage:
         """Return the image at `offset`, with what did not change shared with the old one. Cost: what changed."""
@@ -167,4 +184,7 @@ class MetadataDelta:
             topics=topics,
             configs=configs,
             producer_ids=before.producer_ids if self.producer_ids_delta.is_empty else self.producer_ids_delta.apply(),
+            client_quotas=(
+                before.client_quotas if self.client_quotas_delta.is_empty else self.client_quotas_delta.apply()
+            ),
         )

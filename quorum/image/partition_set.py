@@ -7,7 +7,7 @@ objects, made, walked and freed again and again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
 from typing import Final, NamedTuple
@@ -19,6 +19,8 @@ from kvorum.quorum.steps import Steps, pieces
 
 RUN_COUNT: Final = 500
 """Topics that are sorted in one step."""
+FEW_COUNT: Final = 16
+"""Up to here a number made anew for each bit costs less than room for all of them."""
 
 
 class TopicIdPartition(NamedTuple):
@@ -76,8 +78,13 @@ class PartitionSet:
         return PartitionSet(topics=topics, count=count)
 
 
-def _numbers(partition_ids: Iterable[int]) -> int:
+def _numbers(partition_ids: Sequence[int]) -> int:
     """Return the number in which these bits are set."""
+    if len(partition_ids) <= FEW_COUNT:
+        number = 0
+        for partition_id in partition_ids:
+            number |= 1 << partition_id
+        return number
     bits = bytearray(max(partition_ids, default=0) // 8 + 1)
     for partition_id in partition_ids:
         bits[partition_id >> 3] |= 1 << (partition_id & 7)

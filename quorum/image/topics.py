@@ -79,6 +79,12 @@ class TopicsImage:
         """Return the topics by name. Cost: n log n."""
         return sorted(self.by_name.values(), key=lambda topic: topic.name)
 
+    def parts(self) -> list[object]:
+        """Return the large maps that this is made of: whoever frees it may do so one by one."""
+        index = self.index
+        by_broker = (each for found in (index.in_isr, index.leads, index.eligible) for each in found.values())
+        return [self.by_id, self.by_name, self.collisions, index.imbalanced, index.reassigning, *by_broker]
+
     def to_records(self) -> Iterator[MetadataRecord]:
         """Write all topics as records, by name."""
         for topic in self.sorted_topics():

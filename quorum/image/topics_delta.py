@@ -201,11 +201,12 @@ class TopicsDelta:
 
     def local_changes(self, broker_id: int) -> LocalReplicaChanges:
         """Return what this broker has to do about it. Cost: what changed."""
-        return finish(self.found_local_changes(broker_id))
-
-    def found_local_changes(self, broker_id: int) -> Steps[LocalReplicaChanges]:
-        """As local_changes, in steps: tens of thousands of changes are sorted in a tenth of a second."""
         changes = LocalReplicaChanges()
+        finish(self.add_local_changes(broker_id, changes))
+        return changes
+
+    def add_local_changes(self, broker_id: int, changes: LocalReplicaChanges) -> Steps[None]:
+        """As local_changes, in steps: tens of thousands of changes are sorted in a tenth of a second."""
         for topic_id, topic in self.deleted_topics.items():
             for piece in pieces(topic.partitions.items()):
                 for partition_id, partition in piece:
@@ -214,4 +215,3 @@ class TopicsDelta:
                 yield
         for delta in self.changed_topics.values():
             yield from delta.add_local_changes(broker_id, changes)
-        return changes

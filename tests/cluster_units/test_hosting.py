@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kvorum.cluster.hosting import YOUNG_OBJECTS_MAX, look_for_cycles_less
+from kvorum.cluster.hosting import YOUNG_LOOKS_MAX, YOUNG_OBJECTS_MAX, look_for_cycles_less
 
 
 @pytest.fixture
@@ -34,3 +34,13 @@ def test_requests_in_hand_are_not_looked_through_for_garbage(looks: list[int]) -
     assert looks == [] and frozen > 0
     in_hand += [[number] for number in range(YOUNG_OBJECTS_MAX)]
     assert looks, "and garbage is found in the end"
+
+
+def test_what_survives_is_looked_through_in_small_lots(looks: list[int]) -> None:
+    """Many at a time hold the event loop for long; everything is looked through as rarely as by Python's own rule."""
+    look_for_cycles_less()
+    gc.collect()
+    looks.clear()
+    in_hand = [[number] for number in range(YOUNG_OBJECTS_MAX * (YOUNG_LOOKS_MAX + 3))]
+    assert looks.index(1) == YOUNG_LOOKS_MAX + 1 and 2 not in looks
+    assert len(in_hand) > YOUNG_OBJECTS_MAX

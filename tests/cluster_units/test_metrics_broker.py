@@ -4,12 +4,13 @@ from types import SimpleNamespace
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from kvorum.broker.metadata.lifecycle import BrokerState
 from kvorum.broker.replica.partition import Partition
 from kvorum.cluster.broker_metrics import follow_broker
 from kvorum.protocol.uuids import ZERO_UUID
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.runtime import metric_names as names
-from kvorum.runtime.metrics import Metrics
+from kvorum.runtime.metrics import READ_AT_ONCE, Metrics
 from kvorum.storage.names import TopicPartition
 
 OWN_ID = 2
@@ -81,6 +82,8 @@ class FakeServer:
 
     queued_requests = 7
     queued_request_bytes = 4096
+    broker_id = OWN_ID
+    advertised_address: str | None = "127.0.0.1:9092"
 
     def __init__(self, partitions: list[Partition], logs: list[FakeLog], topics: dict[str, int]) -> None:
         hosted = SimpleNamespace(leaders=lambda: iter([each for each in partitions if each.is_leader]))
@@ -90,8 +93,13 @@ class FakeServer:
                 logs=lambda: iter(logs), dirs=[SimpleNamespace(is_online=True), SimpleNamespace(is_online=False)]
             ),
             replica_manager=SimpleNamespace(hosted=hosted),
+            registration=SimpleNamespace(lifecycle=SimpleNamespace(state=BrokerState.RUNNING)),
             loader=SimpleNamespace(
-                offset=39, timestamp_ms=10_000, leader_id=1, log=metadata_log, image=SimpleNamespace(epoch=6)
+                offset=39,
+                timestamp_ms=10_000,
+                leader_id=1,
+                log=metadata_log,
+                image=SimpleNamespace(epoch=6, features=SimpleNamespace(metadata_version=30)),
             ),
             broker=SimpleNamespace(
                 metadata=SimpleNamespace(
@@ -187,8 +195,9 @@ def test_a_broker_is_an_observer_of_the_quorum() -> None:
     server.parts = server.running
     found = scraped(metrics)
     assert found[names.RAFT_CURRENT_STATE, (("state", "observer"),)] == 1
-    assert found[names.RAFT_STATE, ()] == 0
-    assert found[names.RAFT_CURRENT_LEADER, ()] == 1
+    assert found[names.RAFT_STATE, (("current_state", "observer"),)] == 1
+    assert found[names.RAFT_CURRENT_LEADER, ()] == found[names.CURRENT_CONTROLLER_ID, ()] == 1
+    assert found[names.CURRENT_METADATA_VERSION, ()] == 30
     assert found[names.RAFT_CURRENT_EPOCH, ()] == 6
     assert found[names.RAFT_HIGH_WATERMARK, ()] == 40
     assert found[names.RAFT_LOG_END_OFFSET, ()] == 41
@@ -199,3 +208,38 @@ def test_a_broker_is_an_observer_of_the_quorum() -> None:
     found = scraped(metrics)
     assert found[names.RAFT_CURRENT_LEADER, ()] == found[names.RAFT_HIGH_WATERMARK, ()] == -1
     assert found[names.BROKER_METADATA_LAG, ()] == 0
+
+
+def test_a_broker_tells_its_own_address_and_state() -> None:
+    """kafka_exporter tells all brokers; here each tells itself, so that all are there once, and a dead one is not."""
+    metrics, server = a_broker()
+    who = (("address", "127.0.0.1:9092"), ("id", str(OWN_ID)))
+    assert (names.BROKER_INFO, who) not in scraped(metrics)
+    server.parts = server.running
+    assert scraped(metrics)[names.BROKER_INFO, who] == 1
+    assert scraped(metrics)[names.BROKER_STATE, ()] == 3
+    server.running.registration.lifecycle = None
+    server.advertised_address = None
+    found = scraped(metrics)
+    assert found[names.BROKER_STATE, ()] == 1
+    assert (names.BROKER_INFO, who) not in found
+
+
+def test_partitions_may_come_and_go_while_a_scrape_is_between_two_slices() -> None:
+    """The scrape is cut after each READ_AT_ONCE samples; meanwhile half of the partitions go, and their logs."""
+    logs = [FakeLog("t", index, start=0, high_watermark=1, end=1) for index in range(3 * READ_AT_ONCE)]
+    partitions = {log.partition: partition(log, replicas=(2,), isr=(2,), leader=2) for log in logs}
+    kept = {log.partition: log for log in logs}
+    metrics, server = Metrics(), FakeServer([], [], {})
+    follow_broker(metrics, server, FakeClock())  # type: ignore[arg-type]
+    server.running.replica_manager.hosted.leaders = lambda: iter(partitions.values())
+    server.running.log_manager.logs = lambda: iter(kept.values())
+    server.parts = server.running
+    pieces: dict[str, int] = {}
+    for family in metrics.collect(lambda count: True):
+        pieces[family.name] = pieces.get(family.name, 0) + 1
+        if pieces == {names.LOG_SIZE: 1} or family.name == names.PARTITION_UNDER_MIN_ISR:
+            for gone in list(partitions)[: READ_AT_ONCE // 2]:
+                del partitions[gone], kept[gone]
+    assert pieces[names.LOG_SIZE] > 3
+    assert pieces[names.PARTITION_UNDER_MIN_ISR] > 2

@@ -20,7 +20,7 @@ class FakeClock:
         return self.now_ms
 
     def wall_ms(self) -> int:
-        return 0
+        return 1_000_000_000_000
 
 
 class FakeCore:
@@ -88,7 +88,7 @@ def test_state_vote_and_traffic_are_what_they_are_at_the_scrape() -> None:
     quorum.traffic.received(7)
     assert quorum.lines() >= {
         f'{names.RAFT_CURRENT_STATE}{{state="leader"}} 1.0',
-        f"{names.RAFT_STATE} 4.0",
+        f'{names.RAFT_STATE}{{current_state="leader"}} 1.0',
         f"{names.RAFT_CURRENT_VOTE} 1.0",
         f"{names.RAFT_REQUESTS} 2.0",
         f"{names.RAFT_OUTGOING_BYTES} 120.0",
@@ -117,7 +117,15 @@ def test_elections_are_counted_and_timed_from_candidate_to_leader() -> None:
     quorum.node.observer.role_changed(LEADER, FOLLOWER)
     quorum.node.observer.role_changed(FOLLOWER, CANDIDATE)
     assert quorum.metrics.counter(names.RAFT_ELECTIONS).labels().value == 2
-    assert quorum.gauge(names.RAFT_ELECTION_LATENCY_AVG) == 30
+    assert quorum.gauge(names.RAFT_ELECTION_LATENCY_AVG) == quorum.gauge(names.RAFT_ELECTION_LATENCY_MAX) == 30
+
+
+def test_who_becomes_the_active_controller_counts_and_that_there_is_none_does_not() -> None:
+    quorum = Quorum()
+    for leader_id in (2, None, 2, 3):
+        for listener in quorum.listeners:
+            listener.on_leader_changed(leader_id, 5)  # type: ignore[attr-defined]
+    assert quorum.gauge(names.NEW_ACTIVE_CONTROLLERS) == 3
 
 
 def test_records_are_appended_by_the_leader_and_fetched_by_the_others() -> None:
@@ -128,6 +136,18 @@ def test_records_are_appended_by_the_leader_and_fetched_by_the_others() -> None:
     quorum.apply(b"d")
     assert quorum.gauge(names.RAFT_APPEND_RECORDS_RATE) == pytest.approx(3 / WINDOW_SECONDS)
     assert quorum.gauge(names.RAFT_FETCH_RECORDS_RATE) == pytest.approx(1 / WINDOW_SECONDS)
+
+
+def test_what_was_applied_last_is_dated_and_a_leader_is_never_behind() -> None:
+    quorum = Quorum()
+    assert quorum.gauge(names.LAST_APPLIED_RECORD_TIMESTAMP) == quorum.gauge(names.LAST_APPLIED_RECORD_LAG_MS) == 0
+    for listener in quorum.listeners:
+        batch = bytes(build_batch([Record(value=b"a")]))
+        listener.on_batch_applied(0, 1, quorum.clock.wall_ms() - 300, batch)  # type: ignore[attr-defined]
+    assert quorum.gauge(names.LAST_APPLIED_RECORD_TIMESTAMP) == quorum.clock.wall_ms() - 300
+    assert quorum.gauge(names.LAST_APPLIED_RECORD_LAG_MS) == 300
+    quorum.core.at = (LEADER, 1, 1)
+    assert quorum.gauge(names.LAST_APPLIED_RECORD_LAG_MS) == 0
 
 
 def test_journal_syncs_are_observed() -> None:

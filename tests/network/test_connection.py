@@ -14,6 +14,7 @@ from network_kit import (
     until,
 )
 
+from kvorum.network.authorizer import NoQuotas
 from kvorum.network.context import ANONYMOUS, RequestContext
 from kvorum.network.limits import ConnectionLimits
 from kvorum.network.outbox import FILE_READ_BYTES, Outbox
@@ -381,6 +382,76 @@ def test_a_throttled_client_is_answered_at_once_and_not_handled_again_before_its
         await listener.close()
 
     run(main)
+
+
+def test_of_several_throttle_times_at_once_the_longest_is_kept() -> None:
+    """Three requests in hand: their answers come together, the middle one with the longest time."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        times: list[float] = []
+        parked: list[tuple[RequestContext, asyncio.Future[InitProducerIdResponse]]] = []
+
+        def handle(ctx: RequestContext, request: InitProducerIdRequest) -> Any:
+            times.append(loop.time())
+            if ctx.correlation_id > 3:
+                return InitProducerIdResponse()
+            parked.append((ctx, loop.create_future()))
+            if len(parked) == 3:
+                loop.call_soon(answer)
+            return parked[-1][1]
+
+        def answer() -> None:
+            for (ctx, future), throttle_ms in zip(parked, (30, 300, 60), strict=True):
+                ctx.throttle_ms = throttle_ms
+                future.set_result(InitProducerIdResponse(throttle_time=throttle_ms))
+
+        listener = listener_of(Handler(ApiKey.INIT_PRODUCER_ID, (0, 5), handle))
+        reader, writer = await asyncio.open_connection("127.0.0.1", await listener.start())
+        writer.write(init(1) + init(2) + init(3))
+        for _ in range(3):
+            await read_frame(reader)
+        began = loop.time()
+        writer.write(init(4))
+        await read_frame(reader)
+        assert 0.2 < times[3] - began < 5
+        writer.close()
+        await listener.close()
+
+    run(main)
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_how_long_the_loop_was_busy_with_a_request_that_waits_is_noted_where_it_counts(timed: bool) -> None:
+    async def main() -> None:
+        seen: list[RequestContext] = []
+
+        def handle(ctx: RequestContext, request: InitProducerIdRequest) -> Any:
+            seen.append(ctx)
+            future = asyncio.get_running_loop().create_future()
+            asyncio.get_running_loop().call_later(0.05, future.set_result, InitProducerIdResponse())
+            return future
+
+        quotas = NoQuotas() if not timed else Timed()
+        listener = listener_of(Handler(ApiKey.INIT_PRODUCER_ID, (0, 5), handle), quotas=quotas)
+        reader, writer = await asyncio.open_connection("127.0.0.1", await listener.start())
+        frame = init(1)
+        writer.write(frame)
+        await read_frame(reader)
+        (ctx,) = seen
+        assert ctx.request_bytes == len(frame) - 4
+        assert (ctx.spent_ms is not None) is timed
+        assert ctx.spent_ms is None or 0 <= ctx.spent_ms < 50
+        writer.close()
+        await listener.close()
+
+    run(main)
+
+
+class Timed(NoQuotas):
+    """Quotas of the loop's time."""
+
+    timed = True
 
 
 def test_a_handler_is_told_who_asks() -> None:

@@ -10,6 +10,7 @@ from kvorum.network.connection_counts import (
     UNLIMITED,
     ConnectionCounts,
     CreationRate,
+    Refusal,
     concerns_connections,
 )
 from kvorum.protocol.messages.metadata import MetadataRequest
@@ -17,7 +18,9 @@ from kvorum.runtime.config import Settings
 
 
 def admitted(counts: ConnectionCounts, now_s: float, listener: str = "A", *, protected: bool = False) -> str | float:
-    return counts.admit("10.0.0.1", now_s, protected=protected, listener=listener)
+    """Return the seconds it has to wait, or why it is refused."""
+    found = counts.admit("10.0.0.1", now_s, protected=protected, listener=listener)
+    return found.reason if isinstance(found, Refusal) else found
 
 
 def test_a_burst_comes_at_once_and_then_one_at_a_time() -> None:
@@ -107,6 +110,39 @@ def test_a_connection_that_came_too_soon_is_served_when_its_turn_comes() -> None
         times = sorted([time - began for time in await asyncio.gather(*(answered() for _ in range(7)))])
         assert times[5] > 0.19
         assert times[6] > 0.39
+        await listener.close()
+
+    run(main)
+
+
+def test_an_address_over_its_quota_is_left_alone_and_then_closed_and_takes_nobodys_place() -> None:
+    counts = ConnectionCounts()
+    counts.ip_rates.update(None, [("10.0.0.1", 0.1)])
+    assert counts.admit("10.0.0.1", 5.0, protected=True) == 0
+    refused = counts.admit("10.0.0.1", 5.0, protected=True)
+    assert isinstance(refused, Refusal)
+    assert refused.reason.startswith("connection_creation_rate: ") and refused.after_s == 1.0
+    assert counts.admit("10.0.0.2", 5.0, protected=False) == 0
+    assert counts.total == 2
+
+    async def main() -> None:
+        counts = ConnectionCounts()
+        counts.ip_rates.update(8.0, [])
+        listener = listener_of(metadata_handler(), counts=counts)
+        port = await listener.start()
+        loop = asyncio.get_running_loop()
+        counts.ip_rates.update(0.1, [])
+        opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+        opened[0][1].write(request_frame(MetadataRequest(), 9))
+        await read_frame(opened[0][0])
+        began = loop.time()
+        opened[1][1].write(request_frame(MetadataRequest(), 9))
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await read_frame(opened[1][0])
+        assert loop.time() - began > 0.8
+        assert listener.connection_count == 1 == counts.total
+        for _, writer in opened:
+            writer.close()
         await listener.close()
 
     run(main)

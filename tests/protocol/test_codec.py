@@ -12,6 +12,7 @@ from kio.serial import entity_reader, entity_writer
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.codec import decode, encode_bytes, fields_of, message_class
 from kvorum.protocol.errors import ProtocolError
+from kvorum.protocol.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchResponse, PartitionData
 from kvorum.protocol.schema import Field, Message, Struct
 from kvorum.protocol.uuids import Uuid
 
@@ -116,3 +117,18 @@ def test_every_struct_describes_each_of_its_fields() -> None:
         for side in ("Request", "Response"):
             cls = message_class(key, side)
             assert {f.name for f in fields(cls)} == {f.name for f in cls.FIELDS}
+
+
+def test_a_tagged_struct_that_was_not_sent_is_the_same_for_all_and_a_list_is_each_messages_own() -> None:
+    """Structs of an answer that say nothing are shared and cost nothing; lists are filled by handlers."""
+    row = PartitionData(records=b"", diverging_epoch=EpochEndOffset(epoch=-1, end_offset=-1))
+    data = encode_bytes(FetchResponse(responses=[FetchableTopicResponse(partitions=[row, row])]), 17)
+    first, second = (decode(FetchResponse, 17, data) for _ in range(2))
+    assert isinstance(first, FetchResponse) and isinstance(second, FetchResponse)
+    rows = [*first.responses[0].partitions, *second.responses[0].partitions]
+    assert len({id(each.diverging_epoch) for each in rows}) == len({id(each.snapshot_id) for each in rows}) == 1
+    assert rows[0].diverging_epoch == EpochEndOffset()
+    assert first.node_endpoints is not second.node_endpoints
+    rows[0].diverging_epoch = EpochEndOffset(epoch=3, end_offset=70)
+    assert decode(FetchResponse, 17, encode_bytes(first, 17)) == first
+    assert rows[1].diverging_epoch == EpochEndOffset()

@@ -27,6 +27,7 @@ MAPPED = {PROTOCOLS: "C:PLAINTEXT,CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:S
 REFUSED = [
     (BROKER, {"group.consumer.assignors": "uniform,org.example.Mine"}, "group.consumer.assignors"),
     (BROKER, {"group.consumer.assignors": ""}, "group.consumer.assignors"),
+    (BROKER, {"replica.selector.class": "org.example.Mine"}, "replica.selector.class"),
     (BROKER, {"group.consumer.session.timeout.ms": 1000}, "group.consumer.session.timeout.ms"),
     (BROKER, {"group.consumer.heartbeat.interval.ms": 20_000}, "group.consumer.heartbeat.interval.ms"),
     (BROKER, {"group.consumer.min.assignment.interval.ms": 2000}, "group.consumer.assignment.interval.ms"),
@@ -157,6 +158,7 @@ ACCEPTED: list[tuple[dict[str, object], dict[str, object]]] = [
     (COMBINED, {"max.connections.per.ip": 0, "max.connections.per.ip.overrides": "127.0.0.1:5"}),
     (COMBINED, {"connections.max.idle.ms": -1}),
     (COMBINED, {"metrics.listener": "http://0.0.0.0:9100", "admin.listeners": "http://[::1]:80"}),
+    (COMBINED, {"admin.listeners": "http://0.0.0.0:18080", "kvorum.admin.tokens.file": "/etc/tokens"}),
 ]
 
 

@@ -1,5 +1,7 @@
 """Logs: one line an event, whatever is in it."""
 
+import ast
+import json
 import os
 import subprocess
 import sys
@@ -9,7 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvorum.runtime.logs import VALUE_CHARS_MAX, Level, Logger, Output, level_of, line_of
+from kvorum.runtime.logs import (
+    VALUE_CHARS_MAX,
+    Level,
+    Logger,
+    Output,
+    format_named,
+    json_line_of,
+    level_of,
+    line_of,
+)
 
 
 def logged(level: Level, tmp_path: Path) -> str:
@@ -36,15 +47,38 @@ def test_an_event_is_time_level_room_message_and_facts() -> None:
 @pytest.mark.parametrize(
     ("level", "words"),
     [
+        (Level.TRACE, ["one", "two", "three", "four"]),
         (Level.DEBUG, ["one", "two", "three", "four"]),
         (Level.INFO, ["two", "three", "four"]),
         (Level.WARNING, ["three", "four"]),
         (Level.ERROR, ["four"]),
+        (Level.FATAL, []),
         (Level.OFF, []),
     ],
 )
 def test_only_what_reaches_the_level_is_written(level: Level, words: list[str], tmp_path: Path) -> None:
     assert [line.split()[3] for line in logged(level, tmp_path).splitlines()] == words
+
+
+def test_a_logger_may_have_a_level_of_its_own(tmp_path: Path) -> None:
+    """It keeps it whatever becomes of the root's, until it is taken away."""
+    path = tmp_path / "log"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT)
+    output = Output(fd, Level.INFO)
+    one, other = output.logger("one"), output.logger("other")
+    assert output.logger("one") is one
+    output.set_level(Level.DEBUG, "one")
+    output.set_level(Level.ERROR)
+    assert output.levels() == {"one": Level.DEBUG, "other": Level.ERROR}
+    assert output.logger("late").level is Level.ERROR
+    one.debug("heard")
+    other.info("unheard")
+    output.set_level(None, "one")
+    assert output.levels() == dict.fromkeys(("late", "one", "other"), Level.ERROR)
+    one.debug("unheard")
+    one.error("heard")
+    os.close(fd)
+    assert [line.split()[2:] for line in path.read_text().splitlines()] == [["one", "heard"]] * 2
 
 
 def test_facts_that_are_not_wanted_are_not_even_written_out(tmp_path: Path) -> None:
@@ -94,8 +128,73 @@ def test_levels_are_read(text: str, level: Level) -> None:
 
 
 def test_a_level_nobody_knows_is_refused() -> None:
-    with pytest.raises(ValueError, match="'loud' is none of debug, info, warning, error, off"):
+    with pytest.raises(ValueError, match="'loud' is none of trace, debug, info, warning, error, fatal, off"):
         level_of("loud")
+
+
+def test_an_event_is_a_json_object_where_that_is_asked_for() -> None:
+    facts: dict[str, object] = {"topic": "or\nders", "partition": 3, "isr": [1, 2], "leader": None, "ok": True}
+    facts |= {"ms": 0.5, "never": float("inf"), "error": OSError(5, "no"), "long": "x" * 5_000}
+    line = json_line_of(1_772_360_130.1239, "INFO", "broker", "leader elected", facts)
+    assert line.endswith("}\n") and line.count("\n") == 1
+    found = json.loads(line)
+    assert len(found.pop("long")) == VALUE_CHARS_MAX + 3
+    assert found == {
+        "time": "2026-03-01T10:15:30.123Z",
+        "level": "INFO",
+        "room": "broker",
+        "message": "leader elected",
+        "topic": "or\nders",
+        "partition": 3,
+        "isr": "[1, 2]",
+        "leader": None,
+        "ok": True,
+        "ms": 0.5,
+        "never": "inf",
+        "error": "OSError: [Errno 5] no",
+    }
+
+
+def test_no_fact_anywhere_has_a_name_that_every_line_has() -> None:
+    """In JSON they would be one key; looked for in all code, since it would come out when the line is written."""
+    root = Path(__file__).parent.parent.parent
+    rooms = ("admin", "broker", "chaos", "cli", "cluster", "network", "pipelines", "quorum", "runtime", "storage")
+    calls = 0
+    for path in (path for room in rooms for path in (root / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_log(node.func):
+                calls += 1
+                assert not {word.arg for word in node.keywords} & {"time", "level", "room"}, f"{path}:{node.lineno}"
+    assert calls > 100
+
+
+def is_log(function: ast.Attribute) -> bool:
+    return (
+        isinstance(function.value, ast.Name)
+        and function.value.id == "log"
+        and function.attr
+        in (
+            "debug",
+            "info",
+            "warning",
+            "error",
+        )
+    )
+
+
+def test_formats_are_read() -> None:
+    assert format_named(" JSON ") is json_line_of
+    assert format_named("text") is line_of
+    with pytest.raises(ValueError, match="'xml' is none of text, json"):
+        format_named("xml")
+
+
+def test_a_process_logs_json_by_its_environment() -> None:
+    script = "from kvorum.runtime.logs import get_logger; get_logger('test').warning('odd', count=3)"
+    environment = {**os.environ, "KVORUM_LOG_FORMAT": "json"}
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
+    told = json.loads(found.stderr)
+    assert (told["room"], told["message"], told["count"]) == ("test", "odd", 3)
 
 
 def test_a_closed_output_does_not_stop_the_node(tmp_path: Path) -> None:

@@ -105,13 +105,16 @@ def test_every_change_is_carried_out_and_told() -> None:
         Fault(at=2.5, kind="elr", detail="0"),
         Fault(at=3.0, kind="elr", detail="1"),
         Fault(at=3.5, kind="delete_records", target="0", amount=0.5),
+        Fault(at=3.6, kind="quota", target="user", detail="producer_byte_rate=5000"),
+        Fault(at=3.8, kind="quota", target="client-id", detail="consumer_byte_rate=50000"),
+        Fault(at=3.9, kind="quota", target="user", detail="producer_byte_rate="),
         Fault(at=4.0, kind="kill", target="1", role="broker", length=4.0),
         Fault(at=6.5, kind="unregister", target="1"),
     ]
     outcome = run(SMALL_SEGMENTS, *faults)
     assert outcome.kind is None, outcome.message
     answers = [text for _, text in outcome.told if text.startswith("the operator's")]
-    assert len(answers) == 9 and all(text.endswith("NONE") for text in answers), answers
+    assert len(answers) == 12 and all(text.endswith("NONE") for text in answers), answers
     assert set(outcome.faults) == {*("kill", "segment"), *(fault.kind for fault in faults)}
 
 

@@ -8,7 +8,7 @@ Source: Kafka's GroupCoordinatorMetrics.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice
 from typing import Final
 
 from kvorum.broker.coordinator.group.classic.words import ClassicState
@@ -27,6 +27,8 @@ partitions' groups are told.
 """
 
 Row = tuple[tuple[object, ...], float]
+OffsetRow = tuple[tuple[str, str, int], int]
+"""(group, topic, partition) and its offset or lag."""
 HighWatermarkOf = Callable[[TopicPartition], int | None]
 """Of this broker's replica of a partition, None without one."""
 CLASSIC_GAUGES: Final = {
@@ -64,15 +66,25 @@ def follow_groups(
         for state in CONSUMER_STATES:
             yield (state.lower(),), found[state]
 
-    def lags() -> Iterator[Row]:
+    def lags() -> Iterator[OffsetRow]:
         for (group_id, topic, partition), offset in islice(offsets_of(homes()), OFFSETS_TOLD_MAX):
             high_watermark = high_watermark_of(TopicPartition(topic, partition))
             if high_watermark is not None:
                 yield (group_id, topic, partition), max(0, high_watermark - offset)
 
+    def offsets() -> Iterable[OffsetRow]:
+        return islice(offsets_of(homes()), OFFSETS_TOLD_MAX)
+
+    def members() -> Iterable[Row]:
+        rows = ((group_id, count) for home in homes() for group_id, count in members_of(home))
+        return [((group_id,), count) for group_id, count in islice(rows, OFFSETS_TOLD_MAX)]
+
+    metrics.gauge(names.CONSUMERGROUP_CURRENT_OFFSET_SUM).sample(lambda: sums(offsets()))
+    metrics.gauge(names.CONSUMERGROUP_LAG_SUM).sample(lambda: sums(lags()))
+    metrics.gauge(names.CONSUMERGROUP_MEMBERS).sample(members)
     metrics.gauge(names.GROUPS_BY_PROTOCOL).sample(by_protocol)
     metrics.gauge(names.CONSUMER_GROUPS_BY_STATE).sample(by_state)
-    metrics.gauge(names.CONSUMERGROUP_CURRENT_OFFSET).sample(lambda: islice(offsets_of(homes()), OFFSETS_TOLD_MAX))
+    metrics.gauge(names.CONSUMERGROUP_CURRENT_OFFSET).sample(offsets)
     metrics.gauge(names.CONSUMERGROUP_LAG).sample(lags)
 
 
@@ -109,9 +121,29 @@ def consumer_states(homes: Iterable[Home]) -> Counter[str]:
     return Counter(consumer_state(group) for group in groups if isinstance(group, ConsumerGroup))
 
 
-def offsets_of(homes: Iterable[Home]) -> Iterator[tuple[tuple[str, str, int], int]]:
-    """Go over ((group, topic, partition), offset) of all that is committed."""
-    for home in homes:
+def sums(rows: Iterable[OffsetRow]) -> Iterator[Row]:
+    """Add up the partitions of each (group, topic); a group's rows follow on one another."""
+    for group_id, its_rows in groupby(rows, key=lambda row: row[0][0]):
+        totals: Counter[str] = Counter()
+        for (_, topic, _), value in its_rows:
+            totals[topic] += value
+        for topic, total in totals.items():
+            yield (group_id, topic), total
+
+
+def members_of(home: Home) -> Iterator[tuple[str, int]]:
+    """Go over (group, how many members); a classic group without volatile parts has none."""
+    live = home.shard.classic_groups()
+    for group_id, group in home.committed_state.groups.items():
+        if isinstance(group, ConsumerGroup):
+            yield group_id, len(group.members)
+        else:
+            yield group_id, len(live[group_id].members) if group_id in live else 0
+
+
+def offsets_of(homes: Iterable[Home]) -> Iterator[OffsetRow]:
+    """Go over all that is committed, group by group. Between two, offsets may be committed and homes change."""
+    for home in tuple(homes):
         for group_id, offsets in home.committed_state.offsets.items():
             for key, committed in offsets.items():
                 yield (group_id, key.topic, key.partition), committed.offset

@@ -34,6 +34,7 @@ class Rules:
     """An authorizer that refuses what is listed."""
 
     refused: set[tuple[Operation, ResourceType, str]] = field(default_factory=set)
+    version: int = 0
 
     def authorize(self, ctx: RequestContext, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         return (operation, resource_type, name) not in self.refused
@@ -149,7 +150,7 @@ async def asking(broker: Any, request: Message, version: int, **context: Any) ->
     key = ApiKey(request.API_KEY)
     ctx = RequestContext(api_key=key, api_version=version, **context)
     sent = decode_request(key, version, bytearray(encode_bytes(request, version)))
-    api = next(each for each in registry.APIS if each.api_key == key)
+    api = next(each for each in (*registry.APIS, *registry.TELEMETRY) if each.api_key == key)
     result = api.handle(ctx, sent, broker)
     if isinstance(result, Awaitable):
         result = await result

@@ -1,5 +1,6 @@
 """The controller's requests: taken there in the client's name, refused here only where the broker has to judge."""
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -8,19 +9,23 @@ from api_kit import Forwarded, Rules, a_broker, ask
 from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kvorum.network.context import Principal
 from kvorum.protocol.api import BROKER_APIS, ApiKey
+from kvorum.protocol.broker_loggers import levels_by_name
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages import (
     alter_configs,
+    alter_partition_reassignments,
     create_partitions,
     create_topics,
     delete_topics,
     describe_quorum,
     elect_leaders,
     incremental_alter_configs,
+    list_partition_reassignments,
     unregister_broker,
     update_features,
 )
 from kvorum.quorum.image.configs import ResourceType as ConfigResourceType
+from kvorum.runtime import logs
 
 ALICE = Principal("User", "alice")
 TOPIC, BROKER, LOGGER = ConfigResourceType.TOPIC, ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER
@@ -40,6 +45,16 @@ REQUESTS = [
     unregister_broker.UnregisterBrokerRequest(broker_id=2),
     update_features.UpdateFeaturesRequest(),
     describe_quorum.DescribeQuorumRequest(),
+    alter_partition_reassignments.AlterPartitionReassignmentsRequest(
+        topics=[
+            alter_partition_reassignments.ReassignableTopic(
+                name="a", partitions=[alter_partition_reassignments.ReassignablePartition(replicas=[1])]
+            )
+        ]
+    ),
+    list_partition_reassignments.ListPartitionReassignmentsRequest(
+        topics=[list_partition_reassignments.ListPartitionReassignmentsTopics(name="a", partition_indexes=[0])]
+    ),
 ]
 NAMES = [type(each).__name__ for each in REQUESTS]
 
@@ -182,19 +197,62 @@ def test_a_resource_named_twice_is_refused_and_the_others_go_on(make) -> None:
     assert [each.resource_name for each in sent.resources] == ["b"]
 
 
+@pytest.fixture
+def levels() -> Iterator[Callable[[], dict[str, str]]]:
+    """Levels of the loggers, by Kafka's names; they are as before at the end."""
+    root, before = logs.get_level(), logs.get_levels()
+    yield lambda: levels_by_name(logs.get_level(), logs.get_levels())
+    logs.set_level(root)
+    for name in logs.get_levels():
+        logs.set_level(None, name)
+    assert logs.get_levels() == before | {name: root for name in logs.get_levels() if name not in before}
+
+
+def test_log_levels_are_set_on_this_broker_and_at_once(levels: Callable[[], dict[str, str]]) -> None:
+    """The root's counts for every logger that has none of its own."""
+    controller = Forwarded(echo)
+    broker = a_broker(controller=controller)
+
+    def alter(*configs: tuple[str, int, str | None], validate_only: bool = False) -> tuple[int, str | None]:
+        sent = incremental((LOGGER, "1", list(configs)))
+        sent.validate_only = validate_only
+        (told,) = ask(broker, sent, 1).responses
+        return told.error_code, told.error_message
+
+    assert alter(("root", SET, "ERROR"), ("broker", SET, "TRACE")) == (ErrorCode.NONE, None)
+    assert (levels()["root"], levels()["broker"], levels()["network"]) == ("ERROR", "TRACE", "ERROR")
+    assert alter(("broker", SET, "WARN"), validate_only=True) == (ErrorCode.NONE, None)
+    assert levels()["broker"] == "TRACE"
+    assert alter(("broker", SET, "WARN")) == (ErrorCode.NONE, None)
+    assert levels()["broker"] == "WARN"
+    assert alter(("broker", DELETE, None)) == (ErrorCode.NONE, None)
+    assert levels()["broker"] == "ERROR"
+    assert controller.seen == []
+
+
 @pytest.mark.parametrize(
-    ("name", "configs", "code"),
+    ("name", "config", "code", "word"),
     [
-        ("1", [], ErrorCode.NONE),
-        ("1", [("root", SET, "DEBUG")], ErrorCode.INVALID_CONFIG),
-        ("2", [("root", SET, "DEBUG")], ErrorCode.INVALID_REQUEST),
+        ("1", ("nobody", SET, "DEBUG"), ErrorCode.INVALID_CONFIG, "Logger nobody does not exist!"),
+        ("1", ("nobody", DELETE, None), ErrorCode.INVALID_CONFIG, "Logger nobody does not exist!"),
+        ("1", ("root", SET, "debug"), ErrorCode.INVALID_CONFIG, "DEBUG, ERROR, FATAL, INFO, TRACE, WARN"),
+        ("1", ("root", SET, "OFF"), ErrorCode.INVALID_CONFIG, "not a supported log level"),
+        ("1", ("root", DELETE, None), ErrorCode.INVALID_REQUEST, "root logger is not allowed"),
+        ("1", ("root", 2, "DEBUG"), ErrorCode.INVALID_REQUEST, "APPEND operation is not allowed"),
+        ("1", ("root", 3, "DEBUG"), ErrorCode.INVALID_REQUEST, "SUBTRACT operation is not allowed"),
+        ("1", ("root", 4, "DEBUG"), ErrorCode.INVALID_REQUEST, "Unknown operation type 4"),
+        ("2", ("root", SET, "DEBUG"), ErrorCode.INVALID_REQUEST, "Expected 1, but received 2"),
+        ("one", ("root", SET, "DEBUG"), ErrorCode.INVALID_REQUEST, "must be an integer"),
     ],
 )
-def test_log_levels_are_this_brokers_own_and_there_are_none_yet(name: str, configs: Any, code: ErrorCode) -> None:
-    controller = Forwarded(echo)
-    (told,) = ask(a_broker(controller=controller), incremental((LOGGER, name, configs)), 1).responses
-    assert told.error_code == code
-    assert controller.seen == []
+def test_a_refused_change_of_log_levels_changes_none(
+    name: str, config: Any, code: ErrorCode, word: str, levels: Callable[[], dict[str, str]]
+) -> None:
+    before = levels()
+    sent = incremental((LOGGER, name, [("broker", SET, "TRACE"), config]))
+    (told,) = ask(a_broker(), sent, 1).responses
+    assert (told.error_code, levels()) == (code, before)
+    assert word in told.error_message
 
 
 def test_log_levels_are_changed_by_those_who_may() -> None:

@@ -7,15 +7,18 @@ import pytest
 from api_kit import TOPIC_ID, Rules, a_broker, ask, three_brokers, topic
 
 from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kvorum.protocol.broker_loggers import kafka_name
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kvorum.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from kvorum.quorum.image.configs import ResourceType as ConfigResourceType
 from kvorum.quorum.records import Config
+from kvorum.runtime import logs
 from kvorum.runtime.config import ConfigSource
 from kvorum.runtime.config_types import ConfigType
 
 TOPIC, BROKER, LOGGER = ConfigResourceType.TOPIC, ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER
+METRICS = ConfigResourceType.CLIENT_METRICS
 TABLE = Path(__file__).parent.parent.parent / "data" / "kafka-4.3-configs.tsv"
 # How the Kafka that was asked had been started, and what it held dynamically.
 STATIC = {
@@ -153,7 +156,7 @@ def test_the_cluster_wide_configs_are_those_that_were_set() -> None:
         (BROKER, "one", ErrorCode.INVALID_REQUEST),
         (LOGGER, "", ErrorCode.INVALID_REQUEST),
         (LOGGER, "2", ErrorCode.INVALID_REQUEST),
-        (LOGGER, "1", ErrorCode.NONE),
+        (METRICS, "", ErrorCode.INVALID_REQUEST),
         (ConfigResourceType.GROUP, "", ErrorCode.INVALID_REQUEST),
         (3, "x", ErrorCode.INVALID_REQUEST),
     ],
@@ -164,18 +167,48 @@ def test_what_cannot_be_described_is_refused(kind: int, name: str, code: ErrorCo
     assert (result.error_code, result.resource_type, result.resource_name, result.configs) == (code, kind, name, [])
 
 
-def test_a_broker_is_described_to_those_who_may() -> None:
+@pytest.mark.parametrize("kind", [BROKER, LOGGER, METRICS])
+def test_a_broker_is_described_to_those_who_may(kind: int) -> None:
     rules = Rules({(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)})
-    result = describe(a_broker(*orders(), authorizer=rules), BROKER, "1")
+    result = describe(a_broker(*orders(), authorizer=rules), kind, "1")
     assert result.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_resources_with_configs_are_listed() -> None:
+def test_a_brokers_loggers_are_told_with_their_levels() -> None:
     broker = a_broker(*orders())
-    assert ask(broker, ListConfigResourcesRequest(), 0).config_resources == []
+    told = {each.name: each for each in describe(broker, LOGGER, "1", include_documentation=True).configs}
+    assert {"root", "broker", "network"} <= told.keys()
+    assert {each.value for each in told.values()} == {kafka_name(logs.get_level())}
+    row = told["broker"]
+    assert (row.config_source, row.read_only, row.is_sensitive, row.synonyms, row.config_type, row.documentation) == (
+        *(ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG, False, False, [], 0, ""),
+    )
+    assert [each.name for each in describe(broker, LOGGER, "1", ["root", "nobody"]).configs] == ["root"]
+
+
+def test_a_subscription_to_client_metrics_is_described_whether_there_is_one_or_not() -> None:
+    broker = a_broker(*orders(set_config(METRICS, "all", "metrics", "a., b.")))
+    told = {
+        each.name: (each.value, each.config_source, each.config_type, each.read_only, len(each.synonyms))
+        for each in describe(broker, METRICS, "all", include_synonyms=True).configs
+    }
+    default = ConfigSource.DEFAULT_CONFIG
+    assert told == {
+        "metrics": ("a.,b.", ConfigSource.CLIENT_METRICS_CONFIG, ConfigType.LIST, False, 1),
+        "interval.ms": ("300000", default, ConfigType.INT, False, 0),
+        "match": ("", default, ConfigType.LIST, False, 0),
+    }
+    assert {each.config_source for each in describe(broker, METRICS, "none").configs} == {default}
+
+
+def test_resources_with_configs_are_listed() -> None:
+    broker = a_broker(*orders(set_config(METRICS, "all", "metrics", "*")))
+    (only,) = ask(broker, ListConfigResourcesRequest(), 0).config_resources
+    assert only.resource_name == "all"
     everything = ask(broker, ListConfigResourcesRequest(), 1).config_resources
     assert {(each.resource_type, each.resource_name) for each in everything} == {
         (TOPIC, "orders"),
+        (METRICS, "all"),
         *((kind, str(broker_id)) for kind in (BROKER, LOGGER) for broker_id in (1, 2, 3)),
     }
     assert ask(broker, ListConfigResourcesRequest(resource_types=[99]), 1).error_code == ErrorCode.UNSUPPORTED_VERSION

@@ -29,7 +29,7 @@ class Replicas:
         self.parked: list[Any] = []
         self.cancelled = 0
 
-    def fetch_records(self, params: FetchParams, targets: Any, on_done: Any) -> Any:
+    def fetch_records(self, params: FetchParams, targets: Any, on_done: Any, has_resting: bool = False) -> Any:
         self.params.append(params)
         rows = [(target, self.row(target)) for target in targets]
         if not self.parks or params.max_wait_ms == 0:
@@ -37,6 +37,9 @@ class Replicas:
             return None
         self.parked.append(lambda: on_done(rows))
         return self
+
+    def rest(self, params: FetchParams, target: Any) -> None:
+        """Everything is looked at each time."""
 
     def cancel(self) -> None:
         self.cancelled += 1

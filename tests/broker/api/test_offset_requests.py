@@ -29,8 +29,9 @@ class Held:
     """Quotas that hold everybody back."""
 
     ms: int
+    enabled: bool = True
 
-    def throttle_ms(self, ctx: RequestContext, *, produced: int = 0, fetched: int = 0, mutations: int = 0) -> int:
+    def throttle_ms(self, ctx: RequestContext, *, produced: int = 0, exempt: bool = False) -> int:
         return self.ms
 
 

@@ -9,7 +9,7 @@ from api_kit import OTHER_ID, TOPIC_ID, Rules, a_broker, ask, asking, three_brok
 from kvorum.broker.api import produce
 from kvorum.broker.replica.appends import refusal
 from kvorum.broker.replica.transactions import Support, TransactionalProducer
-from kvorum.network.authorizer import Operation, ResourceType
+from kvorum.network.authorizer import NoQuotas, Operation, ResourceType
 from kvorum.network.context import RequestContext
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.compression import Codec
@@ -247,15 +247,21 @@ def test_the_wrong_broker_says_who_leads(version: int, hinted: bool) -> None:
     assert [(each.node_id, each.port) for each in answer.node_endpoints] == ([(2, 9502)] if hinted else [])
 
 
-class Throttling:
+class Throttling(NoQuotas):
     """Quotas that hold everybody back by what they produced."""
 
-    def throttle_ms(self, ctx, *, produced: int = 0, fetched: int = 0, mutations: int = 0) -> int:
-        return produced
+    enabled = True
+
+    def throttle_ms(self, ctx, *, produced: int = 0, exempt: bool = False) -> int:
+        return produced + exempt * 1_000_000
 
 
 def test_the_throttle_time_counts_the_bytes_is_answered_and_kept_to() -> None:
     broker = a_broker(*orders(), replica_manager=Replicas(), quotas=Throttling())
-    ctx = RequestContext(api_key=ApiKey.PRODUCE, api_version=9)
+    ctx = RequestContext(api_key=ApiKey.PRODUCE, api_version=9, request_bytes=777)
     answer = produce.handle(ctx, request((0, memoryview(PLAIN)), acks=1), broker)
-    assert answer.throttle_time == ctx.throttle_ms == len(PLAIN)
+    assert answer.throttle_time == ctx.throttle_ms == 777, "of the whole request"
+    assert produce.handle(ctx, request((0, memoryview(PLAIN)), acks=0), broker) is None
+    assert ctx.throttle_ms == 1_000_777, "its time does not count: nobody waits for its answer"
+    broker.quotas = NoQuotas()
+    assert produce.handle(ctx, request((0, memoryview(PLAIN)), acks=1), broker).throttle_time == ctx.throttle_ms == 0

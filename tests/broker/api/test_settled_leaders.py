@@ -26,6 +26,7 @@ METADATA = MetadataRequest(topics=[MetadataRequestTopic(name="orders")])
 DESCRIBE = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="orders")], response_partition_limit=10)
 FENCE_2 = records.BrokerRegistrationChange(broker_id=2, broker_epoch=0, fenced=True)
 UNFENCE_2 = records.BrokerRegistrationChange(broker_id=2, broker_epoch=0, fenced=False)
+FENCE_ALL = [records.BrokerRegistrationChange(broker_id=each, broker_epoch=0, fenced=True) for each in (1, 2, 3)]
 ELECT_1 = records.PartitionChange(topic_id=TOPIC_ID, partition_id=0, leader=1, isr=(1, 3))
 
 
@@ -286,5 +287,50 @@ def test_a_fenced_broker_goes_at_once_when_lingering_is_turned_off() -> None:
         asked = world.ask()
         assert await world.is_answered(asked)
         assert listed(asked) == [1, 2, 3]
+
+    world.run(story())
+
+
+def test_while_nobody_is_alive_an_answer_waits_for_the_first_broker_and_names_it() -> None:
+    """As with a cluster that starts: the listeners are open, and nobody is unfenced yet."""
+    world = World(linger_ms=0)
+
+    async def story() -> None:
+        world.publish(*FENCE_ALL)
+        asked, more = world.ask(), world.ask(DESCRIBE, 0)
+        assert not await world.is_answered(asked, after_ms=HOLD_MS - 50)
+        assert not more.done()
+        world.publish(UNFENCE_2)
+        assert await world.is_answered(asked, more)
+        assert listed(asked) == [2] and asked.result().controller_id == 2
+
+    world.run(story())
+
+
+def test_who_asks_while_nobody_is_alive_is_answered_after_the_hold_time_and_at_once_beyond_the_bound() -> None:
+    world = World(linger_ms=0)
+
+    async def story() -> None:
+        world.publish(*FENCE_ALL)
+        asked = [world.ask() for _ in range(WAITING_MAX)]
+        assert not await world.is_answered(asked[0])
+        assert await world.is_answered(world.ask())
+        asked[0].cancel()
+        assert not any(each.done() for each in asked[1:])
+        assert await world.is_answered(*asked, after_ms=HOLD_MS)
+        assert listed(asked[1]) == [] and asked[1].result().controller_id == -1
+
+    world.run(story())
+
+
+def test_a_broker_that_ends_lets_them_go() -> None:
+    world = World(linger_ms=0)
+
+    async def story() -> None:
+        world.publish(*FENCE_ALL)
+        asked = world.ask()
+        assert not await world.is_answered(asked)
+        await world.watch.close()
+        assert await world.is_answered(asked)
 
     world.run(story())

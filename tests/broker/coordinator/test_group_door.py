@@ -98,7 +98,7 @@ def test_groups_their_offsets_and_their_lag_are_told(run: Run) -> None:
             metrics,
             OneHome(world).all_active,
             counts,
-            lambda key: {("t", 0): 50}.get((key.topic, key.partition)),
+            lambda key: {("t", 0): 50, ("t", 1): 50}.get((key.topic, key.partition)),
         )
         member = Member(world, "a")
         await member.join()
@@ -122,6 +122,14 @@ def test_groups_their_offsets_and_their_lag_are_told(run: Run) -> None:
         assert found["kafka_consumergroup_current_offset", (GROUP, "far", "0")] == 7
         assert found["kafka_consumergroup_lag", (GROUP, "t", "0")] == 8
         assert ("kafka_consumergroup_lag", (GROUP, "far", "0")) not in found
+        await commit(world.partition, 30, index=1, member_id=member.member_id, generation=member.generation)
+        found = told(metrics)
+        assert found["kafka_consumergroup_current_offset_sum", (GROUP, "t")] == 72
+        assert found["kafka_consumergroup_current_offset_sum", (GROUP, "far")] == 7
+        assert found["kafka_consumergroup_lag_sum", (GROUP, "t")] == 8 + 20
+        assert ("kafka_consumergroup_lag_sum", (GROUP, "far")) not in found
+        assert found["kafka_consumergroup_members", (GROUP,)] == 1
+        assert found["kafka_consumergroup_members", ("simple",)] == 0
 
     run(work())
 

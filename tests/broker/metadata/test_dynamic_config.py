@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kvorum.broker.metadata.config_entries import broker_entries
 from kvorum.broker.metadata.dynamic_config import DynamicConfig
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.image.configs import ConfigsImage, ResourceType
@@ -91,3 +92,12 @@ def test_subscribers_are_told_what_changed_and_only_then() -> None:
     in_force(configs, (BROKER, "4", "max.connections", "10"))
     in_force(configs, (BROKER, "4", "max.connections", "10"), (TOPIC, "a", "retention.ms", "5"))
     assert told == [(10, ["max.connections"])]
+
+
+def test_a_replication_throttle_is_described_only_where_it_is_set() -> None:
+    key = "leader.replication.throttled.rate"
+    configs = DynamicConfig(Settings.of({}), 4)
+    assert key not in {each.name for each in broker_entries(configs)}
+    in_force(configs, (BROKER, "4", key, "1000"))
+    (entry,) = [each for each in broker_entries(configs) if each.name == key]
+    assert (entry.value, entry.source, entry.read_only) == ("1000", ConfigSource.DYNAMIC_BROKER_CONFIG, False)

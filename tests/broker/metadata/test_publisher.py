@@ -52,6 +52,7 @@ class Story:
             replicas=self,
             configs=self.configs,
             followers=(self,),
+            behind_configs=(SimpleNamespace(on_metadata_update=lambda *_: self.told.append("quotas")),),
             moved=(lambda: self.told.append("moved"),),
         )
 
@@ -80,7 +81,7 @@ class Story:
         return self.told
 
 
-def test_new_logs_come_first_then_the_cache_replicas_followers_and_configs() -> None:
+def test_new_logs_come_first_then_the_cache_replicas_followers_configs_and_quotas() -> None:
     story = Story()
     made = [*a_topic("a", A_ID), set_config(ResourceType.TOPIC, "a", "retention.ms", "5")]
     assert story.publish(*made) == [
@@ -89,18 +90,20 @@ def test_new_logs_come_first_then_the_cache_replicas_followers_and_configs() -> 
         ("replicas", True, 5),
         "follower",
         ("configs", {"a"}),
+        "quotas",
         "moved",
     ]
 
 
 def test_who_has_nothing_to_do_is_not_asked() -> None:
     story = Story()
-    assert story.publish(records.NoOp()) == ["follower", "moved"]
+    assert story.publish(records.NoOp()) == ["follower", "quotas", "moved"]
     story.publish(*a_topic("a", A_ID))
     assert story.publish(set_config(ResourceType.TOPIC, "a", "retention.ms", "5")) == [
         ("minimums", {"a"}),
         "follower",
         ("configs", {"a"}),
+        "quotas",
         "moved",
     ]
 
@@ -111,9 +114,14 @@ def test_a_brokers_config_reaches_every_log() -> None:
         ("minimums", None),
         "follower",
         ("configs", None),
+        "quotas",
         "moved",
     ]
-    assert story.publish(set_config(ResourceType.BROKER, "2", "log.retention.bytes", "6")) == ["follower", "moved"]
+    assert story.publish(set_config(ResourceType.BROKER, "2", "log.retention.bytes", "6")) == [
+        "follower",
+        "quotas",
+        "moved",
+    ]
 
 
 class Logs:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -11,6 +12,7 @@ from kvorum.broker.fetch_session import FetchSessionCache
 from kvorum.broker.metadata.cache import MetadataCache
 from kvorum.broker.replica.fetches import error_row
 from kvorum.broker.replica.manager import ReplicaManager
+from kvorum.broker.replica.selector import selector_of
 from kvorum.broker.replica.types import FetchParams, PartitionFetch
 from kvorum.network.channel import Channel
 from kvorum.network.dial import ConnectionLost
@@ -150,6 +152,7 @@ class World:
             open_channel=open_channel,
             topic_config=self.topic_config,
             metrics=self.metrics,
+            select=selector_of(self.settings, self.cache.live_rack),
         )
 
     def topic_config(self, topic: str) -> LogConfig:
@@ -228,7 +231,12 @@ class Link:
         now_ms = world.clock.monotonic_ms()
         try:
             context = world.sessions.context(
-                request, 17, is_from_follower=True, topic_name=world.cache.topic_name, now_ms=now_ms
+                request,
+                17,
+                is_from_follower=True,
+                topic_name=world.cache.topic_name,
+                now_ms=now_ms,
+                asker=request.replica_state.replica_epoch,
             )
         except KafkaError as error:
             return FetchResponse(error_code=error.code)
@@ -247,8 +255,13 @@ class Link:
         parked = world.manager.fetch_records(
             params,
             [each for each in context.targets if each.topic],
-            lambda rows: done.set_result(context.respond([*unknown, *rows], now_ms)),
+            lambda rows: done.set_result(
+                context.respond([*unknown, *rows], now_ms, partial(world.manager.rest, params))
+            ),
+            context.has_resting,
         )
+        if parked is not None:
+            context.waits(parked)
         try:
             return await done
         except asyncio.CancelledError:
@@ -293,13 +306,14 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.001)
 
 
-def brokers(*broker_ids: int) -> list[records.MetadataRecord]:
+def brokers(*broker_ids: int, racks: Mapping[int, str] | None = None) -> list[records.MetadataRecord]:
     return [
         records.RegisterBroker(
             broker_id=broker_id,
             broker_epoch=100 + broker_id,
             incarnation_id=Uuid(bytes([broker_id]) * 16),
             endpoints=(records.Endpoint("PLAINTEXT", "localhost", 9000 + broker_id),),
+            rack=(racks or {}).get(broker_id),
             fenced=False,
         )
         for broker_id in broker_ids or (1, 2, 3)

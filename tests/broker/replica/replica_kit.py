@@ -1,6 +1,6 @@
 """Model parts for the replica machines: a log in memory with the real epoch cache, brokers, registrations."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kvorum.broker.replica.isr import AlterPartitionAnswer, AlterPartitionProposal
@@ -40,6 +40,7 @@ class ModelLog:
     def __init__(self, config: LogConfig | None = None) -> None:
         self.config = config or LogConfig()
         self.log_start_offset = 0
+        self.on_start_moved: Callable[[], None] | None = None
         self.epoch_cache = EpochCache()
         self.batches: list[bytes] = []
         self.producer_state = ProducerState()
@@ -166,6 +167,8 @@ class ModelLog:
             return False
         self.log_start_offset = offset
         self.epoch_cache.truncate_from_start(offset)
+        if self.on_start_moved is not None:
+            self.on_start_moved()
         return True
 
     @property

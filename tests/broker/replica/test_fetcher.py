@@ -272,3 +272,42 @@ def test_many_partitions_share_one_connection(tmp_path: Path, count: int) -> Non
         await pair.close()
 
     run(test)
+
+
+def test_a_log_start_that_rises_by_itself_is_told_by_both_sides(tmp_path: Path) -> None:
+    """Retention moves it while nobody fetches anything else of the partition, on the leader or on the follower."""
+
+    async def test() -> None:
+        pair = Pair(tmp_path, replica_fetch_wait_max_ms=20)
+        leader, follower = await pair.start(*topic(replicas=(1, 2), partitions=2))
+        for index in range(4):
+            await produce(leader, f"{index}".encode())
+        copy, source = (world.manager.partition_or_raise(KEY).log for world in (follower, leader))
+        state = leader.manager.partition_or_raise(KEY).followers[2]
+        assert copy is not None and source is not None
+        await until(lambda: copy.high_watermark == 4 and len(leader.manager.partition_or_raise(KEY).watchers) == 1)
+        copy.maybe_increment_log_start_offset(1)
+        await until(lambda: state.log_start_offset == 1)
+        source.maybe_increment_log_start_offset(3)
+        await until(lambda: copy.log_start_offset == 3 and state.log_start_offset == 3)
+        await pair.close()
+
+    run(test)
+
+
+def test_what_rests_is_neither_asked_for_nor_answered(tmp_path: Path) -> None:
+    async def test() -> None:
+        pair = Pair(tmp_path)
+        leader, follower = await pair.start(*topic(replicas=(1, 2), partitions=50))
+        partitions = [leader.manager.partition_or_raise(TopicPartition("orders", index)) for index in range(50)]
+        await until(lambda: all(each.watchers for each in partitions))
+        before = len(pair.fetches)
+        for _ in range(5):
+            await produce(leader, b"a", key=TopicPartition("orders", 7))
+        await until(lambda: end_of(follower, TopicPartition("orders", 7)) == 5)
+        named = {row.partition for each in pair.fetches[before:] for made in each.topics for row in made.partitions}
+        assert named == {7}
+        assert all(each.watchers for each in partitions if each.topic_partition.partition != 7)
+        await pair.close()
+
+    run(test)

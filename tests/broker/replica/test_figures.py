@@ -25,7 +25,8 @@ def test_what_is_counted_by_topic_is_counted_over_all_topics_too() -> None:
     figures = Figures(metrics)
     figures.appended("a", 100, 3)
     figures.appended("b", 20, 1)
-    figures.append_refused("a")
+    figures.append_refused("a", size_too_large=1_000_000)
+    assert values(metrics, names.BYTES_REJECTED) == {ALL: 1_000_000, "a": 1_000_000, "b": 0}
     assert values(metrics, names.BYTES_IN) == {ALL: 120, "a": 100, "b": 20}
     assert values(metrics, names.MESSAGES_IN) == {ALL: 4, "a": 3, "b": 1}
     assert values(metrics, names.TOTAL_PRODUCE_REQUESTS) == {ALL: 3, "a": 2, "b": 1}

@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from manager_kit import (
+    HandClock,
     World,
     brokers,
     fetch,
@@ -555,5 +557,36 @@ def test_the_gauges_follow_the_replicas(tmp_path: Path) -> None:
                 'kafka_server_brokertopicmetrics_messagesin_total{topic="orders"} 1.0',
             ):
                 assert line in text, line
+
+    run(test)
+
+
+class SlowClock(HandClock):
+    """Moves on by 4 ms whenever it is asked, as if each log had taken that long to make."""
+
+    def monotonic_ms(self) -> int:
+        self.now_ms += 4
+        return self.now_ms
+
+
+def test_while_many_logs_are_made_the_loop_gets_its_turn_after_every_few(tmp_path: Path) -> None:
+    """16 logs have their ids synced together; another task sees how many there are at each of its turns."""
+
+    async def test() -> None:
+        world = await World(tmp_path, clock=SlowClock()).start()
+        seen = [0]
+
+        async def look() -> None:
+            while True:
+                seen.append(sum(world.logs.get_log(TopicPartition("orders", index)) is not None for index in range(16)))
+                await asyncio.sleep(0)
+
+        looking = asyncio.create_task(look())
+        try:
+            await world.metadata(*brokers(), *topic(partitions=16))
+        finally:
+            looking.cancel()
+            await world.close()
+        assert max(after - before for before, after in pairwise(seen)) <= 4 and seen[-1] == 16
 
     run(test)

@@ -4,15 +4,16 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from manager_kit import World, brokers, fetch, follower_params, settled, target, topic, until
 
-from kvorum.broker.api import produce
+from kvorum.broker.api import produce, produce_lane
 from kvorum.broker.api.produce_frames import head_size, parts_behind, unsigned_size
-from kvorum.broker.api.produce_lane import HEAD_BYTES_MAX, HEADS_MAX, RUN_MAX, ProduceLane
-from kvorum.network.authorizer import Operation, ResourceType
+from kvorum.broker.api.produce_lane import HEAD_BYTES_MAX, HEADS_MAX, RUN_MAX, SLICE_BYTES, ProduceLane
+from kvorum.network.authorizer import NoQuotas, Operation, ResourceType
 from kvorum.network.connection import ServerConnection
 from kvorum.network.connection_counts import ConnectionCounts
 from kvorum.network.context import Principal, RequestContext
@@ -82,6 +83,8 @@ class Broker:
         self.world = world
         self.refused = False
         self.throttle_ms = 0
+        self.produced: list[int] = []
+        self.quotas = NoQuotas()
         self.slow = 0
         self.seen: list[Principal] = []
         self.metadata = world.cache
@@ -106,7 +109,8 @@ class Broker:
     def authorize(self, ctx: RequestContext, operation: Operation, kind: ResourceType, name: str) -> bool:
         return not self.refused
 
-    def throttle(self, ctx: RequestContext, *, produced: int = 0, fetched: int = 0) -> int:
+    def throttle(self, ctx: RequestContext, *, produced: int = 0, exempt: bool = False) -> int:
+        self.produced.append(produced)
         ctx.throttle_ms = self.throttle_ms
         return ctx.throttle_ms
 
@@ -235,7 +239,13 @@ class Client:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_answers_and_logs_are_those_of_the_ordinary_way(tmp_path: Path, seed: int) -> None:
+def test_answers_and_logs_are_those_of_the_ordinary_way(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every second time with slices so small that most turns bring more than one."""
+    if seed % 2:
+        monkeypatch.setattr(produce_lane, "SMALL_BYTES", 150)
+        monkeypatch.setattr(produce_lane, "SLICE_BYTES", 400)
     folders = [tmp_path / "ordinary", tmp_path / "short"]
     for folder in folders:
         folder.mkdir()
@@ -397,6 +407,30 @@ def test_a_throttled_client_is_told_and_not_read(tmp_path: Path) -> None:
     with_lane(tmp_path, journey)
 
 
+def test_quotas_count_the_whole_request_on_either_way(tmp_path: Path) -> None:
+    async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
+        frames = [orders(0), orders(1), orders(2)]
+        for frame in frames:
+            feed(connection, frame)
+            await settled()
+        assert broker.slow == 1
+        assert broker.produced == [len(frame) - 4 for frame in frames]
+
+    with_lane(tmp_path, journey)
+
+
+def test_while_time_is_a_quota_every_request_goes_the_ordinary_way(tmp_path: Path) -> None:
+    async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
+        for timed, slow in ((False, 1), (False, 1), (True, 2), (False, 2)):
+            broker.quotas = SimpleNamespace(timed=timed)  # type: ignore[assignment]
+            feed(connection, orders(0))
+            await settled()
+            assert broker.slow == slow
+        assert codes(wire, 9) == [0] * 4
+
+    with_lane(tmp_path, journey)
+
+
 def test_acks_all_below_the_minimum_and_out_of_time_are_answered_as_such(tmp_path: Path) -> None:
     async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
         frame = request(0, 9, ("pairs", 0, batch(b"v")), acks=-1)
@@ -463,6 +497,60 @@ def test_more_than_a_run_holds_is_appended_in_order(tmp_path: Path) -> None:
             offsets = [offset for _, offset in found[90 * place : 90 * place + 90]]
             assert offsets == sorted(offsets)
         assert RUN_MAX < 360 and broker.slow == 4
+
+    with_lane(tmp_path, journey)
+
+
+def large(number: int, *partitions: int) -> bytes:
+    data = [("orders", index, batch(b"v" * (SLICE_BYTES // 2 + 1))) for index in partitions]
+    return request(number, 9, *data)
+
+
+def test_a_small_record_is_answered_before_what_is_large_and_came_first(tmp_path: Path) -> None:
+    async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
+        small, own = broker.connection()
+        feed(connection, large(0, 1))
+        feed(small, orders(0))
+        await settled()
+        own.written.clear()
+        wire.written.clear()
+        feed(connection, large(1, 1, 2) + large(2, 1, 2, 3, 4))
+        feed(small, orders(1))
+        order: list[int] = []
+        while len(order) < 3:
+            await asyncio.sleep(0)
+            order += [10 + number for number, _ in answers(own, 9)] + [number for number, _ in answers(wire, 9)]
+        assert order == [11, 1, 2] and broker.slow == 2
+
+    with_lane(tmp_path, journey)
+
+
+def test_what_is_large_has_its_turn_between_small_records_without_end(tmp_path: Path) -> None:
+    async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
+        small, _ = broker.connection()
+        feed(connection, large(0, 1))
+        feed(small, orders(0))
+        await settled()
+        wire.written.clear()
+        feed(connection, large(1, 1, 2, 3, 4))
+        for number in range(20):
+            feed(small, orders(number))
+            await asyncio.sleep(0)
+        assert [number for number, _ in answers(wire, 9)] == [1]
+
+    with_lane(tmp_path, journey)
+
+
+def test_records_for_a_topic_that_is_gone_before_their_turn_are_refused(tmp_path: Path) -> None:
+    async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
+        feed(connection, request(0, 13, ("orders", 1, batch(b"v"))))
+        await settled()
+        wire.written.clear()
+        feed(connection, request(1, 13, ("orders", 1, batch(b"v"))))
+        nothing = SimpleNamespace(topics=SimpleNamespace(by_id={}))
+        broker.metadata = SimpleNamespace(image=nothing)  # type: ignore[assignment]
+        await settled()
+        assert codes(wire, 13) == [ErrorCode.UNKNOWN_TOPIC_ID]
 
     with_lane(tmp_path, journey)
 

@@ -285,6 +285,22 @@ def test_a_deposed_leaders_record_may_come_back_with_it() -> None:
     assert {"inconsistent-offsets", "realtime-order"} <= set(run(elected=False).anomalies())
 
 
+def test_a_copy_that_survived_elsewhere_does_not_count_as_the_last_at_its_offset() -> None:
+    """Value 5 is committed at offset 3 by node 2 and lost there; its producer's first try stands behind 4 on node 1."""
+
+    def run(*, elected: bool) -> History:
+        history = History(unclean=True, min_isr=1).created().process(1, acks="1", idempotent=False)
+        history.process(2, idempotent=False)
+        history.send(1, 0).send(2, 1).send(3, 2).wait(20).fault("isolate", "node-1").wait(1)
+        history.send(4, 3).wait(1).change(leader=2, isr=[2]).wait(1).send(5, 3, process=2).wait(1)
+        if elected:
+            history.change(leader=-1).change(leader=1, isr=[1], leader_recovery_state=1)
+        return history.wait(5).final((0, 1), (1, 2), (2, 3), (3, 4), (4, 5))
+
+    assert "inconsistent-offsets" in {each.anomaly for each in run(elected=True).check().explained}
+    assert "inconsistent-offsets" in run(elected=False).anomalies()
+
+
 def test_an_unclean_election_loses_nothing_below_what_survived_it() -> None:
     history = History(unclean=True).created(isr=(1,)).send(1, 0).send(2, 1).send(3, 2).wait(20)
     assert "lost-write" in without_two(unclean(history)).anomalies()

@@ -230,7 +230,7 @@ asyncio.run(main())
 
 
 def shipped() -> list[Path]:
-    """What configures nodes: pipelines and scenarios of the lab do not."""
+    """What is for production: pipelines and scenarios of the lab are not."""
     others = {"chaos", "pipelines"}
     return [each for each in (ROOT / "configs").rglob("*") if each.is_file() and not others & set(each.parts)]
 
@@ -238,6 +238,8 @@ def shipped() -> list[Path]:
 @pytest.mark.parametrize("path", shipped(), ids=lambda path: path.name)
 def test_no_configuration_for_production_opens_it(path: Path) -> None:
     assert "kvorum.chaos" not in path.read_text() and "controller.chaos" not in path.read_text()
+    if path.parent != ROOT / "configs":
+        return  # a unit, a dashboard, an image: it names the files beside it
     if path.suffix == ".yaml":
         nodes = [node.settings for node in load_cluster(str(path), "/dir").nodes]
     else:

@@ -230,6 +230,7 @@ def check_partitions(image: MetadataImage) -> None:
     in_isr: dict[int, set[tuple[Uuid, int]]] = {}
     leads: dict[int, set[tuple[Uuid, int]]] = {}
     imbalanced: set[tuple[Uuid, int]] = set()
+    reassigning: set[tuple[Uuid, int]] = set()
     eligible: dict[int, set[tuple[Uuid, int]]] = {}
     count = 0
     for topic in image.topics.by_id.values():
@@ -246,15 +247,24 @@ def check_partitions(image: MetadataImage) -> None:
             leads.setdefault(partition.leader, set()).add(key)
             if partition.leader != partition.replicas[0]:
                 imbalanced.add(key)
+            if partition.adding_replicas or partition.removing_replicas:
+                reassigning.add(key)
     index = image.topics.index
     assert {broker_id: set(keys) for broker_id, keys in index.in_isr.items()} == in_isr
     assert {broker_id: set(keys) for broker_id, keys in index.leads.items()} == leads
     assert set(index.imbalanced) == imbalanced
+    assert set(index.reassigning) == reassigning
     assert {broker_id: set(keys) for broker_id, keys in index.eligible.items()} == eligible
     assert {broker_id: len(keys) for broker_id, keys in index.leads.items()} == {
         broker_id: len(keys) for broker_id, keys in leads.items()
     }
     assert image.topics.partition_count == count and len(image.topics.by_name) == len(image.topics.by_id)
+
+
+def able(image: MetadataImage, partition: PartitionRegistration, broker_id: int) -> bool:
+    """Tell whether a replica may lead: its broker is active, its log directory works as far as is known."""
+    cluster = image.cluster
+    return cluster.is_active(broker_id) and cluster.has_online_directory(broker_id, partition.directory(broker_id))
 
 
 def check_partition(image: MetadataImage, partition: PartitionRegistration) -> None:
@@ -265,10 +275,12 @@ def check_partition(image: MetadataImage, partition: PartitionRegistration) -> N
         return
     assert partition.isr and len(set(partition.isr)) == len(partition.isr), partition
     assert set(partition.isr) <= set(partition.replicas), partition
-    assert partition.leader == -1 or (partition.leader in partition.isr and active(partition.leader)), partition
+    assert partition.leader == -1 or (partition.leader in partition.isr and able(image, partition, partition.leader)), (
+        partition
+    )
     assert len(partition.isr) == 1 or all(active(member) for member in partition.isr), partition
     assert not partition.recovering or len(partition.isr) == 1, partition
-    assert partition.leader != -1 or not active(partition.isr[0]), f"{partition} could have a leader"
+    assert partition.leader != -1 or not able(image, partition, partition.isr[0]), f"{partition} could have a leader"
     assert partition.elr == partition.last_known_elr == (), "their feature's level is 0"
 
 
@@ -279,13 +291,13 @@ def check_eligible(image: MetadataImage, partition: PartitionRegistration) -> No
     assert len(set(isr)) == len(isr) and len(set(elr)) == len(elr), partition
     assert set(isr) | set(elr) | set(known) <= set(partition.replicas), partition
     assert not set(isr) & set(elr), partition
-    assert partition.leader == -1 or (partition.leader in isr and active(partition.leader)), partition
+    assert partition.leader == -1 or (partition.leader in isr and able(image, partition, partition.leader)), partition
     assert all(map(active, isr)) or (partition.leader == -1 and len(isr) == 1), partition
     assert not partition.recovering or len(isr) <= 1, partition
     assert len(known) <= 1 and (not known or (partition.leader == -1 and not isr)), partition
     if partition.leader == -1:
-        able = isr or elr or known
-        assert not any(map(active, able)), f"{partition} could have a leader"
+        candidates = isr or elr or known
+        assert not any(able(image, partition, each) for each in candidates), f"{partition} could have a leader"
 
 
 def check_epochs(before: MetadataImage, after: MetadataImage) -> None:

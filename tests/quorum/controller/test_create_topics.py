@@ -6,9 +6,11 @@ from controller_kit import World, creatable
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsRequest
 from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.controller.assignments import PARTITIONS_A_STEP
 from kvorum.quorum.controller.create_topics import PARTITIONS_MAX, create_topics
 from kvorum.quorum.image.configs import ConfigSource
 from kvorum.quorum.records import Config, Partition, Topic
+from kvorum.quorum.steps import step
 
 
 def create(world: World, *topics: CreatableTopic, validate_only: bool = False) -> list[CreatableTopicResult]:
@@ -177,6 +179,27 @@ def test_a_request_for_too_many_partitions_is_refused_as_a_whole(world: World) -
     assert world.refused(create_topics, request) == ErrorCode.POLICY_VIOLATION
     request.topics.pop()
     assert world.do(create_topics, request).topics[0].error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("topics", [1, 200])
+def test_a_large_request_is_decided_in_steps_of_few_partitions_each(world: World, topics: int) -> None:
+    partitions = PARTITIONS_MAX // topics
+    request = CreateTopicsRequest(topics=[creatable(f"t-{number}", partitions) for number in range(topics)])
+    steps = create_topics(world.context(), request)
+    count = 0
+    while (done := step(steps)) is None:
+        count += 1
+    assert count >= PARTITIONS_MAX // PARTITIONS_A_STEP
+    (result,) = done
+    assert len(result.records) == topics + PARTITIONS_MAX
+    assert all(each.error_code == ErrorCode.NONE and each.configs for each in result.response.topics)
+
+
+def test_topics_of_one_request_are_described_each_by_its_own_overrides(world: World) -> None:
+    overrides = [{}, {"retention.ms": "1"}, {"retention.ms": "2"}, {}, {"retention.ms": "1"}]
+    results = create(world, *(creatable(f"t-{number}", 1, configs=each) for number, each in enumerate(overrides)))
+    retention = [next(each.value for each in result.configs if each.name == "retention.ms") for result in results]
+    assert retention == ["604800000", "1", "2", "604800000", "1"]
 
 
 def test_topic_ids_differ_are_not_reserved_and_look_like_no_option() -> None:

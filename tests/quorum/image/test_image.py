@@ -7,22 +7,25 @@ import pytest
 from image_kit import apply, broker, image_of, partition, topic, uuid
 
 from kvorum.quorum.image import MetadataDelta, MetadataImage, delta_between
+from kvorum.quorum.image.client_quotas import entity_of, quota_record
 from kvorum.quorum.image.configs import ConfigSource, ResourceType
 from kvorum.quorum.image.partition_set import TopicIdPartition
 from kvorum.quorum.image.topics_delta import TopicPartition
 from kvorum.quorum.records import (
     NO_LEADER,
     BrokerRegistrationChange,
+    ClientQuota,
     Config,
     EndTransaction,
     Feature,
     PartitionChange,
     ProducerIds,
+    QuotaEntity,
     RemoveTopic,
     Topic,
     UnregisterBroker,
 )
-from kvorum.quorum.steps import finish
+from kvorum.quorum.steps import STEP_COUNT, finish
 
 A, B = uuid(1), uuid(2)
 
@@ -176,7 +179,26 @@ def everything() -> MetadataImage:
         [PartitionChange(topic_id=A, partition_id=11, leader=1, isr=(1,), leader_recovery_state=1)],
         [config("x", "1", "b"), config("y", "2", "", ResourceType.BROKER)],
         [ProducerIds(broker_id=2, broker_epoch=3, next_producer_id=2000)],
+        [quota("x", 1.5, user="b"), quota("y", 2, user=None), quota("x", 3, user=None, client_id="c")],
+        [quota("x", 4, ip="::1"), quota("gone", 5, ip="::1"), quota("gone", None, ip="::1")],
     )
+
+
+def quota(key: str, value: float | None, **entity: str | None) -> ClientQuota:
+    return quota_record(entity_of((kind.replace("_", "-"), name) for kind, name in entity.items()), key, value)
+
+
+def test_quotas_are_kept_by_whom_they_are_for_in_whatever_order_it_is_named() -> None:
+    parts = (QuotaEntity(entity_type="user", entity_name="a"), QuotaEntity(entity_type="client-id", entity_name=None))
+    image = image_of(
+        [ClientQuota(entity=parts, key="x", value=1), ClientQuota(entity=parts[::-1], key="y", value=2)],
+        [quota("x", 1, user="b"), quota("x", None, user="b"), quota("x", None, user="never")],
+    )
+    expected = entity_of([("user", "a"), ("client-id", None)])
+    assert {entity: dict(found) for entity, found in image.client_quotas.entities.items()} == {
+        expected: {"x": 1, "y": 2}
+    }
+    assert dict(image.client_quotas.of(entity_of([("user", "b")]))) == {}
 
 
 def test_a_snapshot_replayed_makes_an_equal_image() -> None:
@@ -190,20 +212,25 @@ def test_a_snapshot_replayed_makes_an_equal_image() -> None:
 
 def test_the_digest_is_the_same_in_every_process_and_sees_every_subject() -> None:
     image = everything()
-    assert image.digest() == "4becf0c5830a46ca291355fcbcddaf4b"
+    assert image.digest() == "250dbdd94048d31a93debb73023da820"
     changes = [
         Feature(name="group.version", level=0),
         BrokerRegistrationChange(broker_id=1, broker_epoch=2, fenced=False),
         PartitionChange(topic_id=A, partition_id=0, isr=(3,)),
         config("x", None, "b"),
         ProducerIds(broker_id=2, broker_epoch=3, next_producer_id=3000),
+        quota("x", 1.25, user="b"),
+        quota("x", 1.5, user="c"),
+        quota("y", None, user=None),
     ]
     digests = {apply(image, [change]).digest() for change in changes}
     assert len(digests | {image.digest()}) == len(changes) + 1
 
 
 def test_a_snapshot_over_an_older_image_is_shown_as_a_delta() -> None:
-    before, after = image_of(topic("gone", 9), [broker(9, 1)], [config("x", "1", "gone")]), everything()
+    quotas = [quota("x", 1, user="gone"), quota("y", 1, user="b"), quota("x", 1.5, user="b")]
+    before = image_of(topic("gone", 9), [broker(9, 1)], [config("x", "1", "gone")], quotas)
+    after = everything()
     for source, target in ((before, after), (MetadataImage(), after), (after, after)):
         delta = delta_between(source, target)
         result = delta.apply(target.offset, target.epoch)
@@ -253,3 +280,21 @@ def test_a_one_partition_change_of_100_000_costs_at_most_twice_that_of_1_000() -
     ratio = min(cost_of_one_change(large) / cost_of_one_change(small) for _ in range(5))
     print(f"one change at 100,000 partitions costs {ratio:.2f} times what it costs at 1,000")
     assert ratio <= 2
+
+
+@pytest.mark.parametrize("count", [1, STEP_COUNT + 1], ids=["few", "many"])
+def test_a_delta_that_is_let_go_of_is_freed_in_steps_and_its_images_stay_whole(count: int) -> None:
+    before = image_of(record for number in range(count) for record in topic(f"t-{number}", number, 2))
+    digest = before.digest()
+    delta = MetadataDelta(before)
+    for number in range(count):
+        delta.replay(PartitionChange(topic_id=uuid(number), partition_id=0, isr=(2, 3), leader=2))
+    after = delta.apply(1, 1)
+    assert sum(1 for _ in delta.let_go()) >= count
+    assert delta.is_empty and before.digest() == digest
+    assert after.topics.index.leader_count(2) == count and after.topics.partition_count == 2 * count
+    gone = MetadataDelta(after)
+    for number in range(count):
+        gone.replay(RemoveTopic(topic_id=uuid(number)))
+    empty = gone.apply(2, 1)
+    assert sum(1 for _ in gone.let_go()) >= count and gone.is_empty and not empty.topics.partition_count

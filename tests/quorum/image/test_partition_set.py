@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvorum.protocol.uuids import Uuid
-from kvorum.quorum.image.partition_set import PartitionSet, TopicIdPartition
+from kvorum.quorum.image.partition_set import FEW_COUNT, PartitionSet, TopicIdPartition
 from kvorum.quorum.steps import finish
 
 TOPICS = [Uuid(bytes(15) + bytes([number])) for number in (3, 1, 2)]
@@ -31,6 +31,15 @@ def test_it_holds_what_entered_and_has_not_left(changes: list[set[TopicIdPartiti
         assert set(partitions) == model
         assert list(finish(partitions.in_order())) == sorted(model)
         assert set(partitions.topics) == {topic_id for topic_id, _ in model}, "no topic without any"
+
+
+@pytest.mark.parametrize("count", [FEW_COUNT - 1, FEW_COUNT, FEW_COUNT + 1, 1_000])
+def test_many_of_a_topic_enter_and_leave_as_few_do(count: int) -> None:
+    (topic, *_) = TOPICS
+    ids = [number * 7 for number in range(count)]
+    all_of_them = finish(PartitionSet().changed({}, {topic: ids[::-1]}))
+    assert [key.partition_id for key in finish(all_of_them.in_order())] == ids
+    assert not finish(all_of_them.changed({topic: ids}, {}))
 
 
 @pytest.mark.parametrize(

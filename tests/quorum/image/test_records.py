@@ -25,6 +25,10 @@ EXAMPLES: list[MetadataRecord] = [
     records.Config(resource_type=4, resource_name="", name="x", value=None),
     records.Feature(name="metadata.version", level=30),
     records.ProducerIds(broker_id=1, broker_epoch=7, next_producer_id=1000),
+    records.ClientQuota(
+        entity=(records.QuotaEntity("client-id", "app"), records.QuotaEntity("user", None)), key="k", value=0.5
+    ),
+    records.ClientQuota(entity=(records.QuotaEntity("ip", "::1"),), key="k", remove=True),
     records.NoOp(),
     records.BeginTransaction(name="fence 3"),
     records.EndTransaction(),

@@ -25,6 +25,8 @@ def value(world: World, name: str) -> float:
 
 def test_the_gauges_follow_the_metadata(world: World) -> None:
     assert value(world, names.ACTIVE_CONTROLLER_COUNT) == 0
+    told = world.metrics.render().decode().splitlines()
+    assert not [line for line in told if line.startswith((names.BROKERS, names.RAFT_OBSERVERS))], "the active one's"
     world.elect()
 
     async def go() -> None:
@@ -35,7 +37,7 @@ def test_the_gauges_follow_the_metadata(world: World) -> None:
 
     world.run(go())
     assert value(world, names.ACTIVE_CONTROLLER_COUNT) == 1
-    assert value(world, names.ACTIVE_BROKER_COUNT) == 2
+    assert value(world, names.ACTIVE_BROKER_COUNT) == value(world, names.BROKERS) == 2
     assert value(world, names.FENCED_BROKER_COUNT) == 1
     assert value(world, names.GLOBAL_TOPIC_COUNT) == 2
     assert value(world, names.GLOBAL_PARTITION_COUNT) == 5
@@ -93,3 +95,12 @@ def test_fast_fencings_are_counted(world: World) -> None:
     world.advance(1000)
     assert value(world, names.FAST_FENCINGS) == 1
     assert value(world, names.FENCED_BROKER_COUNT) == 1
+
+
+def test_brokers_whose_session_ended_are_counted(world: World) -> None:
+    world.elect()
+    world.run(world.join(11, 12))
+    assert value(world, names.TIMED_OUT_HEARTBEATS) == 0
+    world.advance(60_000)
+    assert value(world, names.FENCED_BROKER_COUNT) == value(world, names.TIMED_OUT_HEARTBEATS) == 2
+    assert value(world, names.CURRENT_METADATA_VERSION) == world.image.features.metadata_version > 0

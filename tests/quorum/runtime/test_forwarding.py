@@ -35,6 +35,8 @@ ALICE = Principal("User", "CN=älice, O=test")
 class Watching:
     """Allows everything but topics named `secret...`; remembers who asked for what."""
 
+    version = 0
+
     def __init__(self) -> None:
         self.asked: list[tuple[Principal, str, Operation, str]] = []
 

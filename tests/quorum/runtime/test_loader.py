@@ -11,8 +11,9 @@ from kvorum.network.dial import ChannelError
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.records import Record, build_batch
 from kvorum.quorum.batches import encode_batches
+from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.loader import ClusterIdMismatch, MetadataLoader, PublisherFailed
-from kvorum.quorum.publisher import ManifestKind
+from kvorum.quorum.publisher import LoaderManifest, ManifestKind
 from kvorum.quorum.records import BeginTransaction, EndTransaction, UnknownRecord
 
 
@@ -52,6 +53,33 @@ def test_publishers_see_the_whole_first_and_then_each_change(tmp_path: Path) -> 
 
             await closing(loader, follow())
             assert not net.faults
+
+    within_limit(go())
+
+
+def test_a_delta_is_let_go_of_when_all_publishers_have_taken_it_over(tmp_path: Path) -> None:
+    deltas: list[MetadataDelta] = []
+
+    class Keeper:
+        def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage, manifest: LoaderManifest) -> None:
+            assert not delta.is_empty
+            deltas.append(delta)
+
+    async def go() -> None:
+        async with running(tmp_path) as net:
+            (controller,) = net.controllers
+            controller.log.elect()
+            loader = net.loader(11)
+            loader.install(Keeper())
+            await loader.start()
+            await loader.wait_published()
+
+            async def follow() -> None:
+                await loader.wait_for_offset(await write(controller, *range(5)))
+                await eventually(lambda: all(delta.topics_delta.is_empty for delta in deltas))
+                assert len(deltas) == 2 and loader.image.topics.by_name
+
+            await closing(loader, follow())
 
     within_limit(go())
 

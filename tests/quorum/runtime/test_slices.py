@@ -8,7 +8,7 @@ import pytest
 
 from kvorum.chaos.sim.loop import SimLoop
 from kvorum.quorum.slices import SLICE_S, Slices
-from kvorum.quorum.steps import Steps, finish, pieces
+from kvorum.quorum.steps import Steps, finish, pieces, used_up
 
 
 @pytest.fixture
@@ -96,3 +96,10 @@ def test_work_that_is_cancelled_is_closed_and_a_fault_in_it_is_passed_on(loop: S
 def test_pieces_are_all_of_it_in_order() -> None:
     assert list(pieces(range(7), 3)) == [[0, 1, 2], [3, 4, 5], [6]]
     assert list(pieces((), 3)) == []
+
+
+def test_what_is_used_up_comes_in_order_and_is_let_go_of() -> None:
+    items = [[number] for number in range(5)]
+    for number, item in enumerate(used_up(items)):
+        assert item == [number] and len(items) == 4 - number
+    assert items == []

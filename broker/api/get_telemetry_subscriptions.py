@@ -1,0 +1,27 @@
+"""GetTelemetrySubscriptions (71): v0 (KIP-714).
+
+Served where `kvorum.client.metrics.enable` says so; in Kafka, where a plug-in receives clients' metrics.
+Never authorised, as in Kafka. Order: the client's id (a new one if it has none), its subscriptions, too early or not.
+"""
+
+from kvorum.broker.services import Broker, BrokerApi
+from kvorum.broker.telemetry.client import attributes_of
+from kvorum.network.context import RequestContext
+from kvorum.protocol.api import ApiKey
+from kvorum.protocol.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
+
+
+def handle(
+    ctx: RequestContext, request: GetTelemetrySubscriptionsRequest, broker: Broker
+) -> GetTelemetrySubscriptionsResponse:
+    """Tell a client which metrics to push, and how often. Raises KafkaError; see ClientMetricsManager.get."""
+    assert broker.telemetry is not None, "served only where there is one"
+    response = broker.telemetry.get(request, attributes_of(ctx), ctx.connection_id, broker.clock.monotonic_ms())
+    response.throttle_time = broker.throttle(ctx)
+    return response
+
+
+HANDLER = BrokerApi(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, handle)

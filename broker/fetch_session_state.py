@@ -1,0 +1,193 @@
+"""What a fetch session remembers: its partitions, what its client was told of each, and which of them rest. Sans-IO.
+
+    active --answered, told all, may rest--> resting --partition changes, asked anew, asker changes--> active
+    either --forgotten, session closed--> gone
+
+Of what rests the partition wakes the session (broker.replica.watchers), once. Source: Kafka's FetchSession; that
+partitions rest is ours.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import TypeAlias
+
+from kvorum.broker.replica.fetches import ParkedFetch
+from kvorum.broker.replica.resting import Rest
+from kvorum.protocol.messages.fetch import FetchPartition, PartitionData
+from kvorum.protocol.uuids import Uuid
+
+INITIAL_EPOCH = 0
+UNKNOWN = -1
+
+Key: TypeAlias = tuple[str | Uuid, int]
+
+
+class CachedPartition:
+    """One partition of a session, or of a request without one: a RestingTarget, and what was answered last."""
+
+    __slots__ = (
+        "current_leader_epoch",
+        "fetch_offset",
+        "high_watermark",
+        "last_fetched_epoch",
+        "local_log_start_offset",
+        "log_start_offset",
+        "partition",
+        "partition_max_bytes",
+        "rest",
+        "session",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, topic: str, topic_id: Uuid, asked: FetchPartition) -> None:
+        """Take what was asked; `topic` is empty while the id is not known, `topic_id` zero where names are used."""
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = asked.partition
+        self.high_watermark = UNKNOWN
+        self.local_log_start_offset = UNKNOWN
+        self.session: Session | None = None
+        self.rest: Rest | None = None
+        self.update(asked)
+
+    def update(self, asked: FetchPartition) -> None:
+        """Take what is asked now."""
+        self.partition_max_bytes = asked.partition_max_bytes
+        self.fetch_offset = asked.fetch_offset
+        self.log_start_offset = asked.log_start_offset
+        self.current_leader_epoch = asked.current_leader_epoch
+        self.last_fetched_epoch = asked.last_fetched_epoch
+
+    def note(self, row: PartitionData) -> None:
+        """Remember what is answered.
+
+        Beside an error, or where the follower's log parts from ours, the watermark is no news to whoever asks: it
+        truncates first, and takes neither from an answer about offsets it has no more.
+        """
+        is_heeded = not row.error_code and row.diverging_epoch.epoch < 0
+        self.high_watermark = row.high_watermark if is_heeded else UNKNOWN
+        self.local_log_start_offset = row.log_start_offset
+
+    def wake(self) -> None:
+        """See Watcher: be active again."""
+        if self.session is not None:
+            self.session.wake(self)
+
+    def must_be_told(self, row: PartitionData) -> bool:
+        """Tell whether a row says anything the client does not know."""
+        return bool(
+            row.error_code
+            or row.records
+            or row.high_watermark != self.high_watermark
+            or row.log_start_offset != self.local_log_start_offset
+            or row.diverging_epoch.epoch >= 0
+            or row.preferred_read_replica >= 0
+        )
+
+
+TryRest: TypeAlias = Callable[[CachedPartition], Rest | None]
+"""Begins a target's rest, if it may rest (ReplicaManager.rest)."""
+
+
+class Session:
+    """What one client fetches."""
+
+    __slots__ = (
+        "active",
+        "asker",
+        "created_ms",
+        "epoch",
+        "fetched_ms",
+        "is_privileged",
+        "last_used_ms",
+        "parked",
+        "partitions",
+        "session_id",
+        "uses_topic_ids",
+    )
+
+    def __init__(
+        self,
+        session_id: int,
+        is_privileged: bool,
+        uses_topic_ids: bool,
+        partitions: dict[Key, CachedPartition],
+        asker: Hashable,
+        fetched_ms: int,
+        now_ms: int,
+    ) -> None:
+        """Begin; `is_privileged` is a follower's, which a consumer's never displaces. `fetched_ms`: see below."""
+        self.session_id = session_id
+        self.is_privileged = is_privileged
+        self.uses_topic_ids = uses_topic_ids
+        self.partitions = partitions
+        self.active: dict[CachedPartition, None] = dict.fromkeys(partitions.values())
+        for target in self.active:
+            target.session = self
+        self.asker = asker
+        self.parked: ParkedFetch | None = None
+        """The request that waits, if one does."""
+        self.fetched_ms = fetched_ms
+        """When the last request came: until then a follower asked for whatever rests."""
+        self.created_ms = now_ms
+        self.last_used_ms = now_ms
+        self.epoch = INITIAL_EPOCH + 1
+
+    @property
+    def evictable_key(self) -> tuple[bool, int, int]:
+        """What has the least goes first: a consumer's before a follower's, then fewer partitions."""
+        return (self.is_privileged, len(self.partitions), self.session_id)
+
+    def wake(self, target: CachedPartition) -> None:
+        """Look at a target again; nothing to one that is active."""
+        if target.rest is None:
+            return
+        target.rest.end(self.fetched_ms)
+        target.rest = None
+        self.active[target] = None
+        if self.parked is not None:
+            self.parked.add(target)
+
+    def wake_all(self) -> None:
+        """Look at everything again."""
+        if len(self.active) < len(self.partitions):
+            for target in self.partitions.values():
+                self.wake(target)
+
+    def answered(self, target: CachedPartition, row: PartitionData, try_rest: TryRest | None) -> None:
+        """Let a target rest that has been told all, if it may; put who got records at the end."""
+        if target.session is not self:
+            return  # forgotten meanwhile
+        if row.records:
+            del self.active[target]
+            self.active[target] = None
+        elif try_rest is not None and not row.error_code and row.diverging_epoch.epoch < 0:
+            target.rest = try_rest(target)
+            if target.rest is not None:
+                del self.active[target]
+
+    def update(self, key: Key, asked: FetchPartition, topic: str, topic_id: Uuid) -> None:
+        """Take what is asked of one partition now."""
+        known = self.partitions.get(key)
+        if known is not None:
+            self.wake(known)
+            known.update(asked)
+            return
+        target = self.partitions[key] = CachedPartition(topic, topic_id, asked)
+        target.session = self
+        self.active[target] = None
+
+    def forget(self, key: Key) -> None:
+        """Fetch this no more. Idempotent."""
+        target = self.partitions.pop(key, None)
+        if target is not None:
+            self.wake(target)
+            del self.active[target]
+            target.session = None
+
+    def close(self) -> None:
+        """Have nobody watch for it any more."""
+        self.parked = None
+        self.wake_all()
+        for target in self.active:
+            target.session = None

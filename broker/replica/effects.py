@@ -1,0 +1,17 @@
+"""What a call into a partition made necessary outside. Sans-IO."""
+
+from kvorum.broker.replica.isr import AlterPartitionProposal
+
+
+class Effects:
+    """What a call made necessary outside: delayed operations to look at, a proposal to send, figures to count."""
+
+    __slots__ = ("high_watermark_moved", "isr_expanded", "isr_shrunk", "low_watermark_moved", "proposal")
+
+    def __init__(self) -> None:
+        """Start with nothing."""
+        self.high_watermark_moved = False
+        self.low_watermark_moved = False
+        self.proposal: AlterPartitionProposal | None = None
+        self.isr_expanded = 0
+        self.isr_shrunk = 0

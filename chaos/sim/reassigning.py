@@ -1,0 +1,64 @@
+"""Lets a seed have its partitions reassigned while it runs: replicas move, more come, some go, and cancels. Sans-IO.
+
+What is drawn here has a chance of its own: a seed without is as it was, and plans that were saved replay as they are.
+A reassignment is an entry of the schedule, `reassign`: `target` is a partition of the topic by its number, or another
+one, where groups and transactions live, by its name; `detail` are its replicas as ID,ID,... or CANCEL. None goes below
+the replication factor its topic was made with: losses are held against that.
+"""
+
+from random import Random
+from typing import Final
+
+import msgspec
+
+from kvorum.chaos.sim.coordinated import OFFSETS, SINK, SOURCE, TRANSACTIONS
+from kvorum.chaos.sim.plan import QUIET_START_S, Fault, Options
+
+KIND: Final = "reassign"
+SHARE: Final = 0.3
+"""How many seeds with a broker to spare have them."""
+CANCEL: Final = "cancel"
+CANCELS: Final = 0.2
+AGAIN: Final = 0.3
+"""How likely another for the same partition follows before the first can be over."""
+EVERY_S: Final = (1.0, 3.0, 6.0)
+
+
+def reassigned(
+    rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
+) -> tuple[Options, list[Fault]]:
+    """Let a seed have them (`certain`ly), or none."""
+    if not certain and (rng.random() >= SHARE or options.brokers < 2):
+        return options, faults
+    every_s = rng.choice(EVERY_S)
+    drawn: list[Fault] = []
+    at = QUIET_START_S * rng.random()
+    while (at := at + every_s * (0.2 + 1.6 * rng.random())) < seconds:
+        drawn.append(draw(rng, options, round(at, 3)))
+        if rng.random() < AGAIN:
+            soon = round(at + rng.choice((0.02, 0.1, 0.4)) * (0.2 + rng.random()), 3)
+            drawn.append(msgspec.structs.replace(draw(rng, options, soon), target=drawn[-1].target))
+    drawn = [each for each in drawn if each.at < seconds]
+    kinds = sorted({*options.fault_kinds, *(each.kind for each in drawn)})
+    return msgspec.structs.replace(options, fault_kinds=kinds), sorted([*faults, *drawn], key=lambda fault: fault.at)
+
+
+def draw(rng: Random, options: Options, at: float) -> Fault:
+    """Draw one: as many replicas as the topic has, or one more, in any order; or a cancel."""
+    target = rng.choice(partitions_of(options))
+    if rng.random() < CANCELS:
+        return Fault(at=at, kind=KIND, target=target, detail=CANCEL)
+    most = min(options.brokers, options.replication_factor + 1)
+    replicas = rng.sample(range(1, options.brokers + 1), rng.choice((options.replication_factor, most)))
+    return Fault(at=at, kind=KIND, target=target, detail=",".join(map(str, replicas)))
+
+
+def partitions_of(options: Options) -> list[str]:
+    """Return what may be reassigned, as targets."""
+    found = [str(number) for number in range(options.partitions)]
+    drawn = options.coordination
+    if drawn is not None:
+        counts = {SOURCE: drawn.partitions, SINK: drawn.partitions}
+        counts |= {OFFSETS: drawn.offsets_partitions, TRANSACTIONS: drawn.transactions_partitions}
+        found += [f"{topic}-{number}" for topic, count in counts.items() for number in range(count)]
+    return found

@@ -1,0 +1,166 @@
+"""A trace of single requests, on demand: for each one line of the log says where its time went.
+
+    INFO network request traced api=Produce version=11 correlation_id=7 client_id=orders-app client=10.0.0.5:41822
+      listener=PLAINTEXT bytes_in=431 queue_ms=0.02 decode_ms=0.11 handle_ms=0.2 wait_ms=3.4 encode_ms=0.05 bytes_out=62
+      throttle_ms=0 errors=NONE:1 left=99
+
+queue    from the frame's last byte to its turn: the client is held back, or requests before it are not answered yet
+decode   header and body read; of a Produce not the records, which the handler looks at
+handle   the handler's own code, until it answers or says that the answer comes later
+wait     until the answer is there: replicas, data, another broker, the disk
+encode   the answer written down; it leaves once those before it on the connection have
+
+`errors` counts the codes in the whole answer, NONE among them. Whose requests, and how many, says kvorum.request.trace
+(runtime/trace_wish), which may change at any time. Nobody's: a connection looks at one attribute a request. A request
+that is traced does not take a lane.
+"""
+
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from kvorum.network.context import RequestContext
+from kvorum.protocol.codec import fields_of
+from kvorum.protocol.errors import ErrorCode, ProtocolError
+from kvorum.protocol.headers import decode_client_id, peek_request
+from kvorum.protocol.schema import Message, Struct
+from kvorum.runtime.clock import precise_seconds
+from kvorum.runtime.logs import get_logger
+from kvorum.runtime.trace_wish import TraceWish, parse_trace
+
+log = get_logger("network")
+
+ARRIVALS_MAX: Final = 10_000
+"""Frames whose arrival is noted until their turn comes; of others the time in the queue is not told."""
+ROWS_MAX: Final = 10_000
+"""Of an answer, looked at for error codes."""
+UNKNOWN_MS: Final = -1.0
+
+Now = Callable[[], float]
+"""Seconds since some time."""
+
+
+class Tracing:
+    """The switch of a process, shared by its listeners."""
+
+    __slots__ = ("_now", "_text", "armed")
+
+    def __init__(self, now: Now = precise_seconds) -> None:
+        """Start switched off."""
+        self._now = now
+        self._text = ""
+        self.armed: Armed | None = None
+        """Whose requests are traced now; None: nobody's."""
+
+    def configure(self, text: str) -> None:
+        """Take the config over; the same text again changes nothing. Raises ValueError."""
+        if text == self._text:
+            return
+        wish = parse_trace(text)
+        self._text = text
+        self.armed = None if wish is None else Armed(wish, self._now, self._end)
+        log.info("request trace", whose=text or "nobody's")
+
+    def _end(self) -> None:
+        self.armed = None
+        log.info("request trace is over", whose=self._text)
+
+
+class Armed:
+    """A wish, and how much of it is left."""
+
+    __slots__ = ("_arrivals", "_end", "_now", "left", "wish")
+
+    def __init__(self, wish: TraceWish, now: Now, end: Callable[[], None]) -> None:
+        """Begin; `end` is called when the count is used up."""
+        self.wish = wish
+        self._now = now
+        self.left = wish.requests
+        self._end = end
+        self._arrivals: dict[int, tuple[weakref.ref[memoryview], float]] = {}
+        """By identity: when a frame was complete, of frames that are still there."""
+
+    def came(self, frames: list[memoryview]) -> None:
+        """Note that frames have come."""
+        now_s = self._now()
+        for frame in frames:
+            if len(self._arrivals) < ARRIVALS_MAX:
+                self._arrivals[id(frame)] = weakref.ref(frame), now_s
+
+    def begin(self, frame: memoryview, address: str) -> "TracedRequest | None":
+        """Return the trace of a request whose turn it is, None if it is not to be traced."""
+        came, came_s = self._arrivals.pop(id(frame), (None, UNKNOWN_MS))
+        try:
+            peek_request(frame)
+            client_id, _ = decode_client_id(frame, 1)
+        except ProtocolError:
+            return None  # the ordinary way says what is wrong with it
+        if self.left == 0 or not self.wish.fits(client_id, address):
+            return None
+        self.left -= 1
+        traced = TracedRequest(len(frame), address, self.left, self._now)
+        if came is not None and came() is frame:
+            traced.queue_ms = (traced.began_s - came_s) * 1000
+        if self.left == 0:
+            self._end()
+        return traced
+
+
+class TracedRequest:
+    """One request on its way; each stage ends when the next is told of."""
+
+    __slots__ = ("_last_s", "_now", "address", "began_s", "bytes_in", "bytes_out", "left", "queue_ms", "stages")
+
+    def __init__(self, bytes_in: int, address: str, left: int, now: Now) -> None:
+        """Begin now; `left` requests are traced after this one."""
+        self._now = now
+        self.bytes_in = bytes_in
+        self.bytes_out = 0
+        self.address = address
+        self.left = left
+        self.queue_ms = UNKNOWN_MS
+        self.began_s = self._last_s = now()
+        self.stages: dict[str, float] = {}
+        """Milliseconds, in order."""
+
+    def ended(self, stage: str) -> None:
+        """A stage is over: `decode`, `handle`, `wait` or `encode`."""
+        now_s = self._now()
+        self.stages[f"{stage}_ms"] = round((now_s - self._last_s) * 1000, 3)
+        self._last_s = now_s
+
+    def answered(self, api: str, ctx: RequestContext, response: Message | None) -> None:
+        """Write the line. Without a response nothing was to be answered (acks=0)."""
+        codes = Counter(error_codes(response, ctx.api_version)) if response is not None else Counter[int]()
+        log.info(
+            "request traced",
+            api=api,
+            version=ctx.api_version,
+            correlation_id=ctx.correlation_id,
+            client_id=ctx.client_id,
+            client=self.address,
+            listener=ctx.listener,
+            bytes_in=self.bytes_in,
+            queue_ms=round(self.queue_ms, 3),
+            **self.stages,
+            bytes_out=self.bytes_out,
+            throttle_ms=ctx.throttle_ms,
+            errors=",".join(f"{ErrorCode(code).name}:{count}" for code, count in sorted(codes.items())) or "-",
+            left=self.left,
+        )
+
+
+def error_codes(message: Message, version: int) -> Iterator[int]:
+    """Go over all error codes in an answer, as deep as they lie; at most ROWS_MAX of its rows are looked at."""
+    waiting: list[Struct] = [message]
+    for _ in range(ROWS_MAX):
+        if not waiting:
+            return
+        row = waiting.pop()
+        for field in fields_of(type(row), version):
+            value = getattr(row, field.name)
+            if field.name == "error_code":
+                yield value
+            elif field.kind == "struct" and value is not None:
+                waiting += value if field.array else [value]

@@ -1,0 +1,210 @@
+"""AlterPartitionReassignments (45): v0-v1, and ListPartitionReassignments (46): v0 (ReplicationControlManager).
+
+A reassignment is in the partition itself (KIP-455): its replicas are the target's, in the target's order, and behind
+them those that will leave; `adding_replicas` and `removing_replicas` say which are which.
+
+    begin     the target is laid over the replicas as they are; what that needs nobody for is over at once
+    change    the same over one that is under way: who was being added and is not wanted any more leaves
+    cancel    (null replicas) who was being added leaves, who was being removed stays
+    complete  whatever change of the partition finds it ready (partition_change.complete_reassignment)
+
+Each partition stands or falls alone:
+
+    topic or partition not known                                       UNKNOWN_TOPIC_OR_PARTITION
+    nobody, a broker twice, or one that is not registered              INVALID_REPLICA_ASSIGNMENT
+    another number of replicas, where v1 does not allow it (KIP-860)   INVALID_REPLICATION_FACTOR
+    cancel, and nothing is under way                                   NO_REASSIGNMENT_IN_PROGRESS
+    cancel, and all in sync would leave, without unclean elections     INVALID_REPLICA_ASSIGNMENT
+
+A broker that is fenced may be assigned: it is added once it has come back and caught up. A change that adds (removes)
+nobody leaves those who are being added (removed) as they are, but, unlike in Kafka, for those whom its target speaks
+against: with the replicas that a partition began with, Kafka 4.3 waits for ever for some who leave to be in the ISR.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from kvorum.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+from kvorum.quorum.controller.assignments import check_manual_assignment
+from kvorum.quorum.controller.context import Context
+from kvorum.quorum.controller.partition_change import Election, PartitionChangeBuilder
+from kvorum.quorum.controller.result import Result
+from kvorum.quorum.image.partition import PartitionRegistration
+from kvorum.quorum.image.partition_set import TopicIdPartition
+from kvorum.quorum.image.topics import TopicImage
+from kvorum.quorum.records import MetadataRecord, PartitionChange
+from kvorum.quorum.steps import Steps, pieces
+
+NOTHING_UNDER_WAY: Final = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+
+def alter_partition_reassignments(
+    context: Context, request: AlterPartitionReassignmentsRequest
+) -> Steps[Result[AlterPartitionReassignmentsResponse]]:
+    """Begin, change and cancel reassignments, all that stand in one change."""
+    response = AlterPartitionReassignmentsResponse(
+        error_message=None, allow_replication_factor_change=request.allow_replication_factor_change
+    )
+    if not request.topics:
+        return Result(records=[], response=AlterPartitionReassignmentsResponse())  # as Kafka answers it
+    records: list[MetadataRecord] = []
+    changed: dict[TopicIdPartition, PartitionRegistration] = {}
+    for wanted in request.topics:
+        topic = context.image.topics.topic(wanted.name)
+        answer = ReassignableTopicResponse(name=wanted.name)
+        for piece in pieces(wanted.partitions):
+            for target in piece:
+                row = ReassignablePartitionResponse(partition_index=target.partition_index, error_message=None)
+                try:
+                    if topic is None:
+                        raise KafkaError(
+                            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {wanted.name}."
+                        )
+                    records += _alter(context, topic, target, request.allow_replication_factor_change, changed)
+                except KafkaError as error:
+                    row.error_code = error.code
+                    # Kafka leaves out a message that says no more than the code.
+                    row.error_message = error.message if error.code != NOTHING_UNDER_WAY else None
+                answer.partitions.append(row)
+            yield
+        response.responses.append(answer)
+    return Result(records=records, response=response)
+
+
+def _alter(
+    context: Context,
+    topic: TopicImage,
+    target: ReassignablePartition,
+    may_resize: bool,
+    changed: dict[TopicIdPartition, PartitionRegistration],
+) -> list[PartitionChange]:
+    """Decide on one partition; named again in the request, it goes on from what was decided before."""
+    key = TopicIdPartition(topic.topic_id, target.partition_index)
+    partition = changed.get(key) or topic.partition(target.partition_index)
+    if partition is None:
+        message = f"Unable to find partition {topic.name}:{target.partition_index}."
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+    builder = PartitionChangeBuilder(
+        topic_id=topic.topic_id,
+        partition_id=target.partition_index,
+        partition=partition,
+        is_acceptable_leader=context.image.cluster.is_active,
+        default_directory=context.default_directory,
+        elr_enabled=context.elr_enabled,
+        min_isr=context.effective_min_isr(topic),
+        is_online_directory=context.image.cluster.has_online_directory,
+    )
+    if target.replicas is None:
+        _cancel(context, topic, builder)
+    else:
+        check_manual_assignment(context, target.replicas, None)
+        if not may_resize:
+            _check_size(partition, len(target.replicas))
+        _lay_over(builder, tuple(target.replicas))
+    change = builder.build()
+    if change is None:
+        return []
+    changed[key] = partition.merge(change)
+    return [change]
+
+
+def _lay_over(builder: PartitionChangeBuilder, target: tuple[int, ...]) -> None:
+    """Have the partition go to the target: all of it, then those who leave (PartitionReassignmentReplicas)."""
+    before = builder.partition
+    removing = tuple(sorted(set(before.replicas).difference(target)))
+    adding = tuple(sorted(set(target).difference(before.replicas)))
+    builder.target_replicas = target + removing
+    builder.target_removing = removing
+    # Asked for again, it goes on as it is: so an operator changes its throttle.
+    builder.target_adding = adding or tuple(replica for replica in before.adding_replicas if replica in target)
+
+
+def _check_size(partition: PartitionRegistration, size: int) -> None:
+    """Raise KafkaError INVALID_REPLICATION_FACTOR where the replicas would not be as many as without the change."""
+    before = len({*partition.replicas, *partition.adding_replicas} - {*partition.removing_replicas})
+    if before != size:
+        message = f"The replication factor is changed from {before} to {size}"
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+
+
+def _cancel(context: Context, topic: TopicImage, builder: PartitionChangeBuilder) -> None:
+    """Have the partition go back (PartitionReassignmentRevert). Raises KafkaError."""
+    partition = builder.partition
+    if not partition.is_reassigning:
+        raise KafkaError(NOTHING_UNDER_WAY, "No partition reassignment is in progress.")
+    adding = partition.adding_replicas
+    replicas = tuple(replica for replica in partition.replicas if replica not in adding)
+    isr = tuple(replica for replica in partition.isr if replica not in adding)
+    unclean = context.unclean_election_enabled(topic.name)
+    if not replicas:
+        message = "Invalid replica assignment: addingReplicas contains all replicas."
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    if not isr and not unclean:
+        message = (
+            f"Unable to revert partition assignment for {topic.name}:{builder.partition_id} because it would require "
+            f"an unclean leader election."
+        )
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    if not isr and not set(partition.elr) & set(replicas):
+        # Where somebody who stays is eligible, Kafka takes the first replica all the same, and loses what that lacks.
+        isr = replicas[:1]
+    builder.target_isr = isr
+    builder.target_replicas = replicas
+    builder.target_removing = builder.target_adding = ()
+    if unclean:
+        builder.election = Election.UNCLEAN
+
+
+def list_partition_reassignments(
+    context: Context, request: ListPartitionReassignmentsRequest
+) -> Steps[Result[ListPartitionReassignmentsResponse]]:
+    """List what is under way, of the partitions that were named or (null) of all; what is not there is left out."""
+    response = ListPartitionReassignmentsResponse(error_message=None)
+    topics = context.image.topics
+    if request.topics is None:
+        under_way: dict[str, list[int]] = {}
+        for piece in pieces((yield from topics.index.reassigning_partitions())):
+            for key in piece:
+                under_way.setdefault(topics.existing(key)[0].name, []).append(key.partition_id)
+            yield
+        wanted: Iterable[tuple[str, list[int]]] = sorted(under_way.items())
+    else:
+        wanted = [(topic.name, topic.partition_indexes) for topic in request.topics]
+    for name, numbers in wanted:
+        found = topics.topic(name)
+        answer = OngoingTopicReassignment(name=name)
+        for part in pieces(numbers if found is not None else ()):
+            assert found is not None
+            answer.partitions += _under_way(found, part)
+            yield
+        if answer.partitions:
+            response.topics.append(answer)
+    return Result(records=[], response=response)
+
+
+def _under_way(topic: TopicImage, numbers: Iterable[int]) -> list[OngoingPartitionReassignment]:
+    """Return the rows of those partitions that are being reassigned."""
+    found = ((number, topic.partition(number)) for number in numbers)
+    return [
+        OngoingPartitionReassignment(
+            partition_index=number,
+            replicas=list(partition.replicas),
+            adding_replicas=list(partition.adding_replicas),
+            removing_replicas=list(partition.removing_replicas),
+        )
+        for number, partition in found
+        if partition is not None and partition.is_reassigning
+    ]
