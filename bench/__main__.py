@@ -1,9 +1,11 @@
 """Kvorum and Apache Kafka 4.3.0 on this machine, in turn, with the same unmodified clients: `make bench`.
 
     python -m bench [--only produce,consume] [--rounds 5] [--system kvorum|kafka] [--scale 1] [--out FILE] [--keep]
+                    [--peer]
 
 Needs java, and Maven the first time (bench/apache_kafka.py); without them what uses Kafka's own tools is left out, and
-only Kvorum is measured. Figures go to build/bench/results.json, measure by measure, and a table is printed at the end.
+only Kvorum is measured. With --peer some measures are run on a third system, too, which cargo builds the first time
+(bench/peer.py). Figures go to build/bench/results.json, measure by measure, and a table is printed at the end.
 Exit code 1: something came to nothing.
 """
 
@@ -12,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench import tools
+from bench import peer, tools
 from bench.apache_kafka import VERSION
 from bench.limits import limits
 from bench.machine import machine
@@ -21,8 +23,8 @@ from bench.results import Results, read, write
 from bench.rows import Measure
 from bench.run import Plan, run_measure
 from bench.scale import Scale
-from bench.systems import MAKERS
-from bench.table import table
+from bench.systems import MAKERS, PEER
+from bench.table import lag_table, table
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "build/bench/results.json"
@@ -35,6 +37,9 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--only", default="", metavar="NAME,...", help="these measures; --list names all")
     parser.add_argument("--system", choices=sorted(MAKERS), help="one of the two")
+    parser.add_argument(
+        "--peer", action="store_true", help=f"{peer.TITLE} beside them, in {', '.join(sorted(peer.MEASURES))}"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="runs of each figure, the systems alternating")
     parser.add_argument("--scale", type=float, default=1.0, help="of all counts and times; 0.001 shows that it runs")
     parser.add_argument("--timeout", type=float, default=900.0, help="seconds after which a run counts as stalled")
@@ -79,6 +84,12 @@ def plan_of(options: argparse.Namespace) -> Plan:
         kinds.remove("kafka")
     if not kinds:
         sys.exit(1)
+    if options.peer:
+        try:
+            peer.build()
+        except peer.PeerUnavailableError as error:
+            sys.exit(str(error))
+        kinds.append(PEER)
     return Plan(
         kinds=kinds,
         rounds=options.rounds,
@@ -106,9 +117,11 @@ def main() -> None:
         print(measure.name, flush=True)
         result = run_measure(measure, plan, lambda line: print(line, flush=True))
         result.facts |= {"commit": results.facts["kvorum"], "machine": machine()}
+        if any(row.peer for row in result.rows):
+            result.facts["peer"] = peer.TITLE
         results.put(result, order)
         write(results, options.out)
-    print(f"\nafter: {machine()}\n\n{table(results, every=True)}\nall figures: {options.out}")
+    print(f"\nafter: {machine()}\n\n{table(results, every=True)}\n\n{lag_table(results)}\n\nall figures: {options.out}")
     failures = [failure for name in options.measures for failure in results.of(name.name).failures]
     if failures:
         sys.exit("\n".join(["what came to nothing:", *failures]))

@@ -15,13 +15,17 @@ from bench.topics import DEADLINE_SECONDS, make_topic
 class Bed:
     """What a run is given. Not shared between systems."""
 
-    def __init__(self, kind: str, system: System, nodes: int, scale: Scale) -> None:
+    def __init__(
+        self, kind: str, system: System, nodes: int, scale: Scale, maxima: dict[str, float] | None = None
+    ) -> None:
         self.kind = kind
         self.system = system
         self.nodes = nodes
         self.scale = scale
         self.notes: dict[str, float] = {}
-        """What was found once and is needed again, such as the rate that a system reached."""
+        """What was found once and is needed again."""
+        self.maxima = {} if maxima is None else maxima
+        """{kind: the rate it reached}, of all systems of the measure so far: to load them alike."""
         self._numbers = itertools.count(1)
 
     @contextlib.contextmanager

@@ -3,7 +3,9 @@
 {"kvorum": commit, "kafka": version, "machine": ..., "limits": {what: figure},
  "measures": [{"name", "commit", "machine", "rounds", "scale", "begun", "seconds", "load": [before, after],
                "rows": [{"what", "unit", "better", "of", "must", "aim", "runs": {system: [figure, ...]}}, ...],
-               "event_loop_lag_ms": [...], "failures": [...], "skipped": [...]}, ...]}
+               "peer": its name and version, if one was measured beside the two,
+               "event_loop_lag": {case: [[p99, greatest], ...]},
+               "failures": [...], "skipped": [...]}, ...]}
 """
 
 import json
@@ -12,7 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.own_metrics import Lag
 from bench.rows import Row, reached, value_of
+from bench.systems import PEER
 
 Json = dict[str, Any]
 
@@ -33,6 +37,11 @@ class RowResult:
     def other(self) -> Sequence[float]:
         """Apache Kafka's."""
         return self.runs.get("kafka", ())
+
+    @property
+    def peer(self) -> Sequence[float]:
+        """Those of a peer beside the two, which no ratio is of."""
+        return self.runs.get(PEER, ())
 
     @property
     def value(self) -> float | None:
@@ -58,8 +67,8 @@ class MeasureResult:
     rows: list[RowResult]
     facts: Json = field(default_factory=dict)
     """Commit, machine, rounds, scale, times, load: measures of one file may be of several days."""
-    event_loop_lag_ms: list[float] = field(default_factory=list)
-    """Of Kvorum's brokers, after each run: how late a timer was at most, in the ten seconds before."""
+    event_loop_lag: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    """{case: (p99, greatest) of each run}, in ms, the worst of Kvorum's processes, one that is new since its start."""
     failures: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
 
@@ -68,6 +77,11 @@ class MeasureResult:
         for found in self.rows:
             if found.row.what in figures:
                 found.runs.setdefault(kind, []).append(figures[found.row.what])
+
+    def add_lag(self, case: str, lag: Lag | None) -> None:
+        """Take how late the event loops were in a run, if that is known."""
+        if lag is not None:
+            self.event_loop_lag.setdefault(case, []).append((lag.p99_ms, lag.greatest_ms))
 
 
 @dataclass(slots=True)
@@ -115,7 +129,7 @@ def encoded(results: Results) -> Json:
             "name": measure.name,
             **measure.facts,
             "rows": [row_encoded(row) for row in measure.rows],
-            "event_loop_lag_ms": measure.event_loop_lag_ms,
+            "event_loop_lag": measure.event_loop_lag,
             "failures": measure.failures,
             "skipped": measure.skipped,
         }
@@ -143,7 +157,9 @@ def measure_decoded(body: Json) -> MeasureResult:
     return MeasureResult(
         name=body.pop("name"),
         rows=[row_decoded(each) for each in body.pop("rows")],
-        event_loop_lag_ms=body.pop("event_loop_lag_ms"),
+        event_loop_lag={
+            case: [(p99, most) for p99, most in runs] for case, runs in body.pop("event_loop_lag", {}).items()
+        },
         failures=body.pop("failures"),
         skipped=body.pop("skipped"),
         facts=body,

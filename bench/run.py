@@ -1,10 +1,11 @@
-"""Runs measures on both systems in turn: A-B-B-A, after a warm-up of each; a run that stalls fails, and the rest go on.
+"""Runs measures on the systems in turn: A-B-B-A, after a warm-up of each; a run that stalls fails, and the rest go on.
 
-Both clusters of a measure stay up from its first case to its last, so that neither JIT nor page cache begins anew with
-each round; the one that is not asked is idle. A cluster on which a run failed is thrown away and made anew.
+The clusters of a measure stay up from its first case to its last, so that neither JIT nor page cache begins anew with
+each round; those that are not asked are idle. A cluster on which a run failed is thrown away and made anew.
 """
 
 import contextlib
+import dataclasses
 import os
 import signal
 import time
@@ -13,12 +14,13 @@ from dataclasses import dataclass
 from types import FrameType
 
 from bench.beds import Bed
-from bench.own_metrics import lag_ms
+from bench.own_metrics import Lag, lag_told, lags_between, look
+from bench.peer import MEASURES as MEASURES_OF_PEER
 from bench.results import MeasureResult, RowResult
 from bench.rows import Case, Figures, Measure
 from bench.scale import Scale
 from bench.stalled import StalledError
-from bench.systems import formatted
+from bench.systems import PEER, formatted
 
 FAILURES_MAX = 2
 """So often a case may fail on a system; then its other rounds are left out."""
@@ -46,6 +48,7 @@ class Beds:
         self._measure, self._plan = measure, plan
         self._stacks: dict[str, contextlib.ExitStack] = {}
         self._beds: dict[str, Bed] = {}
+        self._maxima: dict[str, float] = {}
 
     def get(self, kind: str) -> Bed:
         """Return a system's bed: prepared, or, if each run is to have a fresh one, formatted."""
@@ -53,7 +56,7 @@ class Beds:
             measure = self._measure
             stack = self._stacks[kind] = contextlib.ExitStack()
             system = stack.enter_context(formatted(kind, measure.nodes, measure.settings))
-            bed = Bed(kind, system, measure.nodes, self._plan.scale)
+            bed = Bed(kind, system, measure.nodes, self._plan.scale, self._maxima)
             if not measure.fresh:
                 system.start()
                 system.wait_ready()
@@ -77,6 +80,7 @@ class Beds:
 def run_measure(measure: Measure, plan: Plan, say: Callable[[str], None]) -> MeasureResult:
     """Run all cases of a measure."""
     result = MeasureResult(measure.name, [RowResult(row) for row in measure.rows])
+    plan = dataclasses.replace(plan, kinds=kinds_for(measure, plan.kinds))
     began, load = time.time(), os.getloadavg()[0]
     beds = Beds(measure, plan)
     try:
@@ -98,6 +102,11 @@ def run_measure(measure: Measure, plan: Plan, say: Callable[[str], None]) -> Mea
     return result
 
 
+def kinds_for(measure: Measure, kinds: Sequence[str]) -> list[str]:
+    """Return the systems that a measure is for: a peer beside the two has not all that they have."""
+    return [kind for kind in kinds if kind != PEER or measure.name in MEASURES_OF_PEER]
+
+
 def run_case(
     measure: Measure, case: Case, plan: Plan, beds: Beds, result: MeasureResult, say: Callable[[str], None]
 ) -> None:
@@ -111,8 +120,9 @@ def run_case(
             with limited(plan.seconds_max):
                 bed = beds.get(kind)
                 os.sync()  # what one system left to be written is not to be written in the other's time
+                before = look(bed.system)
                 figures = case.run(bed)
-                lag = lag_ms(bed.system)
+                lag = Lag.worst(lags_between(before, look(bed.system)).values())
         except Exception as error:  # whatever it is, it is this run's: the others are to be had
             failures[kind] += 1
             result.failures.append(f"{case.name}, round {number}, {kind}: {type(error).__name__}: {error}")
@@ -121,8 +131,8 @@ def run_case(
         else:
             if number:
                 result.add(kind, figures)
-                result.event_loop_lag_ms += lag
-            say(told(case, number, kind, figures))
+                result.add_lag(case.name, lag)
+            say(told(case, number, kind, figures, lag))
             if measure.fresh:
                 beds.end(kind)
 
@@ -134,7 +144,7 @@ def alternating(kinds: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
             yield number, kind
 
 
-def told(case: Case, number: int, kind: str, figures: Figures) -> str:
+def told(case: Case, number: int, kind: str, figures: Figures, lag: Lag | None = None) -> str:
     """Return a line that says what a run found."""
     units = {row.what: row.unit for row in case.rows}
     parts = [
@@ -143,7 +153,7 @@ def told(case: Case, number: int, kind: str, figures: Figures) -> str:
         for what, figure in figures.items()
     ]
     which = f"round {number}" if number else "warm-up"
-    return f"  {kind:7} {which}: {'; '.join(parts)}   (load {os.getloadavg()[0]:.2f})"
+    return f"  {kind:7} {which}: {'; '.join(parts)}{lag_told(lag)}   (load {os.getloadavg()[0]:.2f})"
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Curves as SVG: panels side by side, a logarithmic x axis, y from 0, a line for each system, a dot for each point."""
+"""Curves as SVG: panels, four a row, a logarithmic x axis, y from 0, a line for each system, a dot for each point."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from html import escape
 
 WIDTH, HEIGHT = 460, 300
+COLUMNS = 4
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 46, 46
 PLOT_WIDTH, PLOT_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 LEVELS = 4
@@ -37,9 +38,10 @@ class Panel:
 
 def drawing(title: str, panels: Sequence[Panel]) -> str:
     """Return a whole SVG document."""
-    width, height = WIDTH * len(panels), HEIGHT + 28
+    width, height = WIDTH * min(len(panels), COLUMNS), HEIGHT * -(-len(panels) // COLUMNS) + 28
     inner = "".join(
-        f'<g transform="translate({WIDTH * place},28)">{panel_of(panel)}</g>' for place, panel in enumerate(panels)
+        f'<g transform="translate({WIDTH * column},{HEIGHT * row + 28})">{panel_of(panel)}</g>'
+        for (row, column), panel in ((divmod(place, COLUMNS), panel) for place, panel in enumerate(panels))
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">'

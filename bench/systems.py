@@ -1,4 +1,4 @@
-"""The two systems under one shape: start, addresses, processes, kill a node, end."""
+"""The systems under one shape: start, addresses, processes, kill a node, end."""
 
 import atexit
 import contextlib
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bench.apache_kafka import KafkaCluster
+from bench.peer import Peer
 from kvorum.cluster import readiness
 from kvorum.cluster.formatting import new_cluster_id
 from kvorum.cluster.local import LocalCluster
@@ -202,13 +203,16 @@ class Kafka:
 
 
 MAKERS: Mapping[str, type[Kvorum] | type[Kafka]] = {"kafka": Kafka, "kvorum": Kvorum}
+"""The two that are compared."""
+PEER = "peer"
+SYSTEMS: Mapping[str, type[Kvorum] | type[Kafka] | type[Peer]] = {**MAKERS, PEER: Peer}
 
 
 @contextlib.contextmanager
 def formatted(kind: str, count: int, settings: Mapping[str, str] = NO_SETTINGS) -> Iterator[System]:
     """A cluster in a temporary folder, formatted and not started; gone afterwards, but for its logs if this fails."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        system = MAKERS[kind](Path(folder), count, settings)
+        system = SYSTEMS[kind](Path(folder), count, settings)
         try:
             yield system
         except BaseException:

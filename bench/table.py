@@ -12,29 +12,52 @@ from bench.results import Results, RowResult, read
 from bench.rows import spread
 
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
-HEAD = "| what | Kvorum | Apache Kafka {version} | ratio | must | aim | reached |"
-RULE = "| --- | --- | --- | --- | --- | --- | --- |"
 NONE = "-"
 SIGNS = {"more": "≥", "less": "≤"}
 WORDS = {"no": "**no**"}
+LAG_HEAD = "| event-loop lag of Kvorum's slowest process, ms: while | p99 | at most |"
+LAG_RULE = "| --- | --- | --- |"
 
 
 def table(results: Results, every: bool = False) -> str:
     """Return the table of the rows of which something is asked, or of all."""
     rows = [found for found in results.rows if found.runs and (every or found.row.must is not None)]
-    lines = [HEAD.format(version=results.facts.get("kafka", "")), RULE, *map(line, rows)]
+    peer = peers(results)
+    names = ["Kvorum", f"Apache Kafka {results.facts.get('kafka', '')}", *([peer] if peer else [])]
+    columns = ["what", *names, "ratio", "must", "aim", "reached"]
+    lines = [cells_of(columns), cells_of(["---"] * len(columns)), *(line(found, bool(peer)) for found in rows)]
     return "\n".join(lines)
 
 
-def line(found: RowResult) -> str:
+def lag_table(results: Results) -> str:
+    """Return how late the event loops were in each case: the medians of the runs; nothing if none is known."""
+    lines = [
+        f"| {case} | {shown([p99 for p99, _ in runs])} | {shown([greatest for _, greatest in runs])} |"
+        for measure in results.measures
+        for case, runs in measure.event_loop_lag.items()
+    ]
+    return "\n".join([LAG_HEAD, LAG_RULE, *lines]) if lines else ""
+
+
+def peers(results: Results) -> str:
+    """Return the name of what was measured beside the two; nothing, if nothing was."""
+    return ", ".join(sorted({measure.facts["peer"] for measure in results.measures if "peer" in measure.facts}))
+
+
+def cells_of(texts: Sequence[str]) -> str:
+    """Return a line of the table."""
+    return f"| {' | '.join(texts)} |"
+
+
+def line(found: RowResult, has_peer: bool = False) -> str:
     """Return a row's line."""
     row = found.row
     unit = "" if row.of == "ratio" else f" {row.unit}"
     limits = [NONE if limit is None else f"{SIGNS[row.better]} {limit:g}{unit}" for limit in (row.must, row.aim)]
     ratio = NONE if found.ratio is None else f"{found.ratio:.2f}"
     verdict = WORDS.get(found.reached, found.reached)
-    cells = [f"{row.what}, {row.unit}", shown(found.own), shown(found.other), ratio, *limits, verdict]
-    return f"| {' | '.join(cells)} |"
+    figures = [found.own, found.other, *([found.peer] if has_peer else [])]
+    return cells_of([f"{row.what}, {row.unit}", *map(shown, figures), ratio, *limits, verdict])
 
 
 def shown(figures: Sequence[float]) -> str:
@@ -98,6 +121,8 @@ def main() -> None:
     results = read(options.results)
     if options.readme is None:
         print(table(results, options.all))
+        if options.all and (lags := lag_table(results)):
+            print(f"\n{lags}")
         return
     options.readme.write_text(put_between(options.readme.read_text(), section(results)))
 

@@ -1,12 +1,13 @@
-"""What is used where nothing is asked for: CPU of a crowded node at rest, and metadata as they grow."""
+"""What is used where nothing is asked for: CPU of a crowded node at rest, and metadata as they grow and live."""
 
 import asyncio
 import statistics
+import tempfile
 import time
 
 from bench.beds import Bed
 from bench.curves.curve import Curve, Series
-from bench.curves.load import make_topics
+from bench.curves.load import ALL_SECONDS, child, make_topics
 from bench.links import Link
 from bench.processes import cpu_seconds, memory_mib
 from kvorum.protocol.messages.api_versions import ApiVersionsRequest
@@ -19,7 +20,21 @@ SETTLE_SECONDS, IDLE_SECONDS = 10.0, 30.0
 BROKERS, REPLICAS, TOPIC_PARTITIONS = 5, 3, 10
 CHANGES = 400
 IDLE = (Series(name="CPU of all processes", unit="cores"), Series(name="memory (PSS)", unit="MiB"))
-METADATA = (Series(name="image of all", unit="s"), Series(name="one partition's change", unit="us"))
+IMAGE = (Series(name="image of all", unit="s"), Series(name="one partition's change", unit="us"))
+LIFE = {
+    "create": Series(name="create, controller", unit="s"),
+    "create_followed": Series(name="create, a broker", unit="s"),
+    "create_pause": Series(name="create, longest pause", unit="ms"),
+    "elect": Series(name="a broker dies, controller", unit="s"),
+    "elect_followed": Series(name="a broker dies, another", unit="s"),
+    "elect_pause": Series(name="a broker dies, longest pause", unit="ms"),
+    "write": Series(name="write a checkpoint", unit="s"),
+    "checkpoint": Series(name="checkpoint", unit="MiB"),
+    "restart": Series(name="restart", unit="s"),
+    "restart_pause": Series(name="restart and checkpoint, longest pause", unit="ms"),
+    "image": Series(name="memory of the image", unit="MiB"),
+}
+METADATA = (*IMAGE, *LIFE.values())
 
 
 def idle(bed: Bed, place: int) -> dict[str, float]:
@@ -45,7 +60,7 @@ async def at_rest(bed: Bed) -> dict[str, float]:
 
 
 def metadata(bed: Bed, place: int) -> dict[str, float]:
-    """Replay the records of so many partitions over five brokers into an image, then change one after the other."""
+    """Replay the records of so many partitions into an image, and change one after the other; then have them live."""
     began = time.perf_counter()
     image = image_of(place)
     elapsed = time.perf_counter() - began
@@ -59,7 +74,27 @@ def metadata(bed: Bed, place: int) -> dict[str, float]:
         delta.replay(changed)
         delta.apply(1, 1)
         samples.append(time.perf_counter() - began)
-    return {METADATA[0].name: elapsed, METADATA[1].name: statistics.median(samples) * 1e6}
+    del image, delta
+    figures = {IMAGE[0].name: elapsed, IMAGE[1].name: statistics.median(samples) * 1e6}
+    return figures | {LIFE[key].name: value for key, value in life(place).items()}
+
+
+def life(partitions: int) -> dict[str, float]:
+    """Create so many partitions, have a broker die, restart another: in processes of their own, for their memory."""
+    found: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for work in ("lived", "restarted"):
+            with child("bench.clients.metadata_life", work, partitions, folder) as process:
+                words = [word.partition("=") for word in process.expect(ALL_SECONDS)]
+            found |= {name: float(value) for name, _, value in words}
+    pauses = {
+        "create_pause": max(found["create_pause"], found["create_followed_pause"]),
+        "elect_pause": max(found["elect_pause"], found["elect_followed_pause"]),
+        "restart_pause": max(found["restart_pause"], found["write_pause"]),
+    }
+    whole = {key: found[key] for key in ("create", "create_followed", "elect", "elect_followed", "write", "restart")}
+    sizes = {"checkpoint": found["snapshot_bytes"] / 2**20, "image": found["image_mib"]}
+    return whole | {key: seconds * 1e3 for key, seconds in pauses.items()} | sizes
 
 
 def image_of(partitions: int) -> MetadataImage:
@@ -88,7 +123,7 @@ CURVES = (
     ),
     Curve(
         name="metadata",
-        title="Metadata over 5 brokers, RF 3, as a broker holds them",
+        title="Metadata over 5 brokers, RF 3",
         x="partitions of the cluster",
         places=(100, 1_000, 10_000, 100_000),
         series=METADATA,

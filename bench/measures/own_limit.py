@@ -15,7 +15,7 @@ from bench.beds import Bed
 from bench.child import Child
 from bench.clients.answerer import TOPIC
 from bench.measures import requests
-from bench.measures.produce import SMALL, WARM_UP_SHARE, partitions_of, records_of
+from bench.measures.produce import BATCHED, LARGE, SMALL, WARM_UP_SHARE, partitions_of, records_of
 from bench.rows import Case, Figures, Measure, more
 
 READY_SECONDS = 30.0
@@ -31,12 +31,12 @@ def answering(partitions: int) -> Iterator[int]:
         answerer.close()
 
 
-def produced(bed: Bed, title: str, partitions: int, acks: str) -> Figures:
+def produced(bed: Bed, title: str, size: int, partitions: int, properties: dict[str, str]) -> Figures:
     """Produce as the measure `produce` does."""
-    records = records_of(bed, SMALL)
+    records = records_of(bed, size)
     with answering(partitions) as port:
         warm_up = records // WARM_UP_SHARE
-        found = tools.produce(f"127.0.0.1:{port}", TOPIC, records, SMALL, {"acks": acks}, warm_up=warm_up)
+        found = tools.produce(f"127.0.0.1:{port}", TOPIC, records, size, properties, warm_up=warm_up)
     return {title: found.records_per_second}
 
 
@@ -47,10 +47,10 @@ def requested(bed: Bed, title: str, connections: int) -> Figures:
     return {title: rate}
 
 
-def produce_case(partitions: int, acks: str) -> Case:
-    """Return the case of so many partitions."""
-    title = f"the client's own limit, produce, 100 B, acks={acks}, {partitions_of(partitions)}"
-    run = partial(produced, title=title, partitions=partitions, acks=acks)
+def produce_case(what: str, size: int, partitions: int, properties: dict[str, str]) -> Case:
+    """Return a case of `produce`."""
+    title = f"the client's own limit, produce, {what}"
+    run = partial(produced, title=title, size=size, partitions=partitions, properties=properties)
     return Case(name=title, rows=(more(title, "records/s"),), run=run, java=True)
 
 
@@ -65,7 +65,14 @@ MEASURE = Measure(
     name="own-limit",
     settings={},
     cases=(
-        *(produce_case(count, acks) for acks in ("1", "all") for count in (1, 6)),
+        *(
+            produce_case(f"100 B, acks={acks}, {partitions_of(count)}", SMALL, count, {"acks": acks})
+            for acks in ("1", "all")
+            for count in (1, 6)
+        ),
+        produce_case(
+            "1 KiB, acks=all, 6 partitions, batch.size 262144, linger.ms 5", LARGE, 6, {"acks": "all"} | BATCHED
+        ),
         request_case(1),
         request_case(32),
     ),

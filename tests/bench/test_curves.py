@@ -117,9 +117,11 @@ def test_axes_have_round_numbers() -> None:
     assert across(10, [1, 10, 100]) == pytest.approx((across(1, [1, 10, 100]) + across(100, [1, 10, 100])) / 2)
 
 
-def test_metadata_are_changed_one_partition_after_the_other() -> None:
+def test_metadata_are_changed_one_partition_after_the_other_and_live() -> None:
     found = at_rest.metadata(cast(Bed, type("B", (), {"scale": Scale(0.01)})), 200)
-    assert set(found) == {series.name for series in at_rest.METADATA} and min(found.values()) > 0
+    assert set(found) == {series.name for series in at_rest.METADATA}
+    del found[at_rest.LIFE["image"].name]  # so few may lie in memory that was there already
+    assert min(found.values()) > 0
 
 
 def test_nodes_of_apache_kafka_beyond_the_controllers_are_brokers_only(tmp_path: Path) -> None:

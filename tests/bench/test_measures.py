@@ -1,9 +1,19 @@
 """What measures make of what they see: gaps between acknowledgements, who leads what."""
 
+import contextlib
+from collections.abc import Iterator
+from typing import Any, cast
+
 import pytest
 
+from bench import tools
+from bench.beds import Bed
+from bench.measures import latency
 from bench.measures.failover import Acknowledged
 from bench.measures.many_topics import PARTITIONS, REPLICAS, led
+from bench.scale import Scale
+from bench.systems import System
+from bench.tools import Produced
 from kvorum.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 
 
@@ -45,3 +55,33 @@ def test_topics_are_led_when_each_partition_has_a_leader_and_all_replicas_in_syn
     for lacking in (topic("b", leader=-1), topic("b", in_sync=2), topic("b", partitions=9)):
         assert led([topic("a"), lacking], {"a", "b"}) is None
     assert led([topic("a")], {"a", "b"}) is None
+
+
+def test_both_systems_have_the_same_load_beside_their_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates: list[float] = []
+
+    @contextlib.contextmanager
+    def producing(bootstrap: str, topic: str, rate: float, *_: object) -> Iterator[None]:
+        rates.append(rate)
+        yield
+
+    def produce(bootstrap: str, *_: object, **__: object) -> Produced:
+        return Produced({"slow": 100.0, "fast": 300.0}[bootstrap], 0.0, 0.0)
+
+    @contextlib.contextmanager
+    def made(self: Bed, *_: object) -> Iterator[str]:
+        yield "topic"
+
+    class Named:
+        def __init__(self, name: str) -> None:
+            self.bootstrap = name
+
+    monkeypatch.setattr(tools, "produce", produce)
+    monkeypatch.setattr(tools, "producing", producing)
+    monkeypatch.setattr(Bed, "topic", made)
+    monkeypatch.setattr(latency, "latencies", lambda bed, title: {})
+    maxima: dict[str, float] = {}
+    beds = [Bed(name, cast(System, Named(name)), 1, Scale(0.001), maxima) for name in ("slow", "fast")]
+    found: list[Any] = [latency.loaded(bed, title) for title in (latency.LOADED, latency.OWN) for bed in beds]
+    assert rates == [50.0, 50.0, 50.0, 150.0]
+    assert [list(each.values()) for each in found] == [[rate] for rate in rates]

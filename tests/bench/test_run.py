@@ -31,7 +31,7 @@ class Fake:
     def wait_ready(self) -> None:
         pass
 
-    def metrics_urls(self) -> list[str]:
+    def metrics_urls(self, role: str) -> list[str]:
         return []
 
 

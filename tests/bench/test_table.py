@@ -8,7 +8,7 @@ import pytest
 from bench.registry import MEASURES, chosen
 from bench.results import MeasureResult, Results, RowResult, read, write
 from bench.rows import less, more, reached, spread, value_of
-from bench.table import BEGIN, END, put_between, section, shown, table
+from bench.table import BEGIN, END, lag_table, put_between, section, shown, table
 
 RATE = more("produce", "records/s", 1.3, 2.0)
 COST = less("memory", "MiB", 0.2, 0.1)
@@ -25,7 +25,9 @@ def results() -> Results:
         RowResult(TOLD, {"kafka": [1234.0]}),
         RowResult(more("never run", "MiB/s", 1.0, 2.0)),
     ]
-    measure = MeasureResult("all", rows, {"rounds": 2}, [1.5], ["x, round 2, kafka: StalledError: no end"])
+    measure = MeasureResult(
+        "all", rows, {"rounds": 2}, {"a case": [(1.5, 20.0), (2.5, 30.0)]}, ["x, round 2, kafka: StalledError: no end"]
+    )
     return Results({"kafka": "4.3.0", "machine": "a machine", "kvorum": "abc"}, {"loopback, MiB/s": 2000.0}, [measure])
 
 
@@ -78,6 +80,28 @@ def test_the_table_has_what_is_asked_and_what_was_reached() -> None:
     ]
     assert table(results(), every=True).splitlines()[-1] == "| commits, commits/s | - | 1,234 | - | - | - | - |"
     assert shown([]) == "-"
+
+
+def test_event_loop_lag_has_a_table_of_its_own() -> None:
+    assert lag_table(results()).splitlines()[2:] == ["| a case | 2.00 (50%) | 25.0 (40%) |"]
+    assert lag_table(Results()) == ""
+    assert "a case" not in section(results())
+
+
+def test_a_third_system_has_a_column_and_no_ratio() -> None:
+    found = results()
+    found.measures[0].facts["peer"] = "Tansu 0.6.0"
+    found.measures[0].rows[0].runs["peer"] = [50.0]
+    found.measures.append(MeasureResult("later", [RowResult(TOLD, {"kvorum": [1.0], "kafka": [2.0]})]))
+    assert table(found, every=True).splitlines() == [
+        "| what | Kvorum | Apache Kafka 4.3.0 | Tansu 0.6.0 | ratio | must | aim | reached |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| produce, records/s | 200 (100%) | 100 (0%) | 50.0 | 2.00 | ≥ 1.3 | ≥ 2 | aim |",
+        "| memory, MiB | 15.0 | 100 | - | 0.15 | ≤ 0.2 | ≤ 0.1 | must |",
+        "| gap, s | 2.00 | - | - | - | ≤ 1 s | ≤ 0.2 s | **no** |",
+        "| commits, commits/s | - | 1,234 | - | - | - | - | - |",
+        "| commits, commits/s | 1.00 | 2.00 | - | 0.50 | - | - | - |",
+    ]
 
 
 def test_failures_are_told_below_the_table() -> None:
