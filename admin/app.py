@@ -1,51 +1,47 @@
 """The admin HTTP server: checks a request, calls the operation behind it, and answers in JSON.
 
-Errors have one shape (models.Problem) with Kafka's error name. Until authentication exists it listens on loopback only,
-and what a browser sends on behalf of a page from elsewhere is refused: by its Host (a foreign name that leads here), by
-its Origin, and by its media type (a form can send text without asking first, but no JSON).
+Errors have one shape (models.Problem) with Kafka's error name. Who may ask is in access.py; besides, a body must say
+that it is JSON (a form can send text without asking first, but no JSON). An answer may also be a stream
+(operations.Stream): it is written as fast as it is read, ends with who reads it, and with the server.
 """
 
-import ipaddress
+import asyncio
+import contextlib
+import hashlib
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
 
+import msgspec
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
-from kvorum.admin import cluster_routes, topic_routes
+from kvorum.admin import (
+    cluster_routes,
+    event_routes,
+    groups_routes,
+    message_routes,
+    partition_routes,
+    topic_routes,
+    transaction_routes,
+)
+from kvorum.admin.access import Access, Refused
 from kvorum.admin.client import ClusterClient, Unreachable
+from kvorum.admin.console_files import add_console
 from kvorum.admin.fields import field_of
-from kvorum.admin.models import Problem
 from kvorum.admin.openapi import document, page
-from kvorum.admin.operations import BadInput, Call, NoBody, Operation
+from kvorum.admin.operations import EVENT_STREAM, JSON, BadInput, Call, NoBody, Operation, Result, Role, Stream
+from kvorum.admin.problems import problem, status_of
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.runtime import blocking
+from kvorum.runtime.clock import Clock, SystemClock
 from kvorum.runtime.logs import get_logger
-from kvorum.runtime.metrics import CONTENT_TYPE, Metrics
+from kvorum.runtime.metrics import CONTENT_TYPE, Metrics, load
 
 BODY_BYTES_MAX = 1 << 20
-"""A body is a description of a topic or of configs, never records."""
-JSON = "application/json"
-NOT_FOUND = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.UNKNOWN_TOPIC_ID,
-    ErrorCode.BROKER_ID_NOT_REGISTERED,
-    ErrorCode.RESOURCE_NOT_FOUND,
-}
-CONFLICT = {ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.ELECTION_NOT_NEEDED}
-UNAVAILABLE = {
-    ErrorCode.NOT_CONTROLLER,
-    ErrorCode.REQUEST_TIMED_OUT,
-    ErrorCode.BROKER_NOT_AVAILABLE,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.LEADER_NOT_AVAILABLE,
-}
-FORBIDDEN = {
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-    ErrorCode.POLICY_VIOLATION,
-    ErrorCode.TOPIC_DELETION_DISABLED,
-}
+"""A body describes a topic or configs, or has some records; who writes many speaks Kafka's protocol."""
+STREAMS_MAX = 32
+"""At once. Each has connections of its own to the brokers."""
 
 log = get_logger("admin")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -53,51 +49,15 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 def operations() -> Sequence[Operation]:
     """Return everything the API does."""
-    return [*cluster_routes.OPERATIONS, *topic_routes.OPERATIONS]
-
-
-def status_of(code: ErrorCode) -> int:
-    """Return the HTTP status that says the same as Kafka's code."""
-    for codes, status in ((NOT_FOUND, 404), (CONFLICT, 409), (FORBIDDEN, 403), (UNAVAILABLE, 503)):
-        if code in codes:
-            return status
-    return 500 if code is ErrorCode.UNKNOWN_SERVER_ERROR else 422
-
-
-def problem(status: int, error: str, message: str, field: str | None = None) -> web.Response:
-    """Return an error answer."""
-    body = Problem(error=error, message=message, field=field)
-    return web.Response(status=status, text=body.model_dump_json(), content_type="application/json")
-
-
-def is_local(host: str) -> bool:
-    """Tell whether a Host header names this machine's loopback."""
-    name = host.rpartition(":")[0] if host.count(":") == 1 or host.startswith("[") else host
-    name = (name or host).strip("[]")
-    if name == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
-
-
-@web.middleware
-async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse foreign hosts and origins; give what was not foreseen, and aiohttp's own refusals, the shape of ours."""
-    host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
-    if not is_local(host):
-        return problem(403, "FORBIDDEN_HOST", f"Host {host!r} is not this machine's loopback")
-    if origin is not None and origin.lower() != f"http://{host.lower()}":
-        return problem(403, "FORBIDDEN_ORIGIN", f"a page of {origin!r} may not use this API")
-    try:
-        return await handler(request)
-    except web.HTTPException as error:
-        return problem(error.status, error.reason.upper().replace(" ", "_"), f"{request.method} {request.path}")
-    except Exception as error:  # whatever it is, the caller is told in our shape, and the log has the rest
-        stack = "".join(traceback.format_exception(error))
-        log.error("a request failed", method=request.method, path=request.path, error=error, stack=stack)
-        return problem(500, ErrorCode.UNKNOWN_SERVER_ERROR.name, "see the log of the admin process")
+    return [
+        *cluster_routes.OPERATIONS,
+        *topic_routes.OPERATIONS,
+        *partition_routes.OPERATIONS,
+        *message_routes.OPERATIONS,
+        *groups_routes.OPERATIONS,
+        *transaction_routes.OPERATIONS,
+        *event_routes.OPERATIONS,
+    ]
 
 
 class NotJson(Exception):
@@ -105,16 +65,22 @@ class NotJson(Exception):
 
 
 class AdminApp:
-    """One admin server's state: its connections to the cluster."""
+    """One admin server's state: its connections to the cluster, who may use it, the streams that run."""
 
-    def __init__(self, cluster: ClusterClient, metrics: Metrics) -> None:
+    def __init__(
+        self, cluster: ClusterClient, metrics: Metrics, access: Access | None = None, clock: Clock | None = None
+    ) -> None:
         """Serve this cluster, and the metrics of this process."""
         self._cluster = cluster
         self._metrics = metrics
+        self._access = access or Access()
+        self._clock = clock or SystemClock()
+        self._streams: set[asyncio.Task[object]] = set()
+        self._guarded = asyncio.Lock()
 
     def build(self) -> web.Application:
         """Return the aiohttp application."""
-        app = web.Application(middlewares=[guard], client_max_size=BODY_BYTES_MAX)
+        app = web.Application(middlewares=[self._guard], client_max_size=BODY_BYTES_MAX)
         for operation in operations():
             app.router.add_route(operation.method, operation.path, self._handler(operation))
         app.router.add_get("/openapi.json", self._openapi)
@@ -122,23 +88,62 @@ class AdminApp:
         app.router.add_get("/health/live", self._live)
         app.router.add_get("/health/ready", self._ready)
         app.router.add_get("/metrics", self._serve_metrics)
+        add_console(app)
+        app.on_shutdown.append(self._end_streams)
         return app
+
+    @property
+    def streams(self) -> int:
+        """Return how many streams run."""
+        return len(self._streams)
 
     def _handler(self, operation: Operation) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
+            self._access.check_role(request.headers.get("Authorization"), operation.needs)
             return await self._call(operation, request)
 
         return handle
 
-    async def _call(self, operation: Operation, request: web.Request) -> web.Response:
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Refuse foreign pages; give what was not foreseen, and aiohttp's own refusals, the shape of ours."""
+        try:
+            self._access.check_page(request.headers.get("Host", ""), request.headers.get("Origin"))
+            return await handler(request)
+        except Refused as error:
+            headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else None
+            return problem(error.status, error.error, error.message, headers=headers)
+        except web.HTTPException as error:
+            headers = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else None
+            name = error.reason.upper().replace(" ", "_")
+            return problem(error.status, name, f"{request.method} {request.path}", headers=headers)
+        except Exception as error:  # whatever it is, the caller is told in our shape, and the log has the rest
+            stack = "".join(traceback.format_exception(error))
+            log.error("a request failed", method=request.method, path=request.path, error=error, stack=stack)
+            return problem(500, ErrorCode.UNKNOWN_SERVER_ERROR.name, "see the log of the admin process")
+
+    async def _call(self, operation: Operation, request: web.Request) -> web.StreamResponse:
         body: BaseModel = NoBody()
         try:
             check_query(operation, request)
             data = await read_json(operation, request)
             if operation.body is not NoBody:
                 body = operation.body.model_validate_json(data or b"{}")
-            call = Call(cluster=self._cluster, path=dict(request.match_info), query=dict(request.query), body=body)
-            result = await operation.handle(call)
+            call = Call(
+                cluster=self._cluster,
+                path=dict(request.match_info),
+                query=dict(request.query),
+                body=body,
+                clock=self._clock,
+            )
+            match = request.headers.get("If-Match")
+            if operation.guard is not None and match is not None:
+                # One after the other: between the comparison and the change nobody else who compares comes in here.
+                async with self._guarded:
+                    await check_unchanged(operation.guard, call, match)
+                    result = await operation.handle(call)
+            else:
+                result = await operation.handle(call)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             field = ".".join(str(part) for part in first["loc"]) or None
@@ -152,13 +157,42 @@ class AdminApp:
             return problem(status_of(error.code), error.code.name, error.message or error.code.name, field)
         except Unreachable as error:
             return problem(503, "CLUSTER_UNREACHABLE", str(error))
-        if result is None:
-            return web.Response(status=operation.status)
-        if isinstance(result, list):
-            text = "[" + ",".join(item.model_dump_json() for item in result) + "]"
-        else:
-            text = result.model_dump_json()
-        return web.Response(status=operation.status, text=text, content_type="application/json")
+        if isinstance(result, Stream):
+            return await self._serve(result, request)
+        return answer_of(operation, result, request.headers.get("If-None-Match"))
+
+    async def _serve(self, stream: Stream, request: web.Request) -> web.StreamResponse:
+        """Write a stream; it ends with itself, with who reads it, or with the server."""
+        if len(self._streams) >= STREAMS_MAX:
+            await close(stream)
+            return problem(429, "TOO_MANY_STREAMS", f"{STREAMS_MAX} streams run already; end one")
+        headers = {"Content-Type": stream.media, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+        response = web.StreamResponse(headers=headers)
+        task = asyncio.current_task()
+        assert task is not None, "a handler runs in a task"
+        self._streams.add(task)
+        try:
+            await response.prepare(request)
+            async for chunk in stream.chunks:
+                await response.write(chunk)
+            await response.write_eof()
+        except ConnectionError:
+            log.debug("who read a stream is gone", path=request.path)
+        except (KafkaError, Unreachable) as error:
+            log.warning("a stream failed", path=request.path, error=error)
+            await break_off(stream, request, response, str(error))
+        except Exception as error:  # the head is out: no answer in our shape can follow it
+            log.error("a stream failed", path=request.path, error="".join(traceback.format_exception(error)))
+            await break_off(stream, request, response, "see the log of the admin process")
+        finally:
+            self._streams.discard(task)
+            await close(stream)
+        return response
+
+    async def _end_streams(self, app: web.Application) -> None:
+        """End what would go on for as long as somebody reads."""
+        for task in list(self._streams):
+            task.cancel()
 
     async def _openapi(self, request: web.Request) -> web.Response:
         return web.json_response(document(operations(), version("kvorum")))
@@ -178,7 +212,63 @@ class AdminApp:
         return web.json_response({"ready": True})
 
     async def _serve_metrics(self, request: web.Request) -> web.Response:
+        self._access.check_role(request.headers.get("Authorization"), Role.READ)
+        await blocking.run(asyncio.get_running_loop(), load)
         return web.Response(body=self._metrics.render(), headers={"Content-Type": CONTENT_TYPE})
+
+
+async def break_off(stream: Stream, request: web.Request, response: web.StreamResponse, why: str) -> None:
+    """End a stream that failed: with an event that says why, or by breaking the connection: nobody thinks it whole."""
+    if stream.media == EVENT_STREAM:
+        with contextlib.suppress(ConnectionError):
+            await response.write(b"event: error\ndata: " + msgspec.json.encode({"message": why}) + b"\n\n")
+        response.force_close()
+    elif request.transport is not None:
+        request.transport.abort()
+
+
+async def close(stream: Stream) -> None:
+    """End a stream that may not have been read to its end: what it opened is closed now, not when it is collected."""
+    closing = getattr(stream.chunks, "aclose", None)
+    if closing is not None:
+        await closing()
+
+
+async def check_unchanged(guard: Operation, call: Call[BaseModel], match: str) -> None:
+    """Compare an If-Match with what there is. Raises Refused, and what asking for it raises."""
+    asked = Call(cluster=call.cluster, path=call.path, query={}, body=NoBody(), clock=call.clock)
+    try:
+        found = await guard.handle(asked)
+    except KafkaError as error:
+        if status_of(error.code) != 404:
+            raise
+        raise Refused(412, "PRECONDITION_FAILED", f"there is none: {error.message or error.code.name}") from error
+    now = etag(guard, found)
+    if match.strip() != "*" and now not in (part.strip() for part in match.split(",")):
+        raise Refused(412, "PRECONDITION_FAILED", f"somebody changed it meanwhile: it is {now} now")
+
+
+def etag(operation: Operation, result: Result) -> str:
+    """Return the mark of the state in an answer: the same until somebody changes it."""
+    assert operation.state is not None, operation.path
+    return '"' + hashlib.sha256(repr(operation.state(result)).encode()).hexdigest()[:32] + '"'
+
+
+def answer_of(operation: Operation, result: Result, none_match: str | None) -> web.Response:
+    """Return a result as JSON; 304 where the caller has it already."""
+    headers = {}
+    if operation.state is not None:
+        headers["ETag"] = etag(operation, result)
+        if none_match is not None and headers["ETag"] in (part.strip() for part in none_match.split(",")):
+            return web.Response(status=304, headers=headers)
+    if result is None:
+        return web.Response(status=operation.status)
+    assert not isinstance(result, Stream), "served elsewhere"
+    if isinstance(result, list):
+        text = "[" + ",".join(item.model_dump_json() for item in result) + "]"
+    else:
+        text = result.model_dump_json()
+    return web.Response(status=operation.status, text=text, content_type=JSON, headers=headers)
 
 
 def check_query(operation: Operation, request: web.Request) -> None:

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple, TypeVar
 
 from kvorum.network.addresses import Address
-from kvorum.network.channel import Channel
+from kvorum.network.channel import Channel, common_version
 from kvorum.network.dial import ChannelError
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_partitions import (
@@ -66,6 +66,8 @@ METADATA_TOPIC = "__cluster_metadata"
 TIMEOUT_MS = 30_000
 EARLIEST = -2
 LATEST = -1
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
 
 M = TypeVar("M", bound=Message)
 
@@ -75,6 +77,9 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
 
 
 class ConfigOperation(IntEnum):
@@ -113,18 +118,32 @@ class ClusterClient:
     bootstrap: Sequence[Address]
     client_id: str = "kvorum-admin"
     chance: random.Random = field(default_factory=random.Random)
+    timeout_ms: int = TIMEOUT_MS
+    """How long one request may take."""
     _channels: dict[Address, Channel] = field(default_factory=dict)
 
     async def close(self) -> None:
         """Close all connections."""
         await asyncio.gather(*(channel.close() for channel in self._channels.values()))
 
-    async def ask(self, request: Message, response: type[M], address: Address | None = None) -> M:
-        """Send a request to one broker, or to the first that can be reached. Raises Unreachable."""
+    def another(self) -> "ClusterClient":
+        """Return a client with connections of its own: for what waits long, and would hold up others. Close it."""
+        return ClusterClient(self.bootstrap, self.client_id, self.chance)
+
+    async def ask(
+        self, request: Message, response: type[M], address: Address | None = None, *, version_max: int | None = None
+    ) -> M:
+        """Send a request to one broker, or to the first that can be reached. Raises Unreachable.
+
+        `version_max` keeps to versions whose fields the caller fills (names where newer ones have topic ids).
+        """
         failures = []
         for each in [address] if address is not None else list(self.bootstrap):
             try:
-                return await self._channel(each).ask(request, response, timeout_ms=TIMEOUT_MS)
+                channel, version = self._channel(each), None
+                if version_max is not None:
+                    version = min(common_version(type(request), (await channel.connect()).versions), version_max)
+                return await channel.ask(request, response, timeout_ms=self.timeout_ms, version=version)
             except ChannelError as error:
                 failures.append(f"{each[0]}:{each[1]} {error}")
                 if error.maybe_sent:
@@ -213,8 +232,9 @@ class ClusterClient:
         request = DescribeConfigsRequest(
             resources=[resource], include_synonyms=True, include_documentation=documentation
         )
-        # What a broker's static configuration says, only that broker knows.
-        address = await self.broker_address(int(name)) if kind is ResourceType.BROKER and name else None
+        # What a broker's static configuration says, and its loggers, only that broker knows.
+        own = kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name != ""
+        address = await self.broker_address(int(name)) if own else None
         answer = (await self.ask(request, DescribeConfigsResponse, address)).results[0]
         refuse(answer.error_code, answer.error_message)
         return answer.configs
@@ -226,7 +246,10 @@ class ClusterClient:
         configs = [AlterableConfig(name=c.name, config_operation=c.operation, value=c.value) for c in changes]
         resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
-        answer = (await self.ask(request, IncrementalAlterConfigsResponse)).responses[0]
+        # A broker's own configs are checked against its static ones, and it alone has its loggers.
+        own = kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name
+        address = await self.broker_address(int(name)) if own else None
+        answer = (await self.ask(request, IncrementalAlterConfigsResponse, address)).responses[0]
         refuse(answer.error_code, answer.error_message)
 
     async def elect_leaders(
@@ -250,8 +273,13 @@ class ClusterClient:
         refuse(partition.error_code, partition.error_message)
         return answer
 
-    async def offsets(self, topic: MetadataResponseTopic, timestamp: int) -> dict[int, int | None]:
-        """Return {partition: offset} for a timestamp (EARLIEST, LATEST, or ms); None where its leader did not say."""
+    async def offsets(
+        self, topic: MetadataResponseTopic, timestamp: int, isolation: int = READ_UNCOMMITTED
+    ) -> dict[int, int | None]:
+        """Return {partition: offset} for a timestamp (EARLIEST, LATEST, or ms); None where its leader did not say.
+
+        -1: there is no record so late. Read committed, the latest is the last stable offset.
+        """
         brokers = {broker.node_id: (broker.host, broker.port) for broker in (await self.metadata([])).brokers}
         by_leader: dict[int, list[int]] = {}
         for partition in topic.partitions:
@@ -264,7 +292,10 @@ class ClusterClient:
                 return
             wanted = [ListOffsetsPartition(partition_index=index, timestamp=timestamp) for index in indexes]
             request = ListOffsetsRequest(
-                replica_id=-1, topics=[ListOffsetsTopic(name=topic.name, partitions=wanted)], timeout=TIMEOUT_MS
+                replica_id=-1,
+                isolation_level=isolation,
+                topics=[ListOffsetsTopic(name=topic.name, partitions=wanted)],
+                timeout=TIMEOUT_MS,
             )
             try:
                 answer = await self.ask(request, ListOffsetsResponse, address)
@@ -288,7 +319,12 @@ class ClusterClient:
 def refuse(code: int, message: str | None) -> None:
     """Raise KafkaError for an error code that is one."""
     if code != ErrorCode.NONE:
-        raise KafkaError(ErrorCode(code), message or "")
+        raise KafkaError(code_of(code), message or "")
+
+
+def code_of(code: int) -> ErrorCode:
+    """Return an error code; one that a newer cluster has is UNKNOWN_SERVER_ERROR, as Kafka's clients take it."""
+    return ErrorCode(code) if code in ErrorCode.__members__.values() else ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def parse_bootstrap(text: str) -> list[Address]:

@@ -17,8 +17,8 @@ from kvorum.admin.models import (
     Quorum,
     Voter,
 )
-from kvorum.admin.operations import Call, NoBody, Operation, number_of
-from kvorum.admin.topic_configs import changes_of, entries
+from kvorum.admin.operations import Call, NoBody, Operation, Role, number_of
+from kvorum.admin.topic_configs import changes_of, configs_state, entries
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_quorum import ReplicaState
 from kvorum.protocol.messages.metadata import MetadataResponse
@@ -161,20 +161,22 @@ async def get_quorum(call: Call[NoBody]) -> Quorum:
 
 
 ALL_CONFIGS = {"all": "true: the defaults too, not only what was set"}
+GET_CONFIGS = Operation(
+    method="GET",
+    path="/v1/brokers/{broker}/configs",
+    summary="A broker's configs",
+    handle=get_broker_configs,
+    answer=ConfigEntry,
+    many=True,
+    query=ALL_CONFIGS,
+    state=configs_state,
+)
 OPERATIONS = [
     Operation(method="GET", path="/v1/cluster", summary="The cluster at a glance", handle=get_cluster, answer=Cluster),
     Operation(method="GET", path="/v1/health", summary="What needs looking at", handle=get_health, answer=Health),
     Operation(method="GET", path="/v1/brokers", summary="List brokers", handle=list_brokers, answer=Broker, many=True),
     Operation(method="GET", path="/v1/brokers/{broker}", summary="One broker", handle=get_broker, answer=Broker),
-    Operation(
-        method="GET",
-        path="/v1/brokers/{broker}/configs",
-        summary="A broker's configs",
-        handle=get_broker_configs,
-        answer=ConfigEntry,
-        many=True,
-        query=ALL_CONFIGS,
-    ),
+    GET_CONFIGS,
     Operation(
         method="PATCH",
         path="/v1/brokers/{broker}/configs",
@@ -182,12 +184,14 @@ OPERATIONS = [
         handle=alter_broker_configs,
         body=ConfigAlter,
         status=204,
+        guard=GET_CONFIGS,
     ),
     Operation(
         method="POST",
         path="/v1/leaders/elect",
         summary="Elect leaders",
         handle=elect_leaders,
+        role=Role.OPERATE,
         body=Election,
         answer=ElectionResult,
         many=True,

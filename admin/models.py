@@ -21,8 +21,12 @@ class Strict(BaseModel):
 
 
 class Problem(BaseModel):
-    """What was wrong with a request; `error` is Kafka's name for it where Kafka has one."""
+    """What was wrong with a request (RFC 9457); `error` is Kafka's name for it where Kafka has one."""
 
+    type: str = Field(default="about:blank", description="There is nothing to read about an error beyond its name")
+    title: str = Field(examples=["Unprocessable Entity"])
+    status: int
+    detail: str = Field(description="The same as `message`")
     error: str = Field(examples=["INVALID_PARTITIONS"])
     message: str
     field: str | None = Field(

@@ -1,16 +1,40 @@
 """The OpenAPI document of the admin API, made from the operations and their models; and a page to read it on."""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from kvorum.admin.models import Problem
-from kvorum.admin.operations import NoBody, Operation
+from kvorum.admin.models import INT32_MAX, Problem
+from kvorum.admin.operations import INT64_MAX, JSON, NoBody, Operation
+from kvorum.admin.problems import PROBLEM
+from kvorum.admin.record_views import FORMATS
 
 REFERENCE = "#/components/schemas/{model}"
+TEXT: dict[str, Any] = {"type": "string"}
+FLAG: dict[str, Any] = {"type": "boolean"}
+COUNT: dict[str, Any] = {"type": "integer", "minimum": 1}
+NUMBER: dict[str, Any] = {"type": "integer", "minimum": 0}
+INT32: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": INT32_MAX}
+INT64: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": INT64_MAX}
+NUMBERS: dict[str, Any] = {"type": "string", "pattern": r"^[0-9]{1,10}(,[0-9]{1,10})*$"}
+PARAMETERS: Mapping[str, dict[str, Any]] = {
+    **dict.fromkeys(("broker", "partition"), INT32),
+    **dict.fromkeys(("validate_only", "dry_run", "internal", "all"), FLAG),
+    **dict.fromkeys(("limit", "scanned", "bytes", "time_ms", "tail", "seconds"), COUNT),
+    **dict.fromkeys(("offset", "timestamp_ms", "open_for_ms"), INT64),
+    **dict.fromkeys(("partitions", "producer_ids"), NUMBERS),
+    "open_for_minutes": NUMBER,
+    "offsets": {"type": "string", "pattern": r"^[0-9]{1,10}:[0-9]{1,19}(,[0-9]{1,10}:[0-9]{1,19})*$"},
+    "from": {"type": "string", "enum": ["earliest", "latest"]},
+    "isolation": {"type": "string", "enum": ["read_uncommitted", "read_committed"]},
+    "format": {"type": "string", "enum": ["ndjson", "csv"]},
+    "key_format": {"type": "string", "enum": list(FORMATS)},
+    "value_format": {"type": "string", "enum": list(FORMATS)},
+}
+"""What is no plain text, by its name: it means the same wherever it is."""
 
 
 def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
@@ -27,39 +51,76 @@ def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "Kvorum admin API", "version": version},
         "paths": paths,
-        "components": {"schemas": definitions["$defs"]},
+        "components": {
+            "schemas": definitions["$defs"],
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{}, {"token": []}],
     }
 
 
 def described(operation: Operation) -> dict[str, Any]:
     """Return one operation's entry."""
     parameters = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in operation.parameters
+        {"name": name, "in": "path", "required": True, "schema": PARAMETERS.get(name, TEXT)}
+        for name in operation.parameters
     ]
     parameters += [
-        {"name": name, "in": "query", "description": text, "schema": {"type": "string"}}
+        {"name": name, "in": "query", "description": text, "schema": PARAMETERS.get(name, TEXT)}
         for name, text in (operation.query or {}).items()
     ]
-    answer: dict[str, Any] = {"description": "Done"}
-    if operation.answer is not None:
-        schema: dict[str, Any] = {"$ref": REFERENCE.format(model=operation.answer.__name__)}
-        schema = {"type": "array", "items": schema} if operation.many else schema
-        answer["content"] = {"application/json": {"schema": schema}}
-    problem = {"application/json": {"schema": {"$ref": REFERENCE.format(model="Problem")}}}
+    if operation.guard is not None:
+        text = "The ETag that the change is based on; another one now: 412"
+        parameters.append({"name": "If-Match", "in": "header", "description": text, "schema": {"type": "string"}})
+    problem = {PROBLEM: {"schema": {"$ref": REFERENCE.format(model="Problem")}}}
     entry: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
         "description": (operation.handle.__doc__ or "").strip(),
         "parameters": parameters,
         "responses": {
-            str(operation.status): answer,
-            "default": {"description": "Refused, or failed", "content": problem},
+            str(operation.status): answered(operation),
+            **{str(status): {"description": text, "content": problem} for status, text in refusals(operation)},
+            "default": {"description": "Refused by the cluster, or failed", "content": problem},
         },
+        "x-role": operation.needs.name.lower(),
     }
     if operation.body is not NoBody:
         schema = {"$ref": REFERENCE.format(model=operation.body.__name__)}
         entry["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
     return entry
+
+
+def answered(operation: Operation) -> dict[str, Any]:
+    """Return the entry of what an operation answers when all is well."""
+    answer: dict[str, Any] = {"description": "Done"}
+    if operation.state is not None:
+        text = "Changes when somebody changes what a PUT or PATCH here could overwrite"
+        answer["headers"] = {"ETag": {"description": text, "schema": {"type": "string"}}}
+    if operation.answer is None:
+        return answer
+    model: dict[str, Any] = {"$ref": REFERENCE.format(model=operation.answer.__name__)}
+    whole = {"type": "array", "items": model} if operation.many else model
+    streamed = {"type": "string", "contentMediaType": JSON, "contentSchema": model}
+    answer["content"] = {media: {"schema": whole if media == JSON else streamed} for media in operation.media}
+    return answer
+
+
+def refusals(operation: Operation) -> list[tuple[int, str]]:
+    """Return the statuses an operation may refuse with whatever the cluster is like, and what they mean."""
+    found = [(400, "A parameter or the body is wrong; `field` says which"), (401, "No token, or one that nobody has")]
+    found.append((403, "A page from elsewhere, a lesser role, or refused by the cluster"))
+    if operation.parameters:
+        found.append((404, "There is no such thing"))
+    if operation.guard is not None:
+        found.append((412, "Somebody changed it since the ETag of If-Match was given out"))
+    if operation.body is not NoBody:
+        found.append((413, "The body is too large"))
+        found.append((415, "The body is no JSON, or does not say so"))
+    if JSON not in operation.media:
+        found.append((429, "Too many streams run"))
+    found.append((503, "The cluster, or who would have to answer, cannot be reached now"))
+    return found
 
 
 STYLE = """
@@ -78,7 +139,7 @@ def page(operations: Sequence[Operation], title: str) -> str:
     for operation in operations:
         parts.append(f"<h2><b>{operation.method}</b> {html.escape(operation.path)}</h2>")
         text = " ".join((operation.handle.__doc__ or operation.summary).split())
-        parts.append(f"<p>{html.escape(text)}</p>")
+        parts.append(f"<p>{html.escape(text)} (Role: {operation.needs.name.lower()}.)</p>")
         if operation.query:
             rows = "".join(
                 f"<li><code>{name}</code> {html.escape(what)}</li>" for name, what in operation.query.items()

@@ -1,17 +1,24 @@
 """What one path of the API is: method, path, models, the function behind it. The OpenAPI document is made of these."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from enum import IntEnum
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
 from kvorum.admin.client import ClusterClient
 from kvorum.protocol.errors import ErrorCode
+from kvorum.runtime.clock import Clock, SystemClock
 
+JSON = "application/json"
+EVENT_STREAM = "text/event-stream"
 YES, NO = ("", "true", "1", "yes"), ("false", "0", "no")
 NUMBER_DIGITS_MAX = 10
-"""More than any number has here."""
+"""What is shown of a number that is none; most numbers here have no more."""
+WORD_CHARS_SHOWN = 40
+INT64_MAX = 2**63 - 1
+"""The last offset, or time in ms, that a request of Kafka's can carry."""
 
 B = TypeVar("B", bound=BaseModel)
 
@@ -26,6 +33,27 @@ class BadInput(Exception):
         self.message = message
 
 
+class Role(IntEnum):
+    """Who may do what: each may do what those below it may."""
+
+    READ = 0
+    """Look at everything, records too."""
+    OPERATE = 1
+    """Change what runs, not what there is: records, leaders, places of groups, transactions."""
+    ADMIN = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """An answer that is written while it is made: what comes out of `chunks`, each as soon as it is there.
+
+    The next chunk is asked for when the one before has left: who reads slowly slows down the reading of the cluster.
+    """
+
+    media: str
+    chunks: AsyncIterator[bytes]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Generic[B]):
     """One request: the cluster, what the path and the query said, and the checked body."""
@@ -34,6 +62,7 @@ class Call(Generic[B]):
     path: dict[str, str]
     query: dict[str, str]
     body: B
+    clock: Clock = field(default_factory=SystemClock)
 
     def flag(self, name: str) -> bool:
         """Tell whether a query parameter is there and not `false`. Raises BadInput."""
@@ -46,10 +75,30 @@ class Call(Generic[B]):
         """Return a query parameter that is a number. Raises BadInput."""
         return number_of(name, self.query.get(name, str(default)), least, most)
 
+    def choice(self, name: str, default: str, known: Sequence[str]) -> str:
+        """Return a query parameter that is one of some words. Raises BadInput."""
+        text = self.query.get(name, default)
+        if text not in known:
+            raise BadInput(name, f"{text[:WORD_CHARS_SHOWN]!r} is none of {', '.join(known)}")
+        return text
+
+    def words(self, name: str, known: Sequence[str] | None = None) -> list[str]:
+        """Return the words of a query parameter, comma-separated, each one of `known` if given. Raises BadInput."""
+        found = [word for part in self.query.get(name, "").split(",") if (word := part.strip())]
+        for word in found:
+            if known is not None and word not in known:
+                raise BadInput(name, f"{word[:WORD_CHARS_SHOWN]!r} is none of {', '.join(known)}")
+        return found
+
+    def numbers(self, name: str, most: int) -> list[int] | None:
+        """Return a query parameter that is a list of numbers (1,2,3), None if it is not there. Raises BadInput."""
+        text = self.query.get(name)
+        return None if text is None else sorted({number_of(name, part, 0, most) for part in text.split(",")})
+
 
 def number_of(name: str, text: str, least: int, most: int) -> int:
     """Read a number of a path or query. Raises BadInput."""
-    plain = text.isascii() and text.isdecimal() and len(text) <= NUMBER_DIGITS_MAX
+    plain = text.isascii() and text.isdecimal() and len(text) <= max(NUMBER_DIGITS_MAX, len(str(most)))
     if not plain or not least <= int(text) <= most:
         shown = text if len(text) <= NUMBER_DIGITS_MAX else f"{text[:NUMBER_DIGITS_MAX]}..."
         raise BadInput(name, f"{shown!r} is not a number from {least} to {most}")
@@ -60,6 +109,9 @@ class NoBody(BaseModel):
     """Of requests that have none."""
 
 
+Result: TypeAlias = BaseModel | list[BaseModel] | Stream | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """One method of one path."""
@@ -68,7 +120,7 @@ class Operation:
     path: str
     summary: str
     # Each takes a call with the body of its own model; one table of all of them cannot say so.
-    handle: Callable[[Call[Any]], Awaitable[BaseModel | list[BaseModel] | None]]
+    handle: Callable[[Call[Any]], Awaitable[Result]]
     body: type[BaseModel] = NoBody
     answer: type[BaseModel] | None = None
     """None: 204, no content."""
@@ -79,11 +131,26 @@ class Operation:
     """Query parameters and what they mean; any other is refused, as an unknown field of a body is."""
     fields: Mapping[ErrorCode, str] = field(default_factory=dict)
     """What of the body a refusal of the cluster is about; a config's name is found by itself (admin/fields.py)."""
+    role: Role | None = None
+    """Whose it is; None: everybody's who may read for a GET, an admin's for the rest."""
+    media: Sequence[str] = (JSON,)
+    """What the answer may come as; of another kind than JSON it is a Stream, of `answer`s."""
+    state: Callable[[Any], object] | None = None
+    """Of a GET: what of its answer a change may overwrite. The ETag is made of it."""
+    guard: "Operation | None" = None
+    """Of a change: the GET whose ETag its If-Match is compared with."""
 
     @property
     def name(self) -> str:
         """The operation's id."""
         return self.handle.__name__
+
+    @property
+    def needs(self) -> Role:
+        """Return the least role that may do it."""
+        if self.role is not None:
+            return self.role
+        return Role.READ if self.method == "GET" else Role.ADMIN
 
     @property
     def parameters(self) -> list[str]:

@@ -44,6 +44,11 @@ def entries(configs: list[DescribeConfigsResourceResult], everything: bool) -> l
     ]
 
 
+def configs_state(rows: list[ConfigEntry]) -> object:
+    """Return what of listed configs a change could overwrite: those that were set, defaults shown or not."""
+    return [(row.name, row.value, row.source) for row in rows if row.source != Source.DEFAULT_CONFIG.name]
+
+
 def topic_overrides(configs: list[DescribeConfigsResourceResult]) -> dict[str, str]:
     """Return what was set on the topic itself."""
     return {

@@ -21,7 +21,7 @@ from kvorum.admin.models import (
     TopicSummary,
 )
 from kvorum.admin.operations import Call, NoBody, Operation
-from kvorum.admin.topic_configs import changes_of, entries, topic_overrides
+from kvorum.admin.topic_configs import changes_of, configs_state, entries, topic_overrides
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -252,6 +252,11 @@ async def delete_topic_config(call: Call[NoBody]) -> None:
     await call.cluster.alter_configs(ResourceType.TOPIC, call.path["topic"], [change])
 
 
+def topic_state(topic: Topic) -> object:
+    """Return what of a topic a PUT could overwrite: offsets and leaders come and go without anybody's doing."""
+    return topic.topic_id, topic.partitions, topic.replication_factor, sorted(topic.configs.items())
+
+
 VALIDATE = {"validate_only": "true: check, change nothing"}
 LISTING = {
     "filter": "a name, with * and ?",
@@ -270,6 +275,19 @@ NAME_FIELDS = {
 }
 TOPIC = "/v1/topics/{topic}"
 CONFIGS = f"{TOPIC}/configs"
+GET_TOPIC = Operation(
+    method="GET", path=TOPIC, summary="Describe a topic", handle=get_topic, answer=Topic, state=topic_state
+)
+GET_CONFIGS = Operation(
+    method="GET",
+    path=CONFIGS,
+    summary="List a topic's configs",
+    handle=get_topic_configs,
+    answer=ConfigEntry,
+    many=True,
+    query={"all": "true: the defaults too, not only what was set"},
+    state=configs_state,
+)
 OPERATIONS = [
     Operation(
         method="GET", path="/v1/topics", summary="List topics", handle=list_topics, answer=TopicPage, query=LISTING
@@ -285,7 +303,7 @@ OPERATIONS = [
         query=VALIDATE,
         fields={**SPEC_FIELDS, **NAME_FIELDS},
     ),
-    Operation(method="GET", path=TOPIC, summary="Describe a topic", handle=get_topic, answer=Topic),
+    GET_TOPIC,
     Operation(
         method="PUT",
         path=TOPIC,
@@ -295,8 +313,9 @@ OPERATIONS = [
         answer=TopicApplied,
         query=VALIDATE,
         fields={**SPEC_FIELDS, ErrorCode.INVALID_TOPIC_EXCEPTION: "topic"},
+        guard=GET_TOPIC,
     ),
-    Operation(method="DELETE", path=TOPIC, summary="Delete a topic", handle=delete_topic, status=204),
+    Operation(method="DELETE", path=TOPIC, summary="Delete a topic", handle=delete_topic, status=204, guard=GET_TOPIC),
     Operation(
         method="GET",
         path=f"{TOPIC}/partitions",
@@ -315,15 +334,7 @@ OPERATIONS = [
         query=VALIDATE,
         fields={ErrorCode.INVALID_PARTITIONS: "count"},
     ),
-    Operation(
-        method="GET",
-        path=CONFIGS,
-        summary="List a topic's configs",
-        handle=get_topic_configs,
-        answer=ConfigEntry,
-        many=True,
-        query={"all": "true: the defaults too, not only what was set"},
-    ),
+    GET_CONFIGS,
     Operation(
         method="PATCH",
         path=CONFIGS,
@@ -332,6 +343,7 @@ OPERATIONS = [
         body=ConfigAlter,
         status=204,
         query=VALIDATE,
+        guard=GET_CONFIGS,
     ),
     Operation(
         method="DELETE",
@@ -339,5 +351,6 @@ OPERATIONS = [
         summary="Set a config back to its default",
         handle=delete_topic_config,
         status=204,
+        guard=GET_CONFIGS,
     ),
 ]

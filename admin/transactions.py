@@ -14,7 +14,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from kvorum.admin import coordinators
 from kvorum.admin.client import ClusterClient, refuse
+from kvorum.admin.coordinators import RETRIED, RETRIES, RETRY_PAUSE_SECONDS, KeyType
+from kvorum.admin.places import Place
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_producers import (
@@ -28,7 +31,6 @@ from kvorum.protocol.messages.describe_transactions import (
     DescribeTransactionsResponse,
     TransactionState,
 )
-from kvorum.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kvorum.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kvorum.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from kvorum.protocol.messages.write_txn_markers import (
@@ -38,31 +40,9 @@ from kvorum.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
-TRANSACTION_KEY: Final = 1
-"""FindCoordinator's type of transactional ids."""
 PARTITIONS_PER_REQUEST: Final = 500
 NO_COORDINATOR_EPOCH: Final = -1
 NO_OFFSET: Final = -1
-RETRIES: Final = 30
-RETRY_PAUSE_SECONDS: Final = 0.5
-"""A coordinator that moves or loads is asked again for some 15 s."""
-RETRIED: Final = frozenset(
-    {
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.CONCURRENT_TRANSACTIONS,
-    }
-)
-
-
-class Place(NamedTuple):
-    """A partition."""
-
-    topic: str
-    partition: int
 
 
 class Listed(NamedTuple):
@@ -254,14 +234,7 @@ class Transactions:
 
     async def coordinator(self, transactional_id: str) -> tuple[int, Address]:
         """Return who coordinates an id. Raises KafkaError COORDINATOR_NOT_AVAILABLE if nobody does for long."""
-        for _ in range(RETRIES):
-            request = FindCoordinatorRequest(key_type=TRANSACTION_KEY, coordinator_keys=[transactional_id])
-            row = (await self.cluster.ask(request, FindCoordinatorResponse)).coordinators[0]
-            if row.error_code not in RETRIED:
-                break
-            await asyncio.sleep(RETRY_PAUSE_SECONDS)
-        refuse(row.error_code, row.error_message)
-        return row.node_id, (row.host, row.port)
+        return await coordinators.find_coordinator(self.cluster, KeyType.TRANSACTION, transactional_id)
 
     async def _list_of(self, request: ListTransactionsRequest, address: Address) -> ListTransactionsResponse:
         for _ in range(RETRIES):

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from kvorum.admin.app import AdminApp, is_local, operations, status_of
+from kvorum.admin.access import is_local
+from kvorum.admin.app import AdminApp, operations
 from kvorum.admin.client import ConfigChange, ConfigOperation, Eligible, ResourceType, Unreachable
+from kvorum.admin.problems import status_of
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsResponse
 from kvorum.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
@@ -499,3 +501,47 @@ def test_the_openapi_document_has_every_operation_and_resolves() -> None:
 
 def test_every_error_code_has_a_status() -> None:
     assert {status_of(code) for code in ErrorCode} == {403, 404, 409, 422, 500, 503}
+
+
+async def tag_of(client: Client, path: str) -> str:
+    async with client.get(path) as answer:
+        return answer.headers["ETag"]
+
+
+def test_two_who_change_a_topic_do_not_overwrite_each_other() -> None:
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        cluster.set_topic("t", 1, 1)
+        tag = await tag_of(client, "/v1/topics/t")
+        mine, theirs = {"configs": {"retention.ms": "1"}}, {"configs": {"retention.ms": "2"}}
+        assert (await call(client, "PUT", "/v1/topics/t", mine, headers={"If-Match": tag}))[0] == 200
+        status, problem = await call(client, "PUT", "/v1/topics/t", theirs, headers={"If-Match": tag})
+        assert (status, problem["error"]) == (412, "PRECONDITION_FAILED")
+        assert cluster.configs["t"] == {"retention.ms": "1"}
+        now = await tag_of(client, "/v1/topics/t")
+        assert now != tag and now in problem["message"]
+        assert (await call(client, "PUT", "/v1/topics/t", theirs, headers={"If-Match": f'"x", {now}'}))[0] == 200
+        assert (await call(client, "DELETE", "/v1/topics/t", headers={"If-Match": now}))[0] == 412
+        assert (await call(client, "DELETE", "/v1/topics/t", headers={"If-Match": "*"}))[0] == 204
+        assert (await call(client, "PUT", "/v1/topics/t", mine, headers={"If-Match": "*"}))[0] == 412
+        assert cluster.topics == {}
+
+    with_api(test)
+
+
+def test_configs_have_a_tag_that_defaults_and_leaders_do_not_change() -> None:
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        cluster.set_topic("t", 1, 2)
+        tag, topic_tag = await tag_of(client, "/v1/topics/t/configs"), await tag_of(client, "/v1/topics/t")
+        assert await tag_of(client, "/v1/topics/t/configs?all=true") == tag
+        cluster.topics["t"].partitions[0].leader_id = 2
+        assert await tag_of(client, "/v1/topics/t") == topic_tag
+        async with client.get("/v1/topics/t/configs", headers={"If-None-Match": tag}) as answer:
+            assert (answer.status, await answer.text()) == (304, "")
+        headers = {"If-Match": tag}
+        path, change = "/v1/topics/t/configs", {"set": {"retention.ms": "1"}}
+        both = await asyncio.gather(*(call(client, "PATCH", path, change, headers=headers) for _ in range(2)))
+        assert sorted(status for status, _ in both) == [204, 412], "of two at the same time one comes first"
+        assert (await call(client, "DELETE", f"{path}/retention.ms", headers=headers))[0] == 412
+        assert (await call(client, "PATCH", path, change))[0] == 204, "nobody has to compare"
+
+    with_api(test)

@@ -1,0 +1,106 @@
+"""Who may use the admin API: this machine alone, or whoever has a token.
+
+Without tokens it is for this machine: it listens on loopback only, and what a browser sends on behalf of a page from
+elsewhere is refused by its Host (a foreign name that leads here) and its Origin. With tokens every request but those
+for health and the description of the API says one (`Authorization: Bearer TOKEN`), which has a role; a page from
+elsewhere does not have it, and its Origin is refused all the same (no CORS).
+
+The file of tokens has a line a token: its role (read, operate or admin), the SHA-256 of the token in hexadecimal, and
+whatever is to be remembered of it. Empty lines and those that begin with # do not count.
+"""
+
+import hashlib
+import hmac
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kvorum.admin.operations import Role
+
+TOKENS_MAX = 1_000
+TOKEN_CHARS_MAX = 1_024
+HASH = re.compile(r"[0-9a-fA-F]{64}")
+ROLES = {role.name.lower(): role for role in Role}
+SCHEME = "bearer"
+
+
+class BadTokens(Exception):
+    """A file of tokens that cannot be read; the message names the line."""
+
+
+class Refused(Exception):
+    """A request that may not: the status, the name of the error, and why."""
+
+    def __init__(self, status: int, error: str, message: str) -> None:
+        """Hold the three."""
+        super().__init__(message)
+        self.status = status
+        self.error = error
+        self.message = message
+
+
+def tokens_of(text: str) -> dict[str, Role]:
+    """Return {SHA-256 in lower case: role} of a file of tokens. Raises BadTokens."""
+    found: dict[str, Role] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        if len(words) < 2 or words[0] not in ROLES or HASH.fullmatch(words[1]) is None:
+            raise BadTokens(f"line {number}: not `read|operate|admin SHA256-IN-HEX`")
+        if words[1].lower() in found:
+            raise BadTokens(f"line {number}: the token is there twice")
+        found[words[1].lower()] = ROLES[words[0]]
+        if len(found) > TOKENS_MAX:
+            raise BadTokens(f"line {number}: more than {TOKENS_MAX} tokens")
+    if not found:
+        raise BadTokens("there is no token in it: nobody could use the API")
+    return found
+
+
+def is_local(host: str) -> bool:
+    """Tell whether a Host header names this machine's loopback."""
+    name = host.rpartition(":")[0] if host.count(":") == 1 or host.startswith("[") else host
+    name = (name or host).strip("[]")
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The rule of one server; no tokens: this machine only."""
+
+    tokens: Mapping[str, Role] | None = None
+
+    def check_page(self, host: str, origin: str | None) -> None:
+        """Refuse what a page from elsewhere has a browser send. Raises Refused."""
+        if self.tokens is None and not is_local(host):
+            raise Refused(403, "FORBIDDEN_HOST", f"Host {host!r} is not this machine's loopback")
+        # With tokens there may be a proxy in front that speaks TLS: the page is the same one all the same.
+        own = {f"http://{host.lower()}"} | ({f"https://{host.lower()}"} if self.tokens is not None else set())
+        if origin is not None and origin.lower() not in own:
+            raise Refused(403, "FORBIDDEN_ORIGIN", f"a page of {origin!r} may not use this API")
+
+    def check_role(self, authorization: str | None, needs: Role) -> None:
+        """Refuse who has no token, or one of a lesser role. Raises Refused."""
+        if self.tokens is None:
+            return
+        scheme, _, token = (authorization or "").partition(" ")
+        if scheme.lower() != SCHEME or not 0 < len(token.strip()) <= TOKEN_CHARS_MAX:
+            raise Refused(401, "UNAUTHENTICATED", "say a token: Authorization: Bearer TOKEN")
+        said = hashlib.sha256(token.strip().encode(errors="surrogateescape")).hexdigest()
+        role = None
+        for known, its_role in self.tokens.items():  # all of them, whichever it is: the time tells nothing
+            if hmac.compare_digest(known, said):
+                role = its_role
+        if role is None:
+            raise Refused(401, "UNAUTHENTICATED", "nobody has this token")
+        if role < needs:
+            raise Refused(
+                403, "FORBIDDEN_ROLE", f"this needs {needs.name.lower()}; the token's role is {role.name.lower()}"
+            )

@@ -1,0 +1,169 @@
+"""Looking through a topic: which records, from where, how much of it, and why it ended.
+
+Records of several partitions come in the order of their timestamps, as far as each partition has them so. The end is
+where the logs ended when the looking began, unless it follows: then it goes on until a limit, or until nobody reads any
+more.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, NamedTuple
+
+from kvorum.admin.expression import Expression
+from kvorum.admin.reading import Piece, Reader
+from kvorum.admin.record_views import RecordSubject
+from kvorum.protocol.records import Record
+from kvorum.runtime.clock import Clock
+
+FOLLOW_WAIT_MS: Final = 500
+"""fetch.max.wait.ms: a leader without news answers after so long, and is asked again."""
+
+
+TURN_RECORDS: Final = 256
+"""Looked at in one turn of the loop: some milliseconds where each is JSON."""
+
+
+class Stopped(Enum):
+    """Why it ended: so many were found, looked at, read or passed; or there was nothing more."""
+
+    LIMIT = "limit"
+    SCANNED = "scanned"
+    BYTES = "bytes"
+    TIME = "time"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Where to stop, whatever is still to be read."""
+
+    records: int
+    scanned: int
+    size: int
+    time_ms: int
+
+
+class Found(NamedTuple):
+    """A record that was looked for."""
+
+    partition: int
+    record: Record
+
+
+@dataclass(slots=True, kw_only=True)
+class Progress:
+    """How far the looking has come."""
+
+    offsets: dict[int, int]
+    """{partition: the first offset that was not looked at}: where the next page begins."""
+    found: int = 0
+    scanned: int = 0
+    size: int = 0
+    """Bytes that were read, decompressed."""
+    stopped_by: Stopped | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Browser:
+    """Looks through the partitions of one reader, from `progress.offsets` on, to `ends` or following."""
+
+    reader: Reader
+    progress: Progress
+    limits: Limits
+    clock: Clock
+    ends: Mapping[int, int] | None = None
+    """{partition: where to stop}; None to follow."""
+    expression: Expression | None = None
+    _waiting: dict[int, deque[Record]] = field(default_factory=dict)
+    """{partition: records that were read and not looked at yet}."""
+    _read: dict[int, int] = field(default_factory=dict)
+    """{partition: where to read on}."""
+
+    async def records(self) -> AsyncIterator[Found | None]:
+        """Yield what is looked for, None where a round brought nothing: a moment to see who is still there.
+
+        `progress.stopped_by` says afterwards why it ended. Raises KafkaError, Unreachable.
+        """
+        deadline_ms = self.clock.monotonic_ms() + self.limits.time_ms
+        self._read = dict(self.progress.offsets)
+        self._waiting = {partition: deque() for partition in self._read}
+        while True:
+            due = self._due()
+            if due:
+                stopped = self._spent(deadline_ms)
+                if stopped is None and self.progress.size >= self.limits.size:
+                    stopped = Stopped.BYTES
+                if stopped is None:
+                    await self._fill(due)
+                    if self.ends is None and not any(self._waiting.values()):
+                        yield None
+            elif not any(self._waiting.values()):
+                stopped = Stopped.END
+            else:
+                stopped = None
+            while stopped is None and (found := self._first()) is not None:
+                if self._matches(found):
+                    self.progress.found += 1
+                    yield found
+                if self.progress.scanned % TURN_RECORDS == 0:
+                    await asyncio.sleep(0)  # others have their turn
+                stopped = self._spent(deadline_ms)
+            if stopped is not None:
+                self.progress.stopped_by = stopped
+                return
+
+    def _due(self) -> dict[int, int]:
+        """Return {partition: offset} of those to read on: all that are followed, else those with nothing to look at."""
+        ends = self.ends
+        if ends is None:
+            return self._read if not any(self._waiting.values()) else {}
+        return {each: at for each, at in self._read.items() if not self._waiting[each] and at < ends[each]}
+
+    async def _fill(self, due: Mapping[int, int]) -> None:
+        """Read on once."""
+        wait_ms = FOLLOW_WAIT_MS if self.ends is None else 0
+        silent = set(due)
+        async for partition, piece in self.reader.read(dict(due), wait_ms):
+            silent.discard(partition)
+            self._take(partition, piece)
+        if self.ends is not None and self.reader.settled:
+            for partition in silent:  # its leader answered, and has nothing: what was there was cleaned meanwhile
+                self._read[partition] = self.progress.offsets[partition] = self.ends[partition]
+
+    def _take(self, partition: int, piece: Piece) -> None:
+        self.progress.size += piece.size
+        self._read[partition] = piece.seen.next_offset
+        end = None if self.ends is None else self.ends[partition]
+        self._waiting[partition].extend(each for each in piece.seen.records if end is None or each.offset < end)
+        if not self._waiting[partition]:
+            self.progress.offsets[partition] = (
+                piece.seen.next_offset if end is None else min(piece.seen.next_offset, end)
+            )
+
+    def _first(self) -> Found | None:
+        """Take the oldest of the records that wait; None until every partition that has more to come has one."""
+        if self.ends is not None and self._due():
+            return None
+        heads = [(rows[0].timestamp, each) for each, rows in self._waiting.items() if rows]
+        if not heads:
+            return None
+        partition = min(heads)[1]
+        record = self._waiting[partition].popleft()
+        self.progress.scanned += 1
+        self.progress.offsets[partition] = record.offset + 1
+        return Found(partition, record)
+
+    def _matches(self, found: Found) -> bool:
+        return self.expression is None or self.expression.matches(RecordSubject(found.partition, found.record))
+
+    def _spent(self, deadline_ms: int) -> Stopped | None:
+        """Return the limit that is reached, if one is."""
+        progress, limits = self.progress, self.limits
+        if progress.found >= limits.records:
+            return Stopped.LIMIT
+        if progress.scanned >= limits.scanned:
+            return Stopped.SCANNED
+        return Stopped.TIME if self.clock.monotonic_ms() >= deadline_ms else None

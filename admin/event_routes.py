@@ -1,0 +1,164 @@
+"""What happens in the cluster, as it happens: GET /v1/events.
+
+Any broker serves its copy of the metadata log to who fetches it as a topic; what is committed is told, nothing else. It
+begins where the log ends when the request comes.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from pydantic import BaseModel, Field
+
+from kvorum.admin.client import LATEST, METADATA_TOPIC, TIMEOUT_MS, ClusterClient, refuse
+from kvorum.admin.message_routes import event
+from kvorum.admin.narrator import KINDS, Happening, Narrator, PartitionState
+from kvorum.admin.operations import EVENT_STREAM, Call, NoBody, Operation, Stream
+from kvorum.admin.reading import decoded, request_of
+from kvorum.admin.record_views import NoJson, json_of
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.fetch import FetchResponse
+from kvorum.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from kvorum.protocol.messages.metadata import MetadataResponseTopic
+from kvorum.protocol.uuids import METADATA_TOPIC_ID
+
+WAIT_MS = 5_000
+"""So long a broker waits for news; then a comment shows whether anybody still reads."""
+EVENTS_MAX = 1_000_000
+SECONDS_DEFAULT = 3_600
+SECONDS_MAX = 86_400
+PARTITION = 0
+
+
+class Event(BaseModel):
+    """One thing that happened, at an offset of the metadata log."""
+
+    type: str = Field(examples=list(KINDS))
+    offset: int
+    timestamp_ms: int
+    topic: str | None
+    topic_id: str | None
+    partition: int | None
+    broker: int | None
+    before: dict[str, Any]
+    after: dict[str, Any]
+
+
+async def follow_events(call: Call[NoBody]) -> Stream:
+    """Tell what happens as server-sent events, each named by its type; `end` comes last.
+
+    It begins where the metadata log ends now, and goes on until a limit, or until nobody reads any more.
+    """
+    limit = call.number("limit", EVENTS_MAX, 1, EVENTS_MAX)
+    seconds = call.number("seconds", SECONDS_DEFAULT, 1, SECONDS_MAX)
+    kinds = set(call.words("type", KINDS))
+    begin = await end_of_log(call.cluster)
+
+    async def events() -> AsyncIterator[bytes]:
+        cluster = call.cluster.another()
+        told = 0
+        deadline_ms = call.clock.monotonic_ms() + seconds * 1_000
+        try:
+            narrator = await known(cluster)
+            yield b": following\n\n"
+            offset = begin
+            while call.clock.monotonic_ms() < deadline_ms:
+                offset, found = await news(cluster, narrator, offset)
+                for each in found:
+                    if kinds and each.type not in kinds:
+                        continue
+                    yield event(each.type, shown(each).model_dump_json().encode())
+                    told += 1
+                    if told >= limit:
+                        yield event("end", msgspec.json.encode({"stopped_by": "limit"}))
+                        return
+                if not found:
+                    yield b":\n\n"
+            yield event("end", msgspec.json.encode({"stopped_by": "time"}))
+        finally:
+            await cluster.close()
+
+    return Stream(media=EVENT_STREAM, chunks=events())
+
+
+def shown(each: Happening) -> Event:
+    """Return a happening for HTTP."""
+    return Event(
+        type=each.type,
+        offset=each.offset,
+        timestamp_ms=each.timestamp_ms,
+        topic=each.topic,
+        topic_id=each.topic_id,
+        partition=each.partition,
+        broker=each.broker,
+        before=dict(each.before),
+        after=dict(each.after),
+    )
+
+
+async def end_of_log(cluster: ClusterClient) -> int:
+    """Return where the metadata log ends, as the broker that is asked knows it. Raises KafkaError."""
+    row = ListOffsetsPartition(partition_index=PARTITION, timestamp=LATEST)
+    topic = ListOffsetsTopic(name=METADATA_TOPIC, partitions=[row])
+    answer = await cluster.ask(
+        ListOffsetsRequest(replica_id=-1, topics=[topic], timeout=TIMEOUT_MS), ListOffsetsResponse
+    )
+    found = answer.topics[0].partitions[0]
+    refuse(found.error_code, METADATA_TOPIC)
+    return found.offset
+
+
+async def known(cluster: ClusterClient) -> Narrator:
+    """Return what is known of the cluster at the beginning: not older than the end of the log that was asked before."""
+    narrator = Narrator()
+    for topic in (await cluster.metadata()).topics:
+        topic_id = str(topic.topic_id)
+        narrator.names[topic_id] = topic.name or ""
+        for row in topic.partitions:
+            state = PartitionState(row.leader_id, row.leader_epoch, list(row.isr_nodes))
+            narrator.partitions[topic_id, row.partition_index] = state
+    for broker in (await cluster.describe_cluster()).brokers:
+        narrator.fenced[broker.broker_id] = broker.is_fenced
+    return narrator
+
+
+async def news(cluster: ClusterClient, narrator: Narrator, offset: int) -> tuple[int, list[Happening]]:
+    """Return (where to go on, what happened); nothing after a while without news. Raises KafkaError, Unreachable."""
+    topic = MetadataResponseTopic(name=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID)
+    answer = await cluster.ask(request_of(topic, {PARTITION: offset}, WAIT_MS, 0), FetchResponse)
+    refuse(answer.error_code, METADATA_TOPIC)
+    row = answer.responses[0].partitions[0]
+    refuse(row.error_code, METADATA_TOPIC)
+    piece = await decoded(row, offset, 0)
+    found: list[Happening] = []
+    for record in piece.seen.records:
+        try:
+            told = json_of(record.value or b"")
+            if isinstance(told, dict):
+                found += narrator.take(record.offset, record.timestamp, told)
+        except (NoJson, ValueError) as error:
+            text = f"{METADATA_TOPIC}-{PARTITION} at {record.offset}: {error}"
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, text) from error
+    return piece.seen.next_offset, found
+
+
+OPERATIONS = [
+    Operation(
+        method="GET",
+        path="/v1/events",
+        summary="Follow what happens",
+        handle=follow_events,
+        answer=Event,
+        media=(EVENT_STREAM,),
+        query={
+            "type": f"only these, comma-separated: {', '.join(KINDS)}",
+            "limit": f"end after so many, 1 to {EVENTS_MAX}, which it is if left out",
+            "seconds": f"end after so long, 1 to {SECONDS_MAX}, {SECONDS_DEFAULT} if left out",
+        },
+    )
+]

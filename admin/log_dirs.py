@@ -1,0 +1,34 @@
+"""What lies in the log directories of brokers: each asked itself. Source: Kafka's Admin.describeLogDirs."""
+
+import asyncio
+from collections.abc import Sequence
+
+from kvorum.admin.client import ClusterClient, refuse
+from kvorum.network.addresses import Address
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+)
+
+
+async def describe_log_dirs(
+    cluster: ClusterClient, broker_ids: Sequence[int] = ()
+) -> dict[int, list[DescribeLogDirsResult]]:
+    """Return the directories of some brokers, or of all. Raises KafkaError BROKER_ID_NOT_REGISTERED, Unreachable."""
+    brokers = {broker.node_id: (broker.host, broker.port) for broker in (await cluster.metadata([])).brokers}
+    absent = [str(broker_id) for broker_id in broker_ids if broker_id not in brokers]
+    if absent:
+        there = ",".join(str(broker_id) for broker_id in sorted(brokers))
+        raise KafkaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {','.join(absent)}; there are {there}"
+        )
+
+    async def of(address: Address) -> list[DescribeLogDirsResult]:
+        answer = await cluster.ask(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, address)
+        refuse(answer.error_code, "describe the log directories")
+        return answer.results
+
+    wanted = sorted(broker_ids or brokers)
+    return dict(zip(wanted, await asyncio.gather(*(of(brokers[each]) for each in wanted)), strict=True))

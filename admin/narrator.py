@@ -1,0 +1,184 @@
+"""What happened in a cluster, told from the records of its metadata log: elections, ISRs, brokers, topics. Sans-IO.
+
+The log is read over the wire as any topic (`__cluster_metadata`): each value is an object of JSON with the `type` of
+the record and the fields of Kafka's metadata records. A kind of record that is not told of here is passed over; what
+was begun as one change (BeginTransaction) is told when it is whole, or not at all (KIP-868).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+CHANGE_RECORDS_MAX: Final = 100_000
+"""Of one change that is not whole yet."""
+NOBODY: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happening:
+    """One thing that happened, at an offset of the metadata log."""
+
+    type: str
+    offset: int
+    timestamp_ms: int
+    topic: str | None = None
+    topic_id: str | None = None
+    partition: int | None = None
+    broker: int | None = None
+    before: Mapping[str, Any] = field(default_factory=dict)
+    after: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class PartitionState:
+    """What is known of a partition; None of what was not told yet."""
+
+    leader: int | None = None
+    leader_epoch: int | None = None
+    isr: list[int] | None = None
+
+
+@dataclass(slots=True)
+class Narrator:
+    """What is known of the cluster, kept up to date by the records that come."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    """{topic id: name}."""
+    partitions: dict[tuple[str, int], PartitionState] = field(default_factory=dict)
+    """{(topic id, partition): state}."""
+    fenced: dict[int, bool] = field(default_factory=dict)
+    """{broker id: fenced}."""
+    _change: list[tuple[int, int, Mapping[str, Any]]] | None = None
+
+    def take(self, offset: int, timestamp_ms: int, record: Mapping[str, Any]) -> list[Happening]:
+        """Return what a record tells; of a change in several, all with the last. Raises ValueError: no such record."""
+        kind = record.get("type")
+        if kind == "BeginTransaction":
+            self._change = []
+            return []
+        if kind == "AbortTransaction":
+            self._change = None
+            return []
+        if kind == "EndTransaction":
+            change, self._change = self._change or [], None
+            return [each for row in change for each in self._told(*row)]
+        if self._change is not None:
+            if len(self._change) >= CHANGE_RECORDS_MAX:
+                raise ValueError(f"a change of more than {CHANGE_RECORDS_MAX} records")
+            self._change.append((offset, timestamp_ms, record))
+            return []
+        return self._told(offset, timestamp_ms, record)
+
+    def _told(self, offset: int, timestamp_ms: int, record: Mapping[str, Any]) -> list[Happening]:
+        tell = TELLERS.get(str(record.get("type")))
+        try:
+            rows = [] if tell is None else tell(self, record)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"a {record.get('type')} without {error}") from error
+        return [Happening(offset=offset, timestamp_ms=timestamp_ms, **row) for row in rows]
+
+    def _topic(self, record: Mapping[str, Any]) -> list[dict[str, Any]]:
+        topic_id, name = record["topic_id"], record["name"]
+        if topic_id in self.names:
+            return []
+        self.names[topic_id] = name
+        return [{"type": "topic_created", "topic": name, "topic_id": topic_id}]
+
+    def _remove_topic(self, record: Mapping[str, Any]) -> list[dict[str, Any]]:
+        topic_id = record["topic_id"]
+        name = self.names.pop(topic_id, None)
+        for place in [place for place in self.partitions if place[0] == topic_id]:
+            del self.partitions[place]
+        return [{"type": "topic_deleted", "topic": name, "topic_id": topic_id}]
+
+    def _partition(self, record: Mapping[str, Any]) -> list[dict[str, Any]]:
+        place = (record["topic_id"], record["partition_id"])
+        if place in self.partitions:
+            return []
+        leader, isr, epoch = record["leader"], list(record["isr"]), record.get("leader_epoch", 0)
+        self.partitions[place] = PartitionState(leader, epoch, isr)
+        after = {"leader": leader, "isr": isr, "replicas": list(record["replicas"])}
+        return [{"type": "partition_created", **self._where(place), "after": after}]
+
+    def _partition_change(self, record: Mapping[str, Any]) -> list[dict[str, Any]]:
+        place = (record["topic_id"], record["partition_id"])
+        state = self.partitions.setdefault(place, PartitionState())
+        rows: list[dict[str, Any]] = []
+        if "leader" in record:
+            epoch = None if state.leader_epoch is None else state.leader_epoch + 1
+            if record["leader"] != state.leader:
+                kind = "leader_elected" if record["leader"] != NOBODY else "leader_lost"
+                before = {"leader": state.leader, "leader_epoch": state.leader_epoch}
+                after = {"leader": record["leader"], "leader_epoch": epoch}
+                rows.append({"type": kind, **self._where(place), "before": before, "after": after})
+            state.leader, state.leader_epoch = record["leader"], epoch
+        if "isr" in record:
+            isr = list(record["isr"])
+            if state.isr is None or sorted(isr) != sorted(state.isr):
+                rows.append(
+                    {
+                        "type": "isr_changed",
+                        **self._where(place),
+                        "before": {"isr": state.isr},
+                        "after": {"isr": isr},
+                    }
+                )
+            state.isr = isr
+        return rows
+
+    def _where(self, place: tuple[str, int]) -> dict[str, Any]:
+        return {"topic": self.names.get(place[0]), "topic_id": place[0], "partition": place[1]}
+
+    def _register(self, record: Mapping[str, Any]) -> list[dict[str, Any]]:
+        broker = record["broker_id"]
+        rows: list[dict[str, Any]] = [{"type": "broker_registered", "broker": broker}]
+        return rows + self._fencing(broker, bool(record.get("fenced", True)))
+
+    def _unregister(self, record: Mapping[str, Any]) -> list[dict[str, Any]]:
+        self.fenced.pop(record["broker_id"], None)
+        return [{"type": "broker_unregistered", "broker": record["broker_id"]}]
+
+    def _registration_change(self, record: Mapping[str, Any]) -> list[dict[str, Any]]:
+        broker, fenced = record["broker_id"], record.get("fenced")
+        rows: list[dict[str, Any]] = []
+        if record.get("in_controlled_shutdown"):
+            rows.append({"type": "broker_shutting_down", "broker": broker})
+        return rows if fenced is None else rows + self._fencing(broker, bool(fenced))
+
+    def _fencing(self, broker: int, fenced: bool) -> list[dict[str, Any]]:
+        before, self.fenced[broker] = self.fenced.get(broker), fenced
+        if before == fenced or (before is None and fenced):
+            return []
+        return [{"type": "broker_fenced" if fenced else "broker_unfenced", "broker": broker}]
+
+    def _config(self, record: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Tell that a config changed, not to what: it may be a secret."""
+        after = {"resource_type": record["resource_type"], "name": record["name"], "set": record["value"] is not None}
+        is_topic = record["resource_type"] == TOPIC_RESOURCE
+        name = record["resource_name"]
+        return [
+            {
+                "type": "config_changed",
+                "topic": name if is_topic else None,
+                "after": after if is_topic else {**after, "resource": name},
+            }
+        ]
+
+
+TOPIC_RESOURCE: Final = 2
+KINDS: Final = (
+    *("leader_elected", "leader_lost", "isr_changed", "topic_created", "topic_deleted", "partition_created"),
+    *("broker_registered", "broker_fenced", "broker_unfenced", "broker_shutting_down", "broker_unregistered"),
+    "config_changed",
+)
+"""What is told of."""
+TELLERS: Final = {
+    "Topic": Narrator._topic,
+    "RemoveTopic": Narrator._remove_topic,
+    "Partition": Narrator._partition,
+    "PartitionChange": Narrator._partition_change,
+    "RegisterBroker": Narrator._register,
+    "UnregisterBroker": Narrator._unregister,
+    "BrokerRegistrationChange": Narrator._registration_change,
+    "Config": Narrator._config,
+}

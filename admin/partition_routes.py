@@ -1,0 +1,182 @@
+"""Partitions, their replicas and the log directories of brokers over HTTP."""
+
+import asyncio
+from collections.abc import Sequence
+
+from pydantic import BaseModel
+
+from kvorum.admin.client import LATEST, READ_COMMITTED, TIMEOUT_MS, ClusterClient, Unreachable, refuse
+from kvorum.admin.cluster_routes import broker_id
+from kvorum.admin.models import INT32_MAX
+from kvorum.admin.operations import Call, NoBody, Operation, Role, number_of
+from kvorum.admin.partition_models import (
+    DeleteBefore,
+    DeletedBefore,
+    DirPartition,
+    LogDir,
+    PartitionDetail,
+    Replica,
+)
+from kvorum.admin.topic_routes import partitions_with_offsets
+from kvorum.network.addresses import Address
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from kvorum.protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+)
+from kvorum.protocol.messages.metadata import MetadataResponseTopic
+
+
+async def get_partition(call: Call[NoBody]) -> PartitionDetail:
+    """Describe a partition: leader, epoch, ISR, ELR, offsets, and each replica with its size and lag."""
+    topic = await call.cluster.topic(call.path["topic"])
+    index = number_of("partition", call.path["partition"], 0, INT32_MAX)
+    topic.partitions = [row for row in topic.partitions if row.partition_index == index]
+    if not topic.partitions:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name}-{index}")
+    (found,) = await partitions_with_offsets(call, topic)
+    stable = await call.cluster.offsets(topic, LATEST, READ_COMMITTED)
+    return PartitionDetail(
+        **found.model_dump(),
+        topic=topic.name or "",
+        last_stable_offset=stable[index],
+        details=await replicas_of(call.cluster, topic, index),
+    )
+
+
+async def replicas_of(cluster: ClusterClient, topic: MetadataResponseTopic, index: int) -> list[Replica]:
+    """Return the replicas of the one partition a topic has here, each with what its broker tells of it."""
+    row = topic.partitions[0]
+    brokers = {each.broker_id: (each.host, each.port) for each in (await cluster.describe_cluster()).brokers}
+    wanted = [DescribableLogDirTopic(topic=topic.name or "", partitions=[index])]
+
+    async def of(broker: int) -> Replica:
+        place = None
+        if broker in brokers:
+            try:
+                dirs = await log_dirs(cluster, brokers[broker], wanted)
+                place = next(
+                    ((d, p) for d in dirs for t in d.topics for p in t.partitions if not p.is_future_key), None
+                )
+            except Unreachable:
+                place = None  # the rest is told all the same
+        return Replica(
+            broker=broker,
+            leader=broker == row.leader_id,
+            in_sync=broker in row.isr_nodes,
+            offline=broker in row.offline_replicas,
+            log_dir=None if place is None else place[0].log_dir,
+            size_bytes=None if place is None else place[1].partition_size,
+            offset_lag=None if place is None else place[1].offset_lag,
+        )
+
+    return list(await asyncio.gather(*(of(broker) for broker in row.replica_nodes)))
+
+
+async def log_dirs(
+    cluster: ClusterClient, address: Address, topics: Sequence[DescribableLogDirTopic] | None
+) -> list[DescribeLogDirsResult]:
+    """Return a broker's log directories, with the replicas of some topics (all, when None). Raises KafkaError."""
+    request = DescribeLogDirsRequest(topics=None if topics is None else list(topics))
+    answer = await cluster.ask(request, DescribeLogDirsResponse, address)
+    refuse(answer.error_code, "log directories")
+    return answer.results
+
+
+async def list_log_dirs(call: Call[NoBody]) -> list[BaseModel]:
+    """List a broker's log directories with the replicas in them, the largest first."""
+    address = await call.cluster.broker_address(broker_id(call))
+    found: list[BaseModel] = []
+    for each in await log_dirs(call.cluster, address, None):
+        rows = [
+            DirPartition(
+                topic=topic.name,
+                partition=row.partition_index,
+                size_bytes=row.partition_size,
+                offset_lag=row.offset_lag,
+                future=row.is_future_key,
+            )
+            for topic in each.topics
+            for row in topic.partitions
+        ]
+        rows.sort(key=lambda row: (-row.size_bytes, row.topic, row.partition))
+        found.append(
+            LogDir(
+                log_dir=each.log_dir,
+                error=ErrorCode(each.error_code).name if each.error_code else None,
+                size_bytes=sum(row.size_bytes for row in rows),
+                total_bytes=each.total_bytes if each.total_bytes >= 0 else None,
+                usable_bytes=each.usable_bytes if each.usable_bytes >= 0 else None,
+                partitions=rows,
+            )
+        )
+    return found
+
+
+async def delete_records(call: Call[DeleteBefore]) -> list[BaseModel]:
+    """Delete records before an offset, in each partition named. What is deleted is gone for good."""
+    topic = await call.cluster.topic(call.path["topic"])
+    leaders = {row.partition_index: row.leader_id for row in topic.partitions}
+    brokers = {each.node_id: (each.host, each.port) for each in (await call.cluster.metadata([])).brokers}
+    results: dict[int, DeletedBefore] = {}
+    by_leader: dict[Address, list[int]] = {}
+    for partition in call.body.partitions:
+        if partition not in leaders:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name}-{partition}")
+        address = brokers.get(leaders[partition])
+        if address is None:
+            results[partition] = outcome(partition, ErrorCode.LEADER_NOT_AVAILABLE, -1)
+        else:
+            by_leader.setdefault(address, []).append(partition)
+    for address, partitions in by_leader.items():
+        rows = [DeleteRecordsPartition(partition_index=each, offset=call.body.partitions[each]) for each in partitions]
+        wanted = DeleteRecordsTopic(name=topic.name or "", partitions=rows)
+        request = DeleteRecordsRequest(topics=[wanted], timeout=TIMEOUT_MS)
+        answer = await call.cluster.ask(request, DeleteRecordsResponse, address)
+        for each in (row for told in answer.topics for row in told.partitions):
+            results[each.partition_index] = outcome(each.partition_index, each.error_code, each.low_watermark)
+    return [results[partition] for partition in sorted(results)]
+
+
+def outcome(partition: int, code: int, low_watermark: int) -> DeletedBefore:
+    """Return one partition's row."""
+    error = ErrorCode(code).name if code else None
+    return DeletedBefore(partition=partition, low_watermark=None if error else low_watermark, error=error)
+
+
+OPERATIONS = [
+    Operation(
+        method="GET",
+        path="/v1/topics/{topic}/partitions/{partition}",
+        summary="Describe a partition",
+        handle=get_partition,
+        answer=PartitionDetail,
+    ),
+    Operation(
+        method="POST",
+        path="/v1/topics/{topic}/records/delete",
+        summary="Delete records before an offset",
+        handle=delete_records,
+        body=DeleteBefore,
+        answer=DeletedBefore,
+        many=True,
+        fields={ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "partitions"},
+        role=Role.ADMIN,
+    ),
+    Operation(
+        method="GET",
+        path="/v1/brokers/{broker}/log-dirs",
+        summary="A broker's log directories",
+        handle=list_log_dirs,
+        answer=LogDir,
+        many=True,
+    ),
+]

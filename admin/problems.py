@@ -1,0 +1,62 @@
+"""How a refusal looks over HTTP: problem details (RFC 9457) with Kafka's error name and a fitting status."""
+
+from http import HTTPStatus
+
+from aiohttp import web
+
+from kvorum.admin.models import Problem
+from kvorum.protocol.errors import ErrorCode
+
+PROBLEM = "application/problem+json"
+NOT_FOUND = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.BROKER_ID_NOT_REGISTERED,
+    ErrorCode.RESOURCE_NOT_FOUND,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+}
+CONFLICT = {
+    ErrorCode.TOPIC_ALREADY_EXISTS,
+    ErrorCode.ELECTION_NOT_NEEDED,
+    ErrorCode.NON_EMPTY_GROUP,
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+}
+UNAVAILABLE = {
+    ErrorCode.NOT_CONTROLLER,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.BROKER_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+}
+FORBIDDEN = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ErrorCode.POLICY_VIOLATION,
+    ErrorCode.TOPIC_DELETION_DISABLED,
+}
+
+
+def status_of(code: ErrorCode) -> int:
+    """Return the HTTP status that says the same as Kafka's code."""
+    for codes, status in ((NOT_FOUND, 404), (CONFLICT, 409), (FORBIDDEN, 403), (UNAVAILABLE, 503)):
+        if code in codes:
+            return status
+    return 500 if code is ErrorCode.UNKNOWN_SERVER_ERROR else 422
+
+
+def problem(
+    status: int, error: str, message: str, field: str | None = None, headers: dict[str, str] | None = None
+) -> web.Response:
+    """Return an error answer."""
+    body = Problem(
+        title=HTTPStatus(status).phrase, status=status, detail=message, error=error, message=message, field=field
+    )
+    return web.Response(status=status, text=body.model_dump_json(), content_type=PROBLEM, headers=headers)

@@ -1,0 +1,193 @@
+"""Reading topics as a consumer without a group does: Fetch to the leaders, a few partitions at a time.
+
+Each request names the partitions of one leader. It holds up whatever else is asked over its connection while it waits,
+so what waits has a client of its own (ClusterClient.another).
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from kvorum.admin.client import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, ClusterClient, Unreachable, refuse
+from kvorum.admin.visible import Visible, visible
+from kvorum.network.addresses import Address
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from kvorum.protocol.messages.metadata import MetadataResponseTopic
+from kvorum.runtime import blocking
+
+FETCH_BYTES: Final = 4 * 1024 * 1024
+PARTITION_BYTES: Final = 512 * 1024
+"""Of one answer, and of one partition in it; a larger batch comes alone, whole."""
+SESSIONLESS: Final = -1
+TRIES_MAX: Final = 20
+RETRY_PAUSE_SECONDS: Final = 0.25
+"""A leader that moves is looked for again for some 5 s."""
+MOVED: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+    }
+)
+
+
+class Piece(NamedTuple):
+    """What one Fetch brought of one partition: `size` bytes over the wire, or decompressed if that is more."""
+
+    seen: Visible
+    size: int
+    log_start_offset: int
+
+
+class Reader:
+    """Reads one topic. Owned by one task."""
+
+    def __init__(self, cluster: ClusterClient, topic: str, isolation: int = READ_UNCOMMITTED) -> None:
+        """Read this topic; where its leaders are is asked when it is needed, and again when they move."""
+        self.cluster = cluster
+        self.topic = topic
+        self.isolation = isolation
+        self._known: MetadataResponseTopic | None = None
+        self._leaders: dict[int, Address] = {}
+        self._misses = 0
+        self.settled = True
+        """Whether every leader answered in the last round."""
+
+    async def partitions(self, asked: Sequence[int] | None) -> list[int]:
+        """Return the partitions to read: those asked for, or all. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION."""
+        known = sorted(row.partition_index for row in (await self.cluster.topic(self.topic)).partitions)
+        for each in asked or ():
+            if each not in known:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic}-{each}")
+        return known if asked is None else list(asked)
+
+    async def ends(self, partitions: Sequence[int]) -> tuple[dict[int, int], dict[int, int]]:
+        """Return ({partition: first offset}, {partition: offset behind the last record that may be read}).
+
+        Raises KafkaError LEADER_NOT_AVAILABLE for a partition whose leader does not say.
+        """
+        return await self._offsets(partitions, EARLIEST), await self._offsets(partitions, LATEST)
+
+    async def at_time(self, partitions: Sequence[int], time_ms: int) -> dict[int, int]:
+        """Return {partition: the first offset that is not older}, -1 where there is none. Raises as `ends`."""
+        return await self._offsets(partitions, time_ms)
+
+    async def _offsets(self, partitions: Sequence[int], timestamp: int) -> dict[int, int]:
+        told = await self.cluster.offsets(await self.cluster.topic(self.topic), timestamp, self.isolation)
+        found = {}
+        for each in partitions:
+            offset = told.get(each)
+            if offset is None:
+                text = f"{self.topic}-{each} does not tell its offsets"
+                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, text)
+            found[each] = offset
+        return found
+
+    async def read(self, offsets: Mapping[int, int], wait_ms: int = 0) -> AsyncIterator[tuple[int, Piece]]:
+        """Yield (partition, what is there from its offset on) as its leader answers; nothing of one that has nothing.
+
+        Each leader is asked once, and may wait so long for something to come. A partition whose log begins later by now
+        is read from there; one whose leader moves is looked for again in the next rounds. Raises KafkaError.
+        """
+        topic, by_leader = await self._route(offsets)
+        asking = [
+            asyncio.ensure_future(self._ask(address, topic, {each: offsets[each] for each in indexes}, wait_ms))
+            for address, indexes in by_leader.items()
+        ]
+        moved = sum(map(len, by_leader.values())) < len(offsets)
+        told = False
+        try:
+            for answer in asyncio.as_completed(asking):
+                pieces, has_moved = await answer
+                moved |= has_moved
+                for partition, piece in pieces.items():
+                    told = True
+                    yield partition, piece
+        finally:
+            for each in asking:
+                each.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+        self.settled = not moved
+        self._misses = self._misses + 1 if moved and not told else 0
+        if moved:
+            self._known = None
+            if self._misses >= TRIES_MAX:
+                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{self.topic}: no leader of all of {sorted(offsets)}")
+            await asyncio.sleep(RETRY_PAUSE_SECONDS)
+
+    async def _route(self, offsets: Mapping[int, int]) -> tuple[MetadataResponseTopic, dict[Address, list[int]]]:
+        """Return the topic, and which of the partitions each leader has; those without one are left out."""
+        topic = self._known
+        if topic is None:
+            topic = self._known = await self.cluster.topic(self.topic)
+            brokers = {each.node_id: (each.host, each.port) for each in (await self.cluster.metadata([])).brokers}
+            self._leaders = {
+                row.partition_index: brokers[row.leader_id] for row in topic.partitions if row.leader_id in brokers
+            }
+        by_leader: dict[Address, list[int]] = {}
+        for partition in offsets:
+            address = self._leaders.get(partition)
+            if address is not None:
+                by_leader.setdefault(address, []).append(partition)
+        return topic, by_leader
+
+    async def _ask(
+        self, address: Address, topic: MetadataResponseTopic, offsets: Mapping[int, int], wait_ms: int
+    ) -> tuple[dict[int, Piece], bool]:
+        """Return what one leader has, and whether one of the partitions is no longer its."""
+        try:
+            answer = await self.cluster.ask(request_of(topic, offsets, wait_ms, self.isolation), FetchResponse, address)
+        except Unreachable:
+            return {}, True  # its successor is looked for
+        refuse(answer.error_code, f"fetch of {self.topic}")
+        found, moved = {}, False
+        for row in (row for each in answer.responses for row in each.partitions):
+            if row.error_code in MOVED:
+                moved = True
+                continue
+            if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                found[row.partition_index] = await self._out_of_range(row.partition_index, offsets)
+                continue
+            refuse(row.error_code, f"{self.topic}-{row.partition_index}")
+            piece = await decoded(row, offsets[row.partition_index], self.isolation)
+            if piece.size:
+                found[row.partition_index] = piece
+        return found, moved
+
+    async def _out_of_range(self, partition: int, offsets: Mapping[int, int]) -> Piece:
+        """Return an empty piece that leads into the log. Raises KafkaError OFFSET_OUT_OF_RANGE behind its end."""
+        earliest = (await self._offsets([partition], EARLIEST))[partition]
+        if offsets[partition] >= earliest:
+            text = f"{self.topic}-{partition} has no offset {offsets[partition]}"
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
+        return Piece(Visible([], earliest, 0), 0, earliest)
+
+
+async def decoded(row: PartitionData, from_offset: int, isolation: int) -> Piece:
+    """Return what came of a partition, decoded off the loop. Raises KafkaError for records that are damaged."""
+    data = b"" if row.records is None else bytes(memoryview(row.records))  # type: ignore[arg-type]  # decoded: a view
+    aborted = row.aborted_transactions or [] if isolation == READ_COMMITTED else None
+    seen = await blocking.run(asyncio.get_running_loop(), visible, data, from_offset, aborted)
+    return Piece(seen, max(len(data), seen.size), row.log_start_offset)
+
+
+def request_of(topic: MetadataResponseTopic, offsets: Mapping[int, int], wait_ms: int, isolation: int) -> FetchRequest:
+    """Return the request for these partitions, without a session."""
+    partitions = [
+        FetchPartition(partition=each, fetch_offset=offset, partition_max_bytes=PARTITION_BYTES)
+        for each, offset in sorted(offsets.items())
+    ]
+    wanted = FetchTopic(topic=topic.name or "", topic_id=topic.topic_id, partitions=partitions)
+    return FetchRequest(
+        replica_id=-1,
+        max_wait=wait_ms,
+        min_bytes=1 if wait_ms else 0,
+        max_bytes=FETCH_BYTES,
+        isolation_level=isolation,
+        session_epoch=SESSIONLESS,
+        topics=[wanted],
+    )

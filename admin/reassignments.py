@@ -1,0 +1,245 @@
+"""What tools ask a cluster about reassignments, and how they begin, throttle, watch and cancel them (KIP-455, KIP-73).
+
+    {"version": 1, "topics": [{"topic": "orders"}]}                                               what to move
+    {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2],
+                                   "log_dirs": ["any", "any"]}]}                                  where to
+
+Files of Kafka's kafka-reassign-partitions.sh are read and written as they are, but for `log_dirs`: only "any" is taken.
+Source: Kafka's ReassignPartitionsCommand.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeGuard
+
+from kvorum.admin.client import TIMEOUT_MS, ClusterClient, ConfigChange, ConfigOperation, ResourceType, refuse
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kvorum.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+VERSION: Final = 1
+ANY_LOG_DIR: Final = "any"
+RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+LOG_DIRS_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+LEADERS: Final = "leader.replication.throttled.replicas"
+FOLLOWERS: Final = "follower.replication.throttled.replicas"
+
+
+class Place(NamedTuple):
+    """A partition."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        """Write it as Kafka does."""
+        return f"{self.topic}-{self.partition}"
+
+
+Assignment = dict[Place, list[int]]
+
+
+class UnderWay(NamedTuple):
+    """A reassignment: all replicas, and which of them come and go."""
+
+    replicas: list[int]
+    adding: list[int]
+    removing: list[int]
+
+
+class Move(NamedTuple):
+    """Between whom a partition's records are copied."""
+
+    sources: frozenset[int]
+    destinations: frozenset[int]
+
+
+def read_assignment(text: str) -> Assignment:
+    """Read a file of partitions and their replicas. Raises ValueError with what is wrong with it."""
+    found: Assignment = {}
+    for each in _listed(text, "partitions"):
+        topic, partition, replicas = each.get("topic"), each.get("partition"), each.get("replicas")
+        if not isinstance(topic, str) or not _is_id(partition) or not isinstance(replicas, list):
+            raise ValueError(f"not a topic, a partition and its replicas: {json.dumps(each)}")
+        place = Place(topic, partition)
+        if not replicas or not all(_is_id(replica) for replica in replicas):
+            raise ValueError(f"{place}: the replicas are broker ids, one at least")
+        if len(set(replicas)) != len(replicas):
+            raise ValueError(f"{place}: a broker is there more than once in {replicas}")
+        log_dirs = each.get("log_dirs", [ANY_LOG_DIR] * len(replicas))
+        if not isinstance(log_dirs, list) or len(log_dirs) != len(replicas):
+            raise ValueError(f"{place}: as many log_dirs as replicas are wanted")
+        if any(log_dir != ANY_LOG_DIR for log_dir in log_dirs):
+            raise ValueError(f'{place}: replicas are not moved between log directories; log_dirs has to be "any"')
+        if place in found:
+            raise ValueError(f"{place} is there more than once")
+        found[place] = replicas
+    if not found:
+        raise ValueError("there is no partition in it")
+    return found
+
+
+def read_topics(text: str) -> list[str]:
+    """Read a file of topics. Raises ValueError."""
+    names = [each.get("topic") for each in _listed(text, "topics")]
+    if not names or not all(isinstance(name, str) for name in names):
+        raise ValueError("a list of topics by their names is wanted")
+    if len(set(names)) != len(names):
+        raise ValueError("a topic is there more than once")
+    return [str(name) for name in names]
+
+
+def _listed(text: str, key: str) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error}") from error
+    if not isinstance(found, dict) or found.get("version", VERSION) != VERSION:
+        raise ValueError(f"an object of version {VERSION} is wanted")
+    rows = found.get(key, [])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError(f"{key} is a list of objects")
+    return rows
+
+
+def _is_id(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def as_file(assignment: Mapping[Place, list[int]]) -> dict[str, Any]:
+    """Return what a file of this assignment holds, sorted."""
+    rows = [
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "replicas": replicas,
+            "log_dirs": [ANY_LOG_DIR] * len(replicas),
+        }
+        for place, replicas in sorted(assignment.items())
+    ]
+    return {"version": VERSION, "partitions": rows}
+
+
+def moves_of(
+    under_way: Mapping[Place, UnderWay], current: Mapping[Place, list[int]], wanted: Mapping[Place, list[int]]
+) -> dict[Place, Move]:
+    """Return between whom records go, of what is under way and what is to begin."""
+    moves = {
+        place: Move(frozenset(each.replicas) - {*each.adding}, frozenset(each.adding))
+        for place, each in under_way.items()
+    }
+    for place, replicas in wanted.items():
+        sources = moves[place].sources if place in moves else frozenset(current[place])
+        moves[place] = Move(sources, frozenset(replicas) - sources)
+    return moves
+
+
+def throttled_replicas(moves: Mapping[Place, Move]) -> dict[str, dict[str, str]]:
+    """Return {topic: {config: PARTITION:BROKER,...}}: sources are throttled as leaders, destinations as followers."""
+    pairs: dict[str, tuple[set[tuple[int, int]], set[tuple[int, int]]]] = {}
+    for place, move in moves.items():
+        leaders, followers = pairs.setdefault(place.topic, (set(), set()))
+        leaders |= {(place.partition, broker) for broker in move.sources}
+        followers |= {(place.partition, broker) for broker in move.destinations}
+    return {
+        topic: {
+            key: ",".join(f"{partition}:{broker}" for partition, broker in sorted(side))
+            for key, side in ((LEADERS, leaders), (FOLLOWERS, followers))
+        }
+        for topic, (leaders, followers) in pairs.items()
+    }
+
+
+class Reassignments:
+    """The reassignments of a cluster. All methods raise KafkaError and Unreachable."""
+
+    def __init__(self, cluster: ClusterClient) -> None:
+        """Speak over this client."""
+        self._cluster = cluster
+
+    async def under_way(self) -> dict[Place, UnderWay]:
+        """Return what is being reassigned, sorted."""
+        request = ListPartitionReassignmentsRequest(topics=None, timeout=TIMEOUT_MS)
+        answer = await self._cluster.ask(request, ListPartitionReassignmentsResponse)
+        refuse(answer.error_code, answer.error_message)
+        found = {
+            Place(topic.name, row.partition_index): UnderWay(row.replicas, row.adding_replicas, row.removing_replicas)
+            for topic in answer.topics
+            for row in topic.partitions
+        }
+        return dict(sorted(found.items()))
+
+    async def current(self, topics: Iterable[str]) -> Assignment:
+        """Return the replicas of all partitions of these topics; topics that are not there have none."""
+        found: Assignment = {}
+        for topic in (await self._cluster.metadata(sorted(set(topics)))).topics:
+            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                continue
+            refuse(topic.error_code, f"topic {topic.name!r}")
+            found.update({Place(topic.name or "", row.partition_index): row.replica_nodes for row in topic.partitions})
+        return dict(sorted(found.items()))
+
+    async def brokers(self) -> dict[int, str | None]:
+        """Return the brokers that are there, fenced ones left out, with their racks."""
+        found = (await self._cluster.describe_cluster(fenced=False)).brokers
+        return {broker.broker_id: broker.rack for broker in sorted(found, key=lambda broker: broker.broker_id)}
+
+    async def alter(
+        self, wanted: Mapping[Place, list[int] | None], timeout_ms: int = TIMEOUT_MS, *, may_resize: bool = True
+    ) -> dict[Place, str]:
+        """Begin, change or (None) cancel; return what was refused, and why.
+
+        `may_resize` off: no partition gets another number of replicas, on clusters that know of it (KIP-860).
+        """
+        topics: dict[str, ReassignableTopic] = {}
+        for place, replicas in sorted(wanted.items(), key=lambda item: item[0]):
+            asked = topics.setdefault(place.topic, ReassignableTopic(name=place.topic))
+            asked.partitions.append(ReassignablePartition(partition_index=place.partition, replicas=replicas))
+        request = AlterPartitionReassignmentsRequest(
+            topics=list(topics.values()), timeout=timeout_ms, allow_replication_factor_change=may_resize
+        )
+        answer = await self._cluster.ask(request, AlterPartitionReassignmentsResponse)
+        refuse(answer.error_code, answer.error_message)
+        refused: dict[Place, str] = {}
+        for topic in answer.responses:
+            for row in topic.partitions:
+                if row.error_code:
+                    reason = f"{ErrorCode(row.error_code).name}: {row.error_message or ''}"
+                    refused[Place(topic.name, row.partition_index)] = reason
+        return refused
+
+    async def throttle(self, moves: Mapping[Place, Move], bytes_a_second: int) -> None:
+        """Have those who copy do so no faster, each of them."""
+        for topic, configs in throttled_replicas(moves).items():
+            changes = [ConfigChange(name=key, value=value) for key, value in configs.items()]
+            await self._cluster.alter_configs(ResourceType.TOPIC, topic, changes)
+        rates = [ConfigChange(name=key, value=str(bytes_a_second)) for key in RATES]
+        for broker_id in sorted({broker for move in moves.values() for broker in move.sources | move.destinations}):
+            await self._cluster.alter_configs(ResourceType.BROKER, str(broker_id), rates)
+
+    async def unthrottle(self, wanted: Mapping[Place, list[int]]) -> tuple[list[int], list[str]]:
+        """Take all throttles off, of every broker (who else was a source is not known any more) and these topics.
+
+        Return whom it was taken off. A broker that is not there keeps its own until it comes back.
+        """
+        brokers = list(await self.brokers())
+        deleted = [ConfigChange(name=key, operation=ConfigOperation.DELETE) for key in (*RATES, LOG_DIRS_RATE)]
+        for broker_id in brokers:
+            await self._cluster.alter_configs(ResourceType.BROKER, str(broker_id), deleted)
+        topics = sorted({place.topic for place in wanted})
+        for topic in topics:
+            changes = [ConfigChange(name=key, operation=ConfigOperation.DELETE) for key in (LEADERS, FOLLOWERS)]
+            try:
+                await self._cluster.alter_configs(ResourceType.TOPIC, topic, changes)
+            except KafkaError as error:
+                if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise  # a topic that was deleted took its throttles along
+        return brokers, topics

@@ -1,0 +1,154 @@
+"""How the bytes of a record look in JSON, and to an expression. Sans-IO.
+
+string   UTF-8, what is none replaced          json     what the bytes say, refused where they are none
+hex      two digits a byte                     base64   for programs
+size     nothing but how many bytes            auto     json for an object or list, else string, else base64
+"""
+
+import base64
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from kvorum.protocol.records import Record
+
+JSON_DEPTH_MAX: Final = 64
+"""Deeper JSON is shown as text: what reads the answer would have to go as deep."""
+
+
+class Format(Enum):
+    """What bytes are shown as."""
+
+    AUTO = "auto"
+    STRING = "string"
+    JSON = "json"
+    HEX = "hex"
+    BASE64 = "base64"
+    SIZE = "size"
+
+
+FORMATS: Final = tuple(each.value for each in Format)
+
+
+class NoJson(Exception):
+    """Bytes that are no JSON, or JSON that is nested too deep."""
+
+
+def json_of(data: bytes) -> object:
+    """Return what JSON says. Raises NoJson."""
+    try:
+        found = msgspec.json.decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise NoJson(str(error)) from error
+    if depth_of(found, JSON_DEPTH_MAX) > JSON_DEPTH_MAX:
+        raise NoJson(f"nested deeper than {JSON_DEPTH_MAX}")
+    return found
+
+
+def depth_of(value: object, enough: int) -> int:
+    """Return how deep lists and objects are nested; no further than one beyond `enough`."""
+    level: list[object] = [value]
+    for depth in range(enough + 1):
+        nested = [each for each in level if isinstance(each, list | dict)]
+        if not nested:
+            return depth
+        level = [inner for each in nested for inner in (each.values() if isinstance(each, dict) else each)]
+    return enough + 1
+
+
+def shown(data: bytes | None, form: Format) -> tuple[object, Format]:
+    """Return bytes as JSON can carry them, and in which form; null is null in all of them. Never raises."""
+    if data is None:
+        return None, form
+    match form:
+        case Format.STRING:
+            return data.decode(errors="replace"), form
+        case Format.HEX:
+            return data.hex(), form
+        case Format.BASE64:
+            return base64.b64encode(data).decode(), form
+        case Format.SIZE:
+            return None, form
+        case Format.JSON:
+            try:
+                return json_of(data), form
+            except NoJson:
+                return shown(data, Format.AUTO)
+        case Format.AUTO:
+            return guessed(data)
+
+
+def guessed(data: bytes) -> tuple[object, Format]:
+    """Return bytes in the form they seem to be in."""
+    if data[:1] in (b"{", b"["):
+        try:
+            return json_of(data), Format.JSON
+        except NoJson:
+            pass
+    try:
+        return data.decode(), Format.STRING
+    except UnicodeDecodeError:
+        return base64.b64encode(data).decode(), Format.BASE64
+
+
+def header_name(name: str) -> str:
+    """Return a header's key as JSON can carry it: bytes that are no UTF-8 are replaced."""
+    return name.encode(errors="surrogateescape").decode(errors="replace")
+
+
+class RecordSubject:
+    """A record as expressions see it (expression.Subject); what is decoded is decoded once."""
+
+    __slots__ = ("_partition", "_record", "_roots")
+
+    def __init__(self, partition: int, record: Record) -> None:
+        """Look at this record of this partition."""
+        self._partition = partition
+        self._record = record
+        self._roots: dict[str, object] = {}
+
+    def root(self, name: str) -> object:
+        """Return key, value, headers, partition, offset or timestamp."""
+        if name not in self._roots:
+            self._roots[name] = self._decoded(name)
+        return self._roots[name]
+
+    def text(self, name: str) -> str | None:
+        """Return the text of key or value as it was sent."""
+        data = self._record.key if name == "key" else self._record.value
+        return None if data is None else data.decode(errors="replace")
+
+    def _decoded(self, name: str) -> object:
+        match name:
+            case "key":
+                return understood(self._record.key)
+            case "value":
+                return understood(self._record.value)
+            case "headers":
+                return headers_of(self._record)
+            case "partition":
+                return self._partition
+            case "offset":
+                return self._record.offset
+            case _:
+                assert name == "timestamp", f"a record has no {name}"
+                return self._record.timestamp
+
+
+def understood(data: bytes | None) -> object:
+    """Return what the JSON says, the text where it is none, None for null."""
+    if data is None:
+        return None
+    try:
+        return json_of(data)
+    except NoJson:
+        return data.decode(errors="replace")
+
+
+def headers_of(record: Record) -> Mapping[str, object]:
+    """Return {key: value as text}; of several with one key the last, as Kafka's Headers.lastHeader."""
+    return {
+        header_name(name): None if value is None else value.decode(errors="replace") for name, value in record.headers
+    }

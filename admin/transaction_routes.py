@@ -1,0 +1,178 @@
+"""Transactions and producers over HTTP."""
+
+from pydantic import BaseModel
+
+from kvorum.admin.models import INT32_MAX
+from kvorum.admin.operations import INT64_MAX, BadInput, Call, NoBody, Operation, Role, number_of
+from kvorum.admin.places import Place
+from kvorum.admin.transaction_models import (
+    Abort,
+    Hanging,
+    Producer,
+    Transaction,
+    TransactionPage,
+    TransactionSummary,
+)
+from kvorum.admin.transactions import Filters, Transactions
+
+PAGE_DEFAULT = 100
+PAGE_MAX = 10_000
+MINUTE_MS = 60_000
+OPEN_MINUTES_DEFAULT = 15
+"""transaction.max.timeout.ms: what is open for less may still be at work."""
+OPEN_MINUTES_MAX = 60 * 24 * 365
+
+
+async def list_transactions(call: Call[NoBody]) -> TransactionPage:
+    """List transactional ids of all coordinators, a page at a time."""
+    limit, after = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX), call.query.get("after", "")
+    filters = Filters(
+        duration_ms=call.number("open_for_ms", 0, 0, INT64_MAX) if "open_for_ms" in call.query else -1,
+        pattern=call.query.get("pattern"),
+        producer_ids=call.numbers("producer_ids", INT64_MAX) or (),
+        states=call.words("state"),
+    )
+    found = [row for row in await Transactions(call.cluster).listed(filters) if row.transactional_id > after]
+    page = [
+        TransactionSummary(
+            transactional_id=row.transactional_id,
+            coordinator=row.coordinator_id,
+            producer_id=row.producer_id,
+            state=row.state,
+        )
+        for row in found[:limit]
+    ]
+    return TransactionPage(transactions=page, next=page[-1].transactional_id if len(found) > limit else None)
+
+
+async def get_transaction(call: Call[NoBody]) -> Transaction:
+    """Describe a transaction as its coordinator knows it."""
+    coordinator, row = await Transactions(call.cluster).describe(call.path["transactional_id"])
+    start_ms = row.transaction_start_time if row.transaction_start_time >= 0 else None
+    return Transaction(
+        transactional_id=row.transactional_id,
+        coordinator=coordinator,
+        producer_id=row.producer_id,
+        state=row.transaction_state,
+        producer_epoch=row.producer_epoch,
+        timeout_ms=row.transaction_timeout,
+        start_time_ms=start_ms,
+        duration_ms=None if start_ms is None else max(0, call.clock.wall_ms() - start_ms),
+        partitions={topic.topic: sorted(topic.partitions) for topic in row.topics},
+    )
+
+
+async def list_producers(call: Call[NoBody]) -> list[BaseModel]:
+    """List the producers that a partition has state of, as its leader knows them, or another replica."""
+    place = Place(call.path["topic"], number_of("partition", call.path["partition"], 0, INT32_MAX))
+    asked = call.number("broker", 0, 0, INT32_MAX) if "broker" in call.query else None
+    return [
+        Producer(
+            producer_id=each.producer_id,
+            producer_epoch=each.producer_epoch,
+            coordinator_epoch=each.coordinator_epoch,
+            last_sequence=each.last_sequence,
+            last_timestamp_ms=each.last_timestamp,
+            transaction_start_offset=each.current_txn_start_offset if each.current_txn_start_offset >= 0 else None,
+        )
+        for each in await Transactions(call.cluster).producers(place, asked)
+    ]
+
+
+async def find_hanging(call: Call[NoBody]) -> list[BaseModel]:
+    """Find transactions that are open on a topic's partitions and that no coordinator will end (KIP-664)."""
+    if "topic" not in call.query and "broker" not in call.query:
+        raise BadInput("topic", "topic or broker limits the search: name one of them")
+    minutes = call.number("open_for_minutes", OPEN_MINUTES_DEFAULT, 0, OPEN_MINUTES_MAX)
+    asked = call.number("broker", 0, 0, INT32_MAX) if "broker" in call.query else None
+    transactions = Transactions(call.cluster)
+    places = await transactions.places(call.query.get("topic"), None, asked)
+    found = await transactions.hanging(
+        places, timeout_ms=minutes * MINUTE_MS, now_ms=call.clock.wall_ms(), broker_id=asked
+    )
+    return [
+        Hanging(
+            topic=each.place.topic,
+            partition=each.place.partition,
+            producer_id=each.producer.producer_id,
+            producer_epoch=each.producer.producer_epoch,
+            coordinator_epoch=each.producer.coordinator_epoch,
+            start_offset=each.producer.current_txn_start_offset,
+            last_timestamp_ms=each.producer.last_timestamp,
+        )
+        for each in found
+    ]
+
+
+async def abort_transaction(call: Call[Abort]) -> None:
+    """Abort a hanging transaction on one partition.
+
+    One that a coordinator still knows of ends by itself: look for hanging ones first.
+    """
+    body, transactions = call.body, Transactions(call.cluster)
+    place = Place(body.topic, body.partition)
+    if body.start_offset is not None:
+        found = await transactions.open_at(place, body.start_offset)
+        await transactions.abort(place, found.producer_id, found.producer_epoch, found.coordinator_epoch)
+        return
+    assert body.producer_id is not None and body.producer_epoch is not None and body.coordinator_epoch is not None
+    await transactions.abort(place, body.producer_id, body.producer_epoch, body.coordinator_epoch)
+
+
+LISTING = {
+    "state": "only these, comma-separated: Ongoing, PrepareCommit, CompleteCommit, Empty, ...",
+    "producer_ids": "only these, comma-separated",
+    "open_for_ms": "only those that are open for longer",
+    "pattern": "only ids that match this RE2 pattern as a whole",
+    "after": "start behind this id",
+    "limit": f"1 to {PAGE_MAX}, {PAGE_DEFAULT} if left out",
+}
+TRANSACTIONS = "/v1/transactions"
+OPERATIONS = [
+    Operation(
+        method="GET",
+        path=TRANSACTIONS,
+        summary="List transactions",
+        handle=list_transactions,
+        answer=TransactionPage,
+        query=LISTING,
+    ),
+    Operation(
+        method="GET",
+        path=f"{TRANSACTIONS}/{{transactional_id}}",
+        summary="Describe a transaction",
+        handle=get_transaction,
+        answer=Transaction,
+    ),
+    Operation(
+        method="GET",
+        path="/v1/topics/{topic}/partitions/{partition}/producers",
+        summary="Producers of a partition",
+        handle=list_producers,
+        answer=Producer,
+        many=True,
+        query={"broker": "ask this replica, not the leader"},
+    ),
+    Operation(
+        method="GET",
+        path="/v1/hanging-transactions",
+        summary="Find hanging transactions",
+        handle=find_hanging,
+        answer=Hanging,
+        many=True,
+        query={
+            "topic": "look at this topic",
+            "broker": "look at the replicas of this broker",
+            "open_for_minutes": f"only those that are open for longer, {OPEN_MINUTES_DEFAULT} if left out",
+        },
+    ),
+    Operation(
+        method="POST",
+        path="/v1/hanging-transactions/abort",
+        summary="Abort a hanging transaction",
+        handle=abort_transaction,
+        body=Abort,
+        status=204,
+        role=Role.OPERATE,
+    ),
+]

@@ -1,0 +1,94 @@
+"""What is told of the metadata log's records."""
+
+from typing import Any
+
+import pytest
+
+from kvorum.admin.narrator import Narrator
+from kvorum.protocol.uuids import Uuid
+from kvorum.quorum import records
+
+ID = Uuid(bytes(15) + b"\x09")
+
+
+def told(narrator: Narrator, *written: Any) -> list[tuple[str, Any, Any]]:
+    """Return (type, before, after) of what records tell, encoded as the metadata log has them."""
+    import json
+
+    found = []
+    for offset, each in enumerate(written):
+        found += narrator.take(offset, 1, json.loads(records.encode(each)))
+    return [(each.type, dict(each.before), dict(each.after)) for each in found]
+
+
+def partition(leader: int = 1, isr: tuple[int, ...] = (1, 2)) -> records.Partition:
+    return records.Partition(topic_id=ID, partition_id=0, replicas=(1, 2), isr=isr, leader=leader)
+
+
+def change(**fields: Any) -> records.PartitionChange:
+    return records.PartitionChange(topic_id=ID, partition_id=0, **fields)
+
+
+def test_the_life_of_a_topic() -> None:
+    narrator = Narrator()
+    assert told(narrator, records.Topic(name="t", topic_id=ID), partition()) == [
+        ("topic_created", {}, {}),
+        ("partition_created", {}, {"leader": 1, "isr": [1, 2], "replicas": [1, 2]}),
+    ]
+    assert told(narrator, change(isr=(1,)), change(isr=(1, 2)), change(leader=2)) == [
+        ("isr_changed", {"isr": [1, 2]}, {"isr": [1]}),
+        ("isr_changed", {"isr": [1]}, {"isr": [1, 2]}),
+        ("leader_elected", {"leader": 1, "leader_epoch": 0}, {"leader": 2, "leader_epoch": 1}),
+    ]
+    assert told(narrator, change(leader=2, isr=(2, 1)), change(leader=-1)) == [
+        ("leader_lost", {"leader": 2, "leader_epoch": 2}, {"leader": -1, "leader_epoch": 3}),
+    ]
+    (row,) = narrator.take(9, 1, {"type": "RemoveTopic", "topic_id": str(ID)})
+    assert (row.type, row.topic, row.topic_id, narrator.partitions) == ("topic_deleted", "t", str(ID), {})
+
+
+def test_what_was_known_before_is_not_told_again() -> None:
+    narrator = Narrator()
+    told(narrator, records.Topic(name="t", topic_id=ID), partition())
+    assert told(narrator, records.Topic(name="t", topic_id=ID), partition(), change(isr=(2, 1))) == []
+
+
+def test_brokers_come_and_go() -> None:
+    narrator = Narrator(fenced={1: False})
+
+    def registered(broker: int) -> records.RegisterBroker:
+        return records.RegisterBroker(broker_id=broker, broker_epoch=1, incarnation_id=ID, endpoints=())
+
+    def fencing(broker: int, fenced: bool) -> records.BrokerRegistrationChange:
+        return records.BrokerRegistrationChange(broker_id=broker, broker_epoch=1, fenced=fenced)
+
+    def kinds(*written: Any) -> list[str]:
+        return [each[0] for each in told(narrator, *written)]
+
+    assert kinds(registered(2), fencing(2, False)) == ["broker_registered", "broker_unfenced"]
+    assert kinds(fencing(2, False), fencing(1, True), fencing(1, True)) == ["broker_fenced"]
+    going = records.BrokerRegistrationChange(broker_id=2, broker_epoch=1, in_controlled_shutdown=True)
+    assert kinds(going) == ["broker_shutting_down"]
+    assert kinds(registered(1), registered(2)) == ["broker_registered", "broker_registered", "broker_fenced"]
+    assert kinds(records.UnregisterBroker(broker_id=2, broker_epoch=1)) == ["broker_unregistered"]
+
+
+def test_a_change_in_parts_is_told_when_it_is_whole_or_not_at_all() -> None:
+    narrator = Narrator()
+    topic = records.Topic(name="t", topic_id=ID)
+    assert told(narrator, records.BeginTransaction(), topic) == []
+    assert told(narrator, records.AbortTransaction(), records.EndTransaction()) == []
+    assert told(narrator, records.BeginTransaction(), topic, partition()) == []
+    assert [each[0] for each in told(narrator, records.EndTransaction())] == ["topic_created", "partition_created"]
+
+
+def test_a_config_is_told_without_its_value() -> None:
+    secret = records.Config(resource_type=2, resource_name="t", name="x", value="secret")
+    (row,) = Narrator().take(0, 1, {"type": "Config", **{k: getattr(secret, k) for k in secret.__struct_fields__}})
+    assert (row.type, row.topic) == ("config_changed", "t") and "secret" not in repr(row)
+
+
+def test_other_records_are_passed_over_and_broken_ones_are_not() -> None:
+    assert told(Narrator(), records.NoOp(), records.Feature(name="f", level=1)) == []
+    with pytest.raises(ValueError, match="PartitionChange"):
+        Narrator().take(0, 1, {"type": "PartitionChange", "topic_id": "x"})

@@ -1,0 +1,213 @@
+"""The parts of the API that decide, without a server: resets, bytes as JSON, partitions of keys, tokens, members."""
+
+import struct
+
+import pytest
+
+from kvorum.admin.access import Access, BadTokens, Refused, tokens_of
+from kvorum.admin.group_members import assigned, subscribed
+from kvorum.admin.offset_reset import Ends, Way, plan, scope
+from kvorum.admin.operations import Role
+from kvorum.admin.places import Place
+from kvorum.admin.producing import murmur2, partition_of
+from kvorum.admin.record_views import JSON_DEPTH_MAX, Format, NoJson, header_name, json_of, shown
+from kvorum.admin.visible import visible
+from kvorum.protocol.control import marker
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.fetch import AbortedTransaction
+from kvorum.protocol.records import Record, build_batch
+
+A, B = Place("t", 0), Place("t", 1)
+ENDS = {A: Ends(10, 20), B: Ends(0, 5)}
+
+
+@pytest.mark.parametrize(
+    ("way", "wanted", "after"),
+    [
+        (Way.EARLIEST, {}, [10, 0]),
+        (Way.LATEST, {}, [20, 5]),
+        (Way.CURRENT, {}, [15, 5]),
+        (Way.OFFSET, {A: 12, B: 99}, [12, 5]),
+        (Way.OFFSET, {A: 3, B: 3}, [10, 3]),
+        (Way.TIME, {A: 17, B: -1}, [17, 5]),
+    ],
+)
+def test_where_a_reset_leads(way: Way, wanted: dict[Place, int], after: list[int]) -> None:
+    moves = plan(way, ENDS, {A: 15}, wanted)
+    assert [(move.place, move.before, move.after) for move in moves] == [(A, 15, after[0]), (B, None, after[1])]
+
+
+@pytest.mark.parametrize(("by", "after"), [(-2, 13), (2, 17), (-100, 10), (100, 20)])
+def test_a_shift_stays_in_the_log_and_says_so(by: int, after: int) -> None:
+    (move,) = plan(Way.SHIFT, {A: ENDS[A]}, {A: 15}, {A: by})
+    assert (move.after, move.note is None) == (after, abs(by) == 2)
+
+
+def test_what_is_nowhere_cannot_be_shifted() -> None:
+    with pytest.raises(KafkaError, match="t-1 cannot be shifted"):
+        plan(Way.SHIFT, ENDS, {A: 15}, {A: 1, B: 1})
+
+
+def test_a_place_that_lies_outside_the_log_by_now_is_moved_into_it() -> None:
+    (move,) = plan(Way.CURRENT, {A: ENDS[A]}, {A: 2}, {})
+    assert (move.after, move.note) == (10, "2 is below the earliest offset")
+
+
+def test_the_scope_of_a_reset_names_what_is_not_there() -> None:
+    topics = {"t": [0, 1], "u": [0]}
+    assert scope(topics, {"t": None, "u": [0]}) == [Place("t", 0), Place("t", 1), Place("u", 0)]
+    for asked, named in (({"v": None}, "topic 'v'"), ({"u": [1]}, "u-1")):
+        with pytest.raises(KafkaError, match=named) as raised:
+            scope(topics, asked)
+        assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize(
+    ("data", "form", "value", "said"),
+    [
+        (b'{"a": 1}', Format.AUTO, {"a": 1}, Format.JSON),
+        (b"12", Format.AUTO, "12", Format.STRING),
+        (b"{broken", Format.AUTO, "{broken", Format.STRING),
+        (b"\xff\x00", Format.AUTO, "/wA=", Format.BASE64),
+        (b"\xff", Format.STRING, "\ufffd", Format.STRING),
+        (b"12", Format.JSON, 12, Format.JSON),
+        (b"no json", Format.JSON, "no json", Format.STRING),
+        (b"\xff", Format.HEX, "ff", Format.HEX),
+        (b"abc", Format.BASE64, "YWJj", Format.BASE64),
+        (b"abc", Format.SIZE, None, Format.SIZE),
+        (None, Format.HEX, None, Format.HEX),
+        (b"", Format.AUTO, "", Format.STRING),
+    ],
+)
+def test_bytes_as_json(data: bytes | None, form: Format, value: object, said: Format) -> None:
+    assert shown(data, form) == (value, said)
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b'"\xff"', b"NaN", b"[" * 5000 + b"]" * 5000, b"1 2"])
+def test_what_is_no_json_is_refused(data: bytes) -> None:
+    with pytest.raises(NoJson):
+        json_of(data)
+
+
+def test_json_may_be_as_deep_as_it_may() -> None:
+    json_of(b"[" * JSON_DEPTH_MAX + b"]" * JSON_DEPTH_MAX)
+    with pytest.raises(NoJson, match="deeper"):
+        json_of(b"[" * (JSON_DEPTH_MAX + 1) + b"]" * (JSON_DEPTH_MAX + 1))
+
+
+def test_a_header_key_that_is_no_utf8_can_be_shown() -> None:
+    assert header_name(b"a\xff".decode(errors="surrogateescape")) == "a\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("key", "hashed"),
+    [
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+def test_keys_go_where_javas_clients_put_them(key: bytes, hashed: int) -> None:
+    """The numbers are those of Kafka's own test (UtilsTest.testMurmur2)."""
+    assert murmur2(key) == hashed % 2**32
+    assert partition_of(key, 7) == (hashed & 0x7FFFFFFF) % 7
+
+
+HASH = "a" * 64
+
+
+def test_a_file_of_tokens() -> None:
+    text = f"# who\n\nread {HASH} grafana\nadmin {'B' * 64}\n"
+    assert tokens_of(text) == {HASH: Role.READ, "b" * 64: Role.ADMIN}
+
+
+@pytest.mark.parametrize("text", ["", "# none", "root " + HASH, "read short", f"read {HASH}\nadmin {HASH}", HASH])
+def test_a_file_of_tokens_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(BadTokens):
+        tokens_of(text)
+
+
+def test_without_tokens_it_is_for_this_machine() -> None:
+    Access().check_page("localhost:1", "http://localhost:1")
+    Access().check_role(None, Role.ADMIN)
+    for host, origin in (("evil.example", None), ("localhost", "http://evil.example")):
+        with pytest.raises(Refused) as refused:
+            Access().check_page(host, origin)
+        assert refused.value.status == 403
+
+
+def test_with_tokens_a_proxy_may_stand_in_front() -> None:
+    access = Access({HASH: Role.READ})
+    for origin in (None, "http://kvorum.example", "https://kvorum.example"):
+        access.check_page("kvorum.example", origin)
+    for origin in ("https://evil.example", "null", "https://kvorum.example.evil"):
+        with pytest.raises(Refused):
+            access.check_page("kvorum.example", origin)
+
+
+def text(value: str) -> bytes:
+    return struct.pack(">h", len(value)) + value.encode()
+
+
+def test_what_consumers_say_of_themselves() -> None:
+    said = struct.pack(">hi", 1, 2) + text("t") + text("u") + struct.pack(">i", -1)
+    given = struct.pack(">hi", 0, 1) + text("t") + struct.pack(">iii", 2, 5, 3) + struct.pack(">i", -1)
+    assert (subscribed(said), assigned(given)) == (["t", "u"], {"t": [3, 5]})
+    for cut in range(len(given)):
+        assert assigned(given[:cut]) in ({}, {"t": [3, 5]})
+        assert subscribed(said[:cut]) in ([], ["t", "u"])
+    assert assigned(b"\0\0\x7f\xff\xff\xff") == {} == assigned(b"")
+
+
+def log_of(*batches: bytearray) -> bytes:
+    """Return batches as they lie one after another, offsets counted on."""
+    found, offset = b"", 0
+    for batch in batches:
+        batch[0:8] = offset.to_bytes(8, "big")
+        offset += int.from_bytes(batch[23:27], "big") + 1
+        found += bytes(batch)
+    return found
+
+
+def transactional(producer_id: int, *values: bytes) -> bytearray:
+    records = [Record(value=value) for value in values]
+    return build_batch(records, producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True)
+
+
+def ended(producer_id: int, is_commit: bool) -> bytearray:
+    return marker(producer_id, 0, is_commit=is_commit, coordinator_epoch=0, timestamp=0)
+
+
+def test_read_committed_leaves_out_what_was_aborted_until_its_marker() -> None:
+    piece = log_of(
+        transactional(1, b"a0", b"a1"),
+        transactional(2, b"c0"),
+        build_batch([Record(value=b"plain")]),
+        ended(1, False),
+        ended(2, True),
+        transactional(1, b"kept"),
+        ended(1, True),
+    )
+    everything = visible(piece, 0, None)
+    assert [record.value for record in everything.records] == [b"a0", b"a1", b"c0", b"plain", b"kept"]
+    aborted = [AbortedTransaction(producer_id=1, first_offset=0)]
+    committed = visible(piece, 0, aborted)
+    assert [(record.offset, record.value) for record in committed.records] == [(2, b"c0"), (3, b"plain"), (6, b"kept")]
+    assert committed.next_offset == everything.next_offset == 8
+
+
+def test_a_piece_is_read_from_an_offset_in_the_middle_of_a_batch() -> None:
+    piece = log_of(build_batch([Record(value=b"%d" % number) for number in range(4)]))
+    assert [record.offset for record in visible(piece, 2, None).records] == [2, 3]
+    assert visible(b"", 7, None) == ([], 7, 0)
+
+
+def test_a_damaged_batch_is_refused() -> None:
+    piece = bytearray(log_of(build_batch([Record(value=b"x" * 20)])))
+    piece[-3] ^= 1
+    with pytest.raises(KafkaError) as raised:
+        visible(bytes(piece), 0, None)
+    assert raised.value.code is ErrorCode.CORRUPT_MESSAGE

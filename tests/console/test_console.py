@@ -1,0 +1,215 @@
+"""The web console in a real browser, in front of a cluster of real processes.
+
+Chromium is Debian's; Playwright drives it, and axe-core looks at every page as it is then.
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from confluent_kafka import Consumer, Producer
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from kvorum.cluster.local import LocalCluster
+from tests.cluster.clients import create_topic
+from tests.cluster.conftest import clusters_in
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(CHROMIUM is None, reason="missing tool: chromium (apt-get install chromium)"),
+]
+WAIT_MS = 30_000
+WIDE, NARROW = 1280, 400
+
+
+class Console(NamedTuple):
+    """The console of a cluster."""
+
+    cluster: LocalCluster
+    browser: Browser
+    url: str
+
+    def page(self, path: str = "", width: int = WIDE, dark: bool = False) -> Page:
+        """Open a page; what goes wrong in it fails the test."""
+        context = self.browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
+        )
+        page = context.new_page()
+        page.set_default_timeout(WAIT_MS)
+        page.on("pageerror", lambda error: pytest.fail(f"{path}: {error}"))
+        page.goto(f"{self.url}/#/{path}")
+        page.wait_for_selector("main [aria-busy=false]")
+        return page
+
+
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
+    """A cluster of three nodes, and a browser."""
+    assert CHROMIUM is not None
+    with clusters_in(tmp_path_factory.mktemp("console")) as start:
+        cluster = start("three-nodes.yaml")
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            yield Console(cluster, browser, cluster.plan.admin_urls()[0])
+            browser.close()
+
+
+def fill(cluster: LocalCluster, topic: str, count: int) -> None:
+    """Write orders as JSON."""
+    producer = Producer({"bootstrap.servers": cluster.plan.bootstrap})
+    for number in range(count):
+        value = json.dumps({"order": number, "amount": number * 10})
+        producer.produce(topic, key=f"k{number}", value=value, headers={"source": "web"})
+    assert producer.flush(30) == 0
+
+
+def read_all(cluster: LocalCluster, topic: str, group: str, count: int) -> None:
+    """Read so many records in a group, commit and leave."""
+    settings = {"bootstrap.servers": cluster.plan.bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
+    consumer = Consumer(settings)
+    consumer.subscribe([topic])
+    seen = 0
+    while seen < count:
+        found = consumer.consume(count, 30)
+        assert found, f"{seen} of {count} records"
+        seen += sum(message.error() is None for message in found)
+    consumer.commit(asynchronous=False)
+    consumer.close()
+
+
+def test_a_topic_is_created_written_and_looked_through(console: Console) -> None:
+    page = console.page("topics")
+    page.get_by_role("button", name="Create a topic").click()
+    page.get_by_label("Name", exact=True).fill("made-here")
+    page.get_by_label("Partitions").fill("3")
+    page.get_by_label("Replicas").fill("4")
+    page.get_by_role("button", name="Create", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("replication factor")
+    page.get_by_label("Replicas").fill("3")
+    page.get_by_label("Configs").fill("retention.ms=3600000")
+    page.get_by_role("button", name="Create", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("made-here")
+    expect(page.locator("tbody tr")).to_have_count(3)
+
+    page.get_by_role("link", name="Messages").click()
+    page.get_by_role("button", name="Write a record").click()
+    page.get_by_label("Key", exact=True).fill("a-key")
+    page.get_by_role("textbox", name="Value").fill('{"amount": 5, "text": "<b>not markup</b>"}')
+    page.get_by_role("button", name="Write", exact=True).click()
+    expect(page.locator(".record")).to_have_count(1)
+    expect(page.locator(".record")).to_contain_text("<b>not markup</b>")
+
+    fill(console.cluster, "made-here", 40)
+    page.get_by_label("Filter").fill("value.amount >= 380 && headers.source == 'web'")
+    page.get_by_role("button", name="Search").click()
+    expect(page.locator(".record")).to_have_count(2)
+    assert "filter=value.amount" in page.url
+    again = console.page(page.url.partition("#/")[2])
+    expect(again.locator(".record")).to_have_count(2)
+    again.get_by_label("Filter").fill("value.amount >")
+    again.get_by_role("button", name="Search").click()
+    expect(again.locator(".trouble")).to_be_visible()
+
+
+def test_new_records_are_shown_as_they_come(console: Console) -> None:
+    create_topic(console.cluster.plan.bootstrap, "watched", 2, 3)
+    page = console.page("topics/watched/messages")
+    expect(page.get_by_text("No record matches")).to_be_visible()
+    with page.expect_response(lambda answer: "/messages/stream" in answer.url):
+        page.get_by_role("button", name="Watch new ones").click()
+    fill(console.cluster, "watched", 3)
+    expect(page.locator(".tools + .records .record, ol.records .record")).to_have_count(3)
+    page.get_by_role("button", name="Stop watching").click()
+
+
+def test_a_group_is_set_back(console: Console) -> None:
+    create_topic(console.cluster.plan.bootstrap, "read-here", 1, 3)
+    fill(console.cluster, "read-here", 20)
+    read_all(console.cluster, "read-here", "readers", 20)
+    page = console.page("groups")
+    page.get_by_role("link", name="readers").click()
+    lag = page.locator(".figure", has_text="Lag").locator("dd")
+    expect(lag).to_have_text("0")
+    page.get_by_role("button", name="Set offsets").click()
+    page.get_by_label("To", exact=True).select_option("shift_by")
+    page.get_by_label("Which").fill("-5")
+    page.get_by_role("button", name="Show what would be set").click()
+    row = page.locator("dialog tbody tr")
+    expect(row).to_have_count(1)
+    expect(row).to_contain_text("15")
+    expect(lag).to_have_text("0")
+    page.get_by_role("button", name="Set them").click()
+    expect(lag).to_have_text("5")
+
+
+def test_a_broker_dies_and_the_election_is_seen_and_its_leadership_moved_back(console: Console) -> None:
+    create_topic(console.cluster.plan.bootstrap, "led", 6, 3)
+    page = console.page()
+    expect(page.locator("#live")).to_have_text("live")
+    victim = console.cluster.plan.nodes[2]
+    console.cluster.kill(victim.name)
+    happened = page.locator(".log")
+    expect(happened).to_contain_text(re.compile(r"broker \d+ is fenced"), timeout=WAIT_MS)
+    expect(happened).to_contain_text(re.compile(r"led-\d is led by \d, before by \d"))
+    expect(page.get_by_text("needs looking at", exact=True)).to_be_visible()
+    assert set(console.cluster.start(victim.name).values()) == {"ready"}
+    expect(page.get_by_text("healthy")).to_be_visible(timeout=WAIT_MS)
+    page.goto(f"{console.url}/#/leaders")
+    page.get_by_role("button", name="Elect all preferred leaders").click()
+    page.get_by_role("button", name="Elect", exact=True).click()
+    expect(page.get_by_text("Every partition is led by its preferred replica.")).to_be_visible(timeout=WAIT_MS)
+
+
+def test_keys_go_to_pages_and_to_the_filter(console: Console) -> None:
+    page = console.page()
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Topics")
+    page.keyboard.press("/")
+    page.keyboard.type("nothing-has-this")
+    expect(page.get_by_text("No topic has such a name.")).to_be_visible()
+    assert "filter=nothing-has-this" in page.url
+
+
+PAGES = (
+    "",
+    "brokers",
+    "brokers/1?all=true",
+    "topics",
+    "topics/axe",
+    "topics/axe/configs",
+    "topics/axe/messages",
+    "groups",
+)
+PAGES += ("transactions", "quorum", "leaders", "no/such/page/at/all")
+
+
+def test_axe_finds_nothing_and_nothing_is_wider_than_a_phone(console: Console) -> None:
+    create_topic(console.cluster.plan.bootstrap, "axe", 2, 3)
+    fill(console.cluster, "axe", 5)
+    for width, dark in ((WIDE, False), (NARROW, True)):
+        page = console.page("brokers", width, dark)
+        for path in PAGES:
+            page.goto(f"{console.url}/#/{path}")
+            if "no/such" not in path:
+                page.wait_for_selector("main [aria-busy=false]")
+            found = Axe().run(page).response["violations"]
+            assert [(each["id"], each["nodes"][0]["html"]) for each in found] == [], path
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} is too wide"
+
+
+def test_it_loads_nothing_from_elsewhere(console: Console) -> None:
+    page = console.page()
+    answer = page.request.get(f"{console.url}/")
+    assert "default-src 'self'" in answer.headers["content-security-policy"]
+    tag = answer.headers["etag"]
+    assert page.request.get(f"{console.url}/", headers={"If-None-Match": tag}).status == 304
+    folder = Path(__file__).parent.parent.parent / "admin" / "console"
+    for file in folder.iterdir():
+        assert not re.search(r"(?:src|href|from|import|url\()\s*[=(]?\s*[\"']?https?://", file.read_text()), file.name
