@@ -60,7 +60,7 @@ def serve(
     curl -H "Authorization: Bearer $(cat lab/chaos-serve.token)" localhost:9095/v1/chaos/state
     curl ... -H 'Content-Type: application/json' -d '{"fault":"kill","targets":["node-1"]}' .../v1/chaos/faults
     """
-    from kvorum.admin.app import is_local
+    from kvorum.admin.access import is_local
     from kvorum.chaos.serve import ChaosServer
     from kvorum.chaos.serve_events import Events
 

@@ -1,13 +1,14 @@
-"""What commands that speak to a cluster share: --bootstrap, and errors said in one line."""
+"""What commands that speak to a cluster share: --bootstrap, --profile, and errors said in one line."""
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from kvorum.cli.output import Exit, fail
+from kvorum.cli.profiles import PROFILE_KEY, Profile, ProfileError, chosen, profile_option
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -16,34 +17,64 @@ C = TypeVar("C")
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
 DEFAULT = "127.0.0.1:9092"
+CLIENT_ID = "kvorum-cli"
+
+
+def profile_in_use() -> Profile | None:
+    """Return the profile that counts for this command, if any; one that is not there ends it."""
+    context = click.get_current_context(silent=True)
+    try:
+        return chosen(None if context is None else context.meta.get(PROFILE_KEY))
+    except ProfileError as error:
+        fail(str(error), Exit.USAGE)
+
+
+def profile_properties(bootstrap: str) -> dict[str, str]:
+    """Return the profile's properties, if it is the profile's cluster that is spoken to."""
+    profile = profile_in_use()
+    return profile.properties if profile is not None and profile.bootstrap == bootstrap else {}
+
+
+def default_bootstrap() -> str:
+    """Return where the cluster is when nobody said it with the command."""
+    profile = profile_in_use()
+    return profile.bootstrap if profile is not None else os.environ.get("KVORUM_BOOTSTRAP", DEFAULT)
 
 
 def bootstrap_option(command: F) -> F:
-    """Add -b/--bootstrap (Kafka's --bootstrap-server is understood too)."""
+    """Add -b/--bootstrap (Kafka's --bootstrap-server is understood too) and --profile."""
     return click.option(
         "-b",
         "--bootstrap",
         "--bootstrap-server",
         "bootstrap",
-        default=lambda: os.environ.get("KVORUM_BOOTSTRAP", DEFAULT),
-        show_default=f"$KVORUM_BOOTSTRAP, else {DEFAULT}",
+        default=default_bootstrap,
+        show_default=f"$KVORUM_BOOTSTRAP, else the profile, else {DEFAULT}",
         help="HOST:PORT of one or more brokers.",
-    )(command)
+    )(profile_option(command))
 
 
-def with_cluster(bootstrap: str, work: Callable[["ClusterClient"], Awaitable[T]]) -> T:
+def with_cluster(
+    bootstrap: str,
+    work: Callable[["ClusterClient"], Awaitable[T]],
+    *,
+    client_id: str = CLIENT_ID,
+    timeout_ms: int | None = None,
+) -> T:
     """Run `work` with a connection to the cluster; a refusal ends the command with its reason."""
-    from kvorum.admin.client import ClusterClient, Unreachable, parse_bootstrap
+    from kvorum.admin.client import TIMEOUT_MS, ClusterClient, Unreachable, parse_bootstrap
     from kvorum.protocol.errors import ErrorCode, KafkaError
     from kvorum.runtime.chance import new_random
 
+    check_security(profile_properties(bootstrap))
     try:
         addresses = parse_bootstrap(bootstrap)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--bootstrap") from None
 
     async def run() -> T:
-        cluster = ClusterClient(addresses, client_id="kvorum-cli", chance=new_random())
+        limit = TIMEOUT_MS if timeout_ms is None else timeout_ms
+        cluster = ClusterClient(addresses, client_id=client_id, chance=new_random(), timeout_ms=limit)
         try:
             return await work(cluster)
         finally:
@@ -54,8 +85,24 @@ def with_cluster(bootstrap: str, work: Callable[["ClusterClient"], Awaitable[T]]
     except Unreachable as error:
         fail(f"no broker could be reached: {error}", Exit.UNREACHABLE)
     except KafkaError as error:
-        missing = error.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+        missing = error.code in (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.UNKNOWN_TOPIC_ID,
+            ErrorCode.GROUP_ID_NOT_FOUND,
+        )
         fail(str(error), Exit.NOT_FOUND if missing else Exit.FAILED)
+
+
+def check_security(properties: Mapping[str, str]) -> None:
+    """End the command where properties ask for what its own connection cannot do: it never goes in clear instead."""
+    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
+    if protocol != "PLAINTEXT":
+        fail(f"security.protocol={protocol} is not there yet: this command speaks PLAINTEXT", Exit.USAGE)
+
+
+def client_options(bootstrap: str, own: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
+    """Return what an unmodified client is made with: the command's own, the profile's, and what is given with -X."""
+    return {"bootstrap.servers": bootstrap, **own, **profile_properties(bootstrap), **given}
 
 
 def client_of(make: Callable[[dict[str, Any]], C], options: dict[str, Any]) -> C:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvorum.cli.client import bootstrap_option, client_of, with_cluster
+from kvorum.cli.client import bootstrap_option, client_of, client_options, with_cluster
+from kvorum.cli.completion import topic_names
 from kvorum.cli.output import Exit, echo_json_line, fail, pairs
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ POLL_SECONDS = 1.0
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.option("--from-beginning", is_flag=True, help="Start at the earliest record, not behind the latest.")
 @click.option("--offset", type=click.IntRange(0), help="Start here, in each partition read.")
 @click.option("-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only these.")
@@ -52,14 +53,12 @@ def consume(
         return sorted(p.partition_index for p in (await cluster.topic(topic)).partitions)
 
     start = offset if offset is not None else OFFSET_BEGINNING if from_beginning else OFFSET_END
-    options: dict[str, Any] = {
-        "bootstrap.servers": bootstrap,
+    own: dict[str, Any] = {
         "group.id": "kvorum-consume",
         "enable.auto.commit": False,
         "enable.partition.eof": exit_at_end,
-        **pairs(properties, "--property"),
     }
-    consumer = client_of(Consumer, options)
+    consumer = client_of(Consumer, client_options(bootstrap, own, pairs(properties, "--property")))
     wait = POLL_SECONDS if timeout_ms is None else min(POLL_SECONDS, timeout_ms / 1000)
     try:
         there = with_cluster(bootstrap, find)

@@ -3,8 +3,11 @@
 import sys
 
 import click
+from click.shell_completion import CompletionItem
 
+from kvorum.cli.kafka.scripts import SCRIPTS, kafka, script_name
 from kvorum.cli.lazy import LazyGroup
+from kvorum.cli.profiles import profile_option
 
 COMMANDS = {
     "dev": ("cli.dev:dev", "Start a throw-away cluster on this machine: one command, no configuration."),
@@ -17,8 +20,28 @@ COMMANDS = {
     "topics": ("cli.topics:topics", "Create, list, describe, alter, delete topics."),
     "produce": ("cli.produce:produce", "Send lines of a file or of standard input to a topic."),
     "consume": ("cli.consume:consume", "Print the records of a topic."),
+    "groups": ("cli.groups:groups", "List and describe groups, move their offsets, delete them."),
+    "configs": ("cli.configs:configs", "Describe and alter configs and quotas of topics, brokers, groups, users."),
+    "offsets": ("cli.offsets:offsets", "First, last and other offsets of partitions."),
+    "delete-records": ("cli.delete_records:delete_records", "Delete the records of partitions up to an offset."),
+    "log-dirs": ("cli.log_dirs:log_dirs", "What lies in the log directories of brokers."),
+    "leader-election": ("cli.leader_election:leader_election", "Elect preferred leaders, or unclean ones."),
+    "features": ("cli.features:features", "Describe, upgrade and downgrade the features of a cluster."),
     "transactions": ("cli.transactions:transactions", "Look at transactions, find hanging ones and end them."),
+    "reassign": ("cli.reassign:reassign", "Move partitions to other brokers, throttled if wanted."),
     "quorum": ("cli.quorum:quorum", "Look at the metadata quorum, and mend it."),
+    "dump-log": ("cli.dump_log:dump_log", "Print the files of a log: records, indexes, producers, snapshots."),
+    "metadata": ("cli.metadata:metadata", "Walk through the cluster's metadata as through a file system."),
+    "verifiable-producer": (
+        "cli.verifiable_producer:verifiable_producer",
+        "Produce numbers, and print each acknowledgement as JSON.",
+    ),
+    "verifiable-consumer": (
+        "cli.verifiable_consumer:verifiable_consumer",
+        "Consume in a group, and print each event as JSON.",
+    ),
+    "profile": ("cli.profile:profile", "Keep the addresses of several clusters by name."),
+    "kafka": ("cli.kafka.scripts:kafka", "Apache Kafka's scripts by their names, with their own options."),
     "sim": ("cli.sim:sim", "Simulate whole clusters, faults and all, seed after seed."),
     "bench": ("cli.bench:bench", "Produce, consume and time single records, in less than a minute."),
     "config": ("cli.config:config", "Check a configuration file."),
@@ -32,10 +55,36 @@ COMMANDS = {
 }
 
 
+class Main(LazyGroup):
+    """All commands, and Kafka's scripts by their own names, which are not in the list: `kvorum kafka` has them."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command, or the script."""
+        script = script_name(cmd_name)
+        return super().get_command(ctx, cmd_name) if script is None else kafka.get_command(ctx, script)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command or the script, or say which one may have been meant."""
+        script = script_name(args[0]) if args else None
+        if script is None:
+            return super().resolve_command(ctx, args)
+        return script, kafka.get_command(ctx, script), args[1:]
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete commands; scripts once their common beginning is there."""
+        found = super().shell_complete(ctx, incomplete)
+        if incomplete.startswith("kafka-"):
+            found += [CompletionItem(name, help=SCRIPTS[name][1]) for name in SCRIPTS if name.startswith(incomplete)]
+        return found
+
+
 @click.group(
-    cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+    cls=Main, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
 )
 @click.version_option(package_name="kvorum", prog_name="kvorum")
+@profile_option
 def main() -> None:
     """Kvorum: a Kafka cluster you can pip install.
 
@@ -45,6 +94,7 @@ def main() -> None:
     kvorum topics create orders -p 6 -r 3       a topic
     kvorum produce orders < lines.txt           records, a line each
     kvorum consume orders --from-beginning      and back
+    kvorum kafka-topics --bootstrap-server localhost:9092 --list     Kafka's scripts, by their names
 
     Shell completion: eval "$(_KVORUM_COMPLETE=bash_source kvorum)"   (or zsh_source, fish_source)
     """

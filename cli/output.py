@@ -1,12 +1,16 @@
 """How commands print: tables for people, JSON or YAML for programs; exit codes."""
 
 import json
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
+from types import MappingProxyType
 from typing import NoReturn, TypeVar
 
 import click
 
+NO_TITLES: Mapping[str, str] = MappingProxyType({})
 F = TypeVar("F", bound=Callable[..., object])
 FORMATS = ("table", "json", "yaml")
 Row = Mapping[str, object]
@@ -27,8 +31,13 @@ def output_option(command: F) -> F:
     return click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True)(command)
 
 
-def show(rows: Sequence[Row] | Row, output: str, columns: Sequence[str] = ()) -> None:
-    """Print rows as a table, or the whole value as JSON or YAML. A lone mapping is printed as name and value."""
+def show(
+    rows: Sequence[Row] | Row, output: str, columns: Sequence[str] = (), titles: Mapping[str, str] = NO_TITLES
+) -> None:
+    """Print rows as a table, or the whole value as JSON or YAML. A lone mapping is printed as name and value.
+
+    `titles` heads columns of a table otherwise than by their name in capitals.
+    """
     if output == "json":
         click.echo(json.dumps(rows, indent=2, default=str))
     elif output == "yaml":
@@ -41,16 +50,18 @@ def show(rows: Sequence[Row] | Row, output: str, columns: Sequence[str] = ()) ->
         for key, value in rows.items():
             click.echo(f"{key:<{width}}  {cell(value)}")
     else:
-        table(rows, columns)
+        table(rows, columns, titles)
 
 
-def table(rows: Sequence[Row], columns: Sequence[str]) -> None:
+def table(rows: Sequence[Row], columns: Sequence[str], titles: Mapping[str, str] = NO_TITLES) -> None:
     """Print rows under their column names."""
     names = list(columns) or list(rows[0] if rows else [])
     cells = [[cell(row.get(name)) for name in names] for row in rows]
-    widths = [max(len(text) for text in column) for column in zip(names, *cells, strict=True)]
-    for line in ([name.upper() for name in names], *cells):
-        click.echo("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+    heads = [titles.get(name, name.upper()) for name in names]
+    widths = [max(len(text) for text in column) for column in zip(heads, *cells, strict=True)]
+    for number, line in enumerate((heads, *cells)):
+        text = "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        click.echo(painted(text, bold=True) if number == 0 else text)
 
 
 def cell(value: object) -> str:
@@ -68,10 +79,23 @@ def cell(value: object) -> str:
             return str(value)
 
 
+def painted(text: str, *, err: bool = False, bold: bool = False, color: str | None = None) -> str:
+    """Return text in colour where a person looks at a terminal, and as it is everywhere else (NO_COLOR, too)."""
+    stream = sys.stderr if err else sys.stdout
+    if os.environ.get("NO_COLOR") or not stream.isatty():
+        return text
+    return click.style(text, fg=color, bold=bold)
+
+
 def fail(message: str, code: Exit = Exit.FAILED) -> NoReturn:
     """Say on standard error what was wrong, and end."""
-    click.echo(f"kvorum: {message}", err=True)
+    click.echo(f"{painted('kvorum:', err=True, color='red')} {message}", err=True)
     raise SystemExit(code)
+
+
+def warn(message: str) -> None:
+    """Say something on standard error that ends nothing."""
+    click.echo(f"{painted('warning:', err=True, color='yellow')} {message}", err=True)
 
 
 def pairs(values: Sequence[str], option: str) -> dict[str, str]:

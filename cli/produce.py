@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from kvorum.cli.client import bootstrap_option, client_of
+from kvorum.cli.client import bootstrap_option, client_of, client_options
+from kvorum.cli.completion import topic_names
 from kvorum.cli.output import fail, pairs
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ ANY_PARTITION = -1
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.option("-f", "--file", type=click.File("rb"), default="-", help="Read lines from here; - is standard input.")
 @click.option("-k", "--key-separator", help="What stands between key and value in a line; without it, no key.")
 @click.option(
@@ -50,14 +51,13 @@ def produce(
 
     if key_separator == "":
         raise click.BadParameter("must not be empty; without it, no line has a key", param_hint="--key-separator")
-    options: dict[str, Any] = {
-        "bootstrap.servers": bootstrap,
+    own: dict[str, Any] = {
         "partitioner": "murmur2_random",
         "compression.type": compression,
         "acks": acks,
         "enable.idempotence": acks == "all",
-        **pairs(properties, "--property"),
     }
+    options = client_options(bootstrap, own, pairs(properties, "--property"))
     extra: list[tuple[str, str | bytes | None]] = [
         (key, value.encode()) for key, value in pairs(headers, "--header").items()
     ]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvorum.cli.client import bootstrap_option, with_cluster
+from kvorum.cli.completion import topic_names
 from kvorum.cli.output import Exit, fail, output_option, pairs, show
 
 if TYPE_CHECKING:
@@ -96,9 +97,9 @@ def existing_row(topic: "MetadataResponseTopic") -> dict[str, Any]:
 
 def refusal(name: str, code: int, message: str | None) -> str:
     """Return one topic's error as a line."""
-    from kvorum.protocol.errors import ErrorCode
+    from kvorum.admin.client import code_of
 
-    return f"{name}: {ErrorCode(code).name}: {message or 'refused'}"
+    return f"{name}: {code_of(code).name}: {message or 'refused'}"
 
 
 def fail_if_any(refused: list[str], code: Exit = Exit.FAILED) -> None:
@@ -138,7 +139,7 @@ def list_(internal: bool, bootstrap: str, output: str) -> None:
 
 
 @topics.command()
-@click.argument("name")
+@click.argument("name", shell_complete=topic_names)
 @bootstrap_option
 @output_option
 def describe(name: str, bootstrap: str, output: str) -> None:
@@ -182,7 +183,7 @@ def describe(name: str, bootstrap: str, output: str) -> None:
 
 
 @topics.command()
-@click.argument("name")
+@click.argument("name", shell_complete=topic_names)
 @click.option("-p", "--partitions", type=click.IntRange(1), help="How many there are to be in all.")
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE")
 @click.option("--delete-config", "deleted", multiple=True, metavar="KEY", help="Back to the default.")
@@ -220,7 +221,7 @@ def alter(
 
 
 @topics.command()
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, shell_complete=topic_names)
 @click.option("--if-exists", is_flag=True, help="A topic that is not there is fine.")
 @bootstrap_option
 def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str) -> None:

@@ -136,7 +136,7 @@ def describe_producers(broker_id: int | None, topic: str, partition: int, bootst
     """
 
     async def work(found: "Transactions") -> list[dict[str, Any]]:
-        from kvorum.admin.transactions import Place
+        from kvorum.admin.places import Place
 
         return [producer_row(each) for each in await found.producers(Place(topic, partition), broker_id)]
 
@@ -239,7 +239,7 @@ def abort(
         )
 
     async def work(found: "Transactions") -> None:
-        from kvorum.admin.transactions import Place
+        from kvorum.admin.places import Place
 
         place = Place(topic, partition)
         if start_offset is not None:

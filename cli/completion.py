@@ -1,0 +1,49 @@
+"""What the shell completes beside commands and options: names of topics and groups, asked of the cluster.
+
+Quick or not at all: a cluster that does not answer at once offers nothing, and nothing is printed.
+"""
+
+import contextlib
+import io
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from kvorum.cli.client import default_bootstrap, with_cluster
+
+if TYPE_CHECKING:
+    from kvorum.admin.client import ClusterClient
+
+TIMEOUT_MS = 1_500
+"""Somebody waits with a finger on the key."""
+
+
+def names(ctx: click.Context, ask: Callable[["ClusterClient"], Awaitable[list[str]]], typed: str) -> list[str]:
+    """Return the names that begin with what is typed; none where there is no cluster."""
+    found: list[str] = []
+    bootstrap = ctx.params.get("bootstrap")
+    with contextlib.suppress(SystemExit, click.ClickException), contextlib.redirect_stderr(io.StringIO()):
+        found = with_cluster(bootstrap or default_bootstrap(), ask, timeout_ms=TIMEOUT_MS)
+    return [name for name in found if name.startswith(typed)]
+
+
+def topic_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete a topic; internal ones once their first letter is typed."""
+
+    async def ask(cluster: "ClusterClient") -> list[str]:
+        found = (await cluster.metadata()).topics
+        return sorted(topic.name or "" for topic in found if incomplete or not topic.is_internal)
+
+    return names(ctx, ask, incomplete)
+
+
+def group_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete a group."""
+
+    async def ask(cluster: "ClusterClient") -> list[str]:
+        from kvorum.admin.group_admin import Groups
+
+        return [listed.group_id for listed in await Groups(cluster).listed()]
+
+    return names(ctx, ask, incomplete)

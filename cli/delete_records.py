@@ -1,0 +1,75 @@
+"""`kvorum delete-records`: what Kafka's kafka-delete-records.sh does."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from kvorum.cli.client import bootstrap_option, with_cluster
+from kvorum.cli.output import fail, output_option, show
+
+if TYPE_CHECKING:
+    from kvorum.admin.client import ClusterClient
+    from kvorum.admin.deleted_records import Deleted
+    from kvorum.admin.places import Place
+
+COLUMNS = ("topic", "partition", "low_watermark", "error")
+
+
+@click.command("delete-records")
+@click.argument("places", nargs=-1, metavar="TOPIC:PARTITION:OFFSET...")
+@click.option(
+    "-f",
+    "--offset-json-file",
+    "path",
+    type=click.Path(exists=True, dir_okay=False),
+    help='{"partitions": [{"topic": "orders", "partition": 0, "offset": 100}]}',
+)
+@bootstrap_option
+@output_option
+def delete_records(places: tuple[str, ...], path: str | None, bootstrap: str, output: str) -> None:
+    """Delete the records of partitions below an offset, for good. -1 is the high watermark: all there is.
+
+    \b
+    kvorum delete-records orders:0:100 orders:1:-1
+    kvorum delete-records --offset-json-file offsets.json
+    """
+    from kvorum.admin.deleted_records import delete_records
+    from kvorum.cli.partition_files import PartitionFileError, offsets_of
+
+    if bool(places) == (path is not None):
+        raise click.UsageError("give TOPIC:PARTITION:OFFSET, or --offset-json-file")
+    try:
+        wanted = offsets_of(path) if path is not None else dict(read_place(place) for place in places)
+    except PartitionFileError as error:
+        raise click.UsageError(str(error)) from None
+
+    async def work(cluster: "ClusterClient") -> "dict[Place, Deleted]":
+        return await delete_records(cluster, wanted)
+
+    found = with_cluster(bootstrap, work)
+    rows = [
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "low_watermark": None if each.error else each.low_watermark,
+            "error": each.error.name if each.error else None,
+        }
+        for place, each in found.items()
+    ]
+    show(rows, output, COLUMNS)
+    if any(each.error for each in found.values()):
+        fail("records of some partitions were not deleted")
+
+
+def read_place(text: str) -> tuple["Place", int]:
+    """Read TOPIC:PARTITION:OFFSET."""
+    from kvorum.admin.places import Place
+
+    topic, _, rest = text.partition(":")
+    partition, _, offset = rest.partition(":")
+    try:
+        if not topic:
+            raise ValueError("no topic")
+        return Place(topic, int(partition)), int(offset)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not TOPIC:PARTITION:OFFSET", param_hint="PLACES") from None

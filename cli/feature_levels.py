@@ -1,0 +1,87 @@
+"""Releases and levels: which features a release of Kafka has, and what a level of metadata.version is called. Sans-IO.
+
+Source: Kafka 4.3's MetadataVersion, and the defaultLevel of each Feature.
+"""
+
+from collections.abc import Sequence
+
+METADATA_VERSION = "metadata.version"
+# Level of metadata.version by name, from the first that KRaft clusters of Kafka 4 can have.
+METADATA_LEVELS = {
+    "3.3-IV3": 7,
+    "3.4-IV0": 8,
+    "3.5-IV0": 9,
+    "3.5-IV1": 10,
+    "3.5-IV2": 11,
+    "3.6-IV0": 12,
+    "3.6-IV1": 13,
+    "3.6-IV2": 14,
+    "3.7-IV0": 15,
+    "3.7-IV1": 16,
+    "3.7-IV2": 17,
+    "3.7-IV3": 18,
+    "3.7-IV4": 19,
+    "3.8-IV0": 20,
+    "3.9-IV0": 21,
+    "4.0-IV0": 22,
+    "4.0-IV1": 23,
+    "4.0-IV2": 24,
+    "4.0-IV3": 25,
+    "4.1-IV0": 26,
+    "4.1-IV1": 27,
+    "4.2-IV0": 28,
+    "4.2-IV1": 29,
+    "4.3-IV0": 30,
+}
+# The first metadata.version at which a release has a feature at a level.
+FEATURE_LEVELS: dict[str, tuple[tuple[int, int], ...]] = {
+    "kraft.version": ((21, 1),),
+    "transaction.version": ((24, 2),),
+    "group.version": ((22, 1),),
+    "eligible.leader.replicas.version": ((26, 1),),
+    "share.version": ((28, 1),),
+    "streams.version": ((29, 1),),
+}
+
+
+class LevelError(ValueError):
+    """A feature, level or release that is none; the message says why."""
+
+
+def level_name(feature: str, level: int) -> str:
+    """Return a level as Kafka prints it: metadata.version by its name, others as a number."""
+    if feature != METADATA_VERSION:
+        return str(level)
+    return next((name for name, known in METADATA_LEVELS.items() if known == level), f"UNKNOWN {level}")
+
+
+def metadata_level(release: str) -> int:
+    """Return the level of metadata.version of a release: 4.3, or 4.3-IV0. Raises LevelError."""
+    found = [level for name, level in METADATA_LEVELS.items() if name == release or name.startswith(f"{release}-")]
+    if not found:
+        raise LevelError(f"Unknown metadata.version {release}. Known are {', '.join(METADATA_LEVELS)}")
+    return max(found)
+
+
+def release_levels(release: str) -> dict[str, int]:
+    """Return the level of every feature at a release. Raises LevelError."""
+    version = metadata_level(release)
+    found = {METADATA_VERSION: version}
+    for feature, steps in FEATURE_LEVELS.items():
+        found[feature] = max((level for first, level in steps if version >= first), default=0)
+    return found
+
+
+def parse_levels(texts: Sequence[str]) -> dict[str, int]:
+    """Read FEATURE=LEVEL. Raises LevelError."""
+    found: dict[str, int] = {}
+    for text in texts:
+        name, equals, level = (part.strip() for part in text.partition("="))
+        if not equals:
+            raise LevelError(f"Can't parse feature=level string {text}: equals sign not found.")
+        if not level.lstrip("-").isdigit():
+            raise LevelError(f"Can't parse feature=level string {text}: unable to parse {level} as a short.")
+        if name in found:
+            raise LevelError(f"Feature {name} was specified more than once.")
+        found[name] = int(level)
+    return found

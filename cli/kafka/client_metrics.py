@@ -1,0 +1,106 @@
+"""`kafka-client-metrics` (KIP-714). Source: Kafka's ClientMetricsCommand."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from kvorum.cli.kafka.common import Connection, connected, one_action
+
+if TYPE_CHECKING:
+    from kvorum.admin.client import ClusterClient
+
+KIND = "client-metrics"
+KEYS = {"interval": "interval.ms", "match": "match", "metrics": "metrics"}
+
+
+@click.command("kafka-client-metrics")
+@click.option("--list", "listing", is_flag=True)
+@click.option("--describe", is_flag=True)
+@click.option("--alter", is_flag=True)
+@click.option("--delete", is_flag=True)
+@click.option("--name")
+@click.option("--generate-name", is_flag=True, help="With --alter: a uuid as the name.")
+@click.option("--interval", metavar="MS", help="Empty: as if it had never been set.")
+@click.option("--match", metavar="k1=v1,k2=v2")
+@click.option("--metrics", metavar="m1,m2")
+@connected()
+def client_metrics(
+    connection: Connection,
+    listing: bool,
+    describe: bool,
+    alter: bool,
+    delete: bool,
+    name: str | None,
+    generate_name: bool,
+    interval: str | None,
+    match: str | None,
+    metrics: str | None,
+) -> None:
+    """List, describe, alter and delete the subscriptions to clients' metrics.
+
+    \b
+    kvorum kafka-client-metrics --bootstrap-server localhost:9092 --alter --name all --metrics '*' --interval 60000
+    """
+    import secrets
+
+    from kvorum.protocol.uuids import Uuid
+
+    action = one_action({"alter": alter, "delete": delete, "describe": describe, "list": listing})
+    given = {"interval": interval, "match": match, "metrics": metrics}
+    if action == "alter":
+        if (name is None) != generate_name:
+            raise click.UsageError("One of --name or --generate-name must be specified with --alter.")
+        if interval and not interval.isdigit():
+            raise click.UsageError("Invalid interval value. Enter an integer, or leave empty to reset.")
+        change(connection, name or str(Uuid(secrets.token_bytes(16))), given)
+        return
+    if action == "delete":
+        if name is None:
+            raise click.UsageError("A client metrics resource name must be specified with --delete.")
+        remove(connection, name)
+        return
+    show(connection, name, describe)
+
+
+def change(connection: Connection, name: str, given: dict[str, str | None]) -> None:
+    """Set what is given; what is given empty goes."""
+    from kvorum.cli.config_entities import Changes, alter_resource
+
+    changes = Changes(
+        values={KEYS[key]: value for key, value in given.items() if value},
+        deleted=[KEYS[key] for key, value in given.items() if value == ""],
+    )
+    connection.run(lambda cluster: alter_resource(cluster, KIND, name, changes))
+    click.echo(f"Altered client metrics config for {name}.")
+
+
+def remove(connection: Connection, name: str) -> None:
+    """Delete all configs of a subscription, and with them itself."""
+    from kvorum.cli.config_entities import Changes, alter_resource, resource_configs
+
+    async def work(cluster: "ClusterClient") -> None:
+        there = [row.name for row in await resource_configs(cluster, KIND, name, everything=False)]
+        if there:
+            await alter_resource(cluster, KIND, name, Changes(deleted=there))
+
+    connection.run(work)
+    click.echo(f"Deleted client metrics config for {name}.")
+
+
+def show(connection: Connection, name: str | None, with_configs: bool) -> None:
+    """Print the names, or the configs of one or all."""
+    from kvorum.cli.config_entities import entity_names, resource_configs
+
+    async def work(cluster: "ClusterClient") -> dict[str, list[str]]:
+        found = [name] if name is not None else await entity_names(cluster, KIND)
+        if not with_configs:
+            return {each: [] for each in found}
+        return {
+            each: [f"  {row.name}={row.value}" for row in await resource_configs(cluster, KIND, each, everything=True)]
+            for each in found
+        }
+
+    for each, lines in connection.run(work).items():
+        click.echo(f"Client metrics configs for {each} are:" if with_configs else each)
+        for line in lines:
+            click.echo(line)

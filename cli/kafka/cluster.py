@@ -1,0 +1,95 @@
+"""`kafka-cluster`. Source: Kafka's ClusterTool."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from kvorum.cli.kafka.common import Connection, connected
+
+if TYPE_CHECKING:
+    from kvorum.admin.client import ClusterClient
+    from kvorum.protocol.messages.describe_cluster import DescribeClusterResponse
+
+CONTROLLERS = 2
+"""DescribeCluster's endpoint type of controllers."""
+
+
+@click.group("kafka-cluster")
+def cluster() -> None:
+    """The cluster's id and endpoints; brokers that are gone for good.
+
+    \b
+    kvorum kafka-cluster cluster-id --bootstrap-server localhost:9092
+    """
+
+
+@cluster.command("cluster-id")
+@connected(controller=True, short=True)
+def cluster_id(connection: Connection) -> None:
+    """Print the cluster's id.
+
+    \b
+    kvorum kafka-cluster cluster-id --bootstrap-server localhost:9092
+    """
+    click.echo(f"Cluster ID: {described(connection, fenced=False).cluster_id}")
+
+
+def described(connection: Connection, *, fenced: bool) -> "DescribeClusterResponse":
+    """Return what brokers say of themselves, or controllers where one of these is asked."""
+
+    async def work(client: "ClusterClient") -> "DescribeClusterResponse":
+        from kvorum.admin.client import refuse
+        from kvorum.protocol.errors import ErrorCode
+        from kvorum.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+
+        request = DescribeClusterRequest(include_fenced_brokers=fenced)
+        answer = await client.ask(request, DescribeClusterResponse)
+        if answer.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE:
+            answer = await client.ask(DescribeClusterRequest(endpoint_type=CONTROLLERS), DescribeClusterResponse)
+        refuse(answer.error_code, answer.error_message)
+        return answer
+
+    return connection.run(work)
+
+
+@cluster.command()
+@click.option("-i", "--id", "broker_id", type=click.IntRange(0), required=True)
+@connected(controller=True, short=True)
+def unregister(connection: Connection, broker_id: int) -> None:
+    """Forget a broker that is gone for good.
+
+    \b
+    kvorum kafka-cluster unregister --bootstrap-server localhost:9092 --id 3
+    """
+
+    async def work(client: "ClusterClient") -> None:
+        from kvorum.admin.client import refuse
+        from kvorum.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+
+        answer = await client.ask(UnregisterBrokerRequest(broker_id=broker_id), UnregisterBrokerResponse)
+        refuse(answer.error_code, answer.error_message or f"broker {broker_id}")
+
+    connection.run(work)
+    click.echo(f"Broker {broker_id} is no longer registered.")
+
+
+@cluster.command("list-endpoints")
+@click.option("--include-fenced-brokers", is_flag=True)
+@connected(controller=True, short=True)
+def list_endpoints(connection: Connection, include_fenced_brokers: bool) -> None:
+    """List where brokers, or controllers, are.
+
+    \b
+    kvorum kafka-cluster list-endpoints --bootstrap-server localhost:9092 --include-fenced-brokers
+    """
+    answer = described(connection, fenced=include_fenced_brokers)
+    kind = "controller" if answer.endpoint_type == CONTROLLERS else "broker"
+    with_state = kind == "broker"
+    rows = [["ID", "HOST", "PORT", "RACK", *(["STATE"] if with_state else []), "ENDPOINT_TYPE"]]
+    for each in sorted(answer.brokers, key=lambda each: each.broker_id):
+        state = ["fenced" if each.is_fenced else "unfenced"] if with_state else []
+        rows.append([str(each.broker_id), each.host, str(each.port), each.rack or "null", *state, kind])
+    hosts, racks = (max(len(row[column]) for row in rows) for column in (1, 3))
+    widths = [10, hosts, 10, max(10, racks), *([10] if with_state else []), 15]
+    for row in rows:
+        click.echo(" ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))

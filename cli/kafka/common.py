@@ -1,0 +1,166 @@
+"""What the scripts share: --bootstrap-server, --command-config, exactly one action, tables as Kafka prints them.
+
+An option that a script of Kafka does not have is an error here, too. One that it has and that makes no difference here
+is named where it is declared.
+"""
+
+import functools
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kvorum.cli.client import check_security, profile_in_use, profile_properties, with_cluster
+from kvorum.cli.output import warn
+from kvorum.cli.profiles import profile_option
+
+if TYPE_CHECKING:
+    from kvorum.admin.client import ClusterClient
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., object])
+Files = click.Path(exists=True, dir_okay=False)
+
+ARGUMENTS_KEY = "kvorum.arguments"
+"""Where the words of a script are kept in click's context."""
+TIMEOUT_KEYS = ("default.api.timeout.ms", "request.timeout.ms")
+HEEDED = {*TIMEOUT_KEYS, "bootstrap.servers", "client.id", "security.protocol"}
+JAVA_ONLY = {
+    *("key.serializer", "value.serializer", "key.deserializer", "value.deserializer", "buffer.memory", "max.block.ms"),
+    *("default.api.timeout.ms", "client.dns.lookup", "metric.reporters", "interceptor.classes", "enable.metrics.push"),
+}
+"""Properties of Kafka's Java clients that librdkafka has no room for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """Where the cluster is, and the properties of a --command-config file."""
+
+    where: str | None
+    properties: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def bootstrap(self) -> str:
+        """Return the brokers to begin with; where nobody named any, the command ends."""
+        if self.where is None:
+            raise click.UsageError('Missing required argument "[bootstrap-server]"')
+        return self.where
+
+    def run(self, work: Callable[["ClusterClient"], Awaitable[T]], *, timeout_ms: int | None = None) -> T:
+        """Run `work` with a connection to the cluster."""
+        bootstrap = self.bootstrap
+        check_security(self.properties)
+        for key in self.properties.keys() - HEEDED:
+            warn(f"{key} is not heeded by this command")
+        limits = [limit for key in TIMEOUT_KEYS if (limit := self.number(key)) is not None]
+        limit = timeout_ms if timeout_ms is not None else min(limits, default=None)
+        client_id = self.properties.get("client.id", "kvorum-cli")
+        return with_cluster(bootstrap, work, client_id=client_id, timeout_ms=limit)
+
+    def number(self, key: str) -> int | None:
+        """Return a property that is a number, None where it is not set."""
+        text = self.properties.get(key)
+        if text is not None and not text.isdigit():
+            raise click.UsageError(f"{key}={text} in the --command-config file is no number")
+        return None if text is None else int(text)
+
+    def client_options(self, own: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
+        """Return what an unmodified client (librdkafka) is made with; what comes later wins."""
+        properties = {**own, **self.properties, **given}
+        for key in sorted(JAVA_ONLY & properties.keys()):
+            warn(f"{key} is of Java's clients; not heeded")
+        return {key: value for key, value in properties.items() if key not in JAVA_ONLY} | {
+            "bootstrap.servers": self.bootstrap
+        }
+
+
+class Remembering(click.Command):
+    """A command that knows in which order its options were given."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep the words, and go on."""
+        ctx.meta[ARGUMENTS_KEY] = list(args)
+        return super().parse_args(ctx, args)
+
+
+def read_properties(path: str | None) -> dict[str, str]:
+    """Read a properties file; what is no property ends the command, with its line."""
+    from kvorum.runtime.properties import PropertiesError, parse_properties
+
+    if path is None:
+        return {}
+    try:
+        with open(path, encoding="utf-8") as file:
+            return {each.key: each.text for each in parse_properties(file.read())}
+    except (PropertiesError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{path}: {error}") from None
+
+
+def connect(bootstrap: str | None, controller: str | None, command_config: str | None) -> Connection:
+    """Return where the cluster is: as given, else the profile's, else as the file says."""
+    if bootstrap is not None and controller is not None:
+        raise click.UsageError("Only one of --bootstrap-server or --bootstrap-controller can be specified")
+    properties = read_properties(command_config)
+    profile = profile_in_use()
+    where = bootstrap or controller or (profile.bootstrap if profile is not None else None)
+    where = where or os.environ.get("KVORUM_BOOTSTRAP") or properties.get("bootstrap.servers")
+    if where is not None:
+        properties = profile_properties(where) | properties
+    return Connection(where=where, properties=properties)
+
+
+def option(letter: str | None, names: list[str], **settings: Any) -> Callable[[Any], Any]:
+    """Return a click.option, with a letter or without."""
+    parameter = names[0].removeprefix("--").replace("-", "_")
+    return click.option(*([letter] if letter else []), *names, parameter, **settings)
+
+
+def connected(*, controller: bool = False, short: bool = False) -> Callable[[F], Any]:
+    """Add --bootstrap-server and --command-config (the innermost decorator); the function gets a `connection`."""
+
+    def decorate(function: F) -> Any:
+        @functools.wraps(function)
+        def wrapper(
+            *arguments: Any,
+            bootstrap_server: str | None,
+            command_config: str | None,
+            bootstrap_controller: str | None = None,
+            **options: Any,
+        ) -> object:
+            connection = connect(bootstrap_server, bootstrap_controller, command_config)
+            return function(*arguments, connection=connection, **options)
+
+        letters = ("-b", "-C", "-c") if short else (None, None, None)
+        found: Any = option(letters[2], ["--command-config"] + (["--config"] if short else []), type=Files)(wrapper)
+        if controller:
+            found = option(letters[1], ["--bootstrap-controller"], metavar="HOST:PORT")(found)
+        found = option(letters[0], ["--bootstrap-server"], metavar="HOST:PORT")(found)
+        return profile_option(found)
+
+    return decorate
+
+
+def one_action(actions: Mapping[str, bool]) -> str:
+    """Return the one action that is wanted."""
+    given = [name for name, wanted in actions.items() if wanted]
+    if len(given) != 1:
+        names = ", ".join(f"--{name}" for name in actions)
+        raise click.UsageError(f"Command must include exactly one action: {names}")
+    return given[0]
+
+
+def without(options: Mapping[str, object], allowed: str) -> None:
+    """Refuse options that go with another action: {--option: its value}."""
+    for name, value in options.items():
+        if value not in (None, False, (), ""):
+            raise click.UsageError(f"Option [{name}] can't be used with option(s) {allowed}")
+
+
+def pretty_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a table as Kafka's ToolsUtils.prettyPrintTable does: padded, and a tab behind each column."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(text) for text in column) for column in zip(headers, *cells, strict=True)]
+    for line in (list(headers), *cells):
+        click.echo("".join(f"{text.ljust(width)}\t" for text, width in zip(line, widths, strict=True)))

@@ -1,0 +1,32 @@
+"""`kafka-delete-records`. Source: Kafka's DeleteRecordsCommand."""
+
+import click
+
+from kvorum.cli.kafka.common import Connection, Files, connected
+
+
+@click.command("kafka-delete-records")
+@click.option("--offset-json-file", required=True, type=Files)
+@connected()
+def delete_records(connection: Connection, offset_json_file: str) -> None:
+    """Delete the records of partitions below the offsets in a file, for good.
+
+    \b
+    echo '{"partitions": [{"topic": "orders", "partition": 0, "offset": 100}], "version": 1}' > offsets.json
+    kvorum kafka-delete-records --bootstrap-server localhost:9092 --offset-json-file offsets.json
+    """
+    from kvorum.admin import deleted_records
+    from kvorum.cli.partition_files import PartitionFileError, offsets_of
+
+    try:
+        wanted = offsets_of(offset_json_file)
+    except PartitionFileError as error:
+        raise click.UsageError(str(error)) from None
+    click.echo("Executing records delete operation")
+    found = connection.run(lambda cluster: deleted_records.delete_records(cluster, wanted))
+    click.echo("Records delete operation completed:")
+    for place, each in found.items():
+        outcome = f"error: {each.error.name}" if each.error else f"low_watermark: {each.low_watermark}"
+        click.echo(f"partition: {place}\t{outcome}")
+    if any(each.error for each in found.values()):
+        raise SystemExit(1)

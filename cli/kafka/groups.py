@@ -1,0 +1,61 @@
+"""`kafka-groups` (KIP-1043). Source: Kafka's GroupsCommand."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from kvorum.cli.kafka.common import Connection, connected, one_action
+
+if TYPE_CHECKING:
+    from kvorum.admin.client import ClusterClient
+    from kvorum.admin.group_admin import Listed
+
+WIDTH_MIN = 20
+GROUP_TYPES = ("classic", "consumer", "share", "streams")
+
+
+@click.command("kafka-groups")
+@click.option("--list", "listing", is_flag=True)
+@click.option("--group-type", type=click.Choice(GROUP_TYPES, case_sensitive=False))
+@click.option("--protocol", help="Only groups of this protocol.")
+@click.option("--consumer", is_flag=True, help="All kinds of consumer groups.")
+@click.option("--share", is_flag=True, help="Share groups.")
+@click.option("--streams", is_flag=True, help="Streams groups.")
+@connected()
+def groups(
+    connection: Connection,
+    listing: bool,
+    group_type: str | None,
+    protocol: str | None,
+    consumer: bool,
+    share: bool,
+    streams: bool,
+) -> None:
+    """List groups of all types.
+
+    \b
+    kvorum kafka-groups --bootstrap-server localhost:9092 --list
+    """
+    from kvorum.cli.group_rows import is_consumer_group
+
+    one_action({"list": listing})
+    if sum((consumer, share, streams, group_type is not None or protocol is not None)) > 1:
+        raise click.UsageError("give one of --consumer, --share, --streams, or --group-type and --protocol")
+    wanted = "share" if share else "streams" if streams else group_type
+
+    async def work(cluster: "ClusterClient") -> list["Listed"]:
+        from kvorum.admin.group_admin import Groups
+
+        return await Groups(cluster).listed()
+
+    rows = [["GROUP", "TYPE", "PROTOCOL"]]
+    for each in connection.run(work):
+        if (
+            (wanted is None or each.group_type.casefold() == wanted.casefold())
+            and (protocol is None or each.protocol_type == protocol)
+            and (not consumer or is_consumer_group(each.group_type, each.protocol_type))
+        ):
+            rows.append([each.group_id, each.group_type, each.protocol_type])
+    widths = [max(WIDTH_MIN, *(len(row[index]) for row in rows)) for index in range(3)]
+    for row in rows:
+        click.echo(" ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))

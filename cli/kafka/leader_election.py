@@ -1,0 +1,88 @@
+"""`kafka-leader-election`. Source: Kafka's LeaderElectionCommand."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from kvorum.cli.completion import topic_names
+from kvorum.cli.kafka.common import Connection, Files, connected
+from kvorum.cli.leader_election import results
+from kvorum.cli.output import fail
+
+if TYPE_CHECKING:
+    from kvorum.admin.client import ClusterClient
+    from kvorum.protocol.messages.elect_leaders import ElectLeadersResponse
+
+
+@click.command("kafka-leader-election")
+@click.option("--election-type", required=True, type=click.Choice(["PREFERRED", "UNCLEAN"], case_sensitive=False))
+@click.option("--topic", shell_complete=topic_names)
+@click.option("--partition", type=click.IntRange(0))
+@click.option("--path-to-json-file", type=Files)
+@click.option("--all-topic-partitions", is_flag=True)
+@click.option("--admin.config", "admin_config", type=Files, hidden=True)
+@connected()
+def leader_election(
+    connection: Connection,
+    election_type: str,
+    topic: str | None,
+    partition: int | None,
+    path_to_json_file: str | None,
+    all_topic_partitions: bool,
+    admin_config: str | None,
+) -> None:
+    """Elect preferred leaders, or unclean ones where a partition has none.
+
+    \b
+    kvorum kafka-leader-election --bootstrap-server localhost:9092 --election-type preferred --all-topic-partitions
+    """
+    from kvorum.admin.places import by_topic
+    from kvorum.cli.partition_files import PartitionFileError, partition_rows
+
+    if (topic is not None) + (path_to_json_file is not None) + all_topic_partitions != 1:
+        raise click.UsageError(
+            "One and only one of the following options is required: "
+            "[topic], [all-topic-partitions], [path-to-json-file]"
+        )
+    if (topic is None) != (partition is None):
+        raise click.UsageError("Option [partition] is only allowed if [topic] is used, and required with it")
+    if admin_config is not None:
+        raise click.UsageError("give --command-config instead of --admin.config")
+    wanted = None
+    try:
+        if path_to_json_file is not None:
+            wanted = by_topic(place for place, _ in partition_rows(path_to_json_file))
+        elif topic is not None and partition is not None:
+            wanted = {topic: [partition]}
+    except PartitionFileError as error:
+        raise click.UsageError(str(error)) from None
+
+    async def work(cluster: "ClusterClient") -> "ElectLeadersResponse":
+        return await cluster.elect_leaders(wanted, unclean=election_type.upper() == "UNCLEAN")
+
+    show(connection.run(work), election_type.upper())
+
+
+def show(answer: "ElectLeadersResponse", kind: str) -> None:
+    """Say what became of the partitions, in Kafka's sentences."""
+    from kvorum.admin.client import code_of
+    from kvorum.protocol.errors import ErrorCode
+
+    elected, needless, failed = [], [], []
+    for place, row in results(answer).items():
+        match row.error_code:
+            case ErrorCode.NONE:
+                elected.append(str(place))
+            case ErrorCode.ELECTION_NOT_NEEDED:
+                needless.append(str(place))
+            case code:
+                reason = f"{code_of(code).name}: {row.error_message or 'refused'}"
+                failed.append(f"Error completing leader election ({kind}) for partition: {place}: {reason}")
+    if elected:
+        click.echo(f"Successfully completed leader election ({kind}) for partitions {', '.join(elected)}")
+    if needless:
+        click.echo(f"Valid replica already elected for partitions {', '.join(needless)}")
+    for line in failed:
+        click.echo(line)
+    if failed:
+        fail(f"{len(failed)} replica(s) could not be elected")

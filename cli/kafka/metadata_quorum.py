@@ -1,0 +1,125 @@
+"""`kafka-metadata-quorum`. Source: Kafka's MetadataQuorumCommand."""
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from kvorum.cli.kafka.common import Connection, connected, pretty_table
+from kvorum.cli.output import fail
+
+if TYPE_CHECKING:
+    from kvorum.admin.client import ClusterClient
+    from kvorum.protocol.messages.describe_quorum import DescribeQuorumResponse, ReplicaState
+
+HEADERS = ("NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status")
+
+
+@click.group("kafka-metadata-quorum")
+@connected(controller=True)
+def metadata_quorum(connection: Connection) -> None:
+    """Describe the metadata quorum; the cluster is named before the action.
+
+    \b
+    kvorum kafka-metadata-quorum --bootstrap-server localhost:9092 describe --status
+    """
+    click.get_current_context().obj = connection
+
+
+@metadata_quorum.command()
+@click.option("--status", is_flag=True, help="A short summary.")
+@click.option("--replication", is_flag=True, help="Each voter and observer.")
+@click.option("--human-readable", is_flag=True, help="With --replication: how long ago.")
+@click.pass_obj
+def describe(connection: Connection, status: bool, replication: bool, human_readable: bool) -> None:
+    """Print the quorum's state.
+
+    \b
+    kvorum kafka-metadata-quorum --bootstrap-server localhost:9092 describe --replication --human-readable
+    """
+    if status and replication:
+        raise click.UsageError("Only one of --status or --replication should be specified with describe sub-command")
+    if not status and not replication:
+        raise click.UsageError("One of --status or --replication must be specified with describe sub-command")
+    if human_readable and not replication:
+        raise click.UsageError("The option --human-readable is only supported along with --replication")
+
+    async def work(cluster: "ClusterClient") -> "tuple[str, DescribeQuorumResponse]":
+        cluster_id = (await cluster.describe_cluster(fenced=False)).cluster_id if status else ""
+        return cluster_id, await cluster.describe_quorum()
+
+    cluster_id, answer = connection.run(work)
+    partition = answer.topics[0].partitions[0]
+    leader = next((each for each in partition.current_voters if each.replica_id == partition.leader_id), None)
+    if leader is None:
+        fail("the quorum has no leader")
+    if status:
+        show_status(cluster_id, answer, leader)
+        return
+    now_ms = time.time_ns() // 1_000_000 if human_readable else None
+    followers = [each for each in partition.current_voters if each is not leader]
+    rows = replica_rows([leader], "Leader", leader, now_ms)
+    rows += replica_rows(followers, "Follower", leader, now_ms)
+    rows += replica_rows(partition.observers, "Observer", leader, now_ms)
+    pretty_table(HEADERS, rows)
+
+
+def replica_rows(
+    states: "Sequence[ReplicaState]", status: str, leader: "ReplicaState", now_ms: int | None
+) -> list[list[object]]:
+    """Return a row a replica."""
+
+    def moment(timestamp_ms: int) -> str:
+        if timestamp_ms < 0 or now_ms is None:
+            return str(timestamp_ms)
+        return f"{max(0, now_ms - timestamp_ms)} ms ago"
+
+    return [
+        [
+            state.replica_id,
+            state.replica_directory_id,
+            state.log_end_offset,
+            leader.log_end_offset - state.log_end_offset,
+            moment(state.last_fetch_timestamp),
+            moment(state.last_caught_up_timestamp),
+            status,
+        ]
+        for state in states
+    ]
+
+
+def show_status(cluster_id: str, answer: "DescribeQuorumResponse", leader: "ReplicaState") -> None:
+    """Print the summary."""
+    partition = answer.topics[0].partitions[0]
+    last = min(partition.current_voters, key=lambda each: each.log_end_offset)
+    behind_ms = 0
+    if last is not leader:
+        times = (leader.last_caught_up_timestamp, last.last_caught_up_timestamp)
+        behind_ms = -1 if min(times) < 0 else times[0] - times[1]
+    for name, value in (
+        ("ClusterId", cluster_id),
+        ("LeaderId", partition.leader_id),
+        ("LeaderEpoch", partition.leader_epoch),
+        ("HighWatermark", partition.high_watermark),
+        ("MaxFollowerLag", leader.log_end_offset - last.log_end_offset),
+        ("MaxFollowerLagTimeMs", behind_ms),
+        ("CurrentVoters", replicas_text(partition.current_voters, answer)),
+        ("CurrentObservers", replicas_text(partition.observers, answer)),
+    ):
+        click.echo(f"{name + ':':<24}{value}")
+
+
+def replicas_text(states: "Sequence[ReplicaState]", answer: "DescribeQuorumResponse") -> str:
+    """Return replicas as [{"id": 1, "directoryId": "...", "endpoints": ["CONTROLLER://host:port"]}]."""
+    from kvorum.protocol.uuids import ZERO_UUID
+
+    listeners = {node.node_id: node.listeners for node in answer.nodes}
+    shown = []
+    for state in states:
+        text = f'"id": {state.replica_id}'
+        if state.replica_directory_id != ZERO_UUID:
+            text += f', "directoryId": "{state.replica_directory_id}"'
+        ends = ", ".join(f'"{each.name}://{each.host}:{each.port}"' for each in listeners.get(state.replica_id, []))
+        shown.append("{" + text + (f', "endpoints": [{ends}]' if ends else "") + "}")
+    return f"[{', '.join(shown)}]"

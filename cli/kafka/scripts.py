@@ -1,0 +1,56 @@
+"""Which of Kafka's scripts there are: `kvorum kafka-topics`, with or without .sh at its end."""
+
+import click
+
+from kvorum.cli.lazy import LazyGroup
+
+SCRIPTS = {
+    "kafka-topics": ("cli.kafka.topics:topics", "Create, list, describe, alter, delete topics."),
+    "kafka-console-producer": ("cli.kafka.console_producer:console_producer", "Lines of standard input to records."),
+    "kafka-console-consumer": ("cli.kafka.console_consumer:console_consumer", "Records to lines."),
+    "kafka-consumer-groups": ("cli.kafka.consumer_groups:consumer_groups", "Groups, their offsets and lag."),
+    "kafka-groups": ("cli.kafka.groups:groups", "Groups of all types."),
+    "kafka-configs": ("cli.kafka.configs:configs", "Configs and quotas."),
+    "kafka-get-offsets": ("cli.kafka.get_offsets:get_offsets", "Offsets of partitions."),
+    "kafka-delete-records": ("cli.kafka.delete_records:delete_records", "Delete records up to an offset."),
+    "kafka-log-dirs": ("cli.kafka.log_dirs:log_dirs", "Log directories of brokers."),
+    "kafka-leader-election": ("cli.kafka.leader_election:leader_election", "Preferred and unclean elections."),
+    "kafka-features": ("cli.kafka.features:features", "Features and their levels."),
+    "kafka-metadata-quorum": ("cli.kafka.metadata_quorum:metadata_quorum", "The metadata quorum."),
+    "kafka-transactions": ("cli.kafka.transactions:transactions", "Transactions and their producers."),
+    "kafka-dump-log": ("cli.kafka.dump_log:dump_log", "The files of a log."),
+    "kafka-broker-api-versions": ("cli.kafka.broker_api_versions:broker_api_versions", "What brokers speak."),
+    "kafka-cluster": ("cli.kafka.cluster:cluster", "The cluster's id, its endpoints."),
+    "kafka-client-metrics": ("cli.kafka.client_metrics:client_metrics", "Subscriptions to clients' metrics."),
+    "kafka-verifiable-producer": ("cli.kafka.verifiable:producer", "Acknowledgements as JSON."),
+    "kafka-verifiable-consumer": ("cli.kafka.verifiable:consumer", "Events of a consumer as JSON."),
+}
+SUFFIX = ".sh"
+
+
+def script_name(word: str) -> str | None:
+    """Return which script is meant, None if it is none of them."""
+    name = word.removesuffix(SUFFIX)
+    return name if name in SCRIPTS else None
+
+
+class Scripts(LazyGroup):
+    """The scripts; their names may end in .sh."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the script."""
+        if args:
+            args = [script_name(args[0]) or args[0], *args[1:]]
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Scripts, table=SCRIPTS)
+def kafka() -> None:
+    """Apache Kafka's scripts, with their own options; `kvorum kafka-topics` is `kvorum kafka kafka-topics`.
+
+    \b
+    kvorum kafka-topics --bootstrap-server localhost:9092 --list
+    kvorum kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group payments
+    """

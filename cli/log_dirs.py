@@ -1,0 +1,68 @@
+"""`kvorum log-dirs`: what Kafka's kafka-log-dirs.sh does."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kvorum.cli.client import bootstrap_option, with_cluster
+from kvorum.cli.output import fail, output_option, show
+
+if TYPE_CHECKING:
+    from kvorum.admin.client import ClusterClient
+    from kvorum.protocol.messages.describe_log_dirs import DescribeLogDirsResult
+
+COLUMNS = ("broker", "log_dir", "partition", "size", "offset_lag", "future")
+
+
+def numbers(text: str | None, option: str) -> list[int]:
+    """Read 1,2,3."""
+    try:
+        return [int(part) for part in (text or "").split(",") if part.strip()]
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a list of numbers", param_hint=option) from None
+
+
+@click.command("log-dirs")
+@click.argument("topics", nargs=-1)
+@click.option("--brokers", metavar="1,2,3", help="Only of these; without it, of all.")
+@bootstrap_option
+@output_option
+def log_dirs(topics: tuple[str, ...], brokers: str | None, bootstrap: str, output: str) -> None:
+    """Show the partitions in brokers' log directories, with their size in bytes. TOPICS: only of these.
+
+    \b
+    kvorum log-dirs orders --brokers 1,2
+    kvorum log-dirs -o json
+    """
+    wanted = numbers(brokers, "--brokers")
+
+    async def work(cluster: "ClusterClient") -> "dict[int, list[DescribeLogDirsResult]]":
+        from kvorum.admin.log_dirs import describe_log_dirs
+
+        return await describe_log_dirs(cluster, wanted)
+
+    found = with_cluster(bootstrap, work)
+    show(rows_of(found, set(topics)), output, COLUMNS)
+    offline = [f"broker {broker}: {each.log_dir}" for broker, dirs in found.items() for each in dirs if each.error_code]
+    if offline:
+        fail(f"out of service: {', '.join(offline)}")
+
+
+def rows_of(found: "dict[int, list[DescribeLogDirsResult]]", topics: set[str]) -> list[dict[str, Any]]:
+    """Return a row a partition."""
+    rows = [
+        {
+            "broker": broker,
+            "log_dir": directory.log_dir,
+            "partition": f"{topic.name}-{row.partition_index}",
+            "size": row.partition_size,
+            "offset_lag": row.offset_lag,
+            "future": row.is_future_key,
+        }
+        for broker, directories in found.items()
+        for directory in directories
+        for topic in directory.topics
+        for row in topic.partitions
+        if not topics or topic.name in topics
+    ]
+    return sorted(rows, key=lambda row: (row["broker"], row["log_dir"], row["partition"]))

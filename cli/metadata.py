@@ -1,0 +1,188 @@
+"""`kvorum metadata`: what Kafka's metadata shell shows, at any offset, and what changed between two."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kvorum.cli.client import bootstrap_option, with_cluster
+from kvorum.cli.output import Exit, fail, output_option, show
+
+if TYPE_CHECKING:
+    from kvorum.admin.client import ClusterClient
+    from kvorum.cli.metadata_image import Source
+    from kvorum.cli.metadata_tree import Tree
+
+F = TypeVar("F", bound=Callable[..., object])
+DIFF_COLUMNS = ("path", "before", "after")
+
+
+@click.group()
+def metadata() -> None:
+    """Walk through the metadata as through folders: of a cluster, or of a controller's files (--dir).
+
+    \b
+    kvorum metadata ls /image/topics/byName
+    kvorum metadata cat '/image/topics/byName/orders/*/isr'
+    kvorum metadata tree /image/cluster --dir data/controller --at 1200
+    kvorum metadata diff 1000 1200 --dir data/controller
+    """
+
+
+def source_options(command: F) -> F:
+    """Add --dir and --bootstrap."""
+    command = click.option(
+        "-d",
+        "--dir",
+        "folder",
+        type=click.Path(exists=True, file_okay=False),
+        help="The folder of a metadata log (__cluster_metadata-0), or one it lies in.",
+    )(command)
+    return bootstrap_option(command)
+
+
+def options(command: F) -> F:
+    """Add what says which metadata, and which part of them."""
+    command = click.option("--at", type=click.IntRange(0), help="As they were behind the record at this offset.")(
+        command
+    )
+    command = source_options(command)
+    return click.argument("path", default="/")(command)
+
+
+def source_of(folder: str | None, bootstrap: str) -> "Source":
+    """Return where the metadata come from."""
+    from kvorum.cli.metadata_fetch import fetch_source
+    from kvorum.cli.metadata_image import MetadataProblem, folder_source
+
+    async def work(cluster: "ClusterClient") -> "Source":
+        return await fetch_source(cluster)
+
+    try:
+        return with_cluster(bootstrap, work) if folder is None else folder_source(folder)
+    except MetadataProblem as problem:
+        fail(str(problem))
+    except OSError as error:
+        fail(f"{error.filename or folder}: {error.strerror or error}")
+
+
+def tree_at(source: "Source", at: int | None) -> "Tree":
+    """Return the tree at an offset."""
+    from kvorum.cli.log_files import FileProblem
+    from kvorum.cli.metadata_image import MetadataProblem, image_at
+    from kvorum.cli.metadata_tree import tree_of
+
+    try:
+        return tree_of(image_at(source, at))
+    except (MetadataProblem, FileProblem) as problem:
+        fail(str(problem))
+    except OSError as error:
+        fail(f"{error.filename}: {error.strerror or error}")
+
+
+def found(path: str, folder: str | None, bootstrap: str, at: int | None) -> "list[tuple[str, Tree | str]]":
+    """Return what is at a path, which may be a pattern."""
+    from kvorum.cli.metadata_tree import NoSuchPath, matching
+
+    tree = tree_at(source_of(folder, bootstrap), at)
+    try:
+        return matching(tree, path)
+    except NoSuchPath:
+        fail(f"{path}: there is nothing of this name", Exit.NOT_FOUND)
+
+
+@metadata.command()
+@options
+def ls(path: str, folder: str | None, bootstrap: str, at: int | None) -> None:
+    """List the names in a folder.
+
+    \b
+    kvorum metadata ls /image/topics/byName
+    """
+    from kvorum.cli.metadata_tree import ordered
+
+    each_with_title = found(path, folder, bootstrap, at)
+    for where, node in each_with_title:
+        if isinstance(node, str):
+            click.echo(where)
+            continue
+        if len(each_with_title) > 1:
+            click.echo(f"{where}:")
+        for name, _ in ordered(node):
+            click.echo(name)
+
+
+@metadata.command()
+@options
+def cat(path: str, folder: str | None, bootstrap: str, at: int | None) -> None:
+    """Print values.
+
+    \b
+    kvorum metadata cat /image/topics/byName/orders/0/leader
+    kvorum metadata cat '/image/topics/byName/orders/*/isr'
+    """
+    each_with_path = found(path, folder, bootstrap, at)
+    values = [(where, node) for where, node in each_with_path if isinstance(node, str)]
+    if not values:
+        fail(f"{path} is a folder: list it with ls, or see all of it with tree", Exit.USAGE)
+    for where, value in values:
+        click.echo(value if len(values) == 1 else f"{where}: {value}")
+
+
+@metadata.command()
+@options
+def find(path: str, folder: str | None, bootstrap: str, at: int | None) -> None:
+    """Print every path below one.
+
+    \b
+    kvorum metadata find /image/configs
+    """
+    from kvorum.cli.metadata_tree import walk
+
+    for where, node in found(path, folder, bootstrap, at):
+        for each, _ in walk(node, where):
+            click.echo(each)
+
+
+@metadata.command()
+@options
+@output_option
+def tree(path: str, folder: str | None, bootstrap: str, at: int | None, output: str) -> None:
+    """Print all that is below a path, with its values.
+
+    \b
+    kvorum metadata tree /image/topics/byName/orders
+    kvorum metadata tree -o json --dir data/controller --at 1200
+    """
+    from kvorum.cli.metadata_tree import indented
+
+    for where, node in found(path, folder, bootstrap, at):
+        if output != "table":
+            value: Any = node if isinstance(node, dict) else {where: node}
+            show(value, output)
+            continue
+        click.echo(f"{where}: {node}" if isinstance(node, str) else f"{where}:")
+        for line in indented(node, 1) if isinstance(node, dict) else ():
+            click.echo(line)
+
+
+@metadata.command()
+@click.argument("before", type=click.IntRange(0))
+@click.argument("after", type=click.IntRange(0))
+@source_options
+@output_option
+def diff(before: int, after: int, folder: str | None, bootstrap: str, output: str) -> None:
+    """Print what is other behind the record at AFTER than it was behind that at BEFORE.
+
+    \b
+    kvorum metadata diff 1000 1200 --dir data/controller -o json
+    """
+    from kvorum.cli.metadata_tree import difference
+
+    source = source_of(folder, bootstrap)
+    old, new = tree_at(source, before), tree_at(source, after)
+    rows = [
+        {"path": path, "before": was, "after": now}
+        for path, was, now in difference({"image": old["image"]}, {"image": new["image"]})
+    ]
+    show(rows, output, DIFF_COLUMNS)

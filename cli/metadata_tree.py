@@ -1,0 +1,153 @@
+"""An image of the metadata as a tree of names, as Kafka's metadata shell shows it: folders, and values at their ends.
+
+    /image/cluster/1/fenced              /image/configs/TOPIC/orders/retention.ms
+    /image/topics/byName/orders/0/isr    /image/features/finalizedVersions/metadata.version
+    /image/topics/byId/ID                /image/producerIds/nextProducerId        /local/offset, /local/epoch
+
+It is made from the image's records, so that whatever the metadata come to hold is there: records of a kind that has no
+place of its own lie in /image/TYPE. Sans-IO. Source: Kafka's MetadataShell, ImageNode.
+"""
+
+import fnmatch
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+from kvorum.cli.struct_json import camel_case
+from kvorum.quorum.image import MetadataImage
+from kvorum.quorum.image.configs import ResourceType
+from kvorum.quorum.records import Config, Feature, Partition, ProducerIds, RegisterBroker, Topic, encode
+
+Tree: TypeAlias = "dict[str, Tree | str]"
+DEFAULT_NAME = "<default>"
+
+
+class NoSuchPath(LookupError):
+    """A path that is not in the tree."""
+
+
+def tree_of(image: MetadataImage) -> Tree:
+    """Return the tree of an image."""
+    root: Tree = {"image": {}, "local": {"offset": str(image.offset), "epoch": str(image.epoch)}}
+    names: dict[object, str] = {}
+    for record in image.to_records():
+        fields = {camel_case(key): value for key, value in json.loads(encode(record)).items()}
+        for key in ("type", "version"):
+            fields.pop(key, None)
+        match record:
+            case Topic():
+                names[record.topic_id] = record.name
+                put(root, ("image", "topics", "byName", record.name, "id"), str(record.topic_id))
+                put(root, ("image", "topics", "byId", str(record.topic_id)), record.name)
+            case Partition():
+                where = ("image", "topics", "byName", names[record.topic_id], str(record.partition_id))
+                put_all(root, where, fields, ("topicId", "partitionId"))
+            case RegisterBroker():
+                put_all(root, ("image", "cluster", str(record.broker_id)), fields, ("brokerId",))
+            case Config():
+                kind = kind_name(record.resource_type)
+                put(root, ("image", "configs", kind, record.resource_name or DEFAULT_NAME, record.name), record.value)
+            case Feature():
+                put(root, ("image", "features", "finalizedVersions", record.name), str(record.level))
+            case ProducerIds():
+                put_all(root, ("image", "producerIds"), fields, ())
+            case _:
+                kind = type(record).__name__
+                number = len(folder(root, ("image", kind)))
+                put_all(root, ("image", kind, str(number)), fields, ())
+    return root
+
+
+def kind_name(number: int) -> str:
+    """Return the name of a type of resource; a newer one's number."""
+    return ResourceType(number).name if number in ResourceType.__members__.values() else str(number)
+
+
+def folder(root: Tree, parts: tuple[str, ...]) -> Tree:
+    """Return a folder, made if need be."""
+    here = root
+    for part in parts:
+        found = here.setdefault(part, {})
+        assert isinstance(found, dict), "a folder, no value"
+        here = found
+    return here
+
+
+def put(root: Tree, parts: tuple[str, ...], value: object) -> None:
+    """Put a value at a path."""
+    folder(root, parts[:-1])[parts[-1]] = text_of(value)
+
+
+def put_all(root: Tree, parts: tuple[str, ...], fields: Mapping[str, Any], left_out: tuple[str, ...]) -> None:
+    """Put fields into a folder."""
+    here = folder(root, parts)
+    for key, value in fields.items():
+        if key not in left_out:
+            here[key] = text_of(value)
+
+
+def text_of(value: object) -> str:
+    """Return a value as text: a string as it is, all else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def at_path(root: Tree, path: str) -> "Tree | str":
+    """Return what is at a path. Raises NoSuchPath."""
+    here: Tree | str = root
+    for part in filter(None, path.split("/")):
+        if not isinstance(here, dict) or part not in here:
+            raise NoSuchPath(path)
+        here = here[part]
+    return here
+
+
+def matching(root: Tree, pattern: str) -> list[tuple[str, "Tree | str"]]:
+    """Return (path, what is there) of each match; * and ? stand for parts of one name. Raises NoSuchPath for none."""
+    found: list[tuple[str, Tree | str]] = [("", root)]
+    for part in filter(None, pattern.split("/")):
+        found = [
+            (f"{path}/{name}", child)
+            for path, node in found
+            if isinstance(node, dict)
+            for name, child in ordered(node)
+            if name == part or fnmatch.fnmatchcase(name, part)
+        ]
+    if not found:
+        raise NoSuchPath(pattern)
+    return [(path or "/", node) for path, node in found]
+
+
+def ordered(node: Tree) -> list[tuple[str, "Tree | str"]]:
+    """Return the entries of a folder: numbers by their value, then names."""
+    return sorted(
+        node.items(), key=lambda item: (not item[0].isdigit(), int(item[0]) if item[0].isdigit() else 0, item[0])
+    )
+
+
+def walk(node: "Tree | str", path: str) -> Iterator[tuple[str, str | None]]:
+    """Yield (path, value) of all below and this itself; None is a folder's value."""
+    if isinstance(node, str):
+        yield path, node
+        return
+    yield path, None
+    for name, child in ordered(node):
+        yield from walk(child, f"{path.rstrip('/')}/{name}")
+
+
+def indented(node: Tree, depth: int = 0) -> Iterator[str]:
+    """Yield the lines of a tree."""
+    for name, child in ordered(node):
+        if isinstance(child, str):
+            yield f"{'  ' * depth}{name}: {child}"
+        else:
+            yield f"{'  ' * depth}{name}:"
+            yield from indented(child, depth + 1)
+
+
+def difference(before: Tree, after: Tree) -> Iterator[tuple[str, str | None, str | None]]:
+    """Yield (path, value before, value after) of each value that is not the same; None where there was, or is, none."""
+    old = {path: value for path, value in walk(before, "") if value is not None}
+    new = {path: value for path, value in walk(after, "") if value is not None}
+    for path in sorted(old.keys() | new.keys()):
+        if old.get(path) != new.get(path):
+            yield path, old.get(path), new.get(path)

@@ -1,0 +1,122 @@
+"""Profiles: clusters by name, so that nobody types their addresses twice. A file of one's own, and which one counts.
+
+`$XDG_CONFIG_HOME/kvorum/profiles.json` (~/.config without it): {"current": NAME, "profiles": {NAME: {...}}}. What is
+given with the command comes first: -b, then --profile, $KVORUM_BOOTSTRAP, $KVORUM_PROFILE, and the one in use.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., object])
+FILE_VERSION = 1
+PROFILE_KEY = "kvorum.profile"
+"""Where the name given with --profile is kept in click's context."""
+
+
+class ProfileError(Exception):
+    """A profile that is not there, or a file that cannot be read; the message says which."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """A cluster: its brokers, and properties of Kafka's clients (as in a --command-config file)."""
+
+    bootstrap: str
+    properties: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profiles:
+    """All profiles, and the name of the one in use."""
+
+    profiles: dict[str, Profile] = field(default_factory=dict)
+    current: str | None = None
+
+    def get(self, name: str) -> Profile:
+        """Return a profile. Raises ProfileError."""
+        found = self.profiles.get(name)
+        if found is None:
+            there = ", ".join(sorted(self.profiles)) or "there are none"
+            raise ProfileError(f"there is no profile {name!r} ({there})")
+        return found
+
+
+def profiles_file(environment: "os._Environ[str] | dict[str, str]" = os.environ) -> Path:
+    """Return where the profiles are kept."""
+    base = environment.get("XDG_CONFIG_HOME") or os.path.join(environment.get("HOME", "~"), ".config")
+    return Path(base).expanduser() / "kvorum" / "profiles.json"
+
+
+def load_profiles(path: Path) -> Profiles:
+    """Read the file; one that is not there is empty. Raises ProfileError."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return Profiles()
+    except (OSError, ValueError) as error:
+        raise ProfileError(f"{path} cannot be read: {error}") from error
+    try:
+        if data["version"] != FILE_VERSION:
+            raise ProfileError(f"{path} is of version {data['version']}; this Kvorum reads {FILE_VERSION}")
+        found = {
+            str(name): Profile(
+                bootstrap=str(each["bootstrap"]),
+                properties={str(key): str(value) for key, value in each.get("properties", {}).items()},
+            )
+            for name, each in data["profiles"].items()
+        }
+        return Profiles(profiles=found, current=data.get("current"))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ProfileError(f"{path} has no profiles in it: {error!r}") from error
+
+
+def save_profiles(path: Path, profiles: Profiles) -> None:
+    """Write the file, for its owner's eyes alone: properties may hold passwords. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = {
+        "version": FILE_VERSION,
+        "current": profiles.current,
+        "profiles": {
+            name: {"bootstrap": each.bootstrap, "properties": each.properties}
+            for name, each in sorted(profiles.profiles.items())
+        },
+    }
+    part = path.with_suffix(".part")
+    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write(json.dumps(data, indent=2) + "\n")
+    part.replace(path)
+
+
+def chosen(given: str | None, environment: "os._Environ[str] | dict[str, str]" = os.environ) -> Profile | None:
+    """Return the profile that counts: the given one, $KVORUM_PROFILE, or the one in use. Raises ProfileError.
+
+    Without one that is given, $KVORUM_BOOTSTRAP comes before all profiles.
+    """
+    if given is None and "KVORUM_BOOTSTRAP" in environment:
+        return None
+    found = load_profiles(profiles_file(environment))
+    name = given or environment.get("KVORUM_PROFILE") or found.current
+    return None if name is None else found.get(name)
+
+
+def profile_option(command: F) -> F:
+    """Add --profile; what it says is found by `profile_in_use`."""
+    return click.option(
+        "--profile",
+        help="A cluster by its name (kvorum profile).",
+        expose_value=False,
+        is_eager=True,
+        callback=remember_profile,
+    )(command)
+
+
+def remember_profile(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Keep the profile's name for whoever asks where the cluster is."""
+    if value is not None:
+        ctx.meta[PROFILE_KEY] = value

@@ -1,0 +1,307 @@
+"""`kvorum reassign`: what Kafka's kafka-reassign-partitions.sh does, with its files and options (KIP-455, KIP-73)."""
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kvorum.cli.client import bootstrap_option, with_cluster
+from kvorum.cli.output import Exit, fail, output_option, show
+
+if TYPE_CHECKING:
+    from kvorum.admin.client import ClusterClient
+    from kvorum.admin.reassignments import Assignment, Place, Reassignments
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., object])
+TIMEOUT_MS = 10_000
+LIST_COLUMNS = ("topic", "partition", "replicas", "adding", "removing")
+VERIFY_COLUMNS = ("topic", "partition", "state", "replicas", "target")
+
+
+@click.group()
+def reassign() -> None:
+    """Move partitions to other brokers while they are written to and read.
+
+    \b
+    kvorum reassign generate --topics-to-move-json-file topics.json --broker-list 2,3,4 -o json > plan.json
+    kvorum reassign execute --reassignment-json-file plan.json --throttle 50000000
+    kvorum reassign verify --reassignment-json-file plan.json     until all is completed: it takes the throttle off
+    kvorum reassign list
+    """
+
+
+def with_reassignments(bootstrap: str, work: Callable[["Reassignments"], Awaitable[T]]) -> T:
+    """Run `work` on a cluster's reassignments."""
+
+    async def run(cluster: "ClusterClient") -> T:
+        from kvorum.admin.reassignments import Reassignments
+
+        return await work(Reassignments(cluster))
+
+    return with_cluster(bootstrap, run)
+
+
+def file_option(command: F) -> F:
+    """Add --reassignment-json-file, required."""
+    return click.option(
+        "--reassignment-json-file",
+        "path",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        required=True,
+        help="Partitions and their replicas, as `generate` writes them.",
+    )(command)
+
+
+def preserve_option(command: F) -> F:
+    """Add --preserve-throttles."""
+    return click.option("--preserve-throttles", is_flag=True, help="Leave the throttles as they are.")(command)
+
+
+def timeout_option(command: F) -> F:
+    """Add --timeout."""
+    return click.option(
+        "--timeout", "timeout_ms", type=click.IntRange(1), default=TIMEOUT_MS, show_default=True, help="ms."
+    )(command)
+
+
+def assignment_in(path: Path) -> "Assignment":
+    """Read a file of partitions; what is wrong with it ends the command."""
+    from kvorum.admin.reassignments import read_assignment
+
+    try:
+        return read_assignment(path.read_text())
+    except ValueError as error:
+        raise click.BadParameter(f"{path}: {error}", param_hint="--reassignment-json-file") from error
+
+
+def fail_if_refused(refused: "dict[Place, str]", what: str) -> None:
+    """End with an error if partitions were refused, a line each."""
+    if refused:
+        fail("\n".join([f"{what}:", *(f"{place}: {why}" for place, why in sorted(refused.items()))]))
+
+
+@reassign.command()
+@click.option(
+    "--topics-to-move-json-file",
+    "path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    required=True,
+    help='{"version": 1, "topics": [{"topic": "orders"}]}',
+)
+@click.option("--broker-list", required=True, metavar="ID,ID,...", help="Who is to have them.")
+@click.option("--disable-rack-aware", is_flag=True, help="Do not spread replicas over racks.")
+@bootstrap_option
+@output_option
+def generate(path: Path, broker_list: str, disable_rack_aware: bool, bootstrap: str, output: str) -> None:
+    """Propose replicas for all partitions of some topics, spread over some brokers as new topics are.
+
+    -o json writes the proposal alone, for `execute`.
+
+    \b
+    kvorum reassign generate --topics-to-move-json-file topics.json --broker-list 2,3,4
+    """
+    from kvorum.admin.reassignments import as_file, read_topics
+
+    try:
+        wanted = [int(each) for each in broker_list.split(",")]
+        topics = read_topics(path.read_text())
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    if len(set(wanted)) != len(wanted):
+        raise click.BadParameter("a broker is there more than once", param_hint="--broker-list")
+
+    async def work(found: "Reassignments") -> "tuple[Assignment, dict[int, str | None]]":
+        return await found.current(topics), await found.brokers()
+
+    current, racks = with_reassignments(bootstrap, work)
+    for missing in sorted(set(topics) - {place.topic for place in current}):
+        fail(f"topic {missing!r} is not there", Exit.NOT_FOUND)
+    unknown = [broker for broker in wanted if broker not in racks]
+    if unknown:
+        fail(f"there is no broker {unknown[0]}", Exit.NOT_FOUND)
+    chosen = {broker: None if disable_rack_aware else racks[broker] for broker in wanted}
+    if len({rack is None for rack in chosen.values()}) > 1:
+        fail("not all of these brokers have a rack; --disable-rack-aware leaves racks aside")
+    proposed = placed(current, chosen)
+    if output == "json":
+        click.echo(json.dumps(as_file(proposed)))
+        return
+    click.echo(f"Current partition replica assignment\n{json.dumps(as_file(current))}\n")
+    click.echo(f"Proposed partition reassignment configuration\n{json.dumps(as_file(proposed))}")
+
+
+def placed(current: "Assignment", racks: dict[int, str | None]) -> "Assignment":
+    """Return new replicas for these partitions on these brokers, by the rule that new topics are placed with."""
+    from kvorum.protocol.errors import KafkaError
+    from kvorum.quorum.controller.placement import ReplicaPlacer, UsableBroker
+    from kvorum.runtime.chance import new_random
+
+    brokers = [UsableBroker(broker_id=broker, rack=racks[broker], fenced=False) for broker in sorted(racks)]
+    placers: dict[str, ReplicaPlacer] = {}
+    chance = new_random()
+    found: Assignment = {}
+    for place, replicas in current.items():
+        placer = placers.setdefault(place.topic, ReplicaPlacer(brokers, chance))
+        try:
+            found[place] = list(placer.place(len(replicas)))
+        except KafkaError as error:
+            fail(f"{place}: {error.message}")
+    return found
+
+
+@reassign.command()
+@file_option
+@click.option("--throttle", type=click.IntRange(1), help="Bytes a second each broker moves at the most.")
+@click.option("--additional", is_flag=True, help="Also while others are under way; or to change the throttle.")
+@click.option("--disallow-replication-factor-change", "same_size", is_flag=True, help="No more and no fewer replicas.")
+@timeout_option
+@bootstrap_option
+def execute(
+    path: Path, throttle: int | None, additional: bool, same_size: bool, timeout_ms: int, bootstrap: str
+) -> None:
+    """Begin to move partitions to the replicas that a file names.
+
+    \b
+    kvorum reassign execute --reassignment-json-file plan.json
+    kvorum reassign execute --reassignment-json-file plan.json --throttle 100000000 --additional
+    """
+    from kvorum.admin.reassignments import as_file, moves_of
+
+    wanted = assignment_in(path)
+
+    async def work(found: "Reassignments") -> "dict[Place, str]":
+        under_way = await found.under_way()
+        if under_way and not additional:
+            fail(
+                "there are reassignments under way; --additional begins this one beside them (or, with the file of "
+                "what is under way, changes its throttle)"
+            )
+        unknown = {broker for replicas in wanted.values() for broker in replicas}.difference(await found.brokers())
+        if unknown:
+            fail(f"there is no broker {min(unknown)}", Exit.NOT_FOUND)
+        current = await found.current({place.topic for place in wanted})
+        for place in wanted:
+            if place not in current:
+                fail(f"there is no partition {place}", Exit.NOT_FOUND)
+        before = {place: current[place] for place in wanted}
+        click.echo(f"Current partition replica assignment\n\n{json.dumps(as_file(before))}\n")
+        click.echo("Save this to use as the --reassignment-json-file option during rollback")
+        if throttle is not None:
+            click.echo("Warning: run `kvorum reassign verify` until all is completed, or the throttle stays.")
+            await found.throttle(moves_of(under_way, current, wanted), throttle)
+            click.echo(f"The inter-broker throttle limit was set to {throttle} B/s")
+        return await found.alter(dict(wanted), timeout_ms, may_resize=not same_size)
+
+    fail_if_refused(with_reassignments(bootstrap, work), "Error reassigning partition(s)")
+    click.echo(f"Successfully started partition reassignment{plural(wanted)} for {told(wanted)}")
+
+
+@reassign.command()
+@file_option
+@preserve_option
+@bootstrap_option
+@output_option
+def verify(path: Path, preserve_throttles: bool, bootstrap: str, output: str) -> None:
+    """Say how far the partitions of a file are; once nothing is under way any more, take the throttles off.
+
+    Exit code 1 while some are not where the file wants them.
+
+    \b
+    kvorum reassign verify --reassignment-json-file plan.json
+    """
+    wanted = assignment_in(path)
+
+    async def work(found: "Reassignments") -> list[dict[str, Any]]:
+        under_way = await found.under_way()
+        current = await found.current({place.topic for place in wanted})
+        rows: list[dict[str, Any]] = []
+        for place, target in sorted(wanted.items()):
+            replicas = current.get(place, [])
+            state = "in progress" if place in under_way else "completed" if replicas == target else "not as wanted"
+            row = {"topic": place.topic, "partition": place.partition, "state": state}
+            rows.append({**row, "replicas": replicas, "target": target})
+        if not under_way and not preserve_throttles:
+            await say_unthrottled(found, wanted)
+        return rows
+
+    rows = with_reassignments(bootstrap, work)
+    show(rows, output, VERIFY_COLUMNS)
+    if any(row["state"] != "completed" for row in rows):
+        raise SystemExit(Exit.FAILED)
+
+
+async def say_unthrottled(found: "Reassignments", wanted: "Assignment") -> None:
+    """Take throttles off, and say so where it does not mix with what programs read."""
+    brokers, topics = await found.unthrottle(wanted)
+    click.echo(f"Cleared throttles on brokers {','.join(map(str, brokers))} and topics {','.join(topics)}", err=True)
+
+
+@reassign.command()
+@file_option
+@preserve_option
+@timeout_option
+@bootstrap_option
+def cancel(path: Path, preserve_throttles: bool, timeout_ms: int, bootstrap: str) -> None:
+    """Cancel what is under way of the partitions of a file: they go back to the replicas they had.
+
+    \b
+    kvorum reassign cancel --reassignment-json-file plan.json
+    """
+    wanted = assignment_in(path)
+
+    async def work(found: "Reassignments") -> "tuple[list[Place], dict[Place, str]]":
+        active = [place for place in await found.under_way() if place in wanted]
+        refused = await found.alter(dict.fromkeys(active), timeout_ms) if active else {}
+        if not refused and not preserve_throttles:
+            await say_unthrottled(found, wanted)
+        return active, refused
+
+    active, refused = with_reassignments(bootstrap, work)
+    fail_if_refused(refused, "Error cancelling partition reassignment(s)")
+    if active:
+        click.echo(f"Successfully cancelled partition reassignment{plural(active)} for: {told(active)}")
+    else:
+        click.echo("None of the specified partition reassignments are active.")
+
+
+@reassign.command("list")
+@bootstrap_option
+@output_option
+def list_(bootstrap: str, output: str) -> None:
+    """List the reassignments that are under way.
+
+    \b
+    kvorum reassign list
+    kvorum reassign list -o json
+    """
+
+    async def work(found: "Reassignments") -> list[dict[str, Any]]:
+        return [
+            {
+                "topic": place.topic,
+                "partition": place.partition,
+                "replicas": each.replicas,
+                "adding": each.adding,
+                "removing": each.removing,
+            }
+            for place, each in (await found.under_way()).items()
+        ]
+
+    rows = with_reassignments(bootstrap, work)
+    if not rows and output == "table":
+        click.echo("No partition reassignments found.")
+        return
+    show(rows, output, LIST_COLUMNS)
+
+
+def plural(places: "Assignment | Sequence[Place]") -> str:
+    """Return the ending of a word that counts these."""
+    return "" if len(places) == 1 else "s"
+
+
+def told(places: "Assignment | Sequence[Place]") -> str:
+    """Return the partitions in a line."""
+    return ",".join(str(place) for place in sorted(places))

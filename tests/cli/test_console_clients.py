@@ -1,0 +1,307 @@
+"""kafka-console-producer and -consumer and the verifiable clients with clients in memory: lines, records, events."""
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from confluent_kafka import KafkaError, KafkaException
+
+from kvorum.cli.kafka.common import Connection
+from kvorum.cli.kafka.console_producer import Line, LineError, LineReader
+from kvorum.cli.kafka.formatters import FormatError, formatter_of
+from kvorum.cli.main import main
+from kvorum.cli.output import Exit
+from kvorum.protocol.records import Record
+
+DEFAULT = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
+
+
+@dataclass
+class FakeMessage:
+    """A record, or an error, as confluent_kafka tells it."""
+
+    body: bytes | None = b"v"
+    name: bytes | None = b"k"
+    place: tuple[str, int, int] = ("orders", 1, 7)
+    marks: list[tuple[str, bytes | None]] = field(default_factory=list)
+    stamp: tuple[int, int] = (1, 1000)
+    problem: KafkaError | None = None
+
+    def value(self) -> bytes | None:
+        return self.body
+
+    def key(self) -> bytes | None:
+        return self.name
+
+    def topic(self) -> str:
+        return self.place[0]
+
+    def partition(self) -> int:
+        return self.place[1]
+
+    def offset(self) -> int:
+        return self.place[2]
+
+    def headers(self) -> list[tuple[str, bytes | None]]:
+        return self.marks
+
+    def timestamp(self) -> tuple[int, int]:
+        return self.stamp
+
+    def leader_epoch(self) -> int | None:
+        return 3
+
+    def error(self) -> KafkaError | None:
+        return self.problem
+
+
+class FakeClient:
+    """Takes what is produced, and gives what is to be consumed."""
+
+    made_with: dict[str, Any]
+    messages: Sequence[FakeMessage] = ()
+    refused: bytes = b"never"
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        FakeClient.made_with = options
+        self.records: list[tuple[bytes | None, bytes | None, Any]] = []
+        self.left = list(FakeClient.messages)
+        self.committed: list[Any] = []
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        on_delivery: Callable[..., None] | None = None,
+        headers: object = None,
+        timestamp: int = 0,
+    ) -> None:
+        assert on_delivery is not None
+        if value == self.refused:
+            raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
+        RECORDS.append((key, value, headers))
+        on_delivery(None, FakeMessage(place=(topic, 0, len(RECORDS) - 1)))
+
+    def flush(self, seconds: float) -> int:
+        return 0
+
+    def subscribe(self, topics: list[str], on_assign: Any = None, on_revoke: Any = None) -> None:
+        RECORDS.append(("subscribe", topics, None))
+
+    def assign(self, places: list[Any]) -> None:
+        RECORDS.append(("assign", [(each.topic, each.partition, each.offset) for each in places], None))
+
+    def poll(self, seconds: float = 0) -> Any:
+        return self.left.pop(0) if self.left else None
+
+    def consume(self, count: int, seconds: float) -> list[FakeMessage]:
+        found, self.left = self.left[:count], self.left[count:]
+        return found
+
+    def commit(self, offsets: list[Any], asynchronous: bool) -> None:
+        RECORDS.append(("commit", [(each.topic, each.partition, each.offset) for each in offsets], None))
+
+    def close(self) -> None:
+        RECORDS.append(("close", None, None))
+
+
+RECORDS: list[tuple[Any, Any, Any]] = []
+
+
+@pytest.fixture(autouse=True)
+def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No client speaks to anybody."""
+    RECORDS.clear()
+    FakeClient.messages = ()
+    monkeypatch.setattr("confluent_kafka.Producer", FakeClient)
+    monkeypatch.setattr("confluent_kafka.Consumer", FakeClient)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+
+
+def run(*words: str, given: str | None = None) -> Result:
+    result = CliRunner().invoke(main, [words[0], "--bootstrap-server", "broker:9092", *words[1:]], input=given)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def test_lines_are_cut_as_the_reader_is_told() -> None:
+    plain = LineReader.of({})
+    assert plain.read("a\tb", 1) == Line(None, b"a\tb", [])
+    keyed = LineReader.of({"parse.key": "true", "key.separator": ":", "null.marker": "NULL"})
+    assert keyed.read("a:b:c", 1) == Line(b"a", b"b:c", [])
+    assert keyed.read("NULL:NULL", 1) == Line(None, None, [])
+    whole = LineReader.of({"parse.key": "true", "parse.headers": "true"})
+    assert whole.read("h:1,i:2\tk\tv", 1) == Line(b"k", b"v", [("h", b"1"), ("i", b"2")])
+    with pytest.raises(LineError, match="No key separator found on line number 4: 'abc'"):
+        keyed.read("abc", 4)
+    assert LineReader.of({"parse.key": "true", "ignore.error": "true"}).read("abc", 1) == Line(None, b"abc", [])
+    for wrong in ({"headers.separator": ":"}, {"null.marker": ":"}, {"nosuch": "1"}):
+        with pytest.raises(LineError):
+            LineReader.of(wrong)
+
+
+def test_the_producer_sends_lines_and_says_what_was_not_acknowledged() -> None:
+    words = [
+        "kafka-console-producer",
+        "--topic",
+        "orders",
+        "--property",
+        "parse.key=true",
+        "--property",
+        "key.separator=:",
+    ]
+    sent = run(*words, "--compression-codec", "zstd", "--request-required-acks", "1", given="a:1\nb:\n")
+    assert sent.exit_code == Exit.DONE and RECORDS == [(b"a", b"1", None), (b"b", b"", None)]
+    made = FakeClient.made_with
+    assert (made["acks"], made["compression.type"], made["bootstrap.servers"]) == ("1", "zstd", "broker:9092")
+    refused = run("kafka-console-producer", "--topic", "orders", given="never\nlast\n")
+    assert refused.exit_code == Exit.FAILED and "1 records were not acknowledged" in refused.stderr
+    assert RECORDS[-1] == (None, b"last", None), "one that cannot be sent stops no other"
+    assert "No key separator" in run(*words, given="abc\n").stderr
+    assert (
+        run("kafka-console-producer", "--topic", "t", "--reader-property", "nosuch=1", given="").exit_code == Exit.USAGE
+    )
+
+
+def test_clients_are_made_with_what_is_librdkafkas(capsys: pytest.CaptureFixture[str]) -> None:
+    connection = Connection(
+        where="b:1", properties={"key.serializer": "x", "linger.ms": "5", "bootstrap.servers": "c:2"}
+    )
+    assert connection.client_options({"acks": "1"}, {"acks": "all"}) == {
+        "acks": "all",
+        "linger.ms": "5",
+        "bootstrap.servers": "b:1",
+    }
+    assert "key.serializer is of Java's clients" in capsys.readouterr().err
+
+
+def printed(formatter: Any, message: FakeMessage) -> bytes:
+    out = io.BytesIO()
+    formatter.write(message, out)
+    return out.getvalue()
+
+
+def test_records_are_printed_as_the_formatter_is_told() -> None:
+    assert printed(formatter_of(DEFAULT, {}), FakeMessage()) == b"v\n"
+    switches = ("timestamp", "partition", "offset", "epoch", "headers", "key")
+    everything = formatter_of(DEFAULT, {f"print.{name}": "true" for name in switches} | {"key.separator": "|"})
+    message = FakeMessage(body=None, marks=[("h", b"1"), ("i", None)])
+    assert printed(everything, message) == b"CreateTime:1000|Partition:1|Offset:7|Epoch:3|h:1,i:null|k|null\n"
+    bare = FakeMessage(stamp=(0, 0), name=None)
+    assert printed(everything, bare) == b"NO_TIMESTAMP|Partition:1|Offset:7|Epoch:3|NO_HEADERS|null|v\n"
+    number = formatter_of(DEFAULT, {"value.deserializer": "org.apache.kafka.common.serialization.LongDeserializer"})
+    assert printed(number, FakeMessage(body=(5).to_bytes(8, "big"))) == b"5\n"
+    with pytest.raises(FormatError, match="no such number"):
+        printed(number, FakeMessage())
+    assert printed(formatter_of("NoOpMessageFormatter", {}), FakeMessage()) == b""
+    for name, properties in (("Nope", {}), (DEFAULT, {"print.kay": "true"}), (DEFAULT, {"key.deserializer": "Nope"})):
+        with pytest.raises(FormatError):
+            formatter_of(name, properties)
+
+
+def test_records_of_the_offsets_topic_are_printed_as_json() -> None:
+    from kvorum.broker.coordinator.records.codec import GroupRecordType, group_record
+    from kvorum.broker.coordinator.records.offsets import OffsetCommitKey, OffsetCommitValue
+
+    key = OffsetCommitKey(group="g", topic="t", partition=1)
+    made = group_record(GroupRecordType.OFFSET_COMMIT, key, OffsetCommitValue(offset=5), 3)
+    record = Record(key=made.key, value=made.value)
+    message = FakeMessage(name=record.key, body=record.value)
+    shown = json.loads(printed(formatter_of("OffsetsMessageFormatter", {}), message))
+    assert shown["key"] == {"type": 1, "data": {"group": "g", "topic": "t", "partition": 1}}
+    assert (shown["value"]["version"], shown["value"]["data"]["offset"]) == (3, 5)
+    assert printed(formatter_of("GroupMetadataMessageFormatter", {}), message) == b""
+
+
+def test_the_consumer_reads_as_many_as_it_is_told_from_where_it_is_told() -> None:
+    FakeClient.messages = [FakeMessage(body=b"1"), FakeMessage(body=b"2"), FakeMessage(body=b"3")]
+    read = run(
+        "kafka-console-consumer", "--topic", "orders", "--group", "pay", "--from-beginning", "--max-messages", "2"
+    )
+    assert (read.stdout, read.stderr) == ("1\n2\n", "Processed a total of 2 messages\n")
+    made = FakeClient.made_with
+    assert (made["group.id"], made["auto.offset.reset"], made["enable.auto.commit"]) == ("pay", "earliest", True)
+    assert RECORDS == [("subscribe", ["orders"], None), ("close", None, None)]
+    RECORDS.clear()
+    one = run("kafka-console-consumer", "--topic", "orders", "--partition", "1", "--offset", "5", "--timeout-ms", "0")
+    assert one.exit_code == Exit.DONE and RECORDS[0] == ("assign", [("orders", 1, 5)], None)
+    run("kafka-console-consumer", "--include", "a,b", "--timeout-ms", "0")
+    assert ("subscribe", ["^(a|b)$"], None) in RECORDS
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--topic", "a", "--include", "b"],
+        ["--topic", "a", "--offset", "5"],
+        ["--topic", "a", "--partition", "0", "--offset", "soon"],
+        ["--topic", "a", "--partition", "0", "--group", "g"],
+        ["--include", "a", "--partition", "0"],
+        ["--topic", "a", "--partition", "0", "--offset", "1", "--from-beginning"],
+        ["--topic", "a", "--formatter", "Nope"],
+    ],
+    ids=" ".join,
+)
+def test_a_consumer_that_cannot_be_is_wrong_usage(words: list[str]) -> None:
+    assert run("kafka-console-consumer", *words).exit_code == Exit.USAGE
+
+
+def events(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@pytest.mark.parametrize(
+    "words", [["verifiable-producer", "orders"], ["kafka-verifiable-producer", "--topic", "orders"]]
+)
+def test_each_acknowledgement_is_an_event(words: list[str]) -> None:
+    found = events(run(*words, "--max-messages", "3", "--repeating-keys", "2", "--value-prefix", "9"))
+    assert [each["name"] for each in found] == [
+        "startup_complete",
+        *["producer_send_success"] * 3,
+        "shutdown_complete",
+        "tool_data",
+    ]
+    assert [(each["key"], each["value"], each["offset"]) for each in found[1:4]] == [
+        ("0", "9.0", 0),
+        ("1", "9.1", 1),
+        ("0", "9.2", 2),
+    ]
+    assert (found[-1]["sent"], found[-1]["acked"], found[-1]["target_throughput"]) == (3, 3, -1)
+
+
+def test_what_is_refused_is_an_event_and_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeClient, "refused", b"1")
+    result = run("verifiable-producer", "orders", "--max-messages", "2")
+    assert result.exit_code == Exit.FAILED
+    (failed,) = [each for each in events(result) if each["name"] == "producer_send_error"]
+    assert (failed["value"], failed["topic"], failed["exception"]) == ("1", "orders", "MSG_SIZE_TOO_LARGE")
+
+
+@pytest.mark.parametrize(
+    "words", [["verifiable-consumer", "orders"], ["kafka-verifiable-consumer", "--topic", "orders"]], ids=lambda w: w[0]
+)
+def test_what_is_consumed_and_committed_are_events(words: list[str]) -> None:
+    FakeClient.messages = [FakeMessage(place=("orders", 0, 4)), FakeMessage(place=("orders", 0, 5)), FakeMessage()]
+    found = events(run(*words, "--group-id", "g", "--max-messages", "3", "--verbose"))
+    names = ["startup_complete", *["record_data"] * 3, "records_consumed", "offsets_committed", "shutdown_complete"]
+    assert [each["name"] for each in found] == names
+    assert found[4]["count"] == 3 and found[4]["partitions"][0] == {
+        **{"topic": "orders", "partition": 0},
+        **{"count": 2, "minOffset": 4, "maxOffset": 5},
+    }
+    assert found[5]["offsets"][0] == {"topic": "orders", "partition": 0, "offset": 6} and found[5]["success"] is True
+    assert ("commit", [("orders", 0, 6), ("orders", 1, 8)], None) in RECORDS
+    assert FakeClient.made_with["group.id"] == "g"
+
+
+def test_an_error_that_stays_ends_the_consumer() -> None:
+    FakeClient.messages = [FakeMessage(problem=KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))]
+    result = run("verifiable-consumer", "orders", "--group-id", "g")
+    assert result.exit_code == Exit.FAILED
+    assert [each["name"] for each in events(result)] == ["startup_complete", "error", "shutdown_complete"]

@@ -1,0 +1,169 @@
+"""`kvorum reassign` against a cluster that is not there: what it asks for, what it prints, and how it ends."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kvorum.admin.reassignments import Move, Place, UnderWay
+from kvorum.cli import reassign as commands
+from kvorum.cli.output import Exit
+
+A0, A1 = Place("a", 0), Place("a", 1)
+
+
+class Cluster:
+    """Stands for Reassignments: a topic of two partitions on brokers 1 and 2 of four."""
+
+    def __init__(self) -> None:
+        self.ongoing: dict[Place, UnderWay] = {}
+        self.replicas = {A0: [1, 2], A1: [2, 1]}
+        self.racks: dict[int, str | None] = dict.fromkeys(range(1, 5))
+        self.asked: list[Any] = []
+        self.refusals: dict[Place, str] = {}
+
+    async def under_way(self) -> dict[Place, UnderWay]:
+        return self.ongoing
+
+    async def current(self, topics: Iterable[str]) -> dict[Place, list[int]]:
+        return {place: replicas for place, replicas in self.replicas.items() if place.topic in set(topics)}
+
+    async def brokers(self) -> dict[int, str | None]:
+        return self.racks
+
+    async def alter(
+        self, wanted: Mapping[Place, list[int] | None], timeout_ms: int, *, may_resize: bool = True
+    ) -> dict[Place, str]:
+        self.asked.append((dict(wanted), timeout_ms, may_resize))
+        return self.refusals
+
+    async def throttle(self, moves: Mapping[Place, Move], bytes_a_second: int) -> None:
+        self.asked.append((dict(moves), bytes_a_second))
+
+    async def unthrottle(self, wanted: Mapping[Place, list[int]]) -> tuple[list[int], list[str]]:
+        self.asked.append("unthrottle")
+        return list(self.racks), sorted({place.topic for place in wanted})
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    made = Cluster()
+
+    def with_it(bootstrap: str, work: Callable[[Any], Awaitable[Any]]) -> Any:
+        async def run() -> Any:
+            return await work(made)
+
+        return asyncio.run(run())
+
+    monkeypatch.setattr(commands, "with_reassignments", with_it)
+    return made
+
+
+def run(action: str, *options: str) -> Result:
+    return CliRunner().invoke(commands.reassign, [action, *options])
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> tuple[str, str]:
+    """A file that gives the first partition to 3 and 1."""
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps({"version": 1, "partitions": [{"topic": "a", "partition": 0, "replicas": [3, 1]}]}))
+    return "--reassignment-json-file", str(file)
+
+
+def test_generate_proposes_what_execute_reads(cluster: Cluster, tmp_path: Path) -> None:
+    topics = tmp_path / "topics.json"
+    topics.write_text('{"version": 1, "topics": [{"topic": "a"}]}')
+    options = ("--topics-to-move-json-file", str(topics), "--broker-list", "3,4")
+    told = run("generate", *options)
+    assert told.exit_code == Exit.DONE and '"replicas": [1, 2]' in told.output.splitlines()[1]
+    proposed = tmp_path / "proposed.json"
+    proposed.write_text(run("generate", *options, "-o", "json").output)
+    done = run("execute", "--reassignment-json-file", str(proposed))
+    assert done.exit_code == Exit.DONE and done.output.endswith("partition reassignments for a-0,a-1\n")
+    ((wanted, _, _),) = cluster.asked
+    assert {place: sorted(replicas) for place, replicas in wanted.items()} == {A0: [3, 4], A1: [3, 4]}
+
+
+@pytest.mark.parametrize(
+    ("brokers", "racks", "said", "code"),
+    [
+        ("3,9", None, "there is no broker 9", Exit.NOT_FOUND),
+        ("3,3", None, "more than once", Exit.USAGE),
+        ("3,x", None, "invalid literal", Exit.USAGE),
+        ("3", None, "a-0", Exit.FAILED),
+        ("3,4", "east", "--disable-rack-aware", Exit.FAILED),
+    ],
+)
+def test_generate_says_what_it_cannot_do(
+    cluster: Cluster, tmp_path: Path, brokers: str, racks: str | None, said: str, code: Exit
+) -> None:
+    cluster.racks[3] = racks
+    topics = tmp_path / "topics.json"
+    topics.write_text('{"topics": [{"topic": "a"}]}')
+    told = run("generate", "--topics-to-move-json-file", str(topics), "--broker-list", brokers)
+    assert told.exit_code == code and said in told.output
+
+
+def test_a_throttle_comes_before_the_move(cluster: Cluster, plan: tuple[str, str]) -> None:
+    options = ("--throttle", "1000", "--timeout", "77", "--disallow-replication-factor-change")
+    done = run("execute", *plan, *options)
+    assert done.exit_code == Exit.DONE
+    moves = {A0: Move(frozenset({1, 2}), frozenset({3}))}
+    assert cluster.asked == [(moves, 1000), ({A0: [3, 1]}, 77, False)]
+    assert json.loads(done.output.splitlines()[2])["partitions"][0]["replicas"] == [1, 2], "to go back with"
+
+
+def test_another_is_begun_only_if_that_is_said(cluster: Cluster, plan: tuple[str, str]) -> None:
+    cluster.ongoing = {A1: UnderWay([4, 2, 1], [4], [1])}
+    told = run("execute", *plan)
+    assert told.exit_code == Exit.FAILED and "--additional" in told.output and not cluster.asked
+    assert run("execute", *plan, "--additional").exit_code == Exit.DONE and len(cluster.asked) == 1
+
+
+def test_what_is_refused_is_told(cluster: Cluster, plan: tuple[str, str]) -> None:
+    cluster.refusals = {A0: "INVALID_REPLICA_ASSIGNMENT: no"}
+    told = run("execute", *plan)
+    assert told.exit_code == Exit.FAILED and "a-0: INVALID_REPLICA_ASSIGNMENT: no" in told.output
+    del cluster.replicas[A0]
+    assert run("execute", *plan).exit_code == Exit.NOT_FOUND
+
+
+def test_verify_takes_throttles_off_once_nothing_is_under_way(cluster: Cluster, plan: tuple[str, str]) -> None:
+    cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2])}
+    told = run("verify", *plan)
+    assert told.exit_code == Exit.FAILED and "in progress" in told.output and not cluster.asked
+    cluster.ongoing = {}
+    told = run("verify", *plan, "--preserve-throttles")
+    assert told.exit_code == Exit.FAILED and "not as wanted" in told.output and not cluster.asked
+    cluster.replicas[A0] = [3, 1]
+    told = run("verify", *plan)
+    assert told.exit_code == Exit.DONE and "completed" in told.output and cluster.asked == ["unthrottle"]
+
+
+def test_cancel_ends_what_is_under_way_of_the_file_alone(cluster: Cluster, plan: tuple[str, str]) -> None:
+    told = run("cancel", *plan)
+    assert told.exit_code == Exit.DONE and "None of the specified" in told.output
+    cluster.asked.clear()
+    cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2]), A1: UnderWay([4, 2, 1], [4], [1])}
+    told = run("cancel", *plan, "--preserve-throttles")
+    assert told.exit_code == Exit.DONE and "cancelled partition reassignment for: a-0" in told.output
+    assert cluster.asked == [({A0: None}, commands.TIMEOUT_MS, True)]
+
+
+def test_what_is_under_way_is_listed(cluster: Cluster) -> None:
+    assert run("list").output == "No partition reassignments found.\n"
+    cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2])}
+    row = {"topic": "a", "partition": 0, "replicas": [3, 1, 2], "adding": [3], "removing": [2]}
+    assert json.loads(run("list", "-o", "json").output) == [row]
+
+
+def test_a_file_that_is_wrong_is_told(cluster: Cluster, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.json"
+    file.write_text('{"version": 1, "partitions": []}')
+    told = run("execute", "--reassignment-json-file", str(file))
+    assert told.exit_code == Exit.USAGE and "no partition" in told.output
