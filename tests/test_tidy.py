@@ -28,12 +28,16 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 # Folders without code that an installed Kvorum needs too: {package: folder}.
-DATA_FOLDERS = {"kvorum.configs.chaos": "configs/chaos"}
+DATA_FOLDERS = {"kvorum.configs.chaos": "configs/chaos", "kvorum.admin.console": "admin/console"}
 
 # These decide. Time, chance, files and sockets come in as arguments and go out as return values.
 SANS_IO = (
     "protocol/",
     "network/frame.py",
+    "network/ip_rates.py",
+    "network/quota_entities.py",
+    "network/quota_rate.py",
+    "network/quotas.py",
     "runtime/timers.py",
     "storage/validator.py",
     "storage/producer_state.py",
@@ -46,9 +50,16 @@ SANS_IO = (
     "broker/replica/isr.py",
     "broker/replica/follower.py",
     "broker/replica/purgatory.py",
+    "broker/replica/replication_quota.py",
     "broker/fetch_session.py",
     "broker/metadata/suspicion.py",
     "chaos/checker/",
+    "admin/expression.py",
+    "admin/group_members.py",
+    "admin/narrator.py",
+    "admin/offset_reset.py",
+    "admin/record_views.py",
+    "admin/visible.py",
     "pipelines/cdc/assembler.py",
     "pipelines/cdc/copytext.py",
     "pipelines/cdc/envelope.py",

@@ -17,7 +17,7 @@ from kvorum.protocol.api import BROKER_APIS, CONTROLLER_APIS, ApiKey
 
 TARGET = Path(__file__).parent.parent / "docs" / "skipped.md"
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
-SECURITY, QUOTAS = "security", "quotas"
+SECURITY = "security"
 REASONS: dict[ApiKey, str] = {
     **dict.fromkeys(
         [
@@ -35,10 +35,6 @@ REASONS: dict[ApiKey, str] = {
         ],
         SECURITY,
     ),
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: QUOTAS,
-    ApiKey.ALTER_CLIENT_QUOTAS: QUOTAS,
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "partition reassignment",
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: "partition reassignment",
     ApiKey.ALTER_REPLICA_LOG_DIRS: "moving replicas between log directories",
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: "moving replicas between log directories",
     **dict.fromkeys(

@@ -32,6 +32,8 @@ CONTROLLERS = ("controller-1", "controller-2", "controller-3")
 BROKERS = ("broker-1", "broker-2")
 
 REQUEST_SECONDS = 5
+READY_SECONDS = 30
+"""So long a cluster that was just started, on a busy machine, may need for the first request."""
 CONFIG = "retention.ms"
 
 
@@ -192,10 +194,10 @@ def wipe(cluster: LocalCluster, name: str) -> Uuid:
     return after
 
 
-def create(cluster: LocalCluster, name: str) -> None:
-    """Create a topic; only an acknowledgement will do. Raises KafkaException."""
+def create(cluster: LocalCluster, name: str, within: float = READY_SECONDS) -> None:
+    """Create a topic; only an acknowledgement within that many seconds will do. Raises KafkaException."""
     admin = admin_of(cluster.plan.bootstrap)
-    admin.create_topics([NewTopic(name, 1, 2)], request_timeout=REQUEST_SECONDS)[name].result(30)
+    admin.create_topics([NewTopic(name, 1, 2)], request_timeout=within)[name].result(2 * within)
 
 
 def topics_of(cluster: LocalCluster, broker: str) -> set[str]:

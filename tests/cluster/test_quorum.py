@@ -26,6 +26,7 @@ from tests.cluster.nodes import active_controller, id_of, kill_all, restart, wai
 from tests.cluster.quorum_kit import (
     BROKERS,
     CONTROLLERS,
+    REQUEST_SECONDS,
     THREE_CONTROLLERS,
     MetadataWriter,
     assert_same_metadata_through_every_broker,
@@ -218,7 +219,7 @@ def test_a_wiped_controller_is_taken_in_again_by_a_living_quorum(start_quorum: S
 def acknowledged(cluster: LocalCluster, name: str) -> bool:
     """Try to create a topic; tell whether it was acknowledged, now or by an earlier try that was not answered."""
     try:
-        create(cluster, name)
+        create(cluster, name, within=REQUEST_SECONDS)
     except KafkaException as error:
         return "TOPIC_ALREADY_EXISTS" in str(error)
     return True
@@ -238,7 +239,7 @@ def lose_a_and_b(cluster: LocalCluster) -> tuple[str, str, str]:
     cluster.kill(a)
     restart(cluster, b, c)
     with pytest.raises(KafkaException):
-        create(cluster, "unheard")
+        create(cluster, "unheard", within=REQUEST_SECONDS)
     return a, b, c
 
 

@@ -9,7 +9,8 @@ from typing import Any, Protocol, TypeVar
 from aiokafka.errors import KafkaError
 
 from kvorum.admin.client import ClusterClient, Unreachable, parse_bootstrap
-from kvorum.admin.transactions import Place, Transactions
+from kvorum.admin.places import Place
+from kvorum.admin.transactions import Transactions
 from kvorum.network.channel import Channel
 from kvorum.network.dial import ChannelError
 from kvorum.protocol.messages.describe_producers import ProducerState

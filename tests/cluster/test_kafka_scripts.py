@@ -1,0 +1,125 @@
+"""A working day with Kafka's scripts by their names, typed as Kafka's documentation has them, on a running cluster."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvorum.cli.output import Exit
+from tests.cluster.conftest import Start
+from tests.cluster.dump_log import JARS, needs_kafka
+
+pytestmark = pytest.mark.cluster
+
+KVORUM = [sys.executable, "-m", "kvorum.cli.main"]
+SECONDS = 60
+
+
+class Typed:
+    """Commands typed against one cluster."""
+
+    def __init__(self, folder: Path, bootstrap: str) -> None:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("KAFKA_", "KVORUM_"))}
+        self.environment = kept | {"XDG_CONFIG_HOME": str(folder)}
+        self.folder = folder
+        self.bootstrap = bootstrap
+
+    def __call__(self, *words: str, given: str | None = None, code: int = Exit.DONE) -> list[str]:
+        """Run a command to its end, which has to have this exit code; return the lines it printed."""
+        options: dict[str, Any] = {"cwd": self.folder, "env": self.environment, "capture_output": True, "text": True}
+        done = subprocess.run([*KVORUM, *words], input=given, timeout=SECONDS, check=False, **options)
+        assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
+        assert "Traceback" not in done.stderr
+        return str(done.stdout).splitlines()
+
+    def script(self, name: str, *words: str, given: str | None = None) -> list[str]:
+        """Run one of Kafka's scripts."""
+        return self(name, "--bootstrap-server", self.bootstrap, *words, given=given)
+
+    def described(self, group: str) -> dict[str, list[str]]:
+        """Return current offset, log end offset and lag by partition, as kafka-consumer-groups prints them."""
+        lines = self.script("kafka-consumer-groups", "--describe", "--group", group)
+        rows = [line.split() for line in lines if line.strip()]
+        assert rows[0][:6] == ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
+        return {row[2]: row[3:6] for row in rows[1:]}
+
+
+def test_from_a_topic_to_deleted_records_by_kafkas_names(start_cluster: Start, tmp_path: Path) -> None:
+    cluster = start_cluster("single.yaml", "group.initial.rebalance.delay.ms=0")
+    typed = Typed(tmp_path, cluster.plan.bootstrap)
+    create = ["--create", "--topic", "orders", "--partitions", "2", "--replication-factor", "1"]
+    assert typed.script("kafka-topics.sh", *create) == ["Created topic orders."]
+    lines = "".join(f"{number % 2}:{number}\n" for number in range(20))
+    reader = ["--property", "parse.key=true", "--property", "key.separator=:"]
+    typed.script("kafka-console-producer", "--topic", "orders", *reader, given=lines)
+    ends = dict(line.rsplit(":", 1) for line in typed.script("kafka-get-offsets", "--topic", "orders"))
+    assert sum(int(end) for end in ends.values()) == 20 and list(ends) == ["orders:0", "orders:1"]
+
+    read = ["--topic", "orders", "--group", "pay", "--from-beginning", "--max-messages", "20"]
+    shown = typed.script("kafka-console-consumer", *read, "--formatter-property", "print.key=true")
+    assert sorted(shown) == sorted(f"{number % 2}\t{number}" for number in range(20))
+    lag = typed.described("pay")
+    assert lag and all(row == [ends[f"orders:{index}"], ends[f"orders:{index}"], "0"] for index, row in lag.items())
+    assert "pay" in typed.script("kafka-consumer-groups", "--list")
+
+    reset = ["--reset-offsets", "--group", "pay", "--all-topics", "--to-earliest"]
+    assert [line.split()[-1] for line in typed.script("kafka-consumer-groups", *reset, "--dry-run") if line][1:] == [
+        "0"
+    ] * len(lag)
+    assert typed.described("pay") == lag, "a dry run changes nothing"
+    typed.script("kafka-consumer-groups", *reset, "--execute")
+    assert {index: row[0] for index, row in typed.described("pay").items()} == dict.fromkeys(lag, "0")
+
+    full = max(range(2), key=lambda index: int(ends[f"orders:{index}"]))
+    deleted = [{"topic": "orders", "partition": full, "offset": 4}]
+    (tmp_path / "offsets.json").write_text(json.dumps({"partitions": deleted, "version": 1}))
+    said = typed.script("kafka-delete-records", "--offset-json-file", "offsets.json")
+    assert said[-1] == f"partition: orders-{full}\tlow_watermark: 4"
+    at = ["--topic-partitions", f"orders:{full}", "--time", "-2"]
+    assert typed.script("kafka-get-offsets", *at) == [f"orders:{full}:4"]
+    typed("profile", "add", "here", "-b", typed.bootstrap)
+    (row,) = json.loads("\n".join(typed("offsets", "orders", "-p", str(full), "--time", "earliest", "-o", "json")))
+    assert row["offset"] == 4
+
+    dumped = typed("dump-log", "--print-data-log", str(Path(cluster.node("node-1").data, f"orders-{full}")))
+    assert sum(" payload: " in line for line in dumped) == int(ends[f"orders:{full}"])
+    assert typed("metadata", "cat", f"/image/topics/byName/orders/{full}/leader") == ["1"]
+
+
+GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+TOOLS = (
+    ("kafka-topics", "org.apache.kafka.tools.TopicCommand", ["--describe", "--topic", "orders"]),
+    ("kafka-consumer-groups", GROUPS, ["--describe", "--group", "pay", "--verbose"]),
+    ("kafka-consumer-groups", GROUPS, ["--describe", "--group", "pay", "--state", "--verbose"]),
+    ("kafka-configs", "kafka.admin.ConfigCommand", ["--describe", "--topic", "orders", "--all"]),
+    ("kafka-log-dirs", "org.apache.kafka.tools.LogDirsCommand", ["--describe", "--topic-list", "orders"]),
+)
+"""Scripts, and the classes of Apache Kafka's that print the same."""
+
+
+@needs_kafka
+def test_the_scripts_print_what_apache_kafkas_print(start_cluster: Start, tmp_path: Path) -> None:
+    cluster = start_cluster("single.yaml", "group.initial.rebalance.delay.ms=0")
+    typed = Typed(tmp_path, cluster.plan.bootstrap)
+    typed.script("kafka-topics", "--create", "--topic", "orders", "--partitions", "2", "--config", "retention.ms=7")
+    typed.script("kafka-console-producer", "--topic", "orders", given="1\n2\n3\n")
+    typed.script(
+        "kafka-console-consumer", "--topic", "orders", "--group", "pay", "--from-beginning", "--max-messages", "3"
+    )
+    for script, tool, words in TOOLS:
+        assert typed.script(script, *words) == printed_by_kafka(tool, "--bootstrap-server", typed.bootstrap, *words)
+    written = max(Path(cluster.node("node-1").data).glob("orders-?/*.log"), key=lambda path: path.stat().st_size)
+    words = ["--print-data-log", "--files", str(written)]
+    assert typed("kafka-dump-log", *words) == printed_by_kafka("org.apache.kafka.tools.DumpLogSegments", *words)
+
+
+def printed_by_kafka(tool: str, *words: str) -> list[str]:
+    """Return what a tool of Apache Kafka's prints; blanks at the end of a line are Java's padding, as they are ours."""
+    command = ["java", "-Dlog4j2.level=OFF", "-cp", f"{JARS}/*", tool, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.splitlines()

@@ -1,0 +1,69 @@
+"""docs/quickstart.md, typed: its shell and Python, in their order, with free ports in the place of its own."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.ports import free_ports
+
+pytestmark = pytest.mark.cluster
+PAGE = Path(__file__).parent.parent.parent / "docs" / "quickstart.md"
+BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PORT = re.compile(r"(?<=127\.0\.0\.1:)\d+")
+SECONDS = 120
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path
+    if (tmp_path / "data" / "cluster.json").exists():
+        cluster = LocalCluster.open(str(tmp_path / "data"))
+        for node in cluster.plan.nodes:
+            cluster.kill(node.name)
+
+
+def blocks() -> list[tuple[str, str]]:
+    """Return (language, text) of what is to be typed, its ports replaced."""
+    text = PAGE.read_text()
+    ports = sorted(set(PORT.findall(text)))
+    free = dict(zip(ports, map(str, free_ports(["127.0.0.1"] * len(ports))), strict=True))
+    return BLOCK.findall(PORT.sub(lambda match: free[match[0]], text))
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the page uses curl")
+def test_the_page_does_what_it_says(folder: Path) -> None:
+    command = folder / "bin" / "kvorum"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m kvorum.cli.main "$@"\n')
+    command.chmod(0o755)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("KAFKA_", "KVORUM_"))}
+    environment = kept | {"PATH": f"{command.parent}:{os.environ['PATH']}"}
+    found = blocks()
+    assert [language for language, _ in found].count("python") == 1 and len(found) == 6
+    bootstrap = ""
+    for language, text in found:
+        bootstrap = next(iter(re.findall(r"^export (KVORUM_BOOTSTRAP=.*)", text, re.MULTILINE)), bootstrap)
+        environment |= dict([bootstrap.split("=")]) if bootstrap else {}
+        interpreter = ["bash", "-euo", "pipefail"] if language == "sh" else [sys.executable, "-"]
+        done = subprocess.run(
+            interpreter,
+            input=text,
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+        if language == "python":
+            assert done.stdout == "1003 records\n"
+        if "metrics" in text and "curl" in text:
+            assert re.search(r"^kafka_server_replicamanager_underreplicatedpartitions \d", done.stdout, re.MULTILINE)

@@ -1,0 +1,149 @@
+"""Dashboards, alerts and the scrape configuration: well formed, up to date, and asking for what is defined.
+
+That a running cluster tells what they ask for is tests/cluster/test_dashboards.py.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kvorum.runtime import metric_names as names
+from kvorum.runtime.cluster_file import load_cluster
+from kvorum.runtime.listeners import metrics_listener
+from tests.monitoring import ALERTS, DASHBOARDS, LABEL_VALUES, ROOT, SCRAPES, Expression, dashboard, expressions
+from tests.promql import asked_by
+
+TARGET_LABELS = {"cluster", "instance", "job"}
+"""Which Prometheus adds: the process's address, and what the scrape configuration says of it."""
+OF_A_HISTOGRAM = ("_bucket", "_sum", "_count")
+EXPRESSIONS = list(expressions())
+
+
+def defined_labels(name: str) -> set[str]:
+    """Return the labels that a metric has of itself; a name that is nobody's fails."""
+    if name == "up" or name.startswith("process_"):
+        return set()
+    for ending in ("", *OF_A_HISTOGRAM):
+        base = name.removesuffix(ending)
+        if base in names.DEFINITIONS:
+            return set(names.DEFINITIONS[base].labels) | ({"le"} if ending == "_bucket" else set())
+    raise AssertionError(f"{name} is not in metric_names")
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS, ids=lambda each: each.where)
+def test_an_expression_asks_for_metrics_and_labels_there_are(expression: Expression) -> None:
+    asked = expression.asked
+    assert asked.selectors
+    known = set(TARGET_LABELS)
+    for name, labels in asked.selectors:
+        own = defined_labels(name)
+        assert labels <= own | TARGET_LABELS, f"{name} has labels {sorted(own)}"
+        known |= own
+    assert asked.groupings <= known
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'sum(rate(a_total{b="c}[5m]))',
+        "sum(a",
+        "sum(a))",
+        "a{b}",
+        'a{b="c" d="e"}',
+        "rrate(a[5m])",
+        '{b="c"}',
+        "a[5 minutes]",
+        "a % 5",
+        "sum by (a b",
+    ],
+)
+def test_what_is_no_expression_is_not_read_as_one(text: str) -> None:
+    with pytest.raises(ValueError):
+        asked_by(text)
+
+
+def test_metrics_labels_and_groupings_are_told_apart() -> None:
+    asked = asked_by('sum by (le, x) (rate(a_bucket{b="c,{}",d!~"e"}[5m])) > 0.5 and on (x) max(f) < bool 1')
+    assert asked.selectors == [("a_bucket", {"b", "d"}), ("f", set())]
+    assert asked.groupings == {"le", "x"}
+
+
+def test_the_dashboards_are_what_their_tool_writes() -> None:
+    tool = ROOT / "tools" / "generate_grafana.py"
+    found = subprocess.run([sys.executable, str(tool), "--check"], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+def test_a_dashboard_is_one_that_grafana_imports(path: Path) -> None:
+    found = dashboard(path)
+    assert found["uid"] == path.stem
+    assert "kvorum" in found["tags"]
+    panels = found["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels) > 5
+    taken: set[tuple[int, int]] = set()
+    for panel in panels:
+        place = panel["gridPos"]
+        cells = {(place["x"] + dx, place["y"] + dy) for dx in range(place["w"]) for dy in range(place["h"])}
+        assert max(x for x, _ in cells) < 24 and not cells & taken, f"{panel['title']} lies on another"
+        taken |= cells
+        references = [target["refId"] for target in panel.get("targets", [])]
+        assert len(set(references)) == len(references) and (references or panel["type"] == "row")
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+def test_a_dashboard_uses_the_variables_it_has_and_no_others(path: Path) -> None:
+    found = dashboard(path)
+    variables = {variable["name"]: variable for variable in found["templating"]["list"]}
+    text = path.read_text()
+    for name, variable in variables.items():
+        assert f"${name}" in text or f"${{{name}}}" in text, name
+        assert variable["type"] == "datasource" or LABEL_VALUES.fullmatch(variable["query"]["query"])
+    for expression in EXPRESSIONS:
+        if expression.where.startswith(f"{path.name}:"):
+            for part in expression.text.replace("$__rate_interval", "").split("$")[1:]:
+                assert part.partition('"')[0] in variables, expression
+
+
+def rules() -> list[dict[str, Any]]:
+    return [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
+
+
+def test_every_alert_has_a_name_of_its_own_and_says_how_bad_it_is() -> None:
+    alerts = [rule["alert"] for rule in rules()]
+    assert len(set(alerts)) == len(alerts) > 15
+    for rule in rules():
+        assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}
+        assert rule["labels"]["severity"] in ("critical", "warning")
+        assert rule["annotations"]["summary"]
+        known = set(TARGET_LABELS) | asked_by(rule["expr"]).groupings
+        for name, _ in asked_by(rule["expr"]).selectors:
+            known |= defined_labels(name)
+        for part in rule["annotations"]["summary"].split("$labels.")[1:]:
+            assert part.split()[0].rstrip("}") in known, rule
+
+
+def test_what_to_do_about_each_alert_is_written_down() -> None:
+    text = (ROOT / "docs" / "monitoring.md").read_text()
+    missing = [rule["alert"] for rule in rules() if f"**{rule['alert']}**" not in text]
+    assert not missing
+
+
+def test_every_metric_is_described_for_people() -> None:
+    text = (ROOT / "docs" / "monitoring.md").read_text()
+    assert [name for name in names.DEFINITIONS if f"`{name}`" not in text] == []
+
+
+def test_the_example_scrapes_the_processes_of_the_three_nodes() -> None:
+    jobs = {job["job_name"]: job for job in yaml.safe_load(SCRAPES.read_text())["scrape_configs"]}
+    spec = load_cluster(str(ROOT / "configs" / "three-nodes.yaml"), "/dir")
+    for role in ("broker", "controller"):
+        (static,) = jobs[f"kvorum-{role}"]["static_configs"]
+        found = [metrics_listener(node.settings, role) for node in spec.nodes]
+        assert static["targets"] == [f"{each.host}:{each.port}" for each in found if each is not None]
+        assert static["labels"] == {"cluster": spec.name}
+    assert yaml.safe_load(SCRAPES.read_text())["rule_files"] == [ALERTS.name]
