@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from pydantic import BaseModel, Field
 
-from kvorum.admin.client import LATEST, METADATA_TOPIC, TIMEOUT_MS, ClusterClient, refuse
+from kvorum.admin.client import LATEST, METADATA_TOPIC, TIMEOUT_MS, ClusterClient, Unreachable, refuse
 from kvorum.admin.message_routes import event
 from kvorum.admin.narrator import KINDS, Happening, Narrator, PartitionState
 from kvorum.admin.operations import EVENT_STREAM, Call, NoBody, Operation, Stream
@@ -130,7 +130,11 @@ async def known(cluster: ClusterClient) -> Narrator:
 async def news(cluster: ClusterClient, narrator: Narrator, offset: int) -> tuple[int, list[Happening]]:
     """Return (where to go on, what happened); nothing after a while without news. Raises KafkaError, Unreachable."""
     topic = MetadataResponseTopic(name=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID)
-    answer = await cluster.ask(request_of(topic, {PARTITION: offset}, WAIT_MS, 0), FetchResponse)
+    request = request_of(topic, {PARTITION: offset}, WAIT_MS, 0)
+    try:
+        answer = await cluster.ask(request, FetchResponse)
+    except Unreachable:  # the broker that was asked has died, which is what is to be told: another one goes on
+        answer = await cluster.ask(request, FetchResponse)
     refuse(answer.error_code, METADATA_TOPIC)
     row = answer.responses[0].partitions[0]
     refuse(row.error_code, METADATA_TOPIC)

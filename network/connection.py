@@ -271,6 +271,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._tasks.discard(future)
         if call.traced is not None:
             call.traced.ended("wait")
+            if self._closed or future.cancelled():
+                call.traced.answered(call.route.name, call.ctx, None)
         try:
             if future.cancelled():
                 raise AnswerImpossible(f"{call.route.name} was cancelled")

@@ -131,7 +131,7 @@ class TracedRequest:
         self._last_s = now_s
 
     def answered(self, api: str, ctx: RequestContext, response: Message | None) -> None:
-        """Write the line. Without a response nothing was to be answered (acks=0)."""
+        """Write the line. Without a response nothing was to be answered (acks=0), or nobody is there."""
         codes = Counter(error_codes(response, ctx.api_version)) if response is not None else Counter[int]()
         log.info(
             "request traced",

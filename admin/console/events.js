@@ -22,3 +22,36 @@ export function told(event) {
 export function aboutBrokers(event) {
   return event.kind.startsWith("broker_") || event.kind === "reconnected";
 }
+
+const TOGETHER_MS = 2000;
+const ALONE_MAX = 3;
+const MANY = {
+  leader_elected: (topic, many) => `${topic}: ${many} partitions are led by other brokers`,
+  leader_lost: (topic, many) => `${topic}: ${many} partitions have no leader`,
+  isr_changed: (topic, many) => `${topic}: the in-sync replicas of ${many} partitions are others`,
+};
+
+/**
+ * Return lines ({ at, text }) of events, newest first: what happened to many partitions of a topic at the same time is
+ * one line, so that a broker's death does not hide what else it meant.
+ */
+export function lines(events) {
+  const found = [];
+  const open = new Map();
+  for (const event of events) {
+    const text = told(event);
+    if (text === null) continue;
+    const at = event.data.timestamp_ms ?? event.at;
+    const about = `${event.kind} ${event.data.topic}`;
+    const line = MANY[event.kind] && open.get(about);
+    if (line && line.at - at < TOGETHER_MS) {
+      line.events.push(text);
+    } else {
+      const begun = { at, event, events: [text] };
+      open.set(about, begun);
+      found.push(begun);
+    }
+  }
+  return found.flatMap(({ at, event, events: texts }) =>
+    texts.length > ALONE_MAX ? [{ at, text: MANY[event.kind](event.data.topic, texts.length) }] : texts.map((text) => ({ at, text })));
+}

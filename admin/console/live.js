@@ -3,7 +3,7 @@
 import { listen } from "./api.js";
 
 const AGAIN_MS = [500, 1000, 2000, 5000];
-const KEPT = 200;
+const KEPT = 5000;
 
 const hearers = new Set();
 export const recent = [];

@@ -2,9 +2,11 @@
 
 import { get } from "./api.js";
 import { badge, card, figure, h, nothing, table } from "./dom.js";
-import { told } from "./events.js";
+import { lines } from "./events.js";
 import { count, moment } from "./format.js";
 import { recent } from "./live.js";
+
+const SHOWN = 50;
 
 export function open() {
   return {
@@ -34,9 +36,13 @@ export function open() {
         { title: "Leads", number: true, cell: (broker) => count(broker.leaders) },
         { title: "Replicas", number: true, cell: (broker) => count(broker.replicas) },
       ], brokers, "No broker is registered.")),
-      card("What has happened", recent.some(told) ? h("ol", { class: "log", reversed: true }, recent.filter(told).slice(0, 30).map((event) =>
-        h("li", {}, h("time", {}, moment(event.data.timestamp_ms ?? event.at)?.slice(11)), h("span", {}, told(event)))))
-        : nothing("Nothing since this page was opened: elections, changes of in-sync replicas and fenced brokers appear here.")),
+      card("What has happened", happened()),
     ],
   };
+}
+
+function happened() {
+  const found = lines(recent).slice(0, SHOWN);
+  if (!found.length) return nothing("Nothing since this page was opened: elections, changes of in-sync replicas and fenced brokers appear here.");
+  return h("ol", { class: "log", reversed: true }, found.map(({ at, text }) => h("li", {}, h("time", {}, moment(at)?.slice(11)), h("span", {}, text))));
 }

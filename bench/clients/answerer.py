@@ -51,6 +51,7 @@ class Broker:
         self.partitions = partitions
         self.port = 0
         self.metadata = self.authorizer = self
+        self.quotas = SimpleNamespace(timed=False)
         self.image = SimpleNamespace(topics=SimpleNamespace(by_id={TOPIC_ID: SimpleNamespace(name=TOPIC)}))
 
     def partition(self, topic: str, index: int) -> object:

@@ -120,6 +120,27 @@ def test_a_request_without_an_answer_is_told_of_too(log_lines: list[str]) -> Non
     run(main)
 
 
+def test_a_request_whose_client_has_gone_before_the_answer_is_told_of_too(log_lines: list[str]) -> None:
+    async def main() -> None:
+        future: asyncio.Future[InitProducerIdResponse] = asyncio.get_running_loop().create_future()
+        handler = Handler(ApiKey.INIT_PRODUCER_ID, (0, 5), lambda ctx, request: future, abandon=True)
+        tracing = Tracing()
+        tracing.configure("address=127.0.0.1,count=1")
+        listener = listener_of(handler, tracing=tracing)
+        _, writer = await asyncio.open_connection("127.0.0.1", await listener.start())
+        writer.write(request_frame(InitProducerIdRequest(), 4, 9))
+        await until(lambda: tracing.armed is None)
+        assert traced(log_lines) == []
+        writer.close()
+        await until(lambda: traced(log_lines))
+        (told,) = traced(log_lines)
+        assert (told["correlation_id"], told["errors"], told["bytes_out"]) == ("9", "-", "0")
+        assert "wait_ms" in told and "encode_ms" not in told
+        await listener.close()
+
+    run(main)
+
+
 class CountingLane:
     """A lane that would take everything, and notes what it was asked."""
 
