@@ -1,86 +1,14 @@
-"""The web console in a real browser, in front of a cluster of real processes.
+"""The web console in a real browser, in front of a cluster of real processes."""
 
-Chromium is Debian's; Playwright drives it, and axe-core looks at every page as it is then.
-"""
-
-import json
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
-import pytest
-from axe_playwright_python.sync_playwright import Axe
-from confluent_kafka import Consumer, Producer
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import expect
 
-from kvorum.cluster.local import LocalCluster
 from tests.cluster.clients import create_topic
-from tests.cluster.conftest import clusters_in
+from tests.console.console_kit import WAIT_MS, WITH_BROWSER, Console, assert_accessible, fill, read_all
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(CHROMIUM is None, reason="missing tool: chromium (apt-get install chromium)"),
-]
-WAIT_MS = 30_000
-WIDE, NARROW = 1280, 400
-
-
-class Console(NamedTuple):
-    """The console of a cluster."""
-
-    cluster: LocalCluster
-    browser: Browser
-    url: str
-
-    def page(self, path: str = "", width: int = WIDE, dark: bool = False) -> Page:
-        """Open a page; what goes wrong in it fails the test."""
-        context = self.browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
-        )
-        page = context.new_page()
-        page.set_default_timeout(WAIT_MS)
-        page.on("pageerror", lambda error: pytest.fail(f"{path}: {error}"))
-        page.goto(f"{self.url}/#/{path}")
-        page.wait_for_selector("main [aria-busy=false]")
-        return page
-
-
-@pytest.fixture(scope="module")
-def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
-    """A cluster of three nodes, and a browser."""
-    assert CHROMIUM is not None
-    with clusters_in(tmp_path_factory.mktemp("console")) as start:
-        cluster = start("three-nodes.yaml")
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-            yield Console(cluster, browser, cluster.plan.admin_urls()[0])
-            browser.close()
-
-
-def fill(cluster: LocalCluster, topic: str, count: int) -> None:
-    """Write orders as JSON."""
-    producer = Producer({"bootstrap.servers": cluster.plan.bootstrap})
-    for number in range(count):
-        value = json.dumps({"order": number, "amount": number * 10})
-        producer.produce(topic, key=f"k{number}", value=value, headers={"source": "web"})
-    assert producer.flush(30) == 0
-
-
-def read_all(cluster: LocalCluster, topic: str, group: str, count: int) -> None:
-    """Read so many records in a group, commit and leave."""
-    settings = {"bootstrap.servers": cluster.plan.bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
-    consumer = Consumer(settings)
-    consumer.subscribe([topic])
-    seen = 0
-    while seen < count:
-        found = consumer.consume(count, 30)
-        assert found, f"{seen} of {count} records"
-        seen += sum(message.error() is None for message in found)
-    consumer.commit(asynchronous=False)
-    consumer.close()
+pytestmark = WITH_BROWSER
 
 
 def test_a_topic_is_created_written_and_looked_through(console: Console) -> None:
@@ -179,30 +107,15 @@ def test_keys_go_to_pages_and_to_the_filter(console: Console) -> None:
 
 
 PAGES = (
-    "",
-    "brokers",
-    "brokers/1?all=true",
-    "topics",
-    "topics/axe",
-    "topics/axe/configs",
-    "topics/axe/messages",
-    "groups",
+    *("", "brokers", "brokers/1?all=true", "groups", "transactions", "quorum", "leaders", "no/such/page/at/all"),
+    *("topics", "topics/axe", "topics/axe/configs", "topics/axe/messages"),
 )
-PAGES += ("transactions", "quorum", "leaders", "no/such/page/at/all")
 
 
 def test_axe_finds_nothing_and_nothing_is_wider_than_a_phone(console: Console) -> None:
     create_topic(console.cluster.plan.bootstrap, "axe", 2, 3)
     fill(console.cluster, "axe", 5)
-    for width, dark in ((WIDE, False), (NARROW, True)):
-        page = console.page("brokers", width, dark)
-        for path in PAGES:
-            page.goto(f"{console.url}/#/{path}")
-            if "no/such" not in path:
-                page.wait_for_selector("main [aria-busy=false]")
-            found = Axe().run(page).response["violations"]
-            assert [(each["id"], each["nodes"][0]["html"]) for each in found] == [], path
-            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} is too wide"
+    assert_accessible(console, PAGES)
 
 
 def test_it_loads_nothing_from_elsewhere(console: Console) -> None:
