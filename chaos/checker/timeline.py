@@ -14,7 +14,9 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import Final, NamedTuple
 
+from kvorum.broker.coordinator.runtime.placing import partition_for
 from kvorum.chaos.checker.configs import BROKER_RESOURCE, TOPIC_RESOURCE, Configs, Requests
+from kvorum.chaos.checker.facts import Heard
 from kvorum.chaos.checker.sends import NEVER
 from kvorum.chaos.history import Fault, Metadata, Start
 from kvorum.quorum.records import NO_LEADER, RECOVERED, RECOVERING
@@ -32,6 +34,7 @@ LINK_FAULTS: Final = frozenset(
     }
 )
 """Faults of links, of which targets name one end: whoever is at the other does not hear either."""
+OFFSETS_PREFIX: Final = "__consumer_offsets-"
 ELR_FEATURE: Final = "eligible.leader.replicas.version"
 
 
@@ -206,6 +209,30 @@ class Timeline:
         faults, ends = self._faults_of(deposed)
         at = bisect_left(ends, elected)
         return at < len(faults) and faults[at].begin <= t
+
+    def deposed_coordinator(self, heard: Heard, t: float) -> str | None:
+        """Return why a session could end by `t`, though its coordinator, as it thought, had heard of the member.
+
+        A heartbeat need not write anything, so a coordinator that is cut off finds out late that it is none any more;
+        the one elected in its place begins every session anew.
+        """
+        count = sum(name.startswith(OFFSETS_PREFIX) for name in self.states)
+        if not count:
+            return None
+        states = self.states.get(f"{OFFSETS_PREFIX}{partition_for(heard.group, count)}", [])
+        deposed = NO_LEADER
+        for state in states:
+            if state.t > heard.t:
+                break
+            elected = state.leader not in (NO_LEADER, deposed)
+            if elected and deposed != NO_LEADER and t >= state.t + heard.session and self.cut_off(deposed, state.t, heard.t):
+                return (
+                    f"node {deposed} may not have known that node {state.leader} was elected coordinator of group "
+                    f"{heard.group} at {state.t:.3f} s, which counts the session from then on"
+                )
+            if elected:
+                deposed = state.leader
+        return None
 
     def _faults_of(self, node: int) -> tuple[list[FaultSpan], list[float]]:
         """Return the faults of a node and by when all up to each had ended. For when all events are taken."""
