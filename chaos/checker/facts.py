@@ -28,4 +28,4 @@ class Fact(NamedTuple):
     since: float = 0.0
     topics: tuple[str, ...] = ()
     heard: Heard | None = None
-    """A coordinator that was deposed before, and did not know, explains it: the next one counts from its election on."""
+    """A coordinator that was deposed before, and did not know, explains it: the next counts from its election on."""

@@ -5,8 +5,8 @@ replaced by another of its instance id, or its session could have ended: so long
 something of it, the coordinator may take it for dead, and it is a zombie that its commits must show. So is a member
 that was not told of a rebalance for as long as one waits: its commits are taken meanwhile, and it is dropped for all
 that. What is known of both is a lower bound (an accepted request that nobody wrote down), so a zombie is rather excused
-than accused. So is one that takes what it was given before it became one, and whose coordinator was one itself: deposed,
-and cut off from the news (judge).
+than accused. So is one that takes what it was given before it became one, and one whose coordinator was one itself:
+deposed, and cut off from the news (Timeline.deposed_coordinator).
 stale-commit: a commit was accepted for a generation of a classic group, though a later one was known to a member before
 the commit began (Kafka refuses it: ILLEGAL_GENERATION). That is what a zombie would do harm with.
 """
