@@ -1,6 +1,7 @@
 """`kvorum groups`: what Kafka's kafka-consumer-groups.sh does."""
 
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,8 +12,8 @@ from kvorum.cli.output import Exit, fail, output_option, show, warn
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
-    from kvorum.cli.group_reset import Scenario
-    from kvorum.cli.group_rows import Described
+    from kvorum.cli.group_actions import Reset, Scenarios
+    from kvorum.cli.group_rows import GroupRows
 
 LIST_COLUMNS = ("group", "type", "protocol", "state")
 OFFSET_COLUMNS = (
@@ -69,16 +70,16 @@ def list_(states: str | None, types: str | None, bootstrap: str, output: str) ->
     kvorum groups list
     kvorum groups list --state Stable,Empty --type Consumer -o json
     """
-    from kvorum.admin.group_admin import Groups
-    from kvorum.cli.group_rows import STATES, TYPES, checked_words
+    from kvorum.admin.groups import Groups
+    from kvorum.cli.group_rows import STATES, TYPES, checked_words, list_row
 
     try:
         wanted = checked_words(states, STATES, "state"), checked_words(types, TYPES, "type")
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
-    async def work(cluster: "ClusterClient") -> list[dict[str, Any]]:
-        return [dict(zip(LIST_COLUMNS, listed, strict=True)) for listed in await Groups(cluster).listed(*wanted)]
+    async def work(cluster: "ClusterClient") -> list[dict[str, str]]:
+        return [list_row(listed) for listed in await Groups(cluster).listed(*wanted)]
 
     show(with_cluster(bootstrap, work), output, LIST_COLUMNS)
 
@@ -104,17 +105,17 @@ def describe(names: tuple[str, ...], all_groups: bool, what: str, verbose: bool,
     """
     check_groups(names, all_groups)
 
-    async def work(cluster: "ClusterClient") -> list["Described"]:
-        from kvorum.admin.group_admin import Groups
-        from kvorum.cli.group_rows import described, group_ids
+    async def work(cluster: "ClusterClient") -> list["GroupRows"]:
+        from kvorum.admin.groups import Groups
+        from kvorum.cli.group_rows import group_ids, group_rows
 
         wanted = await group_ids(Groups(cluster), names, all_groups)
-        return [await described(cluster, group_id) for group_id in wanted]
+        return [await group_rows(cluster, group_id) for group_id in wanted]
 
     show_described(with_cluster(bootstrap, work), what, verbose, output)
 
 
-def show_described(found: list["Described"], what: str, verbose: bool, output: str) -> None:
+def show_described(found: list["GroupRows"], what: str, verbose: bool, output: str) -> None:
     """Print groups: in all detail for programs, in Kafka's columns for people."""
     from kvorum.cli.group_rows import member_rows, state_notice, state_row
 
@@ -154,7 +155,7 @@ def delete(names: tuple[str, ...], all_groups: bool, bootstrap: str) -> None:
     check_groups(names, all_groups)
 
     async def work(cluster: "ClusterClient") -> dict[str, Any]:
-        from kvorum.admin.group_admin import Groups
+        from kvorum.admin.groups import Groups
         from kvorum.cli import group_actions
         from kvorum.cli.group_rows import group_ids
 
@@ -192,7 +193,7 @@ def delete_offsets(name: str, topics: tuple[str, ...], bootstrap: str, output: s
     """
 
     async def work(cluster: "ClusterClient") -> list[dict[str, Any]]:
-        from kvorum.admin.group_admin import Groups
+        from kvorum.admin.groups import Groups
         from kvorum.cli.group_actions import places_of
 
         outcome = await Groups(cluster).delete_offsets(name, await places_of(cluster, topics))
@@ -209,7 +210,7 @@ def delete_offsets(name: str, topics: tuple[str, ...], bootstrap: str, output: s
 
 def with_usage(bootstrap: str, work: Any) -> Any:
     """Run `work` as `with_cluster`; what cannot be asked for is wrong usage."""
-    from kvorum.cli.group_reset import ResetError
+    from kvorum.admin.offset_reset import ResetError
 
     try:
         return with_cluster(bootstrap, work)
@@ -233,9 +234,10 @@ def way_options(command: Any) -> Any:
     return command
 
 
-def scenario_of(ways: dict[str, Any], group_id: str | None, now_ms: int) -> "Scenario":
-    """Return the one way that is given. Raises ResetError if there is none, or several."""
-    from kvorum.cli.group_reset import ResetError, Scenario, Way, parse_datetime, parse_duration, parse_plan
+def scenarios_of(ways: dict[str, Any], group_id: str | None, now_ms: int) -> "Scenarios":
+    """Return the one way that is given, by group. Raises ResetError if there is none, or several."""
+    from kvorum.admin.offset_reset import ResetError, Scenario, Way
+    from kvorum.cli.reset_texts import parse_datetime, parse_duration, parse_plan
 
     given = {name: value for name, value in ways.items() if value is not None and value is not False}
     if len(given) != 1:
@@ -244,18 +246,20 @@ def scenario_of(ways: dict[str, Any], group_id: str | None, now_ms: int) -> "Sce
     ((name, value),) = given.items()
     match name:
         case "to_offset":
-            return Scenario(way=Way.OFFSET, number=value)
+            scenario = Scenario(way=Way.OFFSET, number=value)
         case "shift_by":
-            return Scenario(way=Way.SHIFT, number=value)
+            scenario = Scenario(way=Way.SHIFT, number=value)
         case "to_datetime":
-            return Scenario(way=Way.TIME, number=parse_datetime(value))
+            scenario = Scenario(way=Way.TIME, number=parse_datetime(value))
         case "by_duration":
-            return Scenario(way=Way.TIME, number=now_ms - round(parse_duration(value).total_seconds() * 1000))
+            scenario = Scenario(way=Way.TIME, number=now_ms - round(parse_duration(value).total_seconds() * 1000))
         case "from_file":
             with open(value, encoding="utf-8") as file:
-                return Scenario(way=Way.FILE, file=parse_plan(file.read(), group_id))
+                plans = parse_plan(file.read(), group_id)
+            return {name: Scenario(way=Way.EXPLICIT, offsets=offsets) for name, offsets in plans.items()}.get
         case _:
-            return Scenario(way=Way[name.removeprefix("to_").upper()])
+            scenario = Scenario(way=Way[name.removeprefix("to_").upper()])
+    return lambda _: scenario
 
 
 @groups.command("reset-offsets")
@@ -289,9 +293,10 @@ def reset_offsets(
     kvorum groups reset-offsets payments --all-topics --by-duration PT15M --export > plan.csv
     kvorum groups reset-offsets payments --from-file plan.csv --execute
     """
+    from kvorum.admin.offset_reset import ResetError
     from kvorum.cli.group_actions import Reset, Scope, reset
-    from kvorum.cli.group_reset import ResetError, format_plan
     from kvorum.cli.group_rows import group_ids
+    from kvorum.cli.reset_texts import format_plan
 
     check_groups(names, all_groups)
     if dry_run and execute:
@@ -299,28 +304,26 @@ def reset_offsets(
     if (bool(topics) + all_topics + (ways["from_file"] is not None)) != 1:
         raise click.UsageError("give --topic, --all-topics or --from-file")
     try:
-        scenario = scenario_of(ways, names[0] if len(names) == 1 else None, time.time_ns() // 1_000_000)
+        scenarios = scenarios_of(ways, names[0] if len(names) == 1 else None, time.time_ns() // 1_000_000)
     except ResetError as error:
         raise click.UsageError(str(error)) from None
 
     async def work(cluster: "ClusterClient") -> list[Reset]:
-        from kvorum.admin.group_admin import Groups
+        from kvorum.admin.groups import Groups
 
         wanted = await group_ids(Groups(cluster), names, all_groups)
-        return await reset(cluster, wanted, Scope(topics=topics, all_topics=all_topics), scenario, execute=execute)
+        return await reset(cluster, wanted, Scope(topics=topics, all_topics=all_topics), scenarios, execute=execute)
 
     found: list[Reset] = with_usage(bootstrap, work)
-    for each in found:
-        for warning in each.plan.warnings:
-            warn(warning)
+    warn_of_moves(found)
     if export:
-        plans = ((each.group_id, each.plan.offsets) for each in found)
+        plans = ((each.group_id, each.offsets) for each in found)
         click.echo(format_plan(plans, with_group=len(names) != 1), nl=False)
     else:
         rows = [
             {"group": each.group_id, "topic": place.topic, "partition": place.partition, "new_offset": offset}
             for each in found
-            for place, offset in each.plan.offsets.items()
+            for place, offset in each.offsets.items()
         ]
         show(rows, output, RESET_COLUMNS, TITLES)
     if not execute:
@@ -330,3 +333,13 @@ def reset_offsets(
         click.echo(f"kvorum: {reason}", err=True)
     if refused:
         fail(refused[-1])
+
+
+def warn_of_moves(found: Iterable["Reset"]) -> None:
+    """Say which offsets lie outside their logs, and where the groups go instead."""
+    from kvorum.cli.reset_texts import warning_of
+
+    for move in (move for each in found for move in each.moves):
+        warning = warning_of(move)
+        if warning is not None:
+            warn(warning)

@@ -12,7 +12,8 @@ from kvorum.cli.output import Exit, fail, output_option, show
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
-    from kvorum.admin.reassignments import Assignment, Place, Reassignments
+    from kvorum.admin.places import Place
+    from kvorum.admin.reassignments import Assignment, Reassignments
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])

@@ -1,19 +1,15 @@
-"""Where a group is to go on: what is asked for, made into an offset for each partition. Sans-IO.
+"""Resets of groups as text: which partitions, a date, a duration, plans in files, warnings. Sans-IO.
 
-One way of eight: earliest, latest, current, offset, shift, time (of a date or a duration back), file. What comes out
-never lies outside the log: it is moved to its nearest end, and said so.
-
-Source: Kafka's ConsumerGroupCommand.prepareOffsetsToReset, checkOffsetsRange, CsvUtils; Utils.getDateTime.
+Source: Kafka's ConsumerGroupCommand (parseTopicPartitionsToReset, checkOffsetsRange), CsvUtils; Utils.getDateTime.
 """
 
 import csv
 import io
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from enum import Enum, auto
 
+from kvorum.admin.offset_reset import Move, ResetError
 from kvorum.admin.places import Place
 
 PLACES = re.compile(r"(?P<topic>[^:]+)(?::(?P<partitions>\d+(?:,\d+)*))?")
@@ -25,89 +21,13 @@ DURATION = re.compile(
 ZONE = re.compile(r"(?:Z|[+-]\d{2}(?::?\d{2})?)$")
 
 
-class Way(Enum):
-    """How the new offsets are found."""
-
-    EARLIEST = auto()
-    LATEST = auto()
-    CURRENT = auto()
-    OFFSET = auto()
-    SHIFT = auto()
-    TIME = auto()
-    FILE = auto()
-
-
-class ResetError(ValueError):
-    """A reset that cannot be done as it was asked for; the message says why."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
-    """What is asked for: `number` is the offset, the shift, or the time in ms; `file` has offsets by group."""
-
-    way: Way
-    number: int = 0
-    file: Mapping[str, Mapping[Place, int]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Log:
-    """What the leaders say of a partition: where it begins and ends, and the offset of the time that is asked for."""
-
-    start: int
-    end: int
-    of_time: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """The new offsets of a group, and what was other than asked for."""
-
-    offsets: dict[Place, int] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-
-
-def plan(scenario: Scenario, group_id: str, logs: Mapping[Place, Log], committed: Mapping[Place, int]) -> Plan:
-    """Return where a group is to go on in each partition of `logs`. Raises ResetError."""
-    made = Plan()
-    for place, log in sorted(logs.items()):
-        offset = wanted(scenario, group_id, place, log, committed)
-        made.offsets[place] = within(place, offset, log, made.warnings)
-    return made
-
-
-def wanted(scenario: Scenario, group_id: str, place: Place, log: Log, committed: Mapping[Place, int]) -> int:
-    """Return the offset that is asked for, be it in the log or not. Raises ResetError."""
-    match scenario.way:
-        case Way.EARLIEST:
-            return log.start
-        case Way.LATEST:
-            return log.end
-        case Way.CURRENT:
-            return committed.get(place, log.end)
-        case Way.OFFSET:
-            return scenario.number
-        case Way.TIME:
-            return log.end if log.of_time is None else log.of_time
-        case Way.SHIFT:
-            if place not in committed:
-                raise ResetError(
-                    f"Cannot shift offset for partition {place} since there is no current committed offset"
-                )
-            return committed[place] + scenario.number
-        case Way.FILE:
-            return scenario.file[group_id][place]
-
-
-def within(place: Place, offset: int, log: Log, warnings: list[str]) -> int:
-    """Return an offset that the log has, or its end."""
-    nearest = min(max(offset, log.start), log.end)
-    if nearest != offset:
-        side = "higher than latest" if offset > log.end else "lower than earliest"
-        warnings.append(
-            f"New offset ({offset}) is {side} offset for topic partition {place}. Value will be set to {nearest}"
-        )
-    return nearest
+def warning_of(move: Move) -> str | None:
+    """Return what Kafka's tool says where the log has no such offset."""
+    if move.wanted == move.after:
+        return None
+    side = "higher than latest" if move.is_above else "lower than earliest"
+    head = f"New offset ({move.wanted}) is {side} offset for topic partition {move.place}."
+    return f"{head} Value will be set to {move.after}"
 
 
 def parse_places(text: str) -> tuple[str, list[int] | None]:
