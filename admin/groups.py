@@ -5,9 +5,10 @@
     offsets    the coordinator: OffsetFetch
     commit     the coordinator: OffsetCommit of nobody in particular, which only a group without members takes
     delete     the coordinator: DeleteGroups, OffsetDelete
+    members    the coordinator: LeaveGroup in the name of members that are to go
 
 Source: Kafka's Admin.listGroups, describeConsumerGroups, describeClassicGroups, listConsumerGroupOffsets,
-alterConsumerGroupOffsets, deleteConsumerGroupOffsets, deleteConsumerGroups.
+alterConsumerGroupOffsets, deleteConsumerGroupOffsets, deleteConsumerGroups, removeMembersFromConsumerGroup.
 """
 
 import asyncio
@@ -24,6 +25,7 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages import consumer_group_describe as consumer
 from kvorum.protocol.messages import describe_groups as classic
 from kvorum.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kvorum.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from kvorum.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kvorum.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -48,6 +50,10 @@ WITHOUT_MEMBERS: Final = (EMPTY, DEAD)
 """States in which nobody minds that offsets change."""
 CONSUMERS_PROTOCOLS: Final = ("consumer", "")
 """Protocol types of consumers; "" is of a group that has offsets alone."""
+REMOVED_BY_ADMIN: Final = "member was removed by an admin"
+"""The reason that the group's coordinator is told where there is none."""
+REASON_CHARS_MAX: Final = 255
+"""What Kafka's clients tell of a reason (KIP-800)."""
 
 M = TypeVar("M", bound=Message)
 
@@ -73,6 +79,21 @@ class Committed(NamedTuple):
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
+
+
+class Leaving(NamedTuple):
+    """A member that is to go: by its id, or a static one by its group.instance.id."""
+
+    member_id: str = ""
+    instance_id: str | None = None
+
+
+class Removed(NamedTuple):
+    """What became of it; a member that was named by its instance has no id here."""
+
+    member_id: str
+    instance_id: str | None
+    error: ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +252,32 @@ class Groups:
             for topic in asked.answer.topics
             for row in topic.partitions
         }
+
+    async def remove_members(self, group_id: str, leaving: Iterable[Leaving], reason: str = "") -> list[Removed]:
+        """Have members leave a classic group at once, as if they had said so; a code for each.
+
+        UNKNOWN_MEMBER_ID is a code of a member: it is not there, or speaks the consumer protocol, whose members nobody
+        else sends away. Raises KafkaError where the group cannot be asked about at all.
+        """
+        why = reason[:REASON_CHARS_MAX] or REMOVED_BY_ADMIN
+        members = [
+            MemberIdentity(member_id=each.member_id, group_instance_id=each.instance_id, reason=why) for each in leaving
+        ]
+        if not members:
+            return []
+        request = LeaveGroupRequest(group_id=group_id, members=members)
+        asked = await self._ask(group_id, request, LeaveGroupResponse, lambda answer: answer.error_code)
+        refuse(asked.answer.error_code, f"group {group_id!r}")
+        return [Removed(row.member_id, row.group_instance_id, code_of(row.error_code)) for row in asked.answer.members]
+
+    async def remove_all_members(self, group_id: str, reason: str = "") -> list[Removed]:
+        """Have all members leave that a group has now, static ones by their instance. Raises KafkaError."""
+        members = (await self.described(group_id)).members
+        leaving = [
+            Leaving(member_id=each.member_id) if each.instance_id is None else Leaving(instance_id=each.instance_id)
+            for each in members
+        ]
+        return await self.remove_members(group_id, leaving, reason)
 
     async def _ask(
         self,

@@ -5,6 +5,7 @@ from datetime import UTC
 
 from pydantic import BaseModel
 
+from kvorum.admin.client import refuse
 from kvorum.admin.group_members import Described, Member
 from kvorum.admin.group_models import (
     DeletedOffset,
@@ -15,14 +16,15 @@ from kvorum.admin.group_models import (
     GroupSummary,
     LagSummary,
     OffsetReset,
+    RemovedMember,
     ResetPartition,
     ResetResult,
     TopicLag,
 )
 from kvorum.admin.group_offsets import GroupPlace, places_named, places_of, planned_reset
-from kvorum.admin.groups import WITHOUT_MEMBERS, Groups
+from kvorum.admin.groups import REASON_CHARS_MAX, WITHOUT_MEMBERS, Groups, Leaving, Removed
 from kvorum.admin.offset_reset import Move, ResetError, Scenario, Way
-from kvorum.admin.operations import INT64_MAX, Call, NoBody, Operation, Role
+from kvorum.admin.operations import INT64_MAX, BadInput, Call, NoBody, Operation, Role
 from kvorum.admin.places import Place, by_topic
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
@@ -165,6 +167,44 @@ async def delete_group_offsets(call: Call[NoBody]) -> list[BaseModel]:
     ]
 
 
+async def remove_member(call: Call[NoBody]) -> None:
+    """Have a member leave a classic group by its id; its partitions go to others. It may come back by itself."""
+    member_id = call.path["member"]
+    leaving = [Leaving(member_id=member_id)]
+    (removed,) = await Groups(call.cluster).remove_members(call.path["group"], leaving, reason_of(call))
+    refuse(removed.error, f"member {member_id!r} of classic group {call.path['group']!r}")
+
+
+async def remove_members(call: Call[NoBody]) -> list[BaseModel]:
+    """Have a static member leave a classic group by its group.instance.id, or all members that it has now."""
+    group_id, instance = call.path["group"], call.query.get("instance")
+    if (instance is not None) == call.flag("all"):
+        raise BadInput("instance", "say either which instance, or all=true")
+    groups = Groups(call.cluster)
+    if instance is None:
+        removed = await groups.remove_all_members(group_id, reason_of(call))
+    else:
+        removed = await groups.remove_members(group_id, [Leaving(instance_id=instance)], reason_of(call))
+    return [removed_of(each) for each in removed]
+
+
+def reason_of(call: Call[NoBody]) -> str:
+    """Return why members are removed. Raises BadInput for more than a sentence."""
+    reason = call.query.get("reason", "")
+    if len(reason) > REASON_CHARS_MAX:
+        raise BadInput("reason", f"at most {REASON_CHARS_MAX} characters")
+    return reason
+
+
+def removed_of(removed: Removed) -> RemovedMember:
+    """Return what became of a member for HTTP."""
+    return RemovedMember(
+        member_id=removed.member_id or None,
+        instance_id=removed.instance_id,
+        error=removed.error.name if removed.error else None,
+    )
+
+
 async def reset_offsets(call: Call[OffsetReset]) -> ResetResult:
     """Move a group's place; a dry run that only tells, unless dry_run=false. Refused while the group has members.
 
@@ -256,6 +296,7 @@ LISTING = {
     "limit": f"1 to {PAGE_MAX}, {PAGE_DEFAULT} if left out",
 }
 GROUP = "/v1/groups/{group}"
+REASON = {"reason": "what the coordinator's log says of it"}
 OPERATIONS = [
     Operation(
         method="GET", path="/v1/groups", summary="List groups", handle=list_groups, answer=GroupPage, query=LISTING
@@ -263,6 +304,25 @@ OPERATIONS = [
     Operation(method="GET", path=GROUP, summary="Describe a group", handle=get_group, answer=Group),
     Operation(method="DELETE", path=GROUP, summary="Delete a group", handle=delete_group, status=204),
     Operation(method="GET", path=f"{GROUP}/lag", summary="A group's lag", handle=get_lag, answer=LagSummary),
+    Operation(
+        method="DELETE",
+        path=f"{GROUP}/members",
+        summary="Remove a static member of a classic group, or all members",
+        handle=remove_members,
+        answer=RemovedMember,
+        many=True,
+        query={"instance": "a static member's group.instance.id", "all": "true: all members", **REASON},
+        role=Role.OPERATE,
+    ),
+    Operation(
+        method="DELETE",
+        path=f"{GROUP}/members/{{member}}",
+        summary="Remove a member of a classic group",
+        handle=remove_member,
+        status=204,
+        query=REASON,
+        role=Role.OPERATE,
+    ),
     Operation(
         method="POST",
         path=f"{GROUP}/offsets/reset",

@@ -1,18 +1,16 @@
 """`kvorum groups`: what Kafka's kafka-consumer-groups.sh does."""
 
-import time
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kvorum.cli.client import bootstrap_option, with_cluster
 from kvorum.cli.completion import group_names, topic_names
-from kvorum.cli.output import Exit, fail, output_option, show, warn
+from kvorum.cli.group_reset import check_groups, reset_offsets, with_usage
+from kvorum.cli.output import Exit, fail, output_option, show
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
-    from kvorum.cli.group_actions import Reset, Scenarios
     from kvorum.cli.group_rows import GroupRows
 
 LIST_COLUMNS = ("group", "type", "protocol", "state")
@@ -24,7 +22,6 @@ MEMBER_COLUMNS = ("group", "consumer_id", "group_instance_id", "host", "client_i
 VERBOSE_MEMBER_COLUMNS = ("epoch", "assignment", "target_epoch", "target_assignment", "upgraded")
 STATE_COLUMNS = ("group", "coordinator", "assignment_strategy", "state", "members")
 VERBOSE_STATE_COLUMNS = ("group_epoch", "target_assignment_epoch")
-RESET_COLUMNS = ("group", "topic", "partition", "new_offset")
 TITLES = {
     "leader_epoch": "LEADER-EPOCH",
     "current_offset": "CURRENT-OFFSET",
@@ -42,7 +39,6 @@ TITLES = {
     "group_epoch": "GROUP-EPOCH",
     "target_assignment_epoch": "TARGET-ASSIGNMENT-EPOCH",
     "members": "#MEMBERS",
-    "new_offset": "NEW-OFFSET",
 }
 
 
@@ -136,12 +132,6 @@ def show_described(found: list["GroupRows"], what: str, verbose: bool, output: s
     show(rows, output, columns, TITLES)
 
 
-def check_groups(names: tuple[str, ...], all_groups: bool) -> None:
-    """Want groups, or all of them."""
-    if bool(names) == all_groups:
-        raise click.UsageError("name groups, or give --all-groups")
-
-
 @groups.command()
 @click.argument("names", nargs=-1, shell_complete=group_names, metavar="GROUP...")
 @click.option("--all-groups", is_flag=True, help="All consumer groups without members.")
@@ -208,138 +198,52 @@ def delete_offsets(name: str, topics: tuple[str, ...], bootstrap: str, output: s
         fail("offsets of some partitions were not deleted")
 
 
-def with_usage(bootstrap: str, work: Any) -> Any:
-    """Run `work` as `with_cluster`; what cannot be asked for is wrong usage."""
-    from kvorum.admin.offset_reset import ResetError
-
-    try:
-        return with_cluster(bootstrap, work)
-    except ResetError as error:
-        raise click.UsageError(str(error)) from None
+groups.add_command(reset_offsets)
 
 
-def way_options(command: Any) -> Any:
-    """Add the ways of a reset, one of which is to be given."""
-    for option in (
-        click.option("--to-earliest", is_flag=True, help="To the first record there is."),
-        click.option("--to-latest", is_flag=True, help="Behind the last record."),
-        click.option("--to-current", is_flag=True, help="Where the group is; to the end where it has been nowhere."),
-        click.option("--to-offset", type=int, help="To this offset."),
-        click.option("--shift-by", type=int, help="So many records on, or back if negative."),
-        click.option("--to-datetime", metavar="YYYY-MM-DDThh:mm:ss.sss", help="To the first record from then on."),
-        click.option("--by-duration", metavar="PnDTnHnMnS", help="To the first record of so long ago."),
-        click.option("--from-file", type=click.Path(exists=True, dir_okay=False), help="As a CSV file says."),
-    ):
-        command = option(command)
-    return command
-
-
-def scenarios_of(ways: dict[str, Any], group_id: str | None, now_ms: int) -> "Scenarios":
-    """Return the one way that is given, by group. Raises ResetError if there is none, or several."""
-    from kvorum.admin.offset_reset import ResetError, Scenario, Way
-    from kvorum.cli.reset_texts import parse_datetime, parse_duration, parse_plan
-
-    given = {name: value for name, value in ways.items() if value is not None and value is not False}
-    if len(given) != 1:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in ways)
-        raise ResetError(f"give exactly one of {options}")
-    ((name, value),) = given.items()
-    match name:
-        case "to_offset":
-            scenario = Scenario(way=Way.OFFSET, number=value)
-        case "shift_by":
-            scenario = Scenario(way=Way.SHIFT, number=value)
-        case "to_datetime":
-            scenario = Scenario(way=Way.TIME, number=parse_datetime(value))
-        case "by_duration":
-            scenario = Scenario(way=Way.TIME, number=now_ms - round(parse_duration(value).total_seconds() * 1000))
-        case "from_file":
-            with open(value, encoding="utf-8") as file:
-                plans = parse_plan(file.read(), group_id)
-            return {name: Scenario(way=Way.EXPLICIT, offsets=offsets) for name, offsets in plans.items()}.get
-        case _:
-            scenario = Scenario(way=Way[name.removeprefix("to_").upper()])
-    return lambda _: scenario
-
-
-@groups.command("reset-offsets")
-@click.argument("names", nargs=-1, shell_complete=group_names, metavar="GROUP...")
-@click.option("--all-groups", is_flag=True, help="All consumer groups.")
-@click.option("--topic", "topics", multiple=True, metavar="TOPIC[:0,1]", shell_complete=topic_names)
-@click.option("--all-topics", is_flag=True, help="All that the group has committed offsets of.")
-@way_options
-@click.option("--dry-run", is_flag=True, help="Change nothing: the default.")
-@click.option("--execute", is_flag=True, help="Do it. The group must have no members.")
-@click.option("--export", is_flag=True, help="Print CSV that --from-file reads.")
+@groups.command("remove-members")
+@click.argument("name", metavar="GROUP", shell_complete=group_names)
+@click.option("--member", "members", multiple=True, metavar="ID", help="By the id that `describe --members` shows.")
+@click.option("--instance", "instances", multiple=True, metavar="ID", help="A static member, by its group.instance.id.")
+@click.option("--all", "everybody", is_flag=True, help="All members that the group has now.")
+@click.option("--reason", default="", help="What the coordinator's log says of it.")
 @bootstrap_option
 @output_option
-def reset_offsets(
-    names: tuple[str, ...],
-    all_groups: bool,
-    topics: tuple[str, ...],
-    all_topics: bool,
-    dry_run: bool,
-    execute: bool,
-    export: bool,
+def remove_members(
+    name: str,
+    members: tuple[str, ...],
+    instances: tuple[str, ...],
+    everybody: bool,
+    reason: str,
     bootstrap: str,
     output: str,
-    **ways: Any,
 ) -> None:
-    """Say where groups are to go on. Without --execute it is only shown what would be done.
+    """Have members leave a classic group; others get their partitions. Whoever runs on may come back by itself.
 
     \b
-    kvorum groups reset-offsets payments --topic orders --to-earliest
-    kvorum groups reset-offsets payments --topic orders:0,1 --shift-by -100 --execute
-    kvorum groups reset-offsets payments --all-topics --by-duration PT15M --export > plan.csv
-    kvorum groups reset-offsets payments --from-file plan.csv --execute
+    kvorum groups remove-members payments --instance pay-1
+    kvorum groups remove-members payments --all --reason "stuck since noon"
     """
-    from kvorum.admin.offset_reset import ResetError
-    from kvorum.cli.group_actions import Reset, Scope, reset
-    from kvorum.cli.group_rows import group_ids
-    from kvorum.cli.reset_texts import format_plan
+    from kvorum.admin.groups import Groups, Leaving, Removed
 
-    check_groups(names, all_groups)
-    if dry_run and execute:
-        raise click.UsageError("give --dry-run or --execute, not both")
-    if (bool(topics) + all_topics + (ways["from_file"] is not None)) != 1:
-        raise click.UsageError("give --topic, --all-topics or --from-file")
-    try:
-        scenarios = scenarios_of(ways, names[0] if len(names) == 1 else None, time.time_ns() // 1_000_000)
-    except ResetError as error:
-        raise click.UsageError(str(error)) from None
+    if bool(members or instances) == everybody:
+        raise click.UsageError("give --member or --instance, or --all")
+    leaving = [Leaving(member_id=each) for each in members] + [Leaving(instance_id=each) for each in instances]
 
-    async def work(cluster: "ClusterClient") -> list[Reset]:
-        from kvorum.admin.groups import Groups
+    async def work(cluster: "ClusterClient") -> list[Removed]:
+        groups = Groups(cluster)
+        if everybody:
+            return await groups.remove_all_members(name, reason)
+        return await groups.remove_members(name, leaving, reason)
 
-        wanted = await group_ids(Groups(cluster), names, all_groups)
-        return await reset(cluster, wanted, Scope(topics=topics, all_topics=all_topics), scenarios, execute=execute)
-
-    found: list[Reset] = with_usage(bootstrap, work)
-    warn_of_moves(found)
-    if export:
-        plans = ((each.group_id, each.offsets) for each in found)
-        click.echo(format_plan(plans, with_group=len(names) != 1), nl=False)
-    else:
-        rows = [
-            {"group": each.group_id, "topic": place.topic, "partition": place.partition, "new_offset": offset}
-            for each in found
-            for place, offset in each.offsets.items()
-        ]
-        show(rows, output, RESET_COLUMNS, TITLES)
-    if not execute:
-        click.echo("nothing was changed; to do it, give --execute", err=True)
-    refused = [each.refused for each in found if each.refused is not None]
-    for reason in refused[:-1]:
-        click.echo(f"kvorum: {reason}", err=True)
-    if refused:
-        fail(refused[-1])
-
-
-def warn_of_moves(found: Iterable["Reset"]) -> None:
-    """Say which offsets lie outside their logs, and where the groups go instead."""
-    from kvorum.cli.reset_texts import warning_of
-
-    for move in (move for each in found for move in each.moves):
-        warning = warning_of(move)
-        if warning is not None:
-            warn(warning)
+    rows = [
+        {
+            "consumer_id": each.member_id or None,
+            "group_instance_id": each.instance_id,
+            "status": each.error.name if each.error else "Removed",
+        }
+        for each in with_cluster(bootstrap, work)
+    ]
+    show(rows, output, ("consumer_id", "group_instance_id", "status"), TITLES)
+    if any(row["status"] != "Removed" for row in rows):
+        fail("some members were not removed")

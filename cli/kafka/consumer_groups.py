@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvorum.cli.completion import group_names, topic_names
-from kvorum.cli.groups import scenarios_of, warn_of_moves
+from kvorum.cli.group_reset import scenarios_of, warn_of_moves
 from kvorum.cli.kafka.common import Connection, Files, connected, one_action, without
 from kvorum.cli.output import fail
 
