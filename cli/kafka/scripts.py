@@ -15,7 +15,12 @@ SCRIPTS = {
     "kafka-delete-records": ("cli.kafka.delete_records:delete_records", "Delete records up to an offset."),
     "kafka-log-dirs": ("cli.kafka.log_dirs:log_dirs", "Log directories of brokers."),
     "kafka-leader-election": ("cli.kafka.leader_election:leader_election", "Preferred and unclean elections."),
+    "kafka-reassign-partitions": (
+        "cli.kafka.reassign_partitions:reassign_partitions",
+        "Move partitions to other brokers.",
+    ),
     "kafka-features": ("cli.kafka.features:features", "Features and their levels."),
+    "kafka-storage": ("cli.kafka.storage:storage", "Format a node's directories, look at them."),
     "kafka-metadata-quorum": ("cli.kafka.metadata_quorum:metadata_quorum", "The metadata quorum."),
     "kafka-transactions": ("cli.kafka.transactions:transactions", "Transactions and their producers."),
     "kafka-dump-log": ("cli.kafka.dump_log:dump_log", "The files of a log."),

@@ -13,6 +13,8 @@ from kvorum.cli.output import Exit
 from tests.cli.fake_cluster import TOPIC_ID, FakeCluster, Printed, run
 
 HERE = ("--bootstrap-server", "broker:9092")
+HERE_BEHIND = ("kafka-cluster", "kafka-storage")
+"""Scripts that name the cluster behind the action, or have none."""
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def leaves() -> list[tuple[str, ...]]:
 
 @pytest.mark.parametrize("words", leaves(), ids=" ".join)
 def test_every_script_has_help_with_an_example_and_refuses_what_it_does_not_know(words: tuple[str, ...]) -> None:
-    given = [words[0], *(HERE if len(words) > 1 and words[0] != "kafka-cluster" else ()), *words[1:]]
+    given = [words[0], *(HERE if len(words) > 1 and words[0] not in HERE_BEHIND else ()), *words[1:]]
     printed = run(FakeCluster(), *given, "--help")
     assert printed.code == Exit.DONE and f"kvorum {words[0]}" in printed.out
     wrong = run(FakeCluster(), *given, "--no-such-option")
