@@ -40,6 +40,7 @@ COMMANDS = {
         "cli.verifiable_consumer:verifiable_consumer",
         "Consume in a group, and print each event as JSON.",
     ),
+    "perf": ("cli.perf:perf", "How fast a cluster takes and gives records."),
     "profile": ("cli.profile:profile", "Keep the addresses of several clusters by name."),
     "kafka": ("cli.kafka.scripts:kafka", "Apache Kafka's scripts by their names, with their own options."),
     "sim": ("cli.sim:sim", "Simulate whole clusters, faults and all, seed after seed."),

@@ -27,6 +27,8 @@ SCRIPTS = {
     "kafka-broker-api-versions": ("cli.kafka.broker_api_versions:broker_api_versions", "What brokers speak."),
     "kafka-cluster": ("cli.kafka.cluster:cluster", "The cluster's id, its endpoints."),
     "kafka-client-metrics": ("cli.kafka.client_metrics:client_metrics", "Subscriptions to clients' metrics."),
+    "kafka-producer-perf-test": ("cli.kafka.perf:producer", "How fast records are written."),
+    "kafka-consumer-perf-test": ("cli.kafka.perf:consumer", "How fast records are read."),
     "kafka-verifiable-producer": ("cli.kafka.verifiable:producer", "Acknowledgements as JSON."),
     "kafka-verifiable-consumer": ("cli.kafka.verifiable:consumer", "Events of a consumer as JSON."),
 }
