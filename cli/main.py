@@ -5,7 +5,7 @@ import sys
 import click
 from click.shell_completion import CompletionItem
 
-from kvorum.cli.kafka.scripts import SCRIPTS, kafka, script_name
+from kvorum.cli.kafka.scripts import SCRIPTS, kafka, script_name, spelt_out
 from kvorum.cli.lazy import LazyGroup
 from kvorum.cli.profiles import profile_option
 
@@ -71,7 +71,8 @@ class Main(LazyGroup):
         script = script_name(args[0]) if args else None
         if script is None:
             return super().resolve_command(ctx, args)
-        return script, kafka.get_command(ctx, script), args[1:]
+        command = kafka.get_command(ctx, script)
+        return script, command, spelt_out(command, args[1:])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete commands; scripts once their common beginning is there."""

@@ -41,8 +41,28 @@ def script_name(word: str) -> str | None:
     return name if name in SCRIPTS else None
 
 
+def spelt_out(command: click.Command | None, words: list[str]) -> list[str]:
+    """Return a script's words with long options in full: joptsimple takes any beginning that only one option has.
+
+    What several have is left as it is, and refused as an option that is not known.
+    """
+    if command is None or isinstance(command, click.Group):  # those are argparse4j's, which wants them in full
+        return words
+    known = {name: option for option in command.params for name in option.opts if name.startswith("--")}
+    found: list[str] = []
+    for number, word in enumerate(words):
+        if word == "--":
+            return found + words[number:]
+        name, equals, value = word.partition("=")
+        options = [each for each in known if each.startswith(name)] if name.startswith("--") else []
+        if name not in known and len({known[each].name for each in options}) == 1:
+            word = f"{options[0]}{equals}{value}"
+        found.append(word)
+    return found
+
+
 class Scripts(LazyGroup):
-    """The scripts; their names may end in .sh."""
+    """The scripts; their names may end in .sh, and their options be abbreviated."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -50,7 +70,8 @@ class Scripts(LazyGroup):
         """Find the script."""
         if args:
             args = [script_name(args[0]) or args[0], *args[1:]]
-        return super().resolve_command(ctx, args)
+        name, command, words = super().resolve_command(ctx, args)
+        return name, command, spelt_out(command, words)
 
 
 @click.group(cls=Scripts, table=SCRIPTS)

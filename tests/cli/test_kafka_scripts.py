@@ -59,6 +59,21 @@ def test_a_script_may_end_in_sh_and_is_found_below_kafka(cluster: FakeCluster) -
     assert run(cluster, "kafka-nope").code == Exit.USAGE
 
 
+@pytest.mark.parametrize("prefix", [(), ("kafka",)], ids=["by itself", "below kafka"])
+def test_an_option_may_be_abbreviated_as_long_as_it_is_one(cluster: FakeCluster, prefix: tuple[str, ...]) -> None:
+    words = ("--bootstrap", "broker:9092")
+    assert run(cluster, *prefix, "kafka-topics", *words, "--lis").out == "__internal\norders\n"
+    assert run(cluster, *prefix, "kafka-topics", "--boot=broker:9092", "--li").out == "__internal\norders\n"
+    made = run(
+        cluster, *prefix, "kafka-topics.sh", *words, "--cr", "--topic", "new", "--partitions", "2", "--replication", "1"
+    )
+    assert (made.code, cluster.topics()["new"]) == (Exit.DONE, [0, 1])
+    ambiguous = run(cluster, *prefix, "kafka-topics", *words, "--create", "--topic", "x", "--repl", "1")
+    assert (ambiguous.code, "--repl" in ambiguous.err) == (Exit.USAGE, True), ambiguous.err
+    value = run(cluster, *prefix, "kafka-topics", *words, "--describe", "--topic", "lis")
+    assert "--list" not in value.err, "values are left alone"
+
+
 def test_without_a_server_nothing_is_guessed(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
