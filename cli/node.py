@@ -2,11 +2,18 @@
 
 import os
 import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import click
 
 from kvorum.cli.folders import require_linux
 from kvorum.cli.output import Exit, fail
+
+if TYPE_CHECKING:
+    from kvorum.cluster.formatting import Formatted
+    from kvorum.protocol.uuids import Uuid
+    from kvorum.runtime.config import Settings
 
 FOLDER_HELP = (
     "Folder for pid files and chosen ports; without it, .kvorum in metadata.log.dir, else in the first log.dirs."
@@ -38,13 +45,8 @@ def node(config: str, folder: str | None, override: tuple[str, ...]) -> None:
 def folder_of(config: str, override: tuple[str, ...]) -> str:
     """Return the node's own folder in its metadata log directory."""
     from kvorum.cluster.formatting import node_folder
-    from kvorum.runtime.config import ConfigError
-    from kvorum.runtime.config_files import load_node
 
-    try:
-        return os.path.abspath(node_folder(load_node(config, overrides=override).settings))
-    except ConfigError as error:
-        fail(str(error), Exit.USAGE)
+    return os.path.abspath(node_folder(settings_of(config, override)))
 
 
 @click.command("format")
@@ -77,30 +79,15 @@ def format_(
     kvorum format node.properties --cluster-id "$(kvorum format --random-id)"
     kvorum format node.properties --cluster-id ID --ignore-formatted      only what was lost
     """
-    from kvorum.cluster.formatting import FormatError, format_node, new_cluster_id
-    from kvorum.cluster.paths import NodePaths
-    from kvorum.cluster.ports import resolve_ports, write_ports
-    from kvorum.runtime.config import ConfigError
-    from kvorum.runtime.config_files import load_node
-    from kvorum.runtime.disk import OsDisk
-    from kvorum.storage.checkpoints import CheckpointError
+    from kvorum.cluster.formatting import new_cluster_id
 
     if random_id:
         click.echo(new_cluster_id())
         return
     if config is None or cluster_id is None:
         raise click.UsageError("give CONFIG and --cluster-id (--random-id prints one)")
-    try:
-        settings = load_node(config, overrides=override).settings
-        paths = NodePaths(os.path.abspath(folder or folder_of(config, override)))
-        ports = {} if os.path.exists(paths.ports) else resolve_ports(settings)
-        formatted = format_node(OsDisk(), settings, cluster_id, ignore_formatted=ignore_formatted)
-        if ports:
-            write_ports(OsDisk(), paths, ports)
-    except ConfigError as error:
-        fail(str(error), Exit.USAGE)
-    except (FormatError, CheckpointError, OSError) as error:
-        fail(str(error))
+    settings = settings_of(config, override)
+    formatted, ports = format_folders(settings, cluster_id, folder, ignore_formatted=ignore_formatted)
     for each in formatted:
         click.echo(
             f"formatted {each.folder} for node {settings.int('node.id')} of cluster {cluster_id}, "
@@ -110,3 +97,43 @@ def format_(
         click.echo("every directory is formatted already; nothing was done")
     for key, value in ports.items():
         click.echo(f"{key}={value}")
+
+
+def settings_of(config: str, override: tuple[str, ...] = ()) -> "Settings":
+    """Read a node's configuration; what is wrong with it ends the command."""
+    from kvorum.runtime.config import ConfigError
+    from kvorum.runtime.config_files import load_node
+
+    try:
+        return load_node(config, overrides=override).settings
+    except ConfigError as error:
+        fail(str(error), Exit.USAGE)
+
+
+def format_folders(
+    settings: "Settings",
+    cluster_id: str,
+    folder: str | None = None,
+    voter_directories: "Mapping[int, Uuid] | None" = None,
+    *,
+    ignore_formatted: bool = False,
+) -> "tuple[list[Formatted], dict[str, str]]":
+    """Format a node's directories and choose its ports; return both, and end the command where it is not possible."""
+    from kvorum.cluster.formatting import FormatError, format_node, node_folder
+    from kvorum.cluster.paths import NodePaths
+    from kvorum.cluster.ports import resolve_ports, write_ports
+    from kvorum.runtime.config import ConfigError
+    from kvorum.runtime.disk import OsDisk
+    from kvorum.storage.checkpoints import CheckpointError
+
+    try:
+        paths = NodePaths(os.path.abspath(folder or node_folder(settings)))
+        ports = {} if os.path.exists(paths.ports) else resolve_ports(settings)
+        formatted = format_node(OsDisk(), settings, cluster_id, voter_directories, ignore_formatted=ignore_formatted)
+        if ports:
+            write_ports(OsDisk(), paths, ports)
+    except ConfigError as error:
+        fail(str(error), Exit.USAGE)
+    except (FormatError, CheckpointError, OSError) as error:
+        fail(str(error))
+    return formatted, ports
