@@ -25,8 +25,9 @@ from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ConfigsImage, ResourceT
 from kvorum.quorum.image.metadata import MetadataImage
 from kvorum.quorum.records import Config, MetadataRecord
 from kvorum.quorum.steps import Steps, pieces
+from kvorum.runtime.config_defs import BROKER_STATE
 
-STATE_KEY: Final = "kvorum.broker.state"
+STATE_KEY: Final = BROKER_STATE
 BROKERS_NAMED_MAX: Final = 10
 
 
