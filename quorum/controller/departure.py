@@ -10,9 +10,7 @@ half of that is free, since to find them costs a walk over all partitions. A par
 left alone until that is over, unless it is to bring a replica to a broker that leaves or is not registered any more.
 One for which there is nobody waits: for a broker to come back, or a new one.
 
-With kvorum.decommission.throttle what moves is throttled as `kafka-reassign-partitions --throttle` does it: the
-replicas are named in the topics' configs, the rate is set for all brokers, and both are taken away when none is on its
-way.
+With kvorum.decommission.throttle what moves is throttled: departure_throttle.
 """
 
 from collections import Counter
@@ -21,6 +19,7 @@ from dataclasses import dataclass, field
 
 from kvorum.protocol.errors import KafkaError
 from kvorum.quorum.controller.context import Context
+from kvorum.quorum.controller.departure_throttle import throttle_records, unthrottle_records
 from kvorum.quorum.controller.duty import Duty, duties_in, replica_counts
 from kvorum.quorum.controller.partition_change import PartitionChangeBuilder
 from kvorum.quorum.controller.reassignments import builder_of, cancel
@@ -78,7 +77,7 @@ def move_replicas(context: Context) -> Steps[Result[list[Departure]]]:
     image = context.image
     leaving = [broker_id for broker_id, duty in duties_in(image).items() if duty is Duty.DECOMMISSIONED]
     if not leaving:
-        return Result(records=[], response=[])
+        return Result(records=list((yield from unthrottle_records(image, ()))), response=[])
     moving = yield from moves_under_way(image, leaving)
     most = context.decommission_partitions_max
     room = most - moving.total()
@@ -99,9 +98,12 @@ def move_replicas(context: Context) -> Steps[Result[list[Departure]]]:
         places = yield from _places(context)
         changes = yield from _moves(context, held, frozenset(leaving), places, room)
     for change in changes:
-        moving.update(broker_id for broker_id in leaving if broker_id in (change.removing_replicas or ()))
+        before = image.topics.existing(TopicIdPartition(change.topic_id, change.partition_id))[1].removing_replicas
+        moving.update({*leaving} & {*(change.removing_replicas or ())} - {*before})
     each = [Departure(broker_id=b, moving=moving[b], waiting=left[b] - moving[b]) for b in leaving]
-    return Result(records=list(changes), response=each)
+    records: list[MetadataRecord] = [*throttle_records(image, changes), *changes]
+    records += yield from unthrottle_records(image, [broker_id for broker_id in leaving if left[broker_id]])
+    return Result(records=records, response=each)
 
 
 def moves_under_way(image: MetadataImage, leaving: list[int]) -> Steps[Counter[int]]:

@@ -66,9 +66,9 @@ def staying_brokers(cluster: ClusterImage, configs: ConfigsImage) -> list[int]:
     return [each for each in sorted(cluster.brokers) if not is_leaving(configs, each)]
 
 
-def cleared(broker_id: int) -> Config:
+def cleared(broker_id: int, key: str = STATE_KEY) -> Config:
     """Return the record with which nothing is asked of a broker any more."""
-    return Config(resource_type=ResourceType.BROKER, resource_name=str(broker_id), name=STATE_KEY, value=None)
+    return Config(resource_type=ResourceType.BROKER, resource_name=str(broker_id), name=key, value=None)
 
 
 Refusals = Mapping[int, KafkaError]

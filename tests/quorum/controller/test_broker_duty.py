@@ -36,6 +36,8 @@ from kvorum.quorum.controller.registration import unregister_broker
 from kvorum.quorum.controller.relief import move_leaders
 
 SET, DELETE = 0, 1
+THROTTLE = "kvorum.decommission.throttle"
+LEADERS, FOLLOWERS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
 Row = AlterConfigsResourceResponse
 
 
@@ -319,3 +321,61 @@ def test_unregistered_a_broker_is_asked_nothing_any_more(world: World) -> None:
     begin(world, 4, Duty.DECOMMISSIONED)
     world.do(unregister_broker, UnregisterBrokerRequest(broker_id=4))
     assert duty_of(world.image.configs, 4) is None
+
+
+# Its throttle.
+
+
+def configs(world: World, kind: int, name: str) -> dict[str, str]:
+    return dict(world.image.configs.of(kind, name))
+
+
+def throttled(world: World, broker_id: int, rate: str) -> None:
+    """Decommission a broker at this rate, in one request."""
+    wanted = [
+        AlterableConfig(name=STATE_KEY, config_operation=SET, value=Duty.DECOMMISSIONED),
+        AlterableConfig(name=THROTTLE, config_operation=SET, value=rate),
+    ]
+    resource = AlterConfigsResource(resource_type=4, resource_name=str(broker_id), configs=wanted)
+    (row,) = world.do(incremental_alter_configs, IncrementalAlterConfigsRequest(resources=[resource])).responses
+    assert row.error_code == ErrorCode.NONE, row.error_message
+
+
+def test_what_moves_is_throttled_and_no_more_when_it_has_moved() -> None:
+    world = World()
+    world.start(1, 2, 3)
+    world.topic("a", (1, 2), (2, 3))
+    world.topic("others", (2, 3), leader_replication_throttled_replicas="*")
+    throttled(world, 1, "5000")
+    world.duty(move_replicas)
+    rates = {"leader.replication.throttled.rate": "5000", "follower.replication.throttled.rate": "5000"}
+    assert configs(world, 4, "") | rates == configs(world, 4, "")
+    assert configs(world, 2, "a") == {LEADERS: "0:1,0:2", FOLLOWERS: "0:3"}
+    in_sync(world, "a", 1, 2, 3)
+    world.duty(move_replicas)
+    assert not configs(world, 4, "").keys() & rates.keys()
+    assert configs(world, 2, "a") == {} and configs(world, 2, "others") == {LEADERS: "*"}
+    assert configs(world, 4, "1") == {STATE_KEY: Duty.DECOMMISSIONED}
+
+
+def test_taken_back_the_throttle_goes_too() -> None:
+    world = World()
+    world.start(1, 2, 3)
+    world.topic("a", (1, 2))
+    throttled(world, 1, "5000")
+    world.duty(move_replicas)
+    begin(world, 1, None)
+    world.duty(move_replicas)
+    assert configs(world, 2, "a") == {} and configs(world, 4, "1") == {}
+    assert "leader.replication.throttled.rate" not in configs(world, 4, "")
+
+
+def test_unregistered_before_its_time_a_broker_leaves_no_throttle() -> None:
+    world = World()
+    world.start(1, 2, 3)
+    world.topic("a", (1, 2))
+    throttled(world, 1, "5000")
+    world.duty(move_replicas)
+    world.do(unregister_broker, UnregisterBrokerRequest(broker_id=1))
+    assert configs(world, 4, "1") == {} and "leader.replication.throttled.rate" not in configs(world, 4, "")
+    assert configs(world, 2, "a") == {LEADERS: "0:1,0:2", FOLLOWERS: "0:3"}, "until its reassignment is over"
