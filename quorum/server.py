@@ -124,9 +124,9 @@ class ControllerServer:
         )
         self._services = services = self._make_services(store, controller)
         self._duties = ControllerDuties(services)
-        if self._metrics is not None:
-            controller_metrics.follow(self._metrics, services, self._duties)
         self._broker_duties = BrokerDuties(services)
+        if self._metrics is not None:
+            controller_metrics.follow(self._metrics, services, self._duties, self._broker_duties)
         controller.add_listener(self._duties)
         controller.add_listener(self._broker_duties)
         controller.add_listener(services.fencing)

@@ -20,6 +20,7 @@ from kvorum.quorum.broker_duties import LOOK_DELAY_MS, RETRY_MS, STEP_GAP_MS, Br
 from kvorum.quorum.controller import relief
 from kvorum.quorum.controller.duty import STATE_KEY, Duty, duty_of
 from kvorum.quorum.image.partition import PartitionRegistration
+from kvorum.runtime.metric_names import DECOMMISSION_PARTITIONS_LEFT, MAINTENANCE_LEADERS_LEFT
 
 SOON_MS = LOOK_DELAY_MS + 5
 
@@ -69,6 +70,7 @@ def test_leaderships_leave_soon_after_maintenance_is_asked_for_and_come_back_whe
     assert led_by(active, 11) == 2
     active.run(ask(active, 11, Duty.MAINTENANCE))
     assert duties(active).leaders_left() == {11: 2}
+    assert f'{MAINTENANCE_LEADERS_LEFT}{{broker="11"}} 2' in active.metrics.render().decode()
     active.advance(SOON_MS)
     assert led_by(active, 11) == 0 and duties(active).leaders_left() == {11: 0}
     active.run(ask(active, 11, Duty.ACTIVE))
@@ -148,6 +150,7 @@ def test_a_broker_that_leaves_has_nothing_left_when_others_are_in_sync(active: W
     active.run(ask(active, 11, Duty.DECOMMISSIONED))
     active.advance(SOON_MS)
     assert duties(active).partitions_left() == {11: 4}
+    assert f'{DECOMMISSION_PARTITIONS_LEFT}{{broker="11"}} 4' in active.metrics.render().decode()
     assert all(partition.adding_replicas == (13,) for partition in partitions(active))
     active.run(in_sync(epochs))
     active.advance(SOON_MS + STEP_GAP_MS)
