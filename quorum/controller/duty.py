@@ -85,6 +85,9 @@ def refusals_of(image: MetadataImage, wanted: Sequence[int]) -> Steps[Refusals]:
     refused: dict[int, KafkaError] = {}
     if not asked:
         return refused
+    if left == 0:
+        message = f"Broker(s) {named(asked)} cannot be decommissioned: no broker would be left."
+        return {broker_id: KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message) for broker_id in asked}
     for topic in image.topics.by_id.values():
         for piece in pieces(topic.partitions.items()):
             for number, partition in piece:

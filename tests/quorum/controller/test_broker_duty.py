@@ -260,6 +260,15 @@ def test_brokers_that_are_to_leave_together_are_judged_together(world: World) ->
     assert ask(world, {4: Duty.DECOMMISSIONED})[0].error_code == ErrorCode.NONE, "asked again"
 
 
+def test_the_last_broker_is_not_decommissioned() -> None:
+    world = World()
+    world.start(1)
+    (row,) = ask(world, {1: Duty.DECOMMISSIONED})
+    assert row.error_code == ErrorCode.INVALID_REPLICATION_FACTOR and "no broker would be left" in str(
+        row.error_message
+    )
+
+
 def test_taken_back_what_is_on_its_way_goes_back_and_what_has_moved_stays(world: World) -> None:
     world.topic("a", (1, 2), (1, 2))
     begin(world, 1, Duty.DECOMMISSIONED)
