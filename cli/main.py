@@ -20,6 +20,7 @@ COMMANDS = {
     "topics": ("cli.topics:topics", "Create, list, describe, alter, delete topics."),
     "produce": ("cli.produce:produce", "Send lines of a file or of standard input to a topic."),
     "consume": ("cli.consume:consume", "Print the records of a topic."),
+    "brokers": ("cli.brokers:brokers", "List brokers, take one out for maintenance, decommission one."),
     "groups": ("cli.groups:groups", "List and describe groups, move their offsets, delete them."),
     "configs": ("cli.configs:configs", "Describe and alter configs and quotas of topics, brokers, groups, users."),
     "offsets": ("cli.offsets:offsets", "First, last and other offsets of partitions."),

@@ -27,6 +27,7 @@ from kvorum.quorum import controller_metrics
 from kvorum.quorum.active import ActiveController
 from kvorum.quorum.api import api_versions, envelope, fetch, fetch_snapshot
 from kvorum.quorum.api.registry import PLAIN, WIRED, ServiceHandler, served_versions
+from kvorum.quorum.broker_duties import BrokerDuties
 from kvorum.quorum.controller.config_schema import KafkaConfigSchema
 from kvorum.quorum.controller.context import ControllerSettings
 from kvorum.quorum.controller.features import bootstrap_records
@@ -91,6 +92,7 @@ class ControllerServer:
         self._metrics = metrics
         self._services: ControllerServices | None = None
         self._duties: ControllerDuties | None = None
+        self._broker_duties: BrokerDuties | None = None
         self._trimming: LogTrimming | None = None
         self._opened = fetch_snapshot.OpenSnapshot(metadata_log)
         self.router = self._router()
@@ -122,14 +124,17 @@ class ControllerServer:
         )
         self._services = services = self._make_services(store, controller)
         self._duties = ControllerDuties(services)
+        self._broker_duties = BrokerDuties(services)
         if self._metrics is not None:
-            controller_metrics.follow(self._metrics, services, self._duties)
+            controller_metrics.follow(self._metrics, services, self._duties, self._broker_duties)
         controller.add_listener(self._duties)
+        controller.add_listener(self._broker_duties)
         controller.add_listener(services.fencing)
         self._trimming = LogTrimming(self._log, store, self._settings, on_fault=self._on_fault)
-        # In this order: the committed image first, who decides next, who tidies up last.
+        # In this order: the committed image first, who decides next, who follows from it, who tidies up last.
         self._log.add_listener(store)
         self._log.add_listener(controller)
+        self._log.add_listener(self._broker_duties)
         self._log.add_listener(self._trimming)
         self._log.set_snapshot_source(store)
         log.info("controller started", node_id=self._log.node_id, stored_end_offset=stored.log_end_offset)
@@ -166,6 +171,8 @@ class ControllerServer:
         services.controller.on_inactive()
         await services.fencing.close()
         await self._duties.close()
+        if self._broker_duties is not None:
+            await self._broker_duties.close()
         await self._trimming.close()
         self._opened.close()
         await services.store.close()
