@@ -1,6 +1,7 @@
 """One voter of a simulated quorum: production's journal, voter and metadata log over a disk that forgets."""
 
 import random
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from kvorum.chaos.sim.clock import SimClock
@@ -15,6 +16,7 @@ from kvorum.quorum.raft.journal import DurableJournal
 from kvorum.quorum.raft.log import SnapshotContent, SnapshotView
 from kvorum.quorum.raft.opening import format_raft, open_raft
 from kvorum.quorum.raft.replicated import RaftMetadataLog
+from kvorum.quorum.raft.voters import Endpoints
 
 PATH: Final = "/node/raft"
 
@@ -133,6 +135,9 @@ class SimVoter:
         """See RaftLink."""
         self.world.checker.sent(self.directory_id, self.node_id, peer, frame)
         self.world.network.send(self.node_id, peer, frame)
+
+    def reach(self, peers: Sequence[int], endpoints: Endpoints) -> None:
+        """See RaftLink: here everybody is connected to everybody."""
 
     def connected(self, peer: int) -> None:
         """See Endpoint."""
