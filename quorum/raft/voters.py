@@ -27,7 +27,8 @@ directories and endpoints, and the newest one in the log is in force at once, co
 many make a majority. One id comes or goes at a time, and never while the command before is uncommitted or the leader's
 term has committed nothing: any two majorities of sets that can be in force together share a voter. A directory is never
 swapped in one step: who lost its disk is removed and added. Who is in no set follows as an observer. A voter grants its
-vote to whoever has the better log, also to an id it does not know yet; who stands counts by its own log's set.
+vote to whoever has the better log, also to an id it does not know yet, and though it is in no set it knows; who stands
+counts by its own log's set. An append is never refused for its sender's place in a set.
 
 *By force.* Without a leader an operator may pin a directory at a surviving voter (`kvorum quorum readmit`): what only
 the lost logs held is given up. The pin travels in Hello to the node it concerns, which then may vote.
@@ -179,14 +180,19 @@ class Voters:
         """Tell whether this node itself may vote.
 
         A set that is in its log is enough: a candidate counts the vote only if it knows the set to be committed.
+        In a dynamic quorum it votes though no set that it has names it: whoever stands may have one that does, and
+        could not be elected without; the vote counts only there.
         """
-        if self.committed is None and not self.state.ready and not (self.dynamic and self.pending):
+        if self.dynamic:
+            return True
+        if self.committed is None and not self.state.ready:
             return False
         return self.newest(self.node_id) == self.state.directory_id
 
     def may_stand(self) -> bool:
         """Tell whether this node may stand for election: it counts itself, so it must know that it counts."""
-        return self.may_vote() and self.agreed(self.node_id) == self.state.directory_id
+        known = bool(self.in_force) if self.dynamic else self.may_vote()
+        return known and self.agreed(self.node_id) == self.state.directory_id
 
     def may_lead(self, peer: int) -> bool:
         """Tell whether a peer may get this node's vote, by the newest set in this node's log.
