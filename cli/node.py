@@ -2,11 +2,16 @@
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from kvorum.cli.folders import require_linux
 from kvorum.cli.output import Exit, fail
+
+if TYPE_CHECKING:
+    from kvorum.cluster.formatting import InitialController
+    from kvorum.runtime.config import Settings
 
 FOLDER_HELP = (
     "Folder for pid files and chosen ports; without it, .kvorum in metadata.log.dir, else in the first log.dirs."
@@ -57,6 +62,15 @@ def folder_of(config: str, override: tuple[str, ...]) -> str:
     is_flag=True,
     help="Leave directories alone that are this node's already; format only those that were lost.",
 )
+@click.option("-s", "--standalone", is_flag=True, help="Begin a dynamic quorum with this controller as its one voter.")
+@click.option(
+    "-I",
+    "--initial-controllers",
+    "initial",
+    metavar="ID@HOST:PORT:DIRECTORY_ID,...",
+    help="Begin a dynamic quorum with these voters; every controller is formatted with the same list.",
+)
+@click.option("-N", "--no-initial-controllers", "observer", is_flag=True, help="Join a dynamic quorum, as an observer.")
 @click.option("--dir", "folder", help=FOLDER_HELP)
 @click.option("--override", multiple=True, metavar="KEY=VALUE", help="Takes the place of a config. May be repeated.")
 def format_(
@@ -64,6 +78,9 @@ def format_(
     cluster_id: str | None,
     random_id: bool,
     ignore_formatted: bool,
+    standalone: bool,
+    initial: str | None,
+    observer: bool,
     folder: str | None,
     override: tuple[str, ...],
 ) -> None:
@@ -76,6 +93,8 @@ def format_(
     \b
     kvorum format node.properties --cluster-id "$(kvorum format --random-id)"
     kvorum format node.properties --cluster-id ID --ignore-formatted      only what was lost
+    kvorum format node.properties --cluster-id ID --standalone            voters can be added later
+    kvorum format node.properties --cluster-id ID --no-initial-controllers
     """
     from kvorum.cluster.formatting import FormatError, format_node, new_cluster_id
     from kvorum.cluster.paths import NodePaths
@@ -94,7 +113,10 @@ def format_(
         settings = load_node(config, overrides=override).settings
         paths = NodePaths(os.path.abspath(folder or folder_of(config, override)))
         ports = {} if os.path.exists(paths.ports) else resolve_ports(settings)
-        formatted = format_node(OsDisk(), settings, cluster_id, ignore_formatted=ignore_formatted)
+        if ports:
+            settings = settings.with_overrides(ports)
+        first = first_voters(settings, standalone=standalone, initial=initial, observer=observer)
+        formatted = format_node(OsDisk(), settings, cluster_id, ignore_formatted=ignore_formatted, initial=first)
         if ports:
             write_ports(OsDisk(), paths, ports)
     except ConfigError as error:
@@ -110,3 +132,40 @@ def format_(
         click.echo("every directory is formatted already; nothing was done")
     for key, value in ports.items():
         click.echo(f"{key}={value}")
+
+
+def first_voters(
+    settings: "Settings", *, standalone: bool, initial: str | None, observer: bool
+) -> "dict[int, InitialController] | None":
+    """Return the first voters of a dynamic quorum as the options name them, None for a static one.
+
+    Raises FormatError where the options and the configuration do not go together, as Kafka's Formatter has it.
+    """
+    from kvorum.cluster import formatting
+    from kvorum.runtime.listeners import controller_listener_names, voters
+
+    chosen = [standalone, initial is not None, observer]
+    controller = "controller" in settings.list("process.roles")
+    if sum(chosen) > 1:
+        raise formatting.FormatError("give one of --standalone, --initial-controllers and --no-initial-controllers")
+    if any(chosen) and voters(settings):
+        raise formatting.FormatError(
+            "controller.quorum.voters names the voters of a static quorum: leave it out, and set "
+            "controller.quorum.bootstrap.servers, where voters are to come and go"
+        )
+    if not controller:
+        if standalone or initial is not None:
+            raise formatting.FormatError("this node is no controller: its format names none")
+        return None
+    if not any(chosen):
+        if not voters(settings):
+            raise formatting.FormatError(
+                "controller.quorum.voters is not set on this controller: give one of --standalone, "
+                "--initial-controllers and --no-initial-controllers"
+            )
+        return None
+    if standalone:
+        return formatting.standalone(settings)
+    return (
+        {} if initial is None else formatting.parse_initial_controllers(initial, controller_listener_names(settings)[0])
+    )

@@ -146,7 +146,7 @@ def _voters_at_first(
     settings: Settings, directories: Mapping[int, Uuid] | None, initial: Mapping[int, InitialController] | None
 ) -> VotersAtFirst:
     if initial is None:
-        known = dict(directories) if directories is not None else None
+        known: VoterSet | None = dict(directories.items()) if directories is not None else None
         return {"voter_ids": sorted(voters(settings)), "directories": known, "endpoints": None}
     return {
         "voter_ids": sorted(initial),

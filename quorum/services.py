@@ -21,6 +21,8 @@ from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.client_quotas import ClientQuotasImage
 from kvorum.quorum.metadata_store import MetadataStore
 from kvorum.quorum.raft.log import MetadataLog
+from kvorum.quorum.raft.membership import Membership
+from kvorum.quorum.raft.voters import Endpoints
 from kvorum.quorum.steps import Steps
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
@@ -104,6 +106,10 @@ class ControllerServices:
     """Ends the process: something is wrong that no answer can tell."""
     voter_addresses: Callable[[], Mapping[int, Address]]
     """Answers where each controller listens, by node id."""
+    membership: Membership | None = None
+    """Changes of the voters; None where the log has none to change."""
+    voter_endpoints: Callable[[], Endpoints] = Endpoints
+    """Answers on which listeners each voter of a dynamic quorum is reached; empty in a static one."""
     quotas_seen: ClientQuotasImage | None = None
     """What `quotas` were last made of."""
 

@@ -68,9 +68,7 @@ class Membership:
         if not self._has_caught_up(node_id, directory_id):
             key = replica_key(node_id, directory_id)
             raise _late(f"Aborted add voter operation for {key} since it is lagging behind")
-        return self._append(
-            {**voters.in_force, node_id: directory_id}, {**voters.endpoints, node_id: list(endpoints)}
-        )
+        return self._append({**voters.in_force, node_id: directory_id}, {**voters.endpoints, node_id: list(endpoints)})
 
     def check_add(self, node_id: int, directory_id: bytes) -> None:
         """Raise KafkaError unless a voter of this key could be added now, as far as that is known without asking it.

@@ -43,8 +43,8 @@ def format_raft(
 
     `directories` are all voters' directory ids where they are known already (one command formats the whole cluster):
     then a majority is enough for the first boot. Otherwise the voters agree on them, which needs all of them once.
-    `endpoints` make the quorum a dynamic one (KIP-853): they are those of `voter_ids`, whose directories are known; none
-    for a node that begins as an observer.
+    `endpoints` make the quorum a dynamic one (KIP-853): they are those of `voter_ids`, whose directories are known;
+    none for a node that begins as an observer.
     """
     dynamic = endpoints is not None
     if endpoints is not None:
@@ -59,7 +59,10 @@ def format_raft(
         node_id=node_id,
         directory_id=bytes(directory_id),
         voter_ids=sorted(voter_ids),
-        pins={node: bytes(found) for node, found in ({node_id: directory_id} if directories is None else directories).items()},
+        pins={
+            node: bytes(found)
+            for node, found in ({node_id: directory_id} if directories is None else directories).items()
+        },
         ready=bool(voter_ids) if dynamic else directories is not None or len(voter_ids) == 1,
         forced=[],
         voters={},

@@ -235,8 +235,10 @@ class RaftMetadataLog:
         for node_id, directory_id in dict.fromkeys([own, *sorted(voters.in_force.items()), *sorted(followers)]):
             itself = (node_id, directory_id) == own
             peer = self.node.leader.peers.get(node_id) if voters.present.get(node_id) == directory_id else None
-            told = (-1, -1, -1) if peer is None else (
-                self._offset_behind(peer.match_index), peer.answered_wall_ms, peer.caught_up_wall_ms
+            told = (
+                (-1, -1, -1)
+                if peer is None
+                else (self._offset_behind(peer.match_index), peer.answered_wall_ms, peer.caught_up_wall_ms)
             )
             end, fetched_ms, caught_up_ms = (self.log_end_offset, wall_ms, wall_ms) if itself else told
             states.append(

@@ -2,9 +2,9 @@
 
 A connection begins with a private request (key 10000) that says whose it is; only a configured voter of this cluster
 is taken. In a dynamic quorum (KIP-853) it may be any controller of the cluster, which says where it listens: a voter
-that is known here is reached at what it said last, anybody else is a guest, answered over a connection of our own for as
-long as its connection stays. Frames to a peer go out on our connection, its frames come in on its own. When a peer connects anew, what
-its older connection still holds is not listened to any more: a frame never arrives after a newer connection's.
+is reached at what it said last, anybody else is a guest, answered over a connection of our own as long as its
+connection stays. Frames to a peer go out on our connection, its frames come in on its own. When a peer connects anew,
+what its older connection still holds is not listened to any more: a frame never arrives after a newer connection's.
 """
 
 import asyncio
@@ -157,7 +157,7 @@ class RaftTransport:
         chance: Random,
         listens_at: Address | None = None,
     ) -> None:
-        """Prepare the links to `peers`, this node's id left out; `listens_at` is its own address in a dynamic quorum."""
+        """Prepare the links to `peers`, this node's id left out; in a dynamic quorum it `listens_at`."""
         assert node_id not in peers
         self._node_id = node_id
         self._cluster_id = cluster_id
@@ -297,6 +297,8 @@ class RaftTransport:
         """Note where a controller of a dynamic quorum listens, and reach it there. Raises ProtocolError: too many."""
         guests = self._links.keys() - self._members
         if greeting.node_id not in self._links and len(guests) >= GUESTS_MAX:
-            raise ProtocolError(f"a Raft greeting of node {greeting.node_id}, and {GUESTS_MAX} controllers follow already")
+            raise ProtocolError(
+                f"a Raft greeting of node {greeting.node_id}, and {GUESTS_MAX} controllers follow already"
+            )
         self._addresses.put(greeting.node_id, (greeting.host, greeting.port))
         self._keep(greeting.node_id)

@@ -23,19 +23,18 @@ only when the command before is committed, so of several in a log only the newes
 before decide.
 
 *Membership* (kraft.version 1, KIP-853, docs/decisions/0023). The ids themselves change: a MEMBERS command names ids,
-directories and endpoints, and the newest one in the log is in force at once, committed or not, for who counts and for how
-many make a majority. One id comes or goes at a time, and never while the command before is uncommitted or the leader's
-term has committed nothing: any two majorities of sets that can be in force together share a voter. A directory is never
-swapped in one step: who lost its disk is removed and added. Who is in no set follows as an observer. A voter grants its
-vote to whoever has the better log, also to an id it does not know yet, and though it is in no set it knows; who stands
-counts by its own log's set. An append is never refused for its sender's place in a set.
+directories and endpoints, and the newest one in the log is in force at once, committed or not, for who counts and for
+how many make a majority. One id comes or goes at a time, and never while the command before is uncommitted or the
+leader's term has committed nothing: any two majorities of sets that can be in force together share a voter. A directory
+is never swapped in one step: who lost its disk is removed and added. Who is in no set follows as an observer. A voter
+grants its vote to whoever has the better log, also to an id it does not know yet, and though it is in no set it knows;
+who stands counts by its own log's set. An append is never refused for its sender's place in a set.
 
 *By force.* Without a leader an operator may pin a directory at a surviving voter (`kvorum quorum readmit`): what only
 the lost logs held is given up. The pin travels in Hello to the node it concerns, which then may vote.
 """
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import msgspec
 
@@ -53,7 +52,8 @@ Endpoints = dict[int, list[Endpoint]]
 """Where each voter of a dynamic quorum listens, the default listener first."""
 
 
-class Pending(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Pending:
     """A set in the log that is not applied yet; `endpoints` is None in a static quorum."""
 
     index: int
@@ -75,7 +75,7 @@ class StoredState(msgspec.Struct, array_like=True, tag=STATE_TAG):
     """The newest voter set known to be committed; empty before there is one."""
     voters_index: int
     dynamic: bool = False
-    """kraft.version 1: the ids may change. `voter_ids` are the initial ones then, none where it began as an observer."""
+    """kraft.version 1: the ids may change. `voter_ids` are the initial ones then, none where it began as observer."""
     endpoints: Endpoints = {}
     """Of `voters`, of the initial ones before there are any; empty in a static quorum."""
 
@@ -256,14 +256,14 @@ class Voters:
     def truncated(self, index: int) -> None:
         """Note that the log from `index` on is gone."""
         self.version += 1
-        while self.pending and self.pending[-1][0] >= index:
+        while self.pending and self.pending[-1].index >= index:
             self.pending.pop()
 
     def applied(self, index: int, voters: VoterSet, endpoints: Endpoints | None = None) -> bool:
         """Take in a committed set (a command applied, or a snapshot's). Returns whether `state` changed."""
         state = self.state
         self.version += 1
-        self.pending = [item for item in self.pending if item[0] > index]
+        self.pending = [item for item in self.pending if item.index > index]
         if index <= state.voters_index or not voters:
             return False
         state.voters, state.voters_index, state.ready = voters, index, True

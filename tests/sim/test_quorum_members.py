@@ -1,4 +1,4 @@
-"""A quorum whose voters come and go (KIP-853) under simulation: the same faults and checks, and mistakes that must show.
+"""A quorum whose voters come and go (KIP-853) under simulation: the same checks, and mistakes that must show.
 
 Kills, cuts, pauses, wipes and handing over of leadership come between an operator's changes, two of them at a time as
 often as not; docs/decisions/0023 says which rule each mutant breaks.
