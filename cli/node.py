@@ -98,7 +98,7 @@ def format_(
     """
     from kvorum.cluster.formatting import FormatError, format_node, new_cluster_id
     from kvorum.cluster.paths import NodePaths
-    from kvorum.cluster.ports import resolve_ports, write_ports
+    from kvorum.cluster.ports import read_ports, resolve_ports, still_open, write_ports
     from kvorum.runtime.config import ConfigError
     from kvorum.runtime.config_files import load_node
     from kvorum.runtime.disk import OsDisk
@@ -113,8 +113,8 @@ def format_(
         settings = load_node(config, overrides=override).settings
         paths = NodePaths(os.path.abspath(folder or folder_of(config, override)))
         ports = {} if os.path.exists(paths.ports) else resolve_ports(settings)
-        if ports:
-            settings = settings.with_overrides(ports)
+        chosen = still_open([f"{key}={text}" for key, text in ports.items()] or read_ports(paths), settings)
+        settings = settings.with_overrides(dict(line.split("=", 1) for line in chosen))
         first = first_voters(settings, standalone=standalone, initial=initial, observer=observer)
         formatted = format_node(OsDisk(), settings, cluster_id, ignore_formatted=ignore_formatted, initial=first)
         if ports:

@@ -1,7 +1,7 @@
 """What the handlers of the controller's listener use, bundled; and who fetches the metadata log."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, TypeVar
 
@@ -138,12 +138,19 @@ class ControllerServices:
             next_offset=self.controller.next_offset,
             now_ms=self.clock.monotonic_ms(),
             random=self.chance,
-            settings=self.controller_settings,
+            settings=self._settings_now(),
             schema=self.schema,
             heartbeats=self.heartbeats,
             api_version=api_version,
             mutation_quota=mutation_quota,
         )
+
+    def _settings_now(self) -> ControllerSettings:
+        """Return the settings with the controllers that there are: a dynamic quorum's come and go."""
+        endpoints = self.voter_endpoints()
+        if endpoints and endpoints.keys() != self.controller_settings.controller_ids:
+            self.controller_settings = replace(self.controller_settings, controller_ids=frozenset(endpoints))
+        return self.controller_settings
 
     def mutation_quota(self, ctx: RequestContext, strict_version: int) -> MutationQuota | None:
         """Return what a request may change, by the quotas that are committed now; None: as much as it likes.

@@ -161,7 +161,7 @@ class Voters:
         base = self.state.pins if self.committed is None else self.committed
         sets = [base, *(each.voters for each in self.pending)][-2:]
         if self.dynamic:
-            return sets[-1].get(node_id)
+            return self.in_force.get(node_id)
         directory = sets[0].get(node_id)
         return directory if sets[-1].get(node_id) == directory else None
 
@@ -239,7 +239,7 @@ class Voters:
 
     def force(self, node_id: int, directory_id: bytes) -> None:
         """Pin a directory by an operator's word. The caller makes `state` durable and tells the peers."""
-        assert len(directory_id) == DIRECTORY_ID_SIZE and node_id in self.state.voter_ids
+        assert len(directory_id) == DIRECTORY_ID_SIZE and node_id in self.ids
         self.version += 1
         forced = {each: self.state.pins[each] for each in self.state.forced}
         self.state.pins = {**(self.committed or self.state.pins), **forced, node_id: directory_id}
@@ -282,10 +282,10 @@ class Voters:
         pins = self.state.pins
         if self.committed is None:
             return dict(pins) if set(pins) == set(self.state.voter_ids) else None
-        if self.dynamic:
-            return None
         for node_id in self.state.forced:
             return {**self.committed, node_id: pins[node_id]}
+        if self.dynamic:
+            return None
         for peer in sorted(caught_up):
             directory = self.present.get(peer)
             if directory is not None and directory != self.committed.get(peer):
