@@ -17,7 +17,8 @@ from enum import StrEnum
 from typing import Final
 
 from kvorum.admin.client import ClusterClient, ConfigChange, ConfigOperation, ResourceType, refuse
-from kvorum.admin.reassignments import Place, Reassignments, UnderWay
+from kvorum.admin.places import Place
+from kvorum.admin.reassignments import Reassignments, UnderWay
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_cluster import DescribeClusterBroker
 from kvorum.protocol.messages.describe_configs import (

@@ -1,22 +1,20 @@
 """`kafka-storage`. Source: Kafka's StorageTool, and its Formatter and DynamicVoters (KIP-853).
 
-The voters of a quorum are those of `controller.quorum.voters`, so --standalone and --initial-controllers have to name
-the same; what --initial-controllers adds are the directory ids. Levels of features are those of the release; other ones
+The voters of a static quorum are those of `controller.quorum.voters`; where it is not set, the options name the first
+voters of a dynamic one. Levels of features are those of the release; other ones
 are set by kafka-features once the cluster runs.
 """
 
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
 
 from kvorum.cli.kafka.features import print_levels
-from kvorum.cli.node import format_folders, settings_of
+from kvorum.cli.node import FirstVoters, format_folders, settings_of
 from kvorum.cli.output import Exit, fail
 
 if TYPE_CHECKING:
-    from kvorum.protocol.uuids import Uuid
     from kvorum.runtime.config import Settings
 
 config_option = click.option(
@@ -78,9 +76,11 @@ def feature_dependencies(levels: tuple[str, ...]) -> None:
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Leave directories alone that are formatted already.")
 @click.option("-r", "--release-version", help="Of the features: 4.3 and nothing else.")
 @click.option("-f", "--feature", "levels", multiple=True, metavar="FEATURE=LEVEL", help="As the release has it.")
-@click.option("-s", "--standalone", is_flag=True, help="The only controller.")
-@click.option("-N", "--no-initial-controllers", is_flag=True, help="The controllers agree when they first meet.")
-@click.option("-I", "--initial-controllers", metavar="ID@HOST:PORT:DIRECTORY-ID,...", help="All the controllers.")
+@click.option("-s", "--standalone", is_flag=True, help="A dynamic quorum with this controller alone.")
+@click.option("-N", "--no-initial-controllers", is_flag=True, help="Joins a dynamic quorum as an observer.")
+@click.option(
+    "-I", "--initial-controllers", metavar="ID@HOST:PORT:DIRECTORY-ID,...", help="A dynamic quorum with these voters."
+)
 @click.option("-S", "--add-scram", multiple=True, hidden=True)
 def format_(
     config: str,
@@ -107,16 +107,12 @@ def format_(
     check_cluster_id(cluster_id)
     release = checked_release(release_version, levels)
     settings = settings_of(config)
-    directories = None
-    if standalone:
-        directories = standalone_directory(settings)
-    elif initial_controllers is not None:
-        directories = directories_of(settings, initial_controllers)
-    formatted, _ = format_folders(settings, cluster_id, None, directories, ignore_formatted=ignore_formatted)
+    first = FirstVoters(standalone, initial_controllers, no_initial_controllers)
+    formatted, _ = format_folders(settings, cluster_id, None, first, ignore_formatted=ignore_formatted)
     if not formatted:
         click.echo("All of the log directories are already formatted.")
     for each in formatted:
-        what = described(settings, each.folder, directories)
+        what = described(settings, each.folder, first)
         click.echo(f"Formatting {what} {each.folder} with metadata.version {release}.")
 
 
@@ -151,48 +147,15 @@ def checked_release(release: str | None, levels: tuple[str, ...]) -> str:
     return newest
 
 
-def standalone_directory(settings: "Settings") -> "Mapping[int, Uuid]":
-    """Return a directory id for the one controller that there is."""
-    from kvorum.cluster.formatting import new_directory_id
-    from kvorum.runtime.listeners import voters
-
-    node = settings.int("node.id")
-    if "controller" not in settings.list("process.roles"):
-        fail("You can only use --standalone on a controller.")
-    if list(voters(settings)) != [node]:
-        fail(f"--standalone: controller.quorum.voters names {sorted(voters(settings))}, not {node} alone")
-    return {node: new_directory_id()}
-
-
-def directories_of(settings: "Settings", text: str) -> "Mapping[int, Uuid]":
-    """Read ID@HOST:PORT:DIRECTORY-ID,... which has to name the voters that are configured."""
-    from kvorum.protocol.uuids import Uuid
-    from kvorum.runtime.listeners import voters
-
-    found: dict[int, Uuid] = {}
-    for item in text.split(","):
-        address, _, directory = item.rpartition(":")
-        node, at, where = address.partition("@")
-        try:
-            if not at or not where.rpartition(":")[0]:
-                raise ValueError("it is not ID@HOST:PORT:DIRECTORY-ID")
-            found[int(node)] = Uuid.parse(directory)
-        except ValueError as error:
-            fail(f"Failed to parse dynamic voter {item!r}: {error}")
-    if sorted(found) != sorted(voters(settings)):
-        fail(f"--initial-controllers names {sorted(found)}, controller.quorum.voters {sorted(voters(settings))}")
-    return found
-
-
-def described(settings: "Settings", folder: str, directories: "Mapping[int, Uuid] | None") -> str:
+def described(settings: "Settings", folder: str, first: FirstVoters) -> str:
     """Return what kind of a directory it is."""
     from kvorum.cluster.formatting import controller_directory
 
     if folder not in (settings.str("metadata.log.dir"), controller_directory(settings)):
         return "data directory"
-    if directories is None:
+    if not any(first):
         return "metadata directory"
-    return f"dynamic metadata {'voter ' if settings.int('node.id') in directories else ''}directory"
+    return f"dynamic metadata {'' if first.observer else 'voter '}directory"
 
 
 @storage.command()

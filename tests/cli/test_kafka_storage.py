@@ -23,7 +23,7 @@ def node(tmp_path: Path) -> Path:
     """A node of both roles, with two log directories."""
     path = tmp_path / "server.properties"
     path.write_text(
-        f"process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@127.0.0.1:9093\n"
+        f"process.roles=broker,controller\nnode.id=1\ncontroller.quorum.bootstrap.servers=127.0.0.1:9093\n"
         f"listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:9093\ncontroller.listener.names=CONTROLLER\n"
         f"log.dirs={tmp_path}/a,{tmp_path}/b\n"
     )
@@ -45,7 +45,7 @@ def test_a_node_is_formatted_once_and_looked_at(node: Path, tmp_path: Path) -> N
     assert re.fullmatch(shape, lines[5])
     (line,) = storage("format", "-t", CLUSTER_ID, *config, "--standalone", code=Exit.FAILED)
     assert "is formatted already" in line
-    again = storage("format", "-t", CLUSTER_ID, *config, "--ignore-formatted")
+    again = storage("format", "-t", CLUSTER_ID, *config, "--ignore-formatted", "--standalone")
     assert again == ["All of the log directories are already formatted."]
     (tmp_path / "b" / "meta.properties").unlink()
     assert f"  {tmp_path}/b is not formatted." in storage("info", *config, code=Exit.FAILED)
@@ -53,13 +53,22 @@ def test_a_node_is_formatted_once_and_looked_at(node: Path, tmp_path: Path) -> N
 
 def test_initial_controllers_bring_their_directory_ids(node: Path, tmp_path: Path) -> None:
     words = ("format", "-t", CLUSTER_ID, "-c", str(node), "--initial-controllers")
-    (line,) = storage(*words, f"1@h:9093:{IDS[0]},2@h:9093:{IDS[1]}", code=Exit.FAILED)
-    assert "--initial-controllers names [1, 2], controller.quorum.voters [1]" in line
     for wrong in ("1@h:9093", "1:9093:x", f"one@h:1:{IDS[0]}"):
         (line,) = storage(*words, wrong, code=Exit.FAILED)
-        assert "Failed to parse dynamic voter" in line
-    storage(*words, f"1@h:9093:{IDS[0]}")
+        assert "is not of the form ID@HOST:PORT:DIRECTORY_ID" in line
+    (line,) = storage(*words, "1@h:9093:x", code=Exit.FAILED)
+    assert "--initial-controllers: '1@h:9093:x'" in line
+    storage(*words, f"1@h:9093:{IDS[0]},2@h:9093:{IDS[1]}")
     assert f"directory.id={IDS[0]}" in (tmp_path / "a-controller" / "meta.properties").read_text()
+
+
+def test_a_static_quorum_takes_no_first_voters(node: Path, tmp_path: Path) -> None:
+    node.write_text(node.read_text() + "controller.quorum.voters=1@127.0.0.1:9093\n")
+    words = ("format", "-t", CLUSTER_ID, "-c", str(node))
+    (line,) = storage(*words, "--standalone", code=Exit.FAILED)
+    assert "controller.quorum.voters names the voters of a static quorum" in line
+    lines = storage(*words)
+    assert f"Formatting metadata directory {tmp_path}/a-controller with metadata.version 4.3-IV0." in lines
 
 
 def test_what_this_release_does_not_format_with_is_refused(node: Path, tmp_path: Path) -> None:
