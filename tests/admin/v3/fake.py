@@ -88,9 +88,7 @@ class ConfiguredCluster(FakeCluster):
         row = delete_topics.DeletableTopicResult(name=topic.name, error_code=code)
         return delete_topics.DeleteTopicsResponse(responses=[row])
 
-    def _grow(
-        self, request: create_partitions.CreatePartitionsRequest
-    ) -> create_partitions.CreatePartitionsResponse:
+    def _grow(self, request: create_partitions.CreatePartitionsRequest) -> create_partitions.CreatePartitionsResponse:
         (topic,) = request.topics
         logs = self.logs[topic.name]
         row = create_partitions.CreatePartitionsTopicResult(name=topic.name)
@@ -106,9 +104,7 @@ class ConfiguredCluster(FakeCluster):
     def _known(self, kind: int, name: str) -> bool:
         return name in self.logs if kind == ResourceType.TOPIC else name in ("", "1")
 
-    def _describe(
-        self, request: describe_configs.DescribeConfigsRequest
-    ) -> describe_configs.DescribeConfigsResponse:
+    def _describe(self, request: describe_configs.DescribeConfigsRequest) -> describe_configs.DescribeConfigsResponse:
         results = []
         for asked in request.resources:
             kind, name = asked.resource_type, asked.resource_name
@@ -134,8 +130,7 @@ class ConfiguredCluster(FakeCluster):
             config_source=chain[0][1],
             is_sensitive=key == SECRET,
             synonyms=[
-                describe_configs.DescribeConfigsSynonym(name=key, value=value, source=source)
-                for value, source in chain
+                describe_configs.DescribeConfigsSynonym(name=key, value=value, source=source) for value, source in chain
             ],
         )
 

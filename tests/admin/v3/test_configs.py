@@ -191,9 +191,7 @@ def test_the_defaults_of_a_topic_are_told_whether_it_is_there_or_not() -> None:
         ("POST", f"{TOPIC}:alter", {}, (400, 400)),
     ],
 )
-def test_what_is_not_there_or_not_meant_is_refused(
-    method: str, path: str, body: Any, refusal: tuple[int, int]
-) -> None:
+def test_what_is_not_there_or_not_meant_is_refused(method: str, path: str, body: Any, refusal: tuple[int, int]) -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         cluster.add("t")
         status, told = await call(client, method, path, body)
