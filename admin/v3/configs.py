@@ -9,7 +9,6 @@ from kvorum.admin.client import ClusterClient, ConfigChange, ConfigOperation, Re
 from kvorum.admin.models import INT32_MAX
 from kvorum.admin.operations import Call, NoBody, Operation, Reply, number_of
 from kvorum.admin.topic_configs import Source, source_name
-from kvorum.admin.topic_routes import found_topic
 from kvorum.admin.v3.errors import code_of
 from kvorum.admin.v3.links import BROKER, CLUSTER, TOPIC, Links, cluster_of, links_of, not_found
 from kvorum.admin.v3.models import (
@@ -182,17 +181,19 @@ async def described(cluster: ClusterClient, names: Sequence[str]) -> list[tuple[
 async def list_kafka_default_topic_configs(call: Call[NoBody]) -> TopicConfigDataList:
     """List the configs that a topic would have if nothing were set on it, whether it is there or not."""
     links, topic = await links_of(call), call.path["topic_name"]
-    if await found_topic(call.cluster, topic) is None:
-        rows = await of_new_topic(call.cluster, topic)
-    else:
-        rows = [without_own(row) for row in await call.cluster.describe_configs(ResourceType.TOPIC, topic)]
+    rows = await of_new_topic(call.cluster)
     return TopicConfigDataList(
         metadata=links.collection("topics", topic, "default-configs"), data=topic_rows(links, topic, rows)
     )
 
 
-async def of_new_topic(cluster: ClusterClient, name: str) -> list[DescribeConfigsResourceResult]:
-    """Return what the cluster would give a new topic (KIP-525). Raises KafkaError."""
+async def of_new_topic(cluster: ClusterClient) -> list[DescribeConfigsResourceResult]:
+    """Return what the cluster would give a new topic (KIP-525). Raises KafkaError.
+
+    It is asked for one that nobody has, and that is not created: of a topic that is there the cluster does not tell
+    what a config would be that was set on it.
+    """
+    name = f"defaults-{cluster.chance.getrandbits(64):016x}"
     wanted = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
     answer = await cluster.create_topic(wanted, validate_only=True)
     return [
@@ -206,22 +207,6 @@ async def of_new_topic(cluster: ClusterClient, name: str) -> list[DescribeConfig
         )
         for row in answer.topics[0].configs or ()
     ]
-
-
-def without_own(row: DescribeConfigsResourceResult) -> DescribeConfigsResourceResult:
-    """Return a topic's config as it were if it had not been set on the topic."""
-    left = [each for each in row.synonyms if each.source != Source.DYNAMIC_TOPIC_CONFIG]
-    if len(left) == len(row.synonyms):
-        return row
-    value, source = (left[0].value, left[0].source) if left else (None, Source.DEFAULT_CONFIG)
-    return DescribeConfigsResourceResult(
-        name=row.name,
-        value=value,
-        read_only=row.read_only,
-        config_source=source,
-        is_sensitive=row.is_sensitive,
-        synonyms=left,
-    )
 
 
 async def get_kafka_topic_config(call: Call[NoBody]) -> TopicConfigData:
