@@ -53,11 +53,20 @@ def status_of(code: ErrorCode) -> int:
     return 500 if code is ErrorCode.UNKNOWN_SERVER_ERROR else 422
 
 
+class Refusal(web.Response):
+    """An error answer, and what it says: another API on this server has another shape for the same."""
+
+    def __init__(self, said: Problem, headers: dict[str, str] | None = None) -> None:
+        """Answer with problem details."""
+        super().__init__(status=said.status, text=said.model_dump_json(), content_type=PROBLEM, headers=headers)
+        self.said = said
+
+
 def problem(
     status: int, error: str, message: str, field: str | None = None, headers: dict[str, str] | None = None
-) -> web.Response:
+) -> Refusal:
     """Return an error answer."""
-    body = Problem(
+    said = Problem(
         title=HTTPStatus(status).phrase, status=status, detail=message, error=error, message=message, field=field
     )
-    return web.Response(status=status, text=body.model_dump_json(), content_type=PROBLEM, headers=headers)
+    return Refusal(said, headers)

@@ -59,6 +59,7 @@ SANS_IO = (
     "admin/narrator.py",
     "admin/offset_reset.py",
     "admin/record_views.py",
+    "admin/v3/json_stream.py",
     "admin/visible.py",
     "pipelines/cdc/assembler.py",
     "pipelines/cdc/copytext.py",
