@@ -39,6 +39,9 @@ class Served:
     observer: Observer
     inside: Inside
     bootstrap: str
+    """What clients are given: behind proxies, where there are any."""
+    observed: str
+    """Where brokers are reached past them, so that what is looked at is not what was cut off."""
     cuts: Cuts | None = None
     clocks: Mapping[str, NodeClock] = field(default_factory=dict)
     links: Mapping[str, str] = field(default_factory=dict)
@@ -56,6 +59,7 @@ class Served:
             observer=lab.observer,
             inside=Inside.of(lab.plan.cluster, lab.register),
             bootstrap=lab.bootstrap,
+            observed=lab.direct_bootstrap,
             cuts=lab.cuts,
             clocks=lab.clocks,
             links={each.name: each.upstream for each in lab.plan.topology.proxies.values()},
@@ -80,6 +84,7 @@ class Served:
             ),
             inside=Inside.of(cluster.plan, register),
             bootstrap=cluster.plan.bootstrap,
+            observed=cluster.plan.bootstrap,
             close=spawner.shutdown,
         )
 

@@ -5,6 +5,8 @@ import { ask, field, h, note } from "./dom.js";
 import { follow } from "./live.js";
 import { shown } from "./view.js";
 import * as brokers from "./brokers.js";
+import * as chaos from "./chaos.js";
+import * as chaosRun from "./chaos-run.js";
 import * as groups from "./groups.js";
 import * as leaders from "./leaders.js";
 import * as messages from "./messages.js";
@@ -28,6 +30,8 @@ const ROUTES = [
   ["transactions", transactions, "Transactions", "x"],
   ["quorum", quorum, "Quorum", "q"],
   ["leaders", leaders, "Elections", "e"],
+  ["chaos", chaos, "Chaos lab", "c"],
+  ["chaos/runs/:run", chaosRun],
 ];
 
 function where() {
@@ -102,6 +106,14 @@ function help() {
   });
 }
 
+/** A link with a token is for its first use: the token is kept for this tab, and no longer in the address. */
+function takeToken() {
+  const [parts, query] = where();
+  if (!query.has("token")) return;
+  setToken(query.get("token"));
+  history.replaceState(null, "", `#/${parts.map(encodeURIComponent).join("/")}`);
+}
+
 function theme(name) {
   document.documentElement.dataset.theme = name;
   localStorage.setItem("kvorum.theme", name);
@@ -152,5 +164,7 @@ function start() {
   bar();
   show();
 }
+
+takeToken();
 
 start();
