@@ -125,7 +125,7 @@ class ChaosServer:
         cluster = ClusterClient(parse_bootstrap(self.served.observed), timeout_ms=ADMIN_TIMEOUT_MS)
         access = Access({hashlib.sha256(self.token.encode()).hexdigest(): Role.ADMIN})
         app = AdminApp(cluster, Metrics(), access).build()
-        app.middlewares.insert(0, self._pages)  # type: ignore[attr-defined]  # a list until the application runs
+        app.middlewares.insert(0, self._pages)  # a list until the application runs
         app.add_subapp(PREFIX, self._chaos())
 
         async def closing(app: web.Application) -> AsyncIterator[None]:
