@@ -13,6 +13,7 @@ from kvorum.admin.metadata_fetch import Fetched, fetch_log, log_from
 from kvorum.admin.metadata_image import Raw, TooLarge, image_at
 from kvorum.admin.metadata_tree import Tree, tree_of
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.quorum.image import MetadataImage
 from kvorum.runtime import blocking
 
 LOG_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -45,7 +46,7 @@ class MetadataReader:
             return log.first, log.end - 1
 
     async def tree(self, cluster: ClusterClient, at: int) -> Tree:
-        """Return the tree behind the record at an offset within the span. Do not change it.
+        """Return the tree behind the record at an offset within the span; -1: of an empty log. Do not change it.
 
         Raises MetadataProblem, TooLarge, KafkaError, Unreachable.
         """
@@ -54,7 +55,7 @@ class MetadataReader:
             if found is None:
                 source = (await self._log(cluster)).source()
                 loop = asyncio.get_running_loop()
-                found = await blocking.run(loop, lambda: tree_of(image_at(source, at)))
+                found = await blocking.run(loop, lambda: tree_of(image_at(source, at) if at >= 0 else MetadataImage()))
                 self._trees[at] = found
                 while len(self._trees) > TREES_KEPT:
                     self._trees.popitem(last=False)

@@ -10,8 +10,10 @@ import * as chaosRun from "./chaos-run.js";
 import * as groups from "./groups.js";
 import * as leaders from "./leaders.js";
 import * as messages from "./messages.js";
+import * as metadata from "./metadata.js";
 import * as overview from "./overview.js";
 import * as quorum from "./quorum.js";
+import * as segments from "./segments.js";
 import * as topic from "./topic.js";
 import * as topics from "./topics.js";
 import * as transactions from "./transactions.js";
@@ -25,10 +27,13 @@ const ROUTES = [
   ["topics/:topic", topic],
   ["topics/:topic/messages", messages],
   ["topics/:topic/:tab", topic],
+  ["topics/:topic/batches/:partition", segments],
   ["groups", groups, "Groups", "g"],
   ["groups/:group", groups],
   ["transactions", transactions, "Transactions", "x"],
   ["quorum", quorum, "Quorum", "q"],
+  ["metadata", metadata, "Metadata", "m"],
+  ["metadata/:tab", metadata],
   ["leaders", leaders, "Elections", "e"],
   ["chaos", chaos, "Chaos lab", "c"],
   ["chaos/runs/:run", chaosRun],
