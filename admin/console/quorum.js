@@ -10,6 +10,8 @@ import { s } from "./svg.js";
 const KEPT = 900;
 const AGAIN_MS = 1000;
 const EPOCHS_SHOWN = 20;
+// Between two samples of a page that was left for longer nobody looked: that stays empty.
+const UNSEEN_MS = 15_000;
 const WIDTH = 1000;
 const COLOURS = 6;
 
@@ -97,9 +99,9 @@ function timeline() {
   const spans = [];
   for (const sample of samples) {
     const last = spans.at(-1);
-    if (last && last.leader === sample.leader_id && last.epoch === sample.leader_epoch) last.to = sample.timestamp_ms;
-    else {
-      if (last) last.to = sample.timestamp_ms;
+    const seen = last && sample.timestamp_ms - last.to < UNSEEN_MS;
+    if (seen) last.to = sample.timestamp_ms;
+    if (!seen || last.leader !== sample.leader_id || last.epoch !== sample.leader_epoch) {
       spans.push({ leader: sample.leader_id, epoch: sample.leader_epoch, from: sample.timestamp_ms, to: sample.timestamp_ms });
     }
   }
