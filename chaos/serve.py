@@ -27,7 +27,7 @@ import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -208,7 +208,8 @@ class ChaosServer:
     async def _state(self, request: web.Request) -> web.Response:
         served = self.served
         health = request.query.get("health") == "true"
-        nodes, inside = await asyncio.gather(self._work(served.described), self._work(served.inside.state))
+        nodes = await self._work(served.described)
+        inside = await self._work(served.inside.state, silent_of(nodes))
         body: dict[str, object] = {
             "cluster_id": served.cluster.plan.cluster_id,
             "folder": served.cluster.paths.folder,
@@ -356,6 +357,16 @@ def fault_told(events: Events) -> Callable[[history.Fault], None]:
         events.tell("fault", data)
 
     return tell
+
+
+def silent_of(nodes: list[dict[str, Any]]) -> set[str]:
+    """Return the processes that cannot answer: those that are down, or stopped."""
+    return {
+        f"{node['name']}/{role}"
+        for node in nodes
+        for role, process in node["processes"].items()
+        if process is None or process["stopped"]
+    }
 
 
 def described(fault: Injected) -> dict[str, object]:

@@ -7,7 +7,7 @@ links only of one that was made with proxies, clocks only of one whose nodes wer
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from kvorum.chaos.faults.clocks import NodeClock
 from kvorum.chaos.faults.cuts import Cuts
@@ -93,9 +93,9 @@ class Served:
         """All nodes, running or not."""
         return self.processes.names
 
-    def described(self) -> list[dict[str, object]]:
+    def described(self) -> list[dict[str, Any]]:
         """Return each node with its processes, as they are."""
-        found: list[dict[str, object]] = []
+        found: list[dict[str, Any]] = []
         for node in self.cluster.plan.nodes:
             living = self.cluster.processes(node.name)
             processes = {

@@ -93,7 +93,7 @@ function records(query, look) {
       return card(null,
         table("Records", [
           { title: "Offset", number: true, cell: (each) => h("a", { href: to("diff", { since: Math.max(each.offset - 1, page.first), at: each.offset }), "data-key": `record-${each.offset}` }, count(each.offset)) },
-          { title: "Written", cell: (each) => moment(each.timestamp_ms) },
+          { title: "Written", cell: (each) => h("time", { class: "whole" }, moment(each.timestamp_ms)) },
           { title: "Epoch", number: true, cell: (each) => count(each.epoch) },
           { title: "Type", cell: (each) => badge(each.type) },
           { title: "Fields", cell: (each) => h("code", {}, JSON.stringify(each.record)) },

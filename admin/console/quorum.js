@@ -78,7 +78,7 @@ function live(quorum) {
 
 function members(rows, leader, empty) {
   return table("Members", [
-    { title: "Node", cell: (member) => [member.id, member.id === leader && [" ", badge("active", "good")]] },
+    { title: "Node", cell: (member) => h("span", { class: "whole" }, member.id, member.id === leader && [" ", badge("active", "good")]) },
     { title: "End offset", number: true, cell: (member) => count(member.log_end_offset) },
     { title: "Behind", number: true, cell: (member) => (member.lag ? badge(count(member.lag), "warn") : "0") },
     { title: "How far behind, over time", cell: (member) => lagLine(member.id) },

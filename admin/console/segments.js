@@ -33,7 +33,7 @@ export function open({ topic, partition }, query) {
           { title: "Sequence", cell: (each) => (each.base_sequence === null ? "–" : each.base_sequence === each.last_sequence ? count(each.base_sequence) : `${count(each.base_sequence)} to ${count(each.last_sequence)}`) },
           { title: "Leader epoch", number: true, cell: (each) => count(each.leader_epoch) },
           { title: "Size", number: true, cell: (each) => bytes(each.size_bytes) },
-          { title: "Newest record", cell: (each) => moment(each.max_timestamp_ms) },
+          { title: "Newest record", cell: (each) => h("time", { class: "whole" }, moment(each.max_timestamp_ms)) },
         ], page.batches, "The log is empty from there on."),
         page.next !== null && h("p", {}, h("a", { href: `${root}/batches/${encodeURIComponent(partition)}?offset=${page.next}` }, `Further on, from ${count(page.next)}`))),
     ],

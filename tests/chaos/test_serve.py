@@ -23,8 +23,8 @@ from kvorum.chaos.faults.disks import DiskFaults
 from kvorum.chaos.faults.events import FaultRegister
 from kvorum.chaos.faults.observer import Observer, in_a_thread
 from kvorum.chaos.faults.processes import ProcessFaults
-from kvorum.chaos.inside import Inside
-from kvorum.chaos.serve import ChaosServer, fault_told
+from kvorum.chaos.inside import Door, Inside
+from kvorum.chaos.serve import ChaosServer, fault_told, silent_of
 from kvorum.chaos.serve_events import BEHIND_MAX, KEPT_MAX, LISTENERS_MAX, Events, SentAway, TooManyListeners
 from kvorum.chaos.serve_scenarios import Busy, Scenarios
 from kvorum.chaos.served import Served
@@ -275,6 +275,19 @@ def test_the_console_is_there_and_the_admin_api_behind_the_same_token(play: Any)
         assert (await answer.json())["error"] == "CLUSTER_UNREACHABLE", "its nodes are on paper"
 
     play(scenario)
+
+
+def test_who_cannot_answer_is_not_asked_what_is_in_force_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    living, stopped = {"pid": 1, "stopped": False}, {"pid": 2, "stopped": True}
+    nodes = [
+        {"name": "node-1", "processes": {"node": living, "broker": stopped, "controller": living}},
+        {"name": "node-2", "processes": {"node": None, "broker": None}},
+    ]
+    silent = silent_of(nodes)
+    assert silent == {"node-1/broker", "node-2/node", "node-2/broker"}
+    monkeypatch.setattr(Door, "ask", lambda door, command: {"asked": command["do"]})
+    inside = Inside.of(ClusterPlan("id", [NodePlan("node-1", NODE)]), FaultRegister(fault_told(Events())))
+    assert inside.state(silent) == {"node-1/broker": None, "node-1/controller": {"asked": "state"}}
 
 
 def test_shipped_scenarios_are_named_with_their_cells(play: Any) -> None:

@@ -87,6 +87,17 @@ def test_a_broker_is_killed_its_election_watched_and_all_healed(lab: Console) ->
     happened(page, "broker 3 is alive")
 
 
+def test_a_paused_node_does_not_hold_up_the_page(lab: Console) -> None:
+    """What is asked of its processes would be waited for, 10 s each: the page shows it at once."""
+    page = known(lab)
+    page.get_by_role("button", name="Pause node-3").click()
+    expect(page.get_by_text(re.compile(r"broker \d+: paused"))).to_be_visible(timeout=WAIT_MS)
+    with page.expect_response(lambda answer: answer.url.endswith("/v1/chaos/state"), timeout=10_000):
+        page.keyboard.press("r")
+    page.get_by_role("button", name="End: SIGSTOP to node-3").click()
+    expect(page.get_by_text("Nothing is broken.")).to_be_visible()
+
+
 def test_a_fault_is_injected_by_its_form_and_ended(lab: Console) -> None:
     page = known(lab)
     page.get_by_role("button", name="Inject a fault").click()
