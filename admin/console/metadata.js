@@ -77,7 +77,7 @@ function diff(query, look) {
     draw: (found) => card(null,
       h("p", { class: "quiet" }, `Between the records at ${count(found.since)} and ${count(found.at)}.`, found.more && ` Only the first ${count(found.changes.length)} changes.`),
       table("Changes", [
-        { title: "What", cell: (change) => h("span", { class: "mono" }, change.path) },
+        { title: "What", cell: (change) => h("span", { class: "mono path" }, change.path.split("/").flatMap((part, at) => (at ? ["/", h("wbr"), part] : [part]))) },
         { title: "Before", cell: (change) => (change.before === null ? badge("was not there", "good") : h("code", {}, change.before)) },
         { title: "After", cell: (change) => (change.after === null ? badge("is gone", "bad") : h("code", {}, change.after)) },
       ], found.changes, "Nothing has changed.")),
