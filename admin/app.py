@@ -17,6 +17,7 @@ from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
 from kvorum.admin import (
+    broker_duty_routes,
     cluster_routes,
     event_routes,
     groups_routes,
@@ -66,6 +67,7 @@ def operations() -> Sequence[Operation]:
     """Return everything the API does."""
     return [
         *cluster_routes.OPERATIONS,
+        *broker_duty_routes.OPERATIONS,
         *topic_routes.OPERATIONS,
         *partition_routes.OPERATIONS,
         *message_routes.OPERATIONS,

@@ -1,6 +1,7 @@
 """`kvorum reassign`: what Kafka's kafka-reassign-partitions.sh does, with its files and options (KIP-455, KIP-73)."""
 
 import json
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -9,14 +10,17 @@ import click
 
 from kvorum.cli.client import bootstrap_option, with_cluster
 from kvorum.cli.output import Exit, fail, output_option, show
+from kvorum.cli.progress import bar
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
-    from kvorum.admin.reassignments import Assignment, Place, Reassignments
+    from kvorum.admin.places import Place
+    from kvorum.admin.reassignments import Assignment, Reassignments
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
 TIMEOUT_MS = 10_000
+WAIT_PAUSE_SECONDS = 1.0
 LIST_COLUMNS = ("topic", "partition", "replicas", "adding", "removing")
 VERIFY_COLUMNS = ("topic", "partition", "state", "replicas", "target")
 
@@ -202,19 +206,23 @@ def execute(
 @reassign.command()
 @file_option
 @preserve_option
+@click.option("--wait", "seconds", type=click.FloatRange(0), default=0, help="Until it is done, so many seconds long.")
 @bootstrap_option
 @output_option
-def verify(path: Path, preserve_throttles: bool, bootstrap: str, output: str) -> None:
+def verify(path: Path, preserve_throttles: bool, seconds: float, bootstrap: str, output: str) -> None:
     """Say how far the partitions of a file are; once nothing is under way any more, take the throttles off.
 
     Exit code 1 while some are not where the file wants them.
 
     \b
     kvorum reassign verify --reassignment-json-file plan.json
+    kvorum reassign verify --reassignment-json-file plan.json --wait 3600
     """
     wanted = assignment_in(path)
 
     async def work(found: "Reassignments") -> list[dict[str, Any]]:
+        if seconds:
+            await wait_for(found, wanted, seconds)
         under_way = await found.under_way()
         current = await found.current({place.topic for place in wanted})
         rows: list[dict[str, Any]] = []
@@ -231,6 +239,21 @@ def verify(path: Path, preserve_throttles: bool, bootstrap: str, output: str) ->
     show(rows, output, VERIFY_COLUMNS)
     if any(row["state"] != "completed" for row in rows):
         raise SystemExit(Exit.FAILED)
+
+
+async def wait_for(found: "Reassignments", wanted: "Assignment", seconds: float) -> None:
+    """Return once nothing of the file is under way, or when so many seconds are over."""
+    import asyncio
+
+    deadline, left = time.monotonic() + seconds, len(wanted)
+    with bar(left, "moved") as moved:
+        while True:
+            now_left = len(wanted.keys() & (await found.under_way()).keys())
+            moved(left - now_left)
+            left = now_left
+            if not left or time.monotonic() >= deadline:
+                return
+            await asyncio.sleep(WAIT_PAUSE_SECONDS)  # a cluster tells nobody of its own accord
 
 
 async def say_unthrottled(found: "Reassignments", wanted: "Assignment") -> None:

@@ -1,6 +1,7 @@
 // The list of brokers; one broker with its configs.
 
 import { get, patch, url } from "./api.js";
+import { dutyCard } from "./broker-duty.js";
 import { ask, badge, card, field, figure, h, note, table } from "./dom.js";
 import { count } from "./format.js";
 import { setQuery } from "./view.js";
@@ -40,6 +41,7 @@ function one(id, query) {
         figure("State", broker.fenced ? "fenced" : "alive", broker.fenced ? "bad" : ""),
         figure("Leads", count(broker.leaders)), figure("Replicas", count(broker.replicas)),
         figure("Address", broker.host ? `${broker.host}:${broker.port}` : "–", "small"), figure("Rack", broker.rack ?? "–", "small")),
+      dutyCard(id, view),
       card("Configs", configTable(configs, query, (entry) => alter(url(["v1", "brokers", id, "configs"]), entry, view))),
     ],
   };

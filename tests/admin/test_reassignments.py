@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from kvorum.admin.places import Place
 from kvorum.admin.reassignments import (
     FOLLOWERS,
     LEADERS,
     Move,
-    Place,
     UnderWay,
     as_file,
     moves_of,
