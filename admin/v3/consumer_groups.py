@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kvorum.admin.group_members import Member
-from kvorum.admin.groups import CLASSIC, CONSUMER, Described, Groups
+from kvorum.admin.group_members import CLASSIC, CONSUMER, Described, Member
+from kvorum.admin.groups import Groups
 from kvorum.admin.models import INT32_MAX
 from kvorum.admin.operations import Call, NoBody, Operation, number_of
 from kvorum.admin.partition_offsets import Spec, list_offsets
@@ -31,8 +31,6 @@ CONSUMERS = f"{GROUP}/consumers"
 CONSUMER_PATH = f"{CONSUMERS}/{{consumer_id}}"
 ASSIGNMENTS = f"{CONSUMER_PATH}/assignments"
 LAGS = f"{GROUP}/lags"
-PROTOCOL_TYPES = (CONSUMER, "")
-"""Of groups that consume: those without a type have offsets that somebody committed without ever joining."""
 AT_ONCE = 16
 """Groups that are asked for at a time."""
 
@@ -48,7 +46,7 @@ def group_data(links: Links, group: Described) -> ConsumerGroupData:
         partition_assignor=group.protocol,
         state=re.sub(r"(?<=[a-z])(?=[A-Z])", "_", group.state).upper(),
         type=group.type.upper(),
-        is_mixed_consumer_group=group.type == CONSUMER and any(each.protocol == CLASSIC for each in group.members),
+        is_mixed_consumer_group=group.type == CONSUMER and any(not each.upgraded for each in group.members),
         coordinator=links.related("brokers", group.coordinator_id),
         consumers=links.related(*me, "consumers"),
         lag_summary=links.related(*me, "lag-summary"),
@@ -59,7 +57,7 @@ async def group_of(call: Call[NoBody]) -> Described:
     """Return the group that the path names. Raises KafkaError, Refused."""
     group_id = call.path["consumer_group_id"]
     try:
-        return await Groups(call.cluster).describe(group_id)
+        return await Groups(call.cluster).described(group_id)
     except KafkaError as error:
         if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             raise
@@ -74,17 +72,13 @@ async def list_kafka_consumer_groups(call: Call[NoBody]) -> ConsumerGroupDataLis
     async def describe(group_id: str) -> Described | None:
         async with free:
             try:
-                return await groups.describe(group_id)
+                return await groups.described(group_id)
             except KafkaError as error:
                 if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
                     raise
                 return None  # deleted since it was listed
 
-    wanted = [
-        each.group_id
-        for each in await groups.listed()
-        if each.protocol_type in PROTOCOL_TYPES and each.type in (CLASSIC, CONSUMER)
-    ]
+    wanted = [each.group_id for each in await groups.listed() if each.is_of_consumers]
     found = await asyncio.gather(*(describe(group_id) for group_id in wanted))
     return ConsumerGroupDataList(
         metadata=links.collection("consumer-groups"),
@@ -161,11 +155,6 @@ def assignment_data(links: Links, group_id: str, member: Member, place: Place) -
     )
 
 
-def places(member: Member) -> list[Place]:
-    """Return what a member has, sorted."""
-    return sorted(Place(topic, each) for topic, partitions in member.assignment.items() for each in partitions)
-
-
 async def list_kafka_consumer_assignment(call: Call[NoBody]) -> ConsumerAssignmentDataList:
     """List a member's partitions."""
     links, group = await links_of(call), await group_of(call)
@@ -173,7 +162,7 @@ async def list_kafka_consumer_assignment(call: Call[NoBody]) -> ConsumerAssignme
     parts = ("consumer-groups", group.group_id, "consumers", member.member_id, "assignments")
     return ConsumerAssignmentDataList(
         metadata=links.collection(*parts),
-        data=[assignment_data(links, group.group_id, member, place) for place in places(member)],
+        data=[assignment_data(links, group.group_id, member, place) for place in member.assignment],
     )
 
 
@@ -186,7 +175,7 @@ async def get_kafka_consumer_assignment(call: Call[NoBody]) -> ConsumerAssignmen
     """Return one partition of a member; 404 where the member has it not."""
     links, group = await links_of(call), await group_of(call)
     member, place = member_of(call, group), place_of(call)
-    if place not in places(member):
+    if place not in member.assignment:
         raise not_found()
     return assignment_data(links, group.group_id, member, place)
 
@@ -214,7 +203,7 @@ async def lags_of(call: Call[NoBody], group: Described) -> list[Lag]:
     if not committed:
         raise not_found("Consumer group offsets could not be found.")
     ends = await list_offsets(call.cluster, dict.fromkeys(committed, Spec.LATEST), attempts=1)
-    owners = {place: member for member in group.members for place in places(member)}
+    owners = {place: member for member in group.members for place in member.assignment}
     return [
         Lag(place, each.offset, ends[place].offset, owners.get(place))
         for place, each in sorted(committed.items())
