@@ -158,7 +158,7 @@ class AdminApp:
         body: BaseModel = NoBody()
         try:
             check_query(operation, request)
-            piecemeal = operation.streamed and request.content_length is None and request.can_read_body
+            piecemeal = operation.streamed and not comes_whole(request)
             data = await read_json(operation, request, piecemeal)
             if operation.streamed:
                 body = Text(text=data)
@@ -328,6 +328,11 @@ def base_url(operation: Operation, request: web.Request) -> str:
     """Return how the caller came here, up to the operation's own path."""
     prefix = PREFIX if is_v3(operation.path) and request.path.startswith(f"{PREFIX}/") else ""
     return f"{request.scheme}://{request.host}{prefix}"
+
+
+def comes_whole(request: web.Request) -> bool:
+    """Tell whether a body is small enough, and known to be, to be read before it is looked at."""
+    return not request.can_read_body or (request.content_length or BODY_BYTES_MAX + 1) <= BODY_BYTES_MAX
 
 
 async def read_json(operation: Operation, request: web.Request, piecemeal: bool) -> bytes:

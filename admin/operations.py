@@ -82,7 +82,7 @@ class Call(Generic[B]):
     base_url: str = ""
     """How the caller reached this server: scheme, host, and what stood before the operation's path."""
     content: Content | None = None
-    """Of a body that comes piece by piece without a length said before, where the operation takes such."""
+    """Of a body that is long, or whose length was not said before, where the operation takes such."""
 
     def flag(self, name: str) -> bool:
         """Tell whether a query parameter is there and not `false`. Raises BadInput."""

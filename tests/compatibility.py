@@ -2,9 +2,11 @@
 
 `make compatibility` runs `python -m tests.compatibility`, then tools/generate_compatibility.py writes the page. The
 table below says what a test shows and for whom; where a test has its client as a parameter, EACH stands for it.
+`ONLY="test_racks.py test_groups.py" make compatibility` runs the tests of these files; what the others said stays.
 """
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -177,12 +179,24 @@ def versions() -> dict[str, str]:
     return found
 
 
+def joined(before: list[dict[str, str]], now: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Return the results of a run, and of tests that did not run in it those from before, in the table's order."""
+    ran = {row["test"] for row in now}
+    rows = [row for row in before if row["test"] not in ran] + now
+    order = [(shown.feature, f"tests/cluster/{shown.test}") for shown in TABLE]
+    kept = [row for row in rows if (row["feature"], row["test"]) in order]
+    return sorted(kept, key=lambda row: order.index((row["feature"], row["test"])))
+
+
 def main() -> int:
     """Run the tests of the table and write what became of them."""
     recorder = Recorder()
-    tests = sorted({f"tests/cluster/{shown.test}" for shown in TABLE})
+    only = os.environ.get("ONLY", "").split()
+    chosen = [shown for shown in TABLE if not only or shown.test.partition("::")[0] in only]
+    tests = sorted({f"tests/cluster/{shown.test}" for shown in chosen})
     code = pytest.main(["-q", *sys.argv[1:], *tests], plugins=[recorder])
-    found = {"clients": versions(), "results": recorder.results()}
+    before = json.loads(RESULTS.read_text())["results"] if only else []
+    found = {"clients": versions(), "results": joined(before, recorder.results())}
     RESULTS.write_text(json.dumps(found, indent=2) + "\n")
     return int(code)
 

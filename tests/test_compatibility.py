@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.compatibility import CLIENTS, EACH, RESULTS, ROOT, TABLE, Recorder, client_of
+from tests.compatibility import CLIENTS, EACH, RESULTS, ROOT, TABLE, Recorder, client_of, joined
 
 TESTS = ROOT / "tests" / "cluster"
 
@@ -63,6 +63,19 @@ def test_a_row_is_as_good_as_the_worst_that_happened_to_it() -> None:
     assert told == {"confluent-kafka": "failed", "aiokafka": "skipped"}
     page = tool().rendered({"clients": {"confluent-kafka": "1", "aiokafka": "2"}, "results": recorder.results()})
     assert f"| {members.feature} | **no** | not run |" in page.splitlines()
+
+
+def test_what_did_not_run_this_time_stays_as_it_was() -> None:
+    first, second = TABLE[0], TABLE[1]
+
+    def row(shown: Any, outcome: str) -> dict[str, str]:
+        test = f"tests/cluster/{shown.test}"
+        return {"feature": shown.feature, "client": shown.clients[0], "test": test, "outcome": outcome}
+
+    gone = {**row(first, "passed"), "feature": "no more in the table"}
+    before = [row(first, "passed"), row(second, "failed"), gone]
+    assert joined(before, [row(second, "passed")]) == [row(first, "passed"), row(second, "passed")]
+    assert joined(before, [row(first, "failed")]) == [row(first, "failed"), row(second, "failed")]
 
 
 def test_a_test_without_a_client_as_its_parameter_is_not_guessed_at() -> None:

@@ -46,7 +46,7 @@ def group_data(links: Links, group: Described) -> ConsumerGroupData:
         partition_assignor=group.protocol,
         state=re.sub(r"(?<=[a-z])(?=[A-Z])", "_", group.state).upper(),
         type=group.type.upper(),
-        is_mixed_consumer_group=group.type == CONSUMER and any(each.protocol == CLASSIC for each in group.members),
+        is_mixed_consumer_group=group.type == CONSUMER and any(not each.upgraded for each in group.members),
         coordinator=links.related("brokers", group.coordinator_id),
         consumers=links.related(*me, "consumers"),
         lag_summary=links.related(*me, "lag-summary"),
@@ -78,9 +78,7 @@ async def list_kafka_consumer_groups(call: Call[NoBody]) -> ConsumerGroupDataLis
                     raise
                 return None  # deleted since it was listed
 
-    wanted = [
-        each.group_id for each in await groups.listed() if each.is_of_consumers and each.type in (CLASSIC, CONSUMER)
-    ]
+    wanted = [each.group_id for each in await groups.listed() if each.is_of_consumers]
     found = await asyncio.gather(*(describe(group_id) for group_id in wanted))
     return ConsumerGroupDataList(
         metadata=links.collection("consumer-groups"),

@@ -3,10 +3,11 @@
 from typing import Final
 
 from kvorum.admin.operations import Operation
-from kvorum.admin.v3 import acls, clusters, configs, consumer_groups, partitions, records, topics
+from kvorum.admin.v3 import acls, broker_configs, clusters, consumer_groups, partitions, records, topic_configs, topics
 
 OPERATIONS: Final[list[Operation]] = [
-    *configs.OPERATIONS,
+    *topic_configs.OPERATIONS,
+    *broker_configs.OPERATIONS,
     *partitions.OPERATIONS,
     *clusters.OPERATIONS,
     *topics.OPERATIONS,

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import io
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -33,7 +34,7 @@ def b64(data: bytes) -> str:
 async def post(client: Client, *bodies: Any, text: bytes | None = None) -> tuple[int, list[dict[str, Any]]]:
     """Return the status, and the answers to records that are sent one behind the other."""
     data = b"".join(json.dumps(body).encode() for body in bodies) if text is None else text
-    async with client.post(PATH, data=data, headers=JSON) as answer:
+    async with client.post(PATH, data=io.BytesIO(data), headers=JSON) as answer:
         assert answer.content_type == "application/json"
         lines = (await answer.read()).splitlines()
         return answer.status, [json.loads(line) for line in lines]
@@ -264,6 +265,18 @@ def test_a_body_of_very_many_records_is_answered_while_it_is_written() -> None:
         status, answers = await post(client, *[value("v")] * count)
         assert status == 200 and [each["offset"] for each in answers] == list(range(count))
         assert len(log.batches) == 3
+
+    with_cluster(test)
+
+
+def test_a_body_may_be_longer_than_any_other_and_a_record_in_it_may_not() -> None:
+    async def test(client: Client, cluster: ConfiguredCluster) -> None:
+        (log,) = cluster.add("t")
+        status, answers = await post(client, *[value("v" * 1_000)] * 1_500)
+        assert status == 200 and [each["offset"] for each in answers] == list(range(1_500))
+        status, answers = await post(client, value("v"), value("v" * records.RECORD_BYTES_MAX), value("v"))
+        assert [each["error_code"] for each in answers] == [200, 400]
+        assert "longer than" in answers[1]["message"] and log.end == 1_501
 
     with_cluster(test)
 
