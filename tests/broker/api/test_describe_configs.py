@@ -146,6 +146,16 @@ def test_the_cluster_wide_configs_are_those_that_were_set() -> None:
     )
 
 
+def test_what_is_asked_of_another_broker_is_told_where_nothing_else_is_asked_for() -> None:
+    state = "kvorum.broker.state"
+    broker = a_broker(*orders(set_config(BROKER, "2", state, "maintenance")))
+    (told,) = describe(broker, BROKER, "2", [state]).configs
+    assert (told.name, told.value, told.config_source) == (state, "maintenance", ConfigSource.DYNAMIC_BROKER_CONFIG)
+    (told,) = describe(broker, BROKER, "3", [state]).configs
+    assert (told.value, told.config_source) == ("active", ConfigSource.DEFAULT_CONFIG)
+    assert describe(broker, BROKER, "2", [state, "num.io.threads"]).error_code == ErrorCode.INVALID_REQUEST
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "code"),
     [
