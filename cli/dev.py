@@ -80,6 +80,7 @@ def report_start(
     click.echo(f"{brokers} broker(s) are up and unfenced.")
     click.echo(f"  bootstrap.servers  {cluster.plan.bootstrap}")
     for url in cluster.plan.admin_urls():
+        click.echo(f"  web console        {url}/")
         click.echo(f"  admin HTTP API     {url}/docs")
     click.echo(f"  folder             {cluster.paths.folder}")
     if closing:

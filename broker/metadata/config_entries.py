@@ -179,7 +179,7 @@ def broker_synonyms(layers: Layers, definition: ConfigDef) -> tuple[Synonym, ...
     ]
     for name in names:
         default = BROKER[name].default
-        if default is not None and name not in REQUIRED:
+        if default is not None and name not in REQUIRED and not BROKER[name].internal:
             found.append(Synonym(name, hidden(definition, default), ConfigSource.DEFAULT_CONFIG))
     # What stands before the first of the main name does not count (Kafka drops it; see the head of the module).
     main_name = definition.name if definition.scope is Scope.BROKER else names[0]

@@ -46,7 +46,7 @@ def test_the_page_does_what_it_says(folder: Path) -> None:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("KAFKA_", "KVORUM_"))}
     environment = kept | {"PATH": f"{command.parent}:{os.environ['PATH']}"}
     found = blocks()
-    assert [language for language, _ in found].count("python") == 1 and len(found) == 6
+    assert [language for language, _ in found].count("python") == 1 and len(found) == 8
     bootstrap = ""
     for language, text in found:
         bootstrap = next(iter(re.findall(r"^export (KVORUM_BOOTSTRAP=.*)", text, re.MULTILINE)), bootstrap)
@@ -65,5 +65,9 @@ def test_the_page_does_what_it_says(folder: Path) -> None:
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
         if language == "python":
             assert done.stdout == "1003 records\n"
+        if "reset-offsets" in text:
+            rows = [line.split() for line in done.stdout.splitlines() if line.startswith("billing")]
+            lags = [int(row[5]) for row in rows if len(row) > 5]
+            assert (sum(lags[:6]), sum(lags[6:])) == (0, 1003), done.stdout
         if "metrics" in text and "curl" in text:
             assert re.search(r"^kafka_server_replicamanager_underreplicatedpartitions \d", done.stdout, re.MULTILINE)
