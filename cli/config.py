@@ -15,7 +15,7 @@ def config() -> None:
 
 
 def said_of_keys(path: str) -> tuple[str, ...]:
-    """Return what is to be said of a node's single keys, where the whole cannot be: a file of an older Kafka has many."""
+    """Return what is to be said of single keys where the whole cannot be: a file of an older Kafka has many such."""
     from kvorum.runtime.config import ConfigError
     from kvorum.runtime.config_files import load_node
 

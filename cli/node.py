@@ -37,6 +37,7 @@ def node(config: str, folder: str | None, override: tuple[str, ...]) -> None:
 
 def folder_of(config: str, override: tuple[str, ...]) -> str:
     """Return the node's own folder in its metadata log directory."""
+    from kvorum.cluster import exits
     from kvorum.cluster.formatting import node_folder
     from kvorum.runtime.config import ConfigError
     from kvorum.runtime.config_files import load_node
@@ -44,7 +45,7 @@ def folder_of(config: str, override: tuple[str, ...]) -> str:
     try:
         return os.path.abspath(node_folder(load_node(config, overrides=override).settings))
     except ConfigError as error:
-        fail(str(error), Exit.USAGE)
+        fail(str(error), exits.Exit.CONFIG)
 
 
 @click.command("format")
