@@ -180,7 +180,8 @@ def what_next(cluster: "LocalCluster", topic: str) -> None:
         f'kcat -b "$KVORUM_BOOTSTRAP" -C -t {topic} -o end     # or any other Kafka client',
     ):
         click.echo(f"  {line}")
-    click.echo("docs/quickstart.md goes on from here. Ctrl-C stops everything.")
+    click.echo("docs/quickstart.md goes on from here.")
+    click.echo("Ctrl-C stops everything.")
 
 
 def activation() -> list[str]:
