@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
+from kvorum.cluster import exits
 from kvorum.runtime.disk import OsDisk
 from kvorum.storage.checkpoints import read_meta_properties
 
@@ -62,6 +63,20 @@ def test_an_unknown_key_is_a_warning_with_its_line_and_what_took_its_place(
     code, printed = kvorum("config", "validate", str(path))
     assert code == Exit.DONE
     assert re.search(rf"^warning: {re.escape(str(path))}:6: .*{re.escape(warning)}", printed, re.M), printed
+
+
+def test_a_file_of_a_kafka_with_zookeeper_is_refused_with_all_that_is_to_be_said_of_its_keys(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text("broker.id=1\nzookeeper.connect=zk-1:2181\nlog.message.format.version=2.8\n")
+    code, printed = kvorum("config", "validate", str(path))
+    assert code == Exit.FAILED and "process.roles=: must say what this node is" in printed
+    for line, word in ((2, "controller.quorum.voters"), (3, "remove the key")):
+        assert re.search(rf"^warning: {re.escape(str(path))}:{line}: .*{re.escape(word)}", printed, re.M), printed
+
+
+def test_a_node_with_a_configuration_that_cannot_be_ends_as_service_managers_are_told(tmp_path: Path) -> None:
+    code, printed = kvorum("node", str(node(tmp_path, "num.partitions=three")))
+    assert code == exits.Exit.CONFIG and ":6: num.partitions=three" in printed
 
 
 @pytest.mark.parametrize(

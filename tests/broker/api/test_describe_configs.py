@@ -156,6 +156,22 @@ def test_what_is_asked_of_another_broker_is_told_where_nothing_else_is_asked_for
     assert describe(broker, BROKER, "2", [state, "num.io.threads"]).error_code == ErrorCode.INVALID_REQUEST
 
 
+@pytest.mark.parametrize(("name", "source"), [("", "DYNAMIC_DEFAULT_BROKER_CONFIG"), ("1", "DYNAMIC_BROKER_CONFIG")])
+def test_a_dynamic_broker_config_that_nobody_knows_is_told_as_a_secret(name: str, source: str) -> None:
+    broker = a_broker(*orders(set_config(BROKER, name, "my.plugins.key", "hush")))
+    (told,) = describe(broker, BROKER, name, ["my.plugins.key"], include_synonyms=True).configs
+    assert (told.value, told.is_sensitive, told.read_only, told.config_type) == (None, True, True, ConfigType.UNKNOWN)
+    assert [(each.value, ConfigSource(each.source).name) for each in told.synonyms] == [(None, source)]
+
+
+def test_a_brokers_id_is_told_under_both_of_its_names() -> None:
+    broker = a_broker(*orders())
+    told = describe(broker, BROKER, "1", ["broker.id", "node.id"], include_synonyms=True).configs
+    assert {each.name: (each.value, each.config_source) for each in told} == dict.fromkeys(
+        ("broker.id", "node.id"), ("1", ConfigSource.STATIC_BROKER_CONFIG)
+    )
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "code"),
     [
