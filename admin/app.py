@@ -18,10 +18,16 @@ from pydantic import BaseModel, ValidationError
 
 from kvorum.admin import (
     cluster_routes,
+    config_diff_routes,
     event_routes,
+    feature_routes,
     groups_routes,
+    leader_routes,
+    logger_routes,
     message_routes,
     partition_routes,
+    quota_routes,
+    reassignment_routes,
     topic_routes,
     transaction_routes,
 )
@@ -57,6 +63,12 @@ def operations() -> Sequence[Operation]:
         *groups_routes.OPERATIONS,
         *transaction_routes.OPERATIONS,
         *event_routes.OPERATIONS,
+        *quota_routes.OPERATIONS,
+        *feature_routes.OPERATIONS,
+        *logger_routes.OPERATIONS,
+        *config_diff_routes.OPERATIONS,
+        *reassignment_routes.OPERATIONS,
+        *leader_routes.OPERATIONS,
     ]
 
 
@@ -236,7 +248,8 @@ async def close(stream: Stream) -> None:
 
 async def check_unchanged(guard: Operation, call: Call[BaseModel], match: str) -> None:
     """Compare an If-Match with what there is. Raises Refused, and what asking for it raises."""
-    asked = Call(cluster=call.cluster, path=call.path, query={}, body=NoBody(), clock=call.clock)
+    named = {name: value for name, value in call.query.items() if name in (guard.query or {})}
+    asked = Call(cluster=call.cluster, path=call.path, query=named, body=NoBody(), clock=call.clock)
     try:
         found = await guard.handle(asked)
     except KafkaError as error:

@@ -10,9 +10,11 @@ Source: Kafka's ReassignPartitionsCommand.
 
 import json
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from kvorum.admin.client import TIMEOUT_MS, ClusterClient, ConfigChange, ConfigOperation, ResourceType, refuse
+from kvorum.admin.places import Place
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -31,17 +33,6 @@ RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throt
 LOG_DIRS_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 LEADERS: Final = "leader.replication.throttled.replicas"
 FOLLOWERS: Final = "follower.replication.throttled.replicas"
-
-
-class Place(NamedTuple):
-    """A partition."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        """Write it as Kafka does."""
-        return f"{self.topic}-{self.partition}"
 
 
 Assignment = dict[Place, list[int]]
@@ -156,6 +147,26 @@ def throttled_replicas(moves: Mapping[Place, Move]) -> dict[str, dict[str, str]]
         }
         for topic, (leaders, followers) in pairs.items()
     }
+
+
+class State(StrEnum):
+    """How far a partition of a plan is."""
+
+    COMPLETED = "completed"
+    IN_PROGRESS = "in progress"
+    NOT_AS_WANTED = "not as wanted"
+
+
+def states_of(under_way: Mapping[Place, UnderWay], current: Mapping[Place, list[int]], plan: Assignment) -> list[State]:
+    """Return how far the partitions of a plan are, in their order."""
+    return [
+        State.IN_PROGRESS
+        if place in under_way
+        else State.COMPLETED
+        if current.get(place) == target
+        else State.NOT_AS_WANTED
+        for place, target in sorted(plan.items())
+    ]
 
 
 class Reassignments:

@@ -12,7 +12,8 @@ from kvorum.cli.output import Exit, fail, output_option, show
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
-    from kvorum.admin.reassignments import Assignment, Place, Reassignments
+    from kvorum.admin.places import Place
+    from kvorum.admin.reassignments import Assignment, Reassignments
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
@@ -103,7 +104,10 @@ def generate(path: Path, broker_list: str, disable_rack_aware: bool, bootstrap: 
     \b
     kvorum reassign generate --topics-to-move-json-file topics.json --broker-list 2,3,4
     """
+    from kvorum.admin.proposals import check_racks, spread
     from kvorum.admin.reassignments import as_file, read_topics
+    from kvorum.protocol.errors import ErrorCode, KafkaError
+    from kvorum.runtime.chance import new_random
 
     try:
         wanted = [int(each) for each in broker_list.split(",")]
@@ -123,33 +127,17 @@ def generate(path: Path, broker_list: str, disable_rack_aware: bool, bootstrap: 
     if unknown:
         fail(f"there is no broker {unknown[0]}", Exit.NOT_FOUND)
     chosen = {broker: None if disable_rack_aware else racks[broker] for broker in wanted}
-    if len({rack is None for rack in chosen.values()}) > 1:
-        fail("not all of these brokers have a rack; --disable-rack-aware leaves racks aside")
-    proposed = placed(current, chosen)
+    try:
+        check_racks(chosen)
+        proposed = spread(current, chosen, new_random())
+    except KafkaError as error:
+        aside = error.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        fail(f"{error.message}{'; --disable-rack-aware leaves racks aside' if aside else ''}")
     if output == "json":
         click.echo(json.dumps(as_file(proposed)))
         return
     click.echo(f"Current partition replica assignment\n{json.dumps(as_file(current))}\n")
     click.echo(f"Proposed partition reassignment configuration\n{json.dumps(as_file(proposed))}")
-
-
-def placed(current: "Assignment", racks: dict[int, str | None]) -> "Assignment":
-    """Return new replicas for these partitions on these brokers, by the rule that new topics are placed with."""
-    from kvorum.protocol.errors import KafkaError
-    from kvorum.quorum.controller.placement import ReplicaPlacer, UsableBroker
-    from kvorum.runtime.chance import new_random
-
-    brokers = [UsableBroker(broker_id=broker, rack=racks[broker], fenced=False) for broker in sorted(racks)]
-    placers: dict[str, ReplicaPlacer] = {}
-    chance = new_random()
-    found: Assignment = {}
-    for place, replicas in current.items():
-        placer = placers.setdefault(place.topic, ReplicaPlacer(brokers, chance))
-        try:
-            found[place] = list(placer.place(len(replicas)))
-        except KafkaError as error:
-            fail(f"{place}: {error.message}")
-    return found
 
 
 @reassign.command()
@@ -212,17 +200,18 @@ def verify(path: Path, preserve_throttles: bool, bootstrap: str, output: str) ->
     \b
     kvorum reassign verify --reassignment-json-file plan.json
     """
+    from kvorum.admin.reassignments import states_of
+
     wanted = assignment_in(path)
 
     async def work(found: "Reassignments") -> list[dict[str, Any]]:
         under_way = await found.under_way()
         current = await found.current({place.topic for place in wanted})
+        states = states_of(under_way, current, wanted)
         rows: list[dict[str, Any]] = []
-        for place, target in sorted(wanted.items()):
-            replicas = current.get(place, [])
-            state = "in progress" if place in under_way else "completed" if replicas == target else "not as wanted"
-            row = {"topic": place.topic, "partition": place.partition, "state": state}
-            rows.append({**row, "replicas": replicas, "target": target})
+        for (place, target), state in zip(sorted(wanted.items()), states, strict=True):
+            row = {"topic": place.topic, "partition": place.partition, "state": state.value}
+            rows.append({**row, "replicas": current.get(place, []), "target": target})
         if not under_way and not preserve_throttles:
             await say_unthrottled(found, wanted)
         return rows

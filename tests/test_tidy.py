@@ -20,7 +20,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "storage": {"runtime", "protocol"},
     "quorum": {"runtime", "protocol", "network", "storage"},
     "broker": {"runtime", "protocol", "network", "storage"} | READING_SIDE,  # never what decides or replicates
-    "admin": {"runtime", "protocol", "network"},  # speaks to the cluster over the wire, as anyone
+    # Speaks to the cluster over the wire, as anyone; what it proposes is placed by the controller's own rule.
+    "admin": {"runtime", "protocol", "network", "quorum.controller.placement"},
     "cluster": {"runtime", "protocol", "network", "storage", "quorum", "broker", "admin"},
     "chaos": {"runtime", "protocol", "network", "storage", "quorum", "broker", "admin", "cluster"},
     "pipelines": set(),  # Kafka clients and Spark, nothing of ours

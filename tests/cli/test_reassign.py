@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kvorum.admin.reassignments import Move, Place, UnderWay
+from kvorum.admin.places import Place
+from kvorum.admin.reassignments import Move, UnderWay
 from kvorum.cli import reassign as commands
 from kvorum.cli.output import Exit
 
