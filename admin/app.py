@@ -171,7 +171,7 @@ class AdminApp:
             return problem(503, "CLUSTER_UNREACHABLE", str(error))
         if isinstance(result, Stream):
             return await self._serve(result, request)
-        return answer_of(operation, result, request.headers.get("If-None-Match"))
+        return answer_of(operation, result)
 
     async def _serve(self, stream: Stream, request: web.Request) -> web.StreamResponse:
         """Write a stream; it ends with itself, with who reads it, or with the server."""
@@ -267,15 +267,17 @@ def etag(operation: Operation, result: Result) -> str:
     return '"' + hashlib.sha256(repr(operation.state(result)).encode()).hexdigest()[:32] + '"'
 
 
-def answer_of(operation: Operation, result: Result, none_match: str | None) -> web.Response:
-    """Return a result as JSON; 304 where the caller has it already."""
-    headers = {}
+def answer_of(operation: Operation, result: Result) -> web.Response:
+    """Return a result as JSON, always in full.
+
+    The ETag is of what a change could overwrite, and leaders and offsets are told besides: an answer with the same tag
+    is not the same answer, so nobody may keep it, and there is no 304.
+    """
+    headers = {"Cache-Control": "no-store"}
     if operation.state is not None:
         headers["ETag"] = etag(operation, result)
-        if none_match is not None and headers["ETag"] in (part.strip() for part in none_match.split(",")):
-            return web.Response(status=304, headers=headers)
     if result is None:
-        return web.Response(status=operation.status)
+        return web.Response(status=operation.status, headers=headers)
     assert not isinstance(result, Stream), "served elsewhere"
     if isinstance(result, list):
         text = "[" + ",".join(item.model_dump_json() for item in result) + "]"

@@ -27,6 +27,8 @@ OWN: Final = frozenset(
     {
         *("node.id", "broker.id", "broker.rack", "log.dir", "log.dirs", "metadata.log.dir", "process.roles"),
         *("listeners", "advertised.listeners", "metrics.listener", "admin.listeners"),
+        *("kvorum.controller.metrics.listener", "kvorum.chaos.listener", "kvorum.controller.chaos.listener"),
+        "kvorum.peer.addresses",
     }
 )
 """What each broker has of its own in any healthy cluster."""

@@ -5,11 +5,14 @@ import { ask, field, h, note } from "./dom.js";
 import { follow } from "./live.js";
 import { shown } from "./view.js";
 import * as brokers from "./brokers.js";
+import * as configsDiff from "./configs-diff.js";
 import * as groups from "./groups.js";
 import * as leaders from "./leaders.js";
 import * as messages from "./messages.js";
 import * as overview from "./overview.js";
 import * as quorum from "./quorum.js";
+import * as quotas from "./quotas.js";
+import * as reassignment from "./reassignment.js";
 import * as topic from "./topic.js";
 import * as topics from "./topics.js";
 import * as transactions from "./transactions.js";
@@ -19,6 +22,7 @@ const ROUTES = [
   ["", overview, "Overview", "o"],
   ["brokers", brokers, "Brokers", "b"],
   ["brokers/:broker", brokers],
+  ["brokers/:broker/:tab", brokers],
   ["topics", topics, "Topics", "t"],
   ["topics/:topic", topic],
   ["topics/:topic/messages", messages],
@@ -26,8 +30,12 @@ const ROUTES = [
   ["groups", groups, "Groups", "g"],
   ["groups/:group", groups],
   ["transactions", transactions, "Transactions", "x"],
+  ["transactions/:id", transactions],
   ["quorum", quorum, "Quorum", "q"],
   ["leaders", leaders, "Elections", "e"],
+  ["reassignment", reassignment, "Reassignment", "m"],
+  ["quotas", quotas, "Quotas", "u"],
+  ["configs", configsDiff, "Config diff", "d"],
 ];
 
 function where() {
