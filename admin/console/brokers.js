@@ -6,6 +6,7 @@ import { bytes, count, plural } from "./format.js";
 import { setQuery } from "./view.js";
 
 const REPLICAS_SHOWN = 500;
+const REPLICAS_OPEN = 50;
 const LEVELS = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"];
 
 export function open(values, query) {
@@ -69,7 +70,7 @@ function one(id, tab, query) {
 function logDirs(dirs) {
   const sorted = [...dirs].sort((one, other) => Boolean(other.error) - Boolean(one.error) || one.log_dir.localeCompare(other.log_dir));
   return sorted.map((dir) => {
-    const only = dirs.length === 1;
+    const few = dirs.length === 1 && dir.partitions.length <= REPLICAS_OPEN;
     return card(null,
       h("h2", {}, h("span", { class: "mono" }, dir.log_dir), " ", dir.error ? badge(`offline: ${dir.error}`, "bad") : badge("online", "good")),
       !dir.error && h("p", {}, `${plural(dir.partitions.length, "replica")}, ${bytes(dir.size_bytes)}`,
@@ -77,7 +78,7 @@ function logDirs(dirs) {
       !dir.error && dir.total_bytes && h("progress", { "aria-label": `Used of the disk of ${dir.log_dir}`, max: dir.total_bytes, value: dir.total_bytes - dir.usable_bytes }),
       dir.error
         ? nothing("Its replicas are led and kept by others, where there are others.")
-        : h("details", { "data-key": `dir-${dir.log_dir}`, open: only }, h("summary", {}, "Replicas, the largest first"), table("Replicas", [
+        : h("details", { "data-key": `dir-${dir.log_dir}`, open: few }, h("summary", {}, "Replicas, the largest first"), table("Replicas", [
           { title: "Partition", cell: (each) => h("a", { href: `#/topics/${encodeURIComponent(each.topic)}` }, `${each.topic}-${each.partition}`) },
           { title: "Size", number: true, cell: (each) => bytes(each.size_bytes) },
           { title: "Behind", number: true, cell: (each) => (each.offset_lag ? badge(count(each.offset_lag), "warn") : "0") },

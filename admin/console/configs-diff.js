@@ -3,7 +3,7 @@
 import { get, url } from "./api.js";
 import { SOURCES } from "./brokers.js";
 import { badge, card, field, h, nothing, select, table } from "./dom.js";
-import { count, plural } from "./format.js";
+import { plural } from "./format.js";
 import { setQuery } from "./view.js";
 
 const TOPICS_MAX = 1000;
@@ -60,7 +60,7 @@ export function open(values, query) {
       const hidden = diff.rows.length - rows.length;
       const sets = new Map(rows.map((row) => [row.name, new Set(row.cells.map((cell) => cell?.value ?? null))]));
       return card(null,
-        h("p", { class: "quiet" }, `${plural(rows.filter((row) => row.differs).length, "config")} differ, ${count(diff.same)} are the same.`, hidden > 0 && ` ${count(hidden)} are not shown.`),
+        h("p", { class: "quiet" }, `${plural(rows.filter((row) => row.differs).length, "difference")}; ${plural(diff.same, "config")} the same.`, hidden > 0 && ` ${plural(hidden, "row")} not shown.`),
         table("Configs beside each other", [
           { title: "Config", cell: (row) => h("span", { class: "mono" }, row.name) },
           ...diff.columns.map((column, at) => ({ title: heading(column), cell: (row) => value(row, at, sets.get(row.name).size > 1) })),
@@ -95,5 +95,6 @@ function value(row, at, several) {
   const cell = row.cells[at];
   if (!cell) return h("span", { class: "quiet" }, "not set");
   const text = cell.sensitive ? h("em", {}, "not shown") : h("span", { class: "mono" }, cell.value === "" ? "“”" : cell.value ?? "null");
-  return [row.differs && several ? h("strong", {}, text) : text, " ", cell.source !== "DEFAULT_CONFIG" && badge(SOURCES[cell.source] ?? cell.source, cell.source.startsWith("DYNAMIC") ? "good" : "")];
+  return h("span", {}, row.differs && several ? h("strong", {}, text) : text, " ",
+    cell.source !== "DEFAULT_CONFIG" && badge(SOURCES[cell.source] ?? cell.source, cell.source.startsWith("DYNAMIC") ? "good" : ""));
 }
