@@ -176,3 +176,33 @@ def test_axe_finds_nothing_on_these_pages(console: Console) -> None:
     create_topic(console.cluster.plan.bootstrap, "looked-at", 2, 3)
     parts = ("brokers/1/log-dirs", "brokers/1/loggers", "brokers/1/features", "topics/looked-at")
     assert_accessible(console, ("quotas", "reassignment?topics=looked-at", "configs?own=true", "transactions", *parts))
+
+
+def test_a_failed_directory_is_told_first_and_a_fenced_broker_is_shown_all_the_same(console: Console) -> None:
+    """The answers are given by the test: disks that fail are tests/cluster/test_log_directories.py's business."""
+    page = console.page("brokers")
+    replica = {"topic": "kept", "partition": 0, "size_bytes": 5 << 20, "offset_lag": 3, "future": False}
+    good = {"log_dir": "/a", "error": None, "size_bytes": 5 << 20, "total_bytes": 1 << 30, "usable_bytes": 1 << 29}
+    failed = {**good, "log_dir": "/b", "error": "KAFKA_STORAGE_ERROR", "total_bytes": None, "usable_bytes": None}
+    answers = [{**good, "partitions": [replica]}, {**failed, "partitions": []}]
+    page.route("**/v1/brokers/2/log-dirs", lambda route: route.fulfill(json=answers))
+    page.goto(f"{console.url}/#/brokers/2/log-dirs")
+    cards = page.locator("main .card")
+    expect(cards).to_have_count(2)
+    expect(cards.first).to_contain_text("/b offline: KAFKA_STORAGE_ERROR")
+    expect(cards.last).to_contain_text("512 MiB of 1.0 GiB free")
+    cards.last.get_by_text("Replicas, the largest first").click()
+    expect(cards.last.locator("tbody tr")).to_contain_text("5.0 MiB")
+
+    fenced = {"id": 3, "host": "", "port": 0, "rack": None, "fenced": True, "leaders": 0, "replicas": 4}
+    page.route("**/v1/brokers/3", lambda route: route.fulfill(json=fenced))
+    refused = {"status": 503, "error": "CLUSTER_UNREACHABLE", "message": "nobody answers", "title": "x", "detail": "x"}
+    page.route("**/v1/brokers/3/loggers", lambda route: route.fulfill(status=503, json=refused))
+    page.goto(f"{console.url}/#/brokers/3/loggers")
+    expect(page.get_by_text("The broker is fenced and does not tell: nobody answers")).to_be_visible()
+    page.route("**/v1/quotas", lambda route: route.fulfill(status=503, json=refused))
+    page.goto(f"{console.url}/#/quotas")
+    expect(page.get_by_role("alert")).to_contain_text("nobody answers (CLUSTER_UNREACHABLE)")
+    page.unroute("**/v1/quotas")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_text("Nobody has a quota")).to_be_visible()
