@@ -94,9 +94,10 @@ def fail_if_refused(refused: "dict[Place, str]", what: str) -> None:
 )
 @click.option("--broker-list", required=True, metavar="ID,ID,...", help="Who is to have them.")
 @click.option("--disable-rack-aware", is_flag=True, help="Do not spread replicas over racks.")
+@click.option("--keep", "kept", is_flag=True, help="Move as few replicas as it takes: what is on these brokers stays.")
 @bootstrap_option
 @output_option
-def generate(path: Path, broker_list: str, disable_rack_aware: bool, bootstrap: str, output: str) -> None:
+def generate(path: Path, broker_list: str, disable_rack_aware: bool, kept: bool, bootstrap: str, output: str) -> None:
     """Propose replicas for all partitions of some topics, spread over some brokers as new topics are.
 
     -o json writes the proposal alone, for `execute`.
@@ -104,7 +105,7 @@ def generate(path: Path, broker_list: str, disable_rack_aware: bool, bootstrap: 
     \b
     kvorum reassign generate --topics-to-move-json-file topics.json --broker-list 2,3,4
     """
-    from kvorum.admin.proposals import check_racks, spread
+    from kvorum.admin.proposals import check_racks, keep, spread
     from kvorum.admin.reassignments import as_file, read_topics
     from kvorum.protocol.errors import ErrorCode, KafkaError
     from kvorum.runtime.chance import new_random
@@ -129,7 +130,7 @@ def generate(path: Path, broker_list: str, disable_rack_aware: bool, bootstrap: 
     chosen = {broker: None if disable_rack_aware else racks[broker] for broker in wanted}
     try:
         check_racks(chosen)
-        proposed = spread(current, chosen, new_random())
+        proposed = keep(current, chosen) if kept else spread(current, chosen, new_random())
     except KafkaError as error:
         aside = error.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
         fail(f"{error.message}{'; --disable-rack-aware leaves racks aside' if aside else ''}")

@@ -1,6 +1,6 @@
 // Reassignment: what is under way and how far; a plan is proposed, looked at, begun and watched.
 
-import { get, post } from "./api.js";
+import { get, post, url } from "./api.js";
 import { ask, badge, card, field, h, note, nothing, select, table } from "./dom.js";
 import { bytes, count, list, plural } from "./format.js";
 import { setQuery } from "./view.js";
@@ -29,7 +29,8 @@ export function open(values, query) {
     brokers,
     field("How", select("way", WAYS, query.get("way") ?? "keep")),
     h("label", { class: "check" }, h("input", { type: "checkbox", name: "racks", checked: query.get("racks") !== "no" }), "spread over racks"),
-    h("button", { type: "submit" }, "Propose"));
+    h("button", { type: "submit" }, "Propose"),
+    field("Or a plan from a file", h("input", { type: "file", accept: ".json,application/json", onchange: (event) => read(event.target) })));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     propose(new FormData(form));
@@ -81,12 +82,32 @@ export function open(values, query) {
     }
   }
 
+  /** Show the plan in a file of Kafka's tool, or one that was saved here, as if it had been proposed. */
+  async function read(input) {
+    try {
+      const partitions = planOf(await input.files[0].text());
+      const topics = [...new Set(partitions.map((each) => each.topic))];
+      const found = await Promise.all(topics.map((topic) => get(url(["v1", "topics", topic, "partitions"]))));
+      const rows = partitions.map(({ topic, partition, replicas }) => {
+        const current = found[topics.indexOf(topic)].find((each) => each.partition === partition)?.replicas;
+        if (!current) throw new Error(`There is no partition ${topic}-${partition}.`);
+        return { topic, partition, current, replicas, adding: replicas.filter((broker) => !current.includes(broker)), size_bytes: null };
+      });
+      const changed = rows.filter((row) => String(row.current) !== String(row.replicas));
+      proposed.replaceChildren(proposal({ partitions: changed, unchanged: rows.length - changed.length, moved_replicas: changed.reduce((sum, row) => sum + row.adding.length, 0), moved_bytes: null }));
+    } catch (error) {
+      proposed.replaceChildren(h("p", { class: "wrong", role: "alert" }, error.message));
+    } finally {
+      input.value = "";
+    }
+  }
+
   function proposal(plan) {
     const rows = plan.partitions;
     if (!rows.length) return nothing(`All ${plural(plan.unchanged, "partition")} are where they are wanted: nothing would move.`);
     const partitions = rows.map(({ topic, partition, replicas }) => ({ topic, partition, replicas }));
     return h("div", {},
-      h("h3", {}, `${plural(rows.length, "partition")} would change, ${plural(plan.moved_replicas, "replica")} be copied: ${bytes(plan.moved_bytes)}`),
+      h("h3", {}, `${plural(rows.length, "partition")} would change, ${plural(plan.moved_replicas, "replica")} be copied${plan.moved_bytes === null ? "" : `: ${bytes(plan.moved_bytes)}`}`),
       table("The plan", [
         { title: "Partition", cell: (each) => `${each.topic}-${each.partition}` },
         { title: "Now on", cell: (each) => list(each.current) },
@@ -182,6 +203,22 @@ function copied(each, one) {
   return h("div", { class: "copied" }, h("span", {}, `broker ${one.broker}`),
     h("progress", { "aria-label": name, max: 1, value: known ? Math.min(1, one.size_bytes / each.size_bytes) : one.lag === 0 ? 1 : 0 }),
     h("small", {}, known ? `${bytes(one.size_bytes)} of ${bytes(each.size_bytes)}, ${behind}` : behind));
+}
+
+/** Read the partitions of a file. Throws with what is wrong with it. */
+function planOf(text) {
+  let file;
+  try {
+    file = JSON.parse(text);
+  } catch {
+    throw new Error("The file is no JSON.");
+  }
+  if (!Array.isArray(file?.partitions) || !file.partitions.length) throw new Error("The file has no “partitions”.");
+  if (!file.partitions.every((each) => typeof each?.topic === "string" && Number.isInteger(each.partition) && Array.isArray(each.replicas)))
+    throw new Error("Each of the file’s partitions needs a topic, a partition and its replicas.");
+  if (file.partitions.some((each) => (each.log_dirs ?? []).some((dir) => dir !== "any")))
+    throw new Error("Replicas are not moved between log directories: the file’s log_dirs have to be “any”.");
+  return file.partitions;
 }
 
 /** Give the partitions as a file of Kafka's kafka-reassign-partitions. */

@@ -1,5 +1,6 @@
 """Quotas, reassignment, leaders, differences, a broker's parts and transactions in a real browser."""
 
+import json
 import re
 
 from confluent_kafka import Producer
@@ -82,6 +83,16 @@ def test_a_topic_is_moved_by_a_plan_and_looked_after(console: Console) -> None:
     watched.get_by_role("button", name="Done").click()
     expect(watched).to_have_count(0)
     assert f"brokers={target}" in page.url and "topics=to-move" in page.url
+
+    chosen = page.get_by_label("Or a plan from a file")
+    chosen.set_input_files({"name": "x.json", "mimeType": "application/json", "buffer": b'{"version": 1}'})
+    expect(page.get_by_role("alert")).to_contain_text("The file has no")
+    chosen.set_input_files(saved.value.path())
+    expect(page.get_by_text("are where they are wanted: nothing would move")).to_be_visible()
+    back = {"topic": "to-move", "partition": 0, "replicas": [1 + target % 3], "log_dirs": ["any"]}
+    text = json.dumps({"version": 1, "partitions": [back]}).encode()
+    chosen.set_input_files({"name": "before.json", "mimeType": "application/json", "buffer": text})
+    expect(page.get_by_role("heading", level=3)).to_contain_text("1 partition would change, 1 replica be copied")
 
 
 def test_what_copies_slowly_is_seen_and_cancelled(console: Console) -> None:
