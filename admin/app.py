@@ -17,6 +17,7 @@ from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
 from kvorum.admin import (
+    broker_duty_routes,
     cluster_routes,
     config_diff_routes,
     event_routes,
@@ -36,8 +37,23 @@ from kvorum.admin.client import ClusterClient, Unreachable
 from kvorum.admin.console_files import add_console
 from kvorum.admin.fields import field_of
 from kvorum.admin.openapi import document, page
-from kvorum.admin.operations import EVENT_STREAM, JSON, BadInput, Call, NoBody, Operation, Result, Role, Stream
-from kvorum.admin.problems import problem, status_of
+from kvorum.admin.operations import (
+    EVENT_STREAM,
+    JSON,
+    BadInput,
+    Call,
+    NoBody,
+    Operation,
+    Reply,
+    Result,
+    Role,
+    Stream,
+    Text,
+)
+from kvorum.admin.problems import Refusal, problem, status_of
+from kvorum.admin.v3 import routes as v3_routes
+from kvorum.admin.v3.errors import refused
+from kvorum.admin.v3.links import PREFIX, is_v3
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.runtime import blocking
 from kvorum.runtime.clock import Clock, SystemClock
@@ -57,6 +73,7 @@ def operations() -> Sequence[Operation]:
     """Return everything the API does."""
     return [
         *cluster_routes.OPERATIONS,
+        *broker_duty_routes.OPERATIONS,
         *topic_routes.OPERATIONS,
         *partition_routes.OPERATIONS,
         *message_routes.OPERATIONS,
@@ -69,6 +86,7 @@ def operations() -> Sequence[Operation]:
         *config_diff_routes.OPERATIONS,
         *reassignment_routes.OPERATIONS,
         *leader_routes.OPERATIONS,
+        *v3_routes.OPERATIONS,
     ]
 
 
@@ -95,6 +113,8 @@ class AdminApp:
         app = web.Application(middlewares=[self._guard], client_max_size=BODY_BYTES_MAX)
         for operation in operations():
             app.router.add_route(operation.method, operation.path, self._handler(operation))
+            if is_v3(operation.path):
+                app.router.add_route(operation.method, PREFIX + operation.path, self._handler(operation))
         app.router.add_get("/openapi.json", self._openapi)
         app.router.add_get("/docs", self._docs)
         app.router.add_get("/health/live", self._live)
@@ -111,13 +131,19 @@ class AdminApp:
 
     def _handler(self, operation: Operation) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
-            self._access.check_role(request.headers.get("Authorization"), operation.needs)
+            basic = is_v3(operation.path)  # what Confluent's clients send; a browser is never asked for it
+            self._access.check_role(request.headers.get("Authorization"), operation.needs, basic=basic)
             return await self._call(operation, request)
 
         return handle
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Give refusals the shape of the API that was asked: Confluent's below /v3, ours elsewhere."""
+        answer = await self._judged(request, handler)
+        return refused(answer) if isinstance(answer, Refusal) and is_v3(request.path) else answer
+
+    async def _judged(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Refuse foreign pages; give what was not foreseen, and aiohttp's own refusals, the shape of ours."""
         try:
             self._access.check_page(request.headers.get("Host", ""), request.headers.get("Origin"))
@@ -138,8 +164,11 @@ class AdminApp:
         body: BaseModel = NoBody()
         try:
             check_query(operation, request)
-            data = await read_json(operation, request)
-            if operation.body is not NoBody:
+            piecemeal = operation.streamed and request.content_length is None and request.can_read_body
+            data = await read_json(operation, request, piecemeal)
+            if operation.streamed:
+                body = Text(text=data)
+            elif operation.body is not NoBody:
                 body = operation.body.model_validate_json(data or b"{}")
             call = Call(
                 cluster=self._cluster,
@@ -147,6 +176,8 @@ class AdminApp:
                 query=dict(request.query),
                 body=body,
                 clock=self._clock,
+                base_url=base_url(operation, request),
+                content=request.content if piecemeal else None,
             )
             match = request.headers.get("If-Match")
             if operation.guard is not None and match is not None:
@@ -278,6 +309,9 @@ def answer_of(operation: Operation, result: Result) -> web.Response:
         headers["ETag"] = etag(operation, result)
     if result is None:
         return web.Response(status=operation.status, headers=headers)
+    if isinstance(result, Reply):
+        media = JSON if result.text is not None else None
+        return web.Response(status=result.status, text=result.text, content_type=media, headers=result.headers)
     assert not isinstance(result, Stream), "served elsewhere"
     if isinstance(result, list):
         text = "[" + ",".join(item.model_dump_json() for item in result) + "]"
@@ -289,6 +323,8 @@ def answer_of(operation: Operation, result: Result) -> web.Response:
 def check_query(operation: Operation, request: web.Request) -> None:
     """Refuse what the operation does not know: a misspelt validate_only must not change anything. Raises BadInput."""
     known = operation.query or {}
+    if is_v3(operation.path):
+        return  # nothing there depends on the query alone, and clients bring parameters that only Confluent's cloud has
     for name in request.query:
         if name not in known:
             among = f"; there are {', '.join(known)}" if known else ""
@@ -297,9 +333,18 @@ def check_query(operation: Operation, request: web.Request) -> None:
             raise BadInput(name, f"{name} is there twice")
 
 
-async def read_json(operation: Operation, request: web.Request) -> bytes:
-    """Return the body, empty where none is wanted. Raises NotJson for one that does not say that it is JSON."""
-    data = await request.read() if operation.body is not NoBody else b""
-    if data and request.content_type != JSON:
+def base_url(operation: Operation, request: web.Request) -> str:
+    """Return how the caller came here, up to the operation's own path."""
+    prefix = PREFIX if is_v3(operation.path) and request.path.startswith(f"{PREFIX}/") else ""
+    return f"{request.scheme}://{request.host}{prefix}"
+
+
+async def read_json(operation: Operation, request: web.Request, piecemeal: bool) -> bytes:
+    """Return the body, empty where none is wanted, or where it is read later.
+
+    Raises NotJson for one that does not say that it is JSON.
+    """
+    data = await request.read() if operation.body is not NoBody and not piecemeal else b""
+    if (data or piecemeal) and request.content_type != JSON:
         raise NotJson(f"the body must be {JSON}, and its Content-Type say so; it says {request.content_type}")
     return data

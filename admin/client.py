@@ -48,12 +48,6 @@ from kvorum.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from kvorum.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
 from kvorum.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -272,41 +266,6 @@ class ClusterClient:
         partition = answer.topics[0].partitions[0]
         refuse(partition.error_code, partition.error_message)
         return answer
-
-    async def offsets(
-        self, topic: MetadataResponseTopic, timestamp: int, isolation: int = READ_UNCOMMITTED
-    ) -> dict[int, int | None]:
-        """Return {partition: offset} for a timestamp (EARLIEST, LATEST, or ms); None where its leader did not say.
-
-        -1: there is no record so late. Read committed, the latest is the last stable offset.
-        """
-        brokers = {broker.node_id: (broker.host, broker.port) for broker in (await self.metadata([])).brokers}
-        by_leader: dict[int, list[int]] = {}
-        for partition in topic.partitions:
-            by_leader.setdefault(partition.leader_id, []).append(partition.partition_index)
-        found: dict[int, int | None] = {partition.partition_index: None for partition in topic.partitions}
-
-        async def ask_leader(leader: int, indexes: list[int]) -> None:
-            address = brokers.get(leader)
-            if address is None or topic.name is None:
-                return
-            wanted = [ListOffsetsPartition(partition_index=index, timestamp=timestamp) for index in indexes]
-            request = ListOffsetsRequest(
-                replica_id=-1,
-                isolation_level=isolation,
-                topics=[ListOffsetsTopic(name=topic.name, partitions=wanted)],
-                timeout=TIMEOUT_MS,
-            )
-            try:
-                answer = await self.ask(request, ListOffsetsResponse, address)
-            except Unreachable:
-                return
-            for each in answer.topics[0].partitions:
-                if each.error_code == ErrorCode.NONE:
-                    found[each.partition_index] = each.offset
-
-        await asyncio.gather(*(ask_leader(leader, indexes) for leader, indexes in by_leader.items()))
-        return found
 
     async def broker_address(self, broker_id: int) -> Address:
         """Return where a broker is. Raises KafkaError(BROKER_ID_NOT_REGISTERED)."""

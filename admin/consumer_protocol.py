@@ -75,6 +75,9 @@ class _Reader:
         found = self.some(self.int16())
         return None if found is None else found.decode()
 
+    def strings(self) -> list[str]:
+        return [self.string() or "" for _ in range(self.count())]
+
     def places(self) -> list[Place]:
         return [
             Place(topic, self.int32())
@@ -100,11 +103,20 @@ def read_subscription(data: bytes) -> Subscription | None:
     """Return a subscription, None where the bytes are none."""
     reader = _Reader(data)
     try:
-        version = reader.int16()
-        topics = [reader.string() or "" for _ in range(reader.count())]
+        version, topics = reader.int16(), reader.strings()
         user_data = reader.some(reader.int32())
         owned = reader.places() if version >= 1 else None
         generation_id = reader.int32() if version >= 2 else None
         return Subscription(version, topics, user_data, owned, generation_id, reader.string() if version >= 3 else None)
     except (StructError, ValueError):
         return None
+
+
+def subscribed_topics(data: bytes) -> list[str]:
+    """Return the topics of a subscription, whatever its client wrote behind them; none where the bytes are none."""
+    reader = _Reader(data)
+    try:
+        reader.int16()
+        return reader.strings()
+    except (StructError, ValueError):
+        return []

@@ -6,7 +6,7 @@ Source: Kafka's CoordinatorStrategy, AdminApiDriver, and the handlers of its Adm
 import asyncio
 from collections.abc import Awaitable, Callable
 from enum import IntEnum
-from typing import Final, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from kvorum.admin.client import ClusterClient, refuse
 from kvorum.network.addresses import Address
@@ -37,6 +37,14 @@ class KeyType(IntEnum):
 
     GROUP = 0
     TRANSACTION = 1
+
+
+class Coordinated(NamedTuple, Generic[M]):
+    """An answer, and who gave it."""
+
+    coordinator_id: int
+    address: Address
+    answer: M
 
 
 async def asked_again(ask: Callable[[], Awaitable[T]], code_of: Callable[[T], int]) -> T:
@@ -82,11 +90,12 @@ async def ask_group_coordinator(
     code_of: Callable[[M], int],
     *,
     version_max: int | None = None,
-) -> M:
+) -> Coordinated[M]:
     """Ask a group's coordinator, found anew where it has moved; the last answer, whatever it says, is returned."""
 
-    async def ask() -> M:
-        _, address = await find_coordinator(cluster, KeyType.GROUP, group_id)
-        return await cluster.ask(request, response, address, version_max=version_max)
+    async def ask() -> Coordinated[M]:
+        coordinator_id, address = await find_coordinator(cluster, KeyType.GROUP, group_id)
+        answer = await cluster.ask(request, response, address, version_max=version_max)
+        return Coordinated(coordinator_id, address, answer)
 
-    return await asked_again(ask, code_of)
+    return await asked_again(ask, lambda found: code_of(found.answer))

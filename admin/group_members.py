@@ -1,38 +1,79 @@
-"""Members of groups in one shape, whichever protocol they speak. Sans-IO.
+"""Groups and their members in one shape, whichever protocol they speak. Sans-IO.
 
-What a classic member says of itself is opaque to the broker; of consumers it is Kafka's ConsumerProtocol: a version
-int16, then for a subscription the topics, for an assignment topics with partitions. Later versions append fields.
+Source: Kafka's ConsumerGroupDescription, MemberDescription, and the handlers of its Admin that fill them.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
+from kvorum.admin.consumer_protocol import CONSUMER_PROTOCOL, read_assignment, subscribed_topics
+from kvorum.admin.places import Place
+from kvorum.network.addresses import Address
 from kvorum.protocol.messages import consumer_group_describe, describe_groups
 
-CONSUMER_PROTOCOL: Final = "consumer"
-INT16: Final = 2
-INT32: Final = 4
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+UPGRADED: Final[Mapping[int, bool]] = {0: False, 1: True}
+"""member_type of ConsumerGroupDescribe v1: a member of the classic protocol, or of the consumer protocol."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One member; `assignment` is {topic: partitions}."""
+    """One member. Partitions are sorted; of the classic protocol `epoch` and `target` are None."""
 
     member_id: str
     instance_id: str | None
     client_id: str
     host: str
     epoch: int | None = None
-    """Of the consumer protocol."""
-    protocol: str = "classic"
-    """Which protocol it speaks itself: a consumer group may have members of both."""
+    upgraded: bool | None = None
+    """Of a consumer group, which may have members of both protocols: whether it speaks the new one; None: not told."""
     rack: str | None = None
-    topics: Sequence[str] = ()
+    topics: tuple[str, ...] = ()
     pattern: str | None = None
-    assignment: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    target: Mapping[str, Sequence[int]] | None = None
-    """What it is to have once others have given it up; None in the classic protocol, which has no such thing."""
+    assignment: tuple[Place, ...] = ()
+    target: tuple[Place, ...] | None = None
+    """What it is to have once others have given it up."""
+
+    @property
+    def protocol(self) -> str:
+        """Return which protocol it speaks itself."""
+        return CLASSIC if self.epoch is None or self.upgraded is False else CONSUMER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """A group as its coordinator tells it."""
+
+    group_id: str
+    coordinator_id: int
+    coordinator: Address
+    type: str
+    state: str
+    protocol_type: str
+    protocol: str
+    """The assignor; empty where none was chosen."""
+    epoch: int | None = None
+    """Of a consumer group; and which epoch its assignment is of."""
+    assignment_epoch: int | None = None
+    members: tuple[Member, ...] = ()
+
+
+def consumer_group(row: consumer_group_describe.DescribedGroup, coordinator_id: int, address: Address) -> Described:
+    """Read ConsumerGroupDescribe."""
+    return Described(
+        group_id=row.group_id,
+        coordinator_id=coordinator_id,
+        coordinator=address,
+        type=CONSUMER,
+        state=row.group_state,
+        protocol_type=CONSUMER_PROTOCOL,
+        protocol=row.assignor_name,
+        epoch=row.group_epoch,
+        assignment_epoch=row.assignment_epoch,
+        members=tuple(map(consumer_member, row.members)),
+    )
 
 
 def consumer_member(row: consumer_group_describe.Member) -> Member:
@@ -43,76 +84,45 @@ def consumer_member(row: consumer_group_describe.Member) -> Member:
         client_id=row.client_id,
         host=row.client_host,
         epoch=row.member_epoch,
-        protocol="classic" if row.member_type == 0 else "consumer",
+        upgraded=UPGRADED.get(row.member_type),
         rack=row.rack_id,
-        topics=row.subscribed_topic_names,
+        topics=tuple(row.subscribed_topic_names),
         pattern=row.subscribed_topic_regex or None,
-        assignment={each.topic_name: sorted(each.partitions) for each in row.assignment.topic_partitions},
-        target={each.topic_name: sorted(each.partitions) for each in row.target_assignment.topic_partitions},
+        assignment=assigned(row.assignment),
+        target=assigned(row.target_assignment),
     )
 
 
-def classic_member(row: describe_groups.DescribedGroupMember, protocol_type: str) -> Member:
+def assigned(assignment: consumer_group_describe.Assignment) -> tuple[Place, ...]:
+    """Return the partitions of an assignment."""
+    return tuple(
+        sorted(Place(each.topic_name, index) for each in assignment.topic_partitions for index in each.partitions)
+    )
+
+
+def classic_group(row: describe_groups.DescribedGroup, coordinator_id: int, address: Address) -> Described:
+    """Read DescribeGroups; a group that has had no member yet has no protocol type."""
+    readable = row.protocol_type in (CONSUMER_PROTOCOL, "")
+    return Described(
+        group_id=row.group_id,
+        coordinator_id=coordinator_id,
+        coordinator=address,
+        type=CLASSIC,
+        state=row.group_state,
+        protocol_type=row.protocol_type,
+        protocol=row.protocol_data,
+        members=tuple(classic_member(each, readable=readable) for each in row.members),
+    )
+
+
+def classic_member(row: describe_groups.DescribedGroupMember, *, readable: bool) -> Member:
     """Return a member of a classic group; topics and partitions of consumers only, others use formats of their own."""
-    is_consumer = protocol_type == CONSUMER_PROTOCOL
+    given = read_assignment(row.member_assignment) if readable else None
     return Member(
         member_id=row.member_id,
         instance_id=row.group_instance_id,
         client_id=row.client_id,
         host=row.client_host,
-        topics=subscribed(row.member_metadata) if is_consumer else (),
-        assignment=assigned(row.member_assignment) if is_consumer else {},
+        topics=tuple(subscribed_topics(row.member_metadata)) if readable else (),
+        assignment=() if given is None else tuple(sorted(given.places)),
     )
-
-
-class Bytes:
-    """A cursor over bytes that somebody else wrote. Raises ValueError where they end early."""
-
-    def __init__(self, data: bytes) -> None:
-        """Begin behind the version."""
-        self._data = data
-        self._place = INT16
-
-    def _take(self, count: int) -> bytes:
-        end = self._place + count
-        if count < 0 or end > len(self._data):
-            raise ValueError("a field ends behind the bytes")
-        taken, self._place = self._data[self._place : end], end
-        return taken
-
-    def int32(self) -> int:
-        """Return the next int32."""
-        return int.from_bytes(self._take(INT32), "big", signed=True)
-
-    def count(self) -> int:
-        """Return the next count of an array, no more than the bytes can hold."""
-        count = self.int32()
-        if not 0 <= count <= len(self._data):
-            raise ValueError(f"{count} elements cannot be there")
-        return count
-
-    def text(self) -> str:
-        """Return the next string."""
-        return self._take(int.from_bytes(self._take(INT16), "big", signed=True)).decode(errors="replace")
-
-
-def subscribed(metadata: bytes) -> list[str]:
-    """Return the topics of a ConsumerProtocolSubscription; none of bytes that are none."""
-    try:
-        read = Bytes(metadata)
-        return [read.text() for _ in range(read.count())] if metadata else []
-    except ValueError:
-        return []
-
-
-def assigned(assignment: bytes) -> dict[str, list[int]]:
-    """Return the partitions of a ConsumerProtocolAssignment; none of bytes that are none."""
-    found: dict[str, list[int]] = {}
-    try:
-        read = Bytes(assignment)
-        for _ in range(read.count() if assignment else 0):
-            topic = read.text()
-            found[topic] = sorted(read.int32() for _ in range(read.count()))
-    except ValueError:
-        return {}
-    return found

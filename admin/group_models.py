@@ -152,3 +152,11 @@ class DeletedOffset(BaseModel):
     topic: str
     partition: int
     error: str | None
+
+
+class RemovedMember(BaseModel):
+    """What became of one member."""
+
+    member_id: str | None = Field(description="null: it was named by its instance")
+    instance_id: str | None
+    error: str | None

@@ -1,28 +1,31 @@
 """What tools ask a cluster about groups: lists, descriptions, committed offsets, and how these are changed.
 
     list       every broker: ListGroups
-    describe   the coordinator: ConsumerGroupDescribe, and if it knows of none DescribeGroups
+    describe   the coordinator: ConsumerGroupDescribe, and where the group is none of that protocol DescribeGroups
     offsets    the coordinator: OffsetFetch
     commit     the coordinator: OffsetCommit of nobody in particular, which only a group without members takes
     delete     the coordinator: DeleteGroups, OffsetDelete
+    members    the coordinator: LeaveGroup in the name of members that are to go
 
-Source: Kafka's Admin.listGroups, describeConsumerGroups, describeClassicGroups and ConsumerGroupCommand.
+Source: Kafka's Admin.listGroups, describeConsumerGroups, describeClassicGroups, listConsumerGroupOffsets,
+alterConsumerGroupOffsets, deleteConsumerGroupOffsets, deleteConsumerGroups, removeMembersFromConsumerGroup.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
-from kvorum.admin import coordinators
-from kvorum.admin.client import ClusterClient, refuse
-from kvorum.admin.coordinators import KeyType, asked_again
-from kvorum.admin.group_members import Member, classic_member, consumer_member
-from kvorum.admin.places import Place
+from kvorum.admin.client import ClusterClient, code_of, refuse
+from kvorum.admin.coordinators import RETRIED, Coordinated, ask_group_coordinator, asked_again
+from kvorum.admin.group_members import Described, classic_group, consumer_group
+from kvorum.admin.places import Place, by_topic
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.messages import consumer_group_describe, describe_groups
+from kvorum.protocol.messages import consumer_group_describe as consumer
+from kvorum.protocol.messages import describe_groups as classic
 from kvorum.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kvorum.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from kvorum.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kvorum.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -37,53 +40,60 @@ from kvorum.protocol.messages.offset_delete import (
     OffsetDeleteResponse,
 )
 from kvorum.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
+from kvorum.protocol.schema import Message
 
 BY_NAME_VERSION: Final = 9
 """The last of OffsetFetch and OffsetCommit that names topics: offsets of a deleted one have a name, but no id."""
-NO_OFFSET: Final = -1
-CLASSIC: Final = "classic"
-CONSUMER: Final = "consumer"
 EMPTY: Final = "Empty"
 DEAD: Final = "Dead"
 WITHOUT_MEMBERS: Final = (EMPTY, DEAD)
 """States in which nobody minds that offsets change."""
+CONSUMERS_PROTOCOLS: Final = ("consumer", "")
+"""Protocol types of consumers; "" is of a group that has offsets alone."""
+REMOVED_BY_ADMIN: Final = "member was removed by an admin"
+"""The reason that the group's coordinator is told where there is none."""
+REASON_CHARS_MAX: Final = 255
+"""What Kafka's clients tell of a reason (KIP-800)."""
 
-T = TypeVar("T")
+M = TypeVar("M", bound=Message)
 
 
 class Listed(NamedTuple):
-    """One group, and who coordinates it; the type is classic, consumer, share or streams."""
+    """One group, and who coordinates it. The type is classic, consumer, share or streams, "" of a broker too old."""
 
     group_id: str
     coordinator_id: int
     protocol_type: str
     state: str
     type: str
+
+    @property
+    def is_of_consumers(self) -> bool:
+        """Tell whether it has consumers, or offsets alone: no worker of Connect, no share or streams group."""
+        return self.type in ("classic", "consumer", "") and self.protocol_type in CONSUMERS_PROTOCOLS
 
 
 class Committed(NamedTuple):
-    """A place of a group in a partition."""
+    """A place of a group in a partition; a leader epoch of -1 is none."""
 
     offset: int
-    leader_epoch: int
-    metadata: str
+    leader_epoch: int = -1
+    metadata: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
-    """A group as its coordinator tells it."""
+class Leaving(NamedTuple):
+    """A member that is to go: by its id, or a static one by its group.instance.id."""
 
-    group_id: str
-    coordinator_id: int
-    type: str
-    state: str
-    protocol_type: str
-    protocol: str
-    """The assignor; empty where none was chosen."""
-    epoch: int | None = None
-    """Of a consumer group; and which epoch its assignment is of."""
-    assignment_epoch: int | None = None
-    members: Sequence[Member] = ()
+    member_id: str = ""
+    instance_id: str | None = None
+
+
+class Removed(NamedTuple):
+    """What became of it; a member that was named by its instance has no id here."""
+
+    member_id: str
+    instance_id: str | None
+    error: ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +103,10 @@ class Groups:
     cluster: ClusterClient
 
     async def listed(self, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[Listed]:
-        """Return those of all coordinators, by id; of some states and types, where given. Raises KafkaError."""
+        """Return those of all coordinators, by id; of some states and types, in any case, where given.
+
+        Raises KafkaError, Unreachable.
+        """
         request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
 
         async def of(broker_id: int, address: Address) -> list[Listed]:
@@ -107,65 +120,56 @@ class Groups:
                 for each in answer.groups
             ]
 
-        brokers = (await self.cluster.describe_cluster(fenced=False)).brokers
-        found = await asyncio.gather(*(of(each.broker_id, (each.host, each.port)) for each in brokers))
-        return sorted((row for rows in found for row in rows), key=lambda row: row.group_id)
+        brokers = (await self.cluster.metadata([])).brokers
+        answers = await asyncio.gather(*(of(each.node_id, (each.host, each.port)) for each in brokers))
+        wanted_states, wanted_types = folded(states), folded(types)
+        found = {
+            row.group_id: row
+            for rows in answers
+            for row in rows
+            # Again here: a broker before v4 (states) or v5 (types) does not filter.
+            if (not wanted_states or row.state.casefold() in wanted_states)
+            and (not wanted_types or row.type.casefold() in wanted_types)
+        }
+        return [found[group_id] for group_id in sorted(found)]
 
-    async def describe(self, group_id: str) -> Described:
+    async def described(self, group_id: str) -> Described:
         """Return a group of either protocol. Raises KafkaError GROUP_ID_NOT_FOUND."""
-        request = consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=[group_id])
-        response = consumer_group_describe.ConsumerGroupDescribeResponse
+        newer = await self._consumer(group_id)
+        if newer is not None:
+            return newer
+        request = classic.DescribeGroupsRequest(groups=[group_id])
+        asked = await self._ask(
+            group_id, request, classic.DescribeGroupsResponse, lambda answer: answer.groups[0].error_code
+        )
+        row = asked.answer.groups[0]
+        refuse(row.error_code, row.error_message or f"group {group_id!r} does not exist")
+        if row.group_state == DEAD:  # how versions before 6 say it (KIP-1043)
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
+        return classic_group(row, asked.coordinator_id, asked.address)
+
+    async def _consumer(self, group_id: str) -> Described | None:
+        """Return a group of the consumer protocol; None where it is of another, or the cluster does not know any."""
+        request, response = (
+            consumer.ConsumerGroupDescribeRequest(group_ids=[group_id]),
+            consumer.ConsumerGroupDescribeResponse,
+        )
         try:
-            asked, answer = await self._of_coordinator(
-                group_id,
-                lambda address: self.cluster.ask(request, response, address),
-                lambda answer: answer.groups[0].error_code,
-            )
+            asked = await self._ask(group_id, request, response, lambda answer: answer.groups[0].error_code)
         except KafkaError as error:  # a cluster that does not serve the request at all
             if error.code is not ErrorCode.UNSUPPORTED_VERSION:
                 raise
-            return await self._describe_classic(group_id)
-        row = answer.groups[0]
+            return None
+        row = asked.answer.groups[0]
         if row.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
-            return await self._describe_classic(group_id)
+            return None
         refuse(row.error_code, row.error_message or f"group {group_id!r}")
-        return Described(
-            group_id=group_id,
-            coordinator_id=asked,
-            type=CONSUMER,
-            state=row.group_state,
-            protocol_type="consumer",
-            protocol=row.assignor_name,
-            epoch=row.group_epoch,
-            assignment_epoch=row.assignment_epoch,
-            members=[consumer_member(each) for each in row.members],
-        )
-
-    async def _describe_classic(self, group_id: str) -> Described:
-        request = describe_groups.DescribeGroupsRequest(groups=[group_id])
-        asked, answer = await self._of_coordinator(
-            group_id,
-            lambda address: self.cluster.ask(request, describe_groups.DescribeGroupsResponse, address),
-            lambda answer: answer.groups[0].error_code,
-        )
-        row = answer.groups[0]
-        refuse(row.error_code, row.error_message or f"group {group_id!r}")
-        if row.group_state == DEAD:  # how versions before 6 say it (KIP-1043)
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r}")
-        return Described(
-            group_id=group_id,
-            coordinator_id=asked,
-            type=CLASSIC,
-            state=row.group_state,
-            protocol_type=row.protocol_type,
-            protocol=row.protocol_data,
-            members=[classic_member(each, row.protocol_type) for each in row.members],
-        )
+        return consumer_group(row, asked.coordinator_id, asked.address)
 
     async def state(self, group_id: str) -> str:
         """Return a group's state; Dead of one that is not there, which takes offsets, too."""
         try:
-            return (await self.describe(group_id)).state
+            return (await self.described(group_id)).state
         except KafkaError as error:
             if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
                 raise
@@ -173,76 +177,120 @@ class Groups:
 
     async def committed(self, group_id: str) -> dict[Place, Committed]:
         """Return all committed offsets of a group, by topic and partition; none of one that is not there."""
-        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)])
-        _, answer = await self._of_coordinator(
-            group_id,
-            lambda address: self.cluster.ask(request, OffsetFetchResponse, address, version_max=BY_NAME_VERSION),
-            lambda answer: answer.groups[0].error_code,
-        )
-        group = answer.groups[0]
-        refuse(group.error_code, f"group {group_id!r}")
+        # Both the field of one group (before v8) and that of several: the version that is spoken takes its own.
+        wanted = OffsetFetchRequestGroup(group_id=group_id, topics=None)
+        request = OffsetFetchRequest(groups=[wanted], group_id=group_id, topics=None)
+
+        def code(answer: OffsetFetchResponse) -> int:
+            return answer.groups[0].error_code if answer.groups else answer.error_code
+
+        answer = (await self._ask(group_id, request, OffsetFetchResponse, code, version_max=BY_NAME_VERSION)).answer
+        if code(answer) == ErrorCode.GROUP_ID_NOT_FOUND:
+            return {}
+        refuse(code(answer), f"offsets of group {group_id!r}")
         found: dict[Place, Committed] = {}
-        for topic in group.topics:
+        for topic in answer.groups[0].topics if answer.groups else answer.topics:
             for row in topic.partitions:
-                refuse(row.error_code, f"{topic.name}-{row.partition_index} of group {group_id!r}")
-                if row.committed_offset != NO_OFFSET:
-                    place = Place(topic.name, row.partition_index)
+                place = Place(topic.name, row.partition_index)
+                refuse(row.error_code, f"{place} of group {group_id!r}")
+                if row.committed_offset >= 0:
                     found[place] = Committed(row.committed_offset, row.committed_leader_epoch, row.metadata or "")
         return dict(sorted(found.items()))
 
     async def commit(self, group_id: str, offsets: Mapping[Place, int]) -> dict[Place, ErrorCode]:
-        """Commit offsets for a group without members; a code for each. Raises KafkaError where no coordinator is."""
-        topics: dict[str, OffsetCommitRequestTopic] = {}
-        for place, offset in offsets.items():
-            row = OffsetCommitRequestPartition(partition_index=place.partition, committed_offset=offset)
-            topics.setdefault(place.topic, OffsetCommitRequestTopic(name=place.topic)).partitions.append(row)
-        request = OffsetCommitRequest(group_id=group_id, topics=list(topics.values()))
-        _, answer = await self._of_coordinator(
-            group_id,
-            lambda address: self.cluster.ask(request, OffsetCommitResponse, address, version_max=BY_NAME_VERSION),
-            lambda answer: next((row.error_code for topic in answer.topics for row in topic.partitions), 0),
-        )
+        """Commit offsets for a group without members; a code for each (UNKNOWN_MEMBER_ID: it has members by now).
+
+        Raises KafkaError where no coordinator is.
+        """
+        if not offsets:
+            return {}
+        topics = [
+            OffsetCommitRequestTopic(
+                name=name,
+                partitions=[
+                    OffsetCommitRequestPartition(partition_index=index, committed_offset=offsets[Place(name, index)])
+                    for index in partitions
+                ],
+            )
+            for name, partitions in by_topic(offsets).items()
+        ]
+
+        def code(answer: OffsetCommitResponse) -> int:
+            codes = {row.error_code for topic in answer.topics for row in topic.partitions}
+            return next(iter(codes & RETRIED), ErrorCode.NONE)
+
+        request = OffsetCommitRequest(group_id=group_id, topics=topics)
+        asked = await self._ask(group_id, request, OffsetCommitResponse, code, version_max=BY_NAME_VERSION)
         return {
-            Place(topic.name, row.partition_index): ErrorCode(row.error_code)
-            for topic in answer.topics
+            Place(topic.name, row.partition_index): code_of(row.error_code)
+            for topic in asked.answer.topics
             for row in topic.partitions
         }
 
     async def delete(self, group_id: str) -> None:
         """Delete a group with its offsets. Raises KafkaError GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
         request = DeleteGroupsRequest(groups_names=[group_id])
-        _, answer = await self._of_coordinator(
-            group_id,
-            lambda address: self.cluster.ask(request, DeleteGroupsResponse, address),
-            lambda answer: answer.results[0].error_code,
-        )
-        refuse(answer.results[0].error_code, f"group {group_id!r}")
+        asked = await self._ask(group_id, request, DeleteGroupsResponse, lambda answer: answer.results[0].error_code)
+        refuse(asked.answer.results[0].error_code, f"group {group_id!r}")
 
-    async def delete_offsets(self, group_id: str, topic: str, partitions: Sequence[int]) -> dict[int, ErrorCode]:
-        """Forget a group's place in partitions of a topic; a code for each.
+    async def delete_offsets(self, group_id: str, places: Iterable[Place]) -> dict[Place, ErrorCode]:
+        """Forget a group's place in partitions; a code for each.
 
         Raises KafkaError GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP. GROUP_SUBSCRIBED_TO_TOPIC is a code of a partition.
         """
-        rows = [OffsetDeleteRequestPartition(partition_index=each) for each in partitions]
-        request = OffsetDeleteRequest(group_id=group_id, topics=[OffsetDeleteRequestTopic(name=topic, partitions=rows)])
-        _, answer = await self._of_coordinator(
-            group_id,
-            lambda address: self.cluster.ask(request, OffsetDeleteResponse, address),
-            lambda answer: answer.error_code,
-        )
-        refuse(answer.error_code, f"group {group_id!r}")
-        return {row.partition_index: ErrorCode(row.error_code) for each in answer.topics for row in each.partitions}
+        topics = [
+            OffsetDeleteRequestTopic(
+                name=name, partitions=[OffsetDeleteRequestPartition(partition_index=index) for index in partitions]
+            )
+            for name, partitions in by_topic(places).items()
+        ]
+        request = OffsetDeleteRequest(group_id=group_id, topics=topics)
+        asked = await self._ask(group_id, request, OffsetDeleteResponse, lambda answer: answer.error_code)
+        refuse(asked.answer.error_code, f"group {group_id!r}")
+        return {
+            Place(topic.name, row.partition_index): code_of(row.error_code)
+            for topic in asked.answer.topics
+            for row in topic.partitions
+        }
 
-    async def _of_coordinator(
-        self, group_id: str, ask: Callable[[Address], Awaitable[T]], code_of: Callable[[T], int]
-    ) -> tuple[int, T]:
-        """Return who coordinates a group, and its answer; asked anew while the group moves. Raises KafkaError."""
-        asked = -1
+    async def remove_members(self, group_id: str, leaving: Iterable[Leaving], reason: str = "") -> list[Removed]:
+        """Have members leave a classic group at once, as if they had said so; a code for each.
 
-        async def attempt() -> T:
-            nonlocal asked
-            asked, address = await coordinators.find_coordinator(self.cluster, KeyType.GROUP, group_id)
-            return await ask(address)
+        UNKNOWN_MEMBER_ID is a code of a member: it is not there, or speaks the consumer protocol, whose members nobody
+        else sends away. Raises KafkaError where the group cannot be asked about at all.
+        """
+        why = reason[:REASON_CHARS_MAX] or REMOVED_BY_ADMIN
+        members = [
+            MemberIdentity(member_id=each.member_id, group_instance_id=each.instance_id, reason=why) for each in leaving
+        ]
+        if not members:
+            return []
+        request = LeaveGroupRequest(group_id=group_id, members=members)
+        asked = await self._ask(group_id, request, LeaveGroupResponse, lambda answer: answer.error_code)
+        refuse(asked.answer.error_code, f"group {group_id!r}")
+        return [Removed(row.member_id, row.group_instance_id, code_of(row.error_code)) for row in asked.answer.members]
 
-        answer = await asked_again(attempt, code_of)
-        return asked, answer
+    async def remove_all_members(self, group_id: str, reason: str = "") -> list[Removed]:
+        """Have all members leave that a group has now, static ones by their instance. Raises KafkaError."""
+        members = (await self.described(group_id)).members
+        leaving = [
+            Leaving(member_id=each.member_id) if each.instance_id is None else Leaving(instance_id=each.instance_id)
+            for each in members
+        ]
+        return await self.remove_members(group_id, leaving, reason)
+
+    async def _ask(
+        self,
+        group_id: str,
+        request: Message,
+        response: type[M],
+        code: Callable[[M], int],
+        *,
+        version_max: int | None = None,
+    ) -> Coordinated[M]:
+        return await ask_group_coordinator(self.cluster, group_id, request, response, code, version_max=version_max)
+
+
+def folded(words: Sequence[str]) -> set[str]:
+    """Return words without regard to case."""
+    return {word.casefold() for word in words}

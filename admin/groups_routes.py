@@ -1,12 +1,12 @@
 """Groups over HTTP."""
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC
 
 from pydantic import BaseModel
 
-from kvorum.admin.client import EARLIEST, LATEST, ClusterClient
+from kvorum.admin.client import refuse
+from kvorum.admin.group_members import Described, Member
 from kvorum.admin.group_models import (
     DeletedOffset,
     Group,
@@ -16,21 +16,24 @@ from kvorum.admin.group_models import (
     GroupSummary,
     LagSummary,
     OffsetReset,
+    RemovedMember,
     ResetPartition,
     ResetResult,
     TopicLag,
 )
-from kvorum.admin.groups import WITHOUT_MEMBERS, Committed, Described, Groups
-from kvorum.admin.offset_reset import Ends, Way, plan, scope
-from kvorum.admin.operations import INT64_MAX, Call, NoBody, Operation, Role
-from kvorum.admin.places import Place
+from kvorum.admin.group_offsets import GroupPlace, places_named, places_of, planned_reset
+from kvorum.admin.groups import REASON_CHARS_MAX, WITHOUT_MEMBERS, Groups, Leaving, Removed
+from kvorum.admin.offset_reset import Move, ResetError, Scenario, Way
+from kvorum.admin.operations import INT64_MAX, BadInput, Call, NoBody, Operation, Role
+from kvorum.admin.places import Place, by_topic
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.messages.metadata import MetadataResponseTopic
 
 PAGE_DEFAULT = 100
 PAGE_MAX = 10_000
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
 """Kafka's GroupType; what a cluster does not have, it lists none of."""
+ATTEMPTS = 1
+"""How often a partition's ends are asked for: who looks at a page looks again."""
 
 
 async def list_groups(call: Call[NoBody]) -> GroupPage:
@@ -63,7 +66,7 @@ async def get_group(call: Call[NoBody]) -> Group:
     """Describe a group: its members, what each has, where the group is and how far behind."""
     group_id = call.path["group"]
     groups = Groups(call.cluster)
-    found = await groups.describe(group_id)
+    found = await groups.described(group_id)
     return Group(
         group_id=group_id,
         type=found.type,
@@ -73,88 +76,58 @@ async def get_group(call: Call[NoBody]) -> Group:
         protocol=found.protocol,
         epoch=found.epoch,
         assignment_epoch=found.assignment_epoch,
-        members=[
-            GroupMember(
-                member_id=member.member_id,
-                instance_id=member.instance_id,
-                client_id=member.client_id,
-                host=member.host,
-                rack=member.rack,
-                protocol=member.protocol,
-                epoch=member.epoch,
-                topics=list(member.topics),
-                pattern=member.pattern,
-                assignment={topic: list(each) for topic, each in member.assignment.items()},
-                target_assignment=None
-                if member.target is None
-                else {topic: list(each) for topic, each in member.target.items()},
-            )
-            for member in found.members
-        ],
-        offsets=await places_of(call.cluster, found, await groups.committed(group_id)),
+        members=[member_of(each) for each in found.members],
+        offsets=await offsets_of(groups, found),
     )
 
 
-async def places_of(
-    cluster: ClusterClient, group: Described, committed: Mapping[Place, Committed]
-) -> list[GroupOffset]:
-    """Return a row for each partition that the group has committed in, or that one of its members has."""
-    owners = {
-        Place(topic, partition): member.member_id
-        for member in group.members
-        for topic, partitions in member.assignment.items()
-        for partition in partitions
-    }
-    places = sorted(committed.keys() | owners.keys())
-    latest = await offsets_at(cluster, places, LATEST)
-    rows = []
-    for place in places:
-        mine, end = committed.get(place), latest.get(place)
-        rows.append(
-            GroupOffset(
-                topic=place.topic,
-                partition=place.partition,
-                committed_offset=None if mine is None else mine.offset,
-                leader_epoch=None if mine is None or mine.leader_epoch < 0 else mine.leader_epoch,
-                metadata="" if mine is None else mine.metadata,
-                end_offset=end,
-                lag=None if mine is None or end is None else max(0, end - mine.offset),
-                member_id=owners.get(place),
-            )
-        )
-    return rows
+def member_of(member: Member) -> GroupMember:
+    """Return a member for HTTP."""
+    return GroupMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        host=member.host,
+        rack=member.rack,
+        protocol=member.protocol,
+        epoch=member.epoch,
+        topics=list(member.topics),
+        pattern=member.pattern,
+        assignment=by_topic(member.assignment),
+        target_assignment=None if member.target is None else by_topic(member.target),
+    )
 
 
-async def known_topics(cluster: ClusterClient, names: Sequence[str]) -> dict[str, MetadataResponseTopic]:
-    """Return the topics of these names that there are."""
-    if not names:
-        return {}
-    found = (await cluster.metadata(sorted(names))).topics
-    return {topic.name or "": topic for topic in found if topic.error_code == ErrorCode.NONE}
+async def offsets_of(groups: Groups, group: Described) -> list[GroupOffset]:
+    """Return a row for each partition that the group has committed in, or that one of its members has, by name."""
+    found = await places_of(groups, group, attempts=ATTEMPTS)
+    return [offset_of(each) for each in sorted(found, key=lambda each: each.place)]
 
 
-async def offsets_at(cluster: ClusterClient, places: Sequence[Place], timestamp: int) -> dict[Place, int]:
-    """Return what the leaders say for a timestamp (EARLIEST, LATEST, ms); nothing of partitions that are gone."""
-    topics = await known_topics(cluster, sorted({place.topic for place in places}))
-    found = await asyncio.gather(*(cluster.offsets(topic, timestamp) for topic in topics.values()))
-    told = {
-        Place(name, partition): offset
-        for name, offsets in zip(topics, found, strict=True)
-        for partition, offset in offsets.items()
-        if offset is not None
-    }
-    return {place: told[place] for place in places if place in told}
+def offset_of(found: GroupPlace) -> GroupOffset:
+    """Return a group's place in a partition for HTTP."""
+    mine = found.committed
+    return GroupOffset(
+        topic=found.place.topic,
+        partition=found.place.partition,
+        committed_offset=None if mine is None else mine.offset,
+        leader_epoch=None if mine is None or mine.leader_epoch < 0 else mine.leader_epoch,
+        metadata="" if mine is None else mine.metadata,
+        end_offset=found.end,
+        lag=None if found.lag is None else max(0, found.lag),
+        member_id=None if found.member is None else found.member.member_id,
+    )
 
 
 async def get_lag(call: Call[NoBody]) -> LagSummary:
     """Sum up how far a group is behind."""
     groups = Groups(call.cluster)
-    described = await groups.describe(call.path["group"])
-    rows = await places_of(call.cluster, described, await groups.committed(described.group_id))
+    described = await groups.described(call.path["group"])
+    rows = await offsets_of(groups, described)
     known = [(row.lag, row.topic, row.partition) for row in rows if row.lag is not None]
-    by_topic: dict[str, list[int]] = {}
+    of_topics: dict[str, list[int]] = {}
     for lag, topic, _ in known:
-        by_topic.setdefault(topic, []).append(lag)
+        of_topics.setdefault(topic, []).append(lag)
     worst = max(known, default=None)
     return LagSummary(
         group_id=described.group_id,
@@ -167,7 +140,7 @@ async def get_lag(call: Call[NoBody]) -> LagSummary:
         partitions_unknown=len(rows) - len(known),
         topics=[
             TopicLag(topic=topic, partitions=len(lags), lag=sum(lags), lag_max=max(lags))
-            for topic, lags in sorted(by_topic.items())
+            for topic, lags in sorted(of_topics.items())
         ],
     )
 
@@ -185,13 +158,51 @@ async def delete_group_offsets(call: Call[NoBody]) -> list[BaseModel]:
     if wanted is None:
         wanted = [place.partition for place in await groups.committed(group_id) if place.topic == topic]
         if not wanted:
-            await groups.describe(group_id)  # whether it is the group that is not there
+            await groups.described(group_id)  # whether it is the group that is not there
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"group {group_id!r} has no place in {topic!r}")
-    codes = await groups.delete_offsets(group_id, topic, wanted)
+    codes = await groups.delete_offsets(group_id, [Place(topic, partition) for partition in wanted])
     return [
-        DeletedOffset(topic=topic, partition=partition, error=code.name if code else None)
-        for partition, code in sorted(codes.items())
+        DeletedOffset(topic=place.topic, partition=place.partition, error=code.name if code else None)
+        for place, code in sorted(codes.items())
     ]
+
+
+async def remove_member(call: Call[NoBody]) -> None:
+    """Have a member leave a classic group by its id; its partitions go to others. It may come back by itself."""
+    member_id = call.path["member"]
+    leaving = [Leaving(member_id=member_id)]
+    (removed,) = await Groups(call.cluster).remove_members(call.path["group"], leaving, reason_of(call))
+    refuse(removed.error, f"member {member_id!r} of classic group {call.path['group']!r}")
+
+
+async def remove_members(call: Call[NoBody]) -> list[BaseModel]:
+    """Have a static member leave a classic group by its group.instance.id, or all members that it has now."""
+    group_id, instance = call.path["group"], call.query.get("instance")
+    if (instance is not None) == call.flag("all"):
+        raise BadInput("instance", "say either which instance, or all=true")
+    groups = Groups(call.cluster)
+    if instance is None:
+        removed = await groups.remove_all_members(group_id, reason_of(call))
+    else:
+        removed = await groups.remove_members(group_id, [Leaving(instance_id=instance)], reason_of(call))
+    return [removed_of(each) for each in removed]
+
+
+def reason_of(call: Call[NoBody]) -> str:
+    """Return why members are removed. Raises BadInput for more than a sentence."""
+    reason = call.query.get("reason", "")
+    if len(reason) > REASON_CHARS_MAX:
+        raise BadInput("reason", f"at most {REASON_CHARS_MAX} characters")
+    return reason
+
+
+def removed_of(removed: Removed) -> RemovedMember:
+    """Return what became of a member for HTTP."""
+    return RemovedMember(
+        member_id=removed.member_id or None,
+        instance_id=removed.instance_id,
+        error=removed.error.name if removed.error else None,
+    )
 
 
 async def reset_offsets(call: Call[OffsetReset]) -> ResetResult:
@@ -204,21 +215,13 @@ async def reset_offsets(call: Call[OffsetReset]) -> ResetResult:
     dry_run = "dry_run" not in call.query or call.flag("dry_run")
     groups = Groups(call.cluster)
     await refuse_members(groups, group_id)
-    committed = {place: each.offset for place, each in (await groups.committed(group_id)).items()}
-    places = await scope_of(call, committed)
-    way, wanted = await wanted_of(call, places)
-    earliest = await offsets_at(call.cluster, places, EARLIEST)
-    latest = await offsets_at(call.cluster, places, LATEST)
-    ends = {}
-    for place in places:
-        if place not in earliest or place not in latest or (way is Way.TIME and place not in wanted):
-            raise KafkaError(
-                ErrorCode.LEADER_NOT_AVAILABLE, f"{place.topic}-{place.partition} does not tell its offsets"
-            )
-        ends[place] = Ends(earliest[place], latest[place])
-    moves = plan(way, ends, committed, wanted)
+    places = await scope_of(call)
+    try:
+        moves = await planned_reset(groups, group_id, scenario_of(call), places, attempts=ATTEMPTS)
+    except ResetError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
     codes: dict[Place, ErrorCode] = {}
-    if not dry_run and moves:
+    if not dry_run:
         codes = await groups.commit(group_id, {move.place: move.after for move in moves})
         if ErrorCode.UNKNOWN_MEMBER_ID in codes.values():
             await refuse_members(groups, group_id)  # who joined meanwhile
@@ -231,7 +234,7 @@ async def reset_offsets(call: Call[OffsetReset]) -> ResetResult:
                 partition=move.place.partition,
                 before=move.before,
                 after=move.after,
-                note=move.note,
+                note=note_of(move),
                 error=code.name if (code := codes.get(move.place, ErrorCode.NONE)) else None,
             )
             for move in moves
@@ -247,30 +250,33 @@ async def refuse_members(groups: Groups, group_id: str) -> None:
         raise KafkaError(ErrorCode.NON_EMPTY_GROUP, text)
 
 
-async def scope_of(call: Call[OffsetReset], committed: Mapping[Place, int]) -> list[Place]:
-    """Return the partitions a reset is about. Raises KafkaError for one that is not there."""
+def note_of(move: Move) -> str | None:
+    """Return what to know of a move."""
+    if move.is_below:
+        return f"{move.wanted} is below the earliest offset"
+    return f"{move.wanted} is above the latest offset" if move.is_above else move.note
+
+
+async def scope_of(call: Call[OffsetReset]) -> Sequence[Place] | None:
+    """Return the partitions that are named; None, where it is all that the group has a place in. Raises KafkaError."""
     body = call.body
-    if body.topics is None and body.offsets is None:
-        return sorted(committed)
-    asked: dict[str, list[int] | None] = {}
-    for each in body.offsets or ():
-        asked.setdefault(each.topic, []).append(each.partition)  # type: ignore[union-attr]  # lists, just made
-    asked = dict(body.topics or asked)
-    topics = await known_topics(call.cluster, sorted(asked))
-    return scope({name: [row.partition_index for row in topic.partitions] for name, topic in topics.items()}, asked)
+    if body.offsets is not None:
+        return [Place(each.topic, each.partition) for each in body.offsets]
+    return None if body.topics is None else await places_named(call.cluster, body.topics.items())
 
 
-async def wanted_of(call: Call[OffsetReset], places: Sequence[Place]) -> tuple[Way, dict[Place, int]]:
-    """Return the way of a reset, and what it needs for each partition."""
+def scenario_of(call: Call[OffsetReset]) -> Scenario:
+    """Return the one way of a reset that the body has."""
     body = call.body
     if body.to is not None:
-        return Way(body.to), {}
+        return Scenario(way=Way(body.to))
     if body.shift_by is not None:
-        return Way.SHIFT, dict.fromkeys(places, body.shift_by)
+        return Scenario(way=Way.SHIFT, number=body.shift_by)
     if body.offset is not None:
-        return Way.OFFSET, dict.fromkeys(places, body.offset)
+        return Scenario(way=Way.OFFSET, number=body.offset)
     if body.offsets is not None:
-        return Way.OFFSET, {Place(each.topic, each.partition): each.offset for each in body.offsets}
+        offsets = {Place(each.topic, each.partition): each.offset for each in body.offsets}
+        return Scenario(way=Way.EXPLICIT, offsets=offsets)
     if body.timestamp_ms is not None:
         time_ms = body.timestamp_ms
     elif body.at is not None:
@@ -279,7 +285,7 @@ async def wanted_of(call: Call[OffsetReset], places: Sequence[Place]) -> tuple[W
     else:
         assert body.by_duration is not None, "the model holds it to one way"
         time_ms = call.clock.wall_ms() - int(body.by_duration.total_seconds() * 1000)
-    return Way.TIME, await offsets_at(call.cluster, places, min(max(0, time_ms), INT64_MAX))
+    return Scenario(way=Way.TIME, number=min(max(0, time_ms), INT64_MAX))
 
 
 LISTING = {
@@ -290,6 +296,7 @@ LISTING = {
     "limit": f"1 to {PAGE_MAX}, {PAGE_DEFAULT} if left out",
 }
 GROUP = "/v1/groups/{group}"
+REASON = {"reason": "what the coordinator's log says of it"}
 OPERATIONS = [
     Operation(
         method="GET", path="/v1/groups", summary="List groups", handle=list_groups, answer=GroupPage, query=LISTING
@@ -297,6 +304,25 @@ OPERATIONS = [
     Operation(method="GET", path=GROUP, summary="Describe a group", handle=get_group, answer=Group),
     Operation(method="DELETE", path=GROUP, summary="Delete a group", handle=delete_group, status=204),
     Operation(method="GET", path=f"{GROUP}/lag", summary="A group's lag", handle=get_lag, answer=LagSummary),
+    Operation(
+        method="DELETE",
+        path=f"{GROUP}/members",
+        summary="Remove a static member of a classic group, or all members",
+        handle=remove_members,
+        answer=RemovedMember,
+        many=True,
+        query={"instance": "a static member's group.instance.id", "all": "true: all members", **REASON},
+        role=Role.OPERATE,
+    ),
+    Operation(
+        method="DELETE",
+        path=f"{GROUP}/members/{{member}}",
+        summary="Remove a member of a classic group",
+        handle=remove_member,
+        status=204,
+        query=REASON,
+        role=Role.OPERATE,
+    ),
     Operation(
         method="POST",
         path=f"{GROUP}/offsets/reset",

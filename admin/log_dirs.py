@@ -7,6 +7,7 @@ from kvorum.admin.client import ClusterClient, refuse
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
@@ -25,10 +26,16 @@ async def describe_log_dirs(
             ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {','.join(absent)}; there are {there}"
         )
 
-    async def of(address: Address) -> list[DescribeLogDirsResult]:
-        answer = await cluster.ask(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, address)
-        refuse(answer.error_code, "describe the log directories")
-        return answer.results
-
     wanted = sorted(broker_ids or brokers)
-    return dict(zip(wanted, await asyncio.gather(*(of(brokers[each]) for each in wanted)), strict=True))
+    found = await asyncio.gather(*(log_dirs_at(cluster, brokers[each]) for each in wanted))
+    return dict(zip(wanted, found, strict=True))
+
+
+async def log_dirs_at(
+    cluster: ClusterClient, address: Address, topics: Sequence[DescribableLogDirTopic] | None = None
+) -> list[DescribeLogDirsResult]:
+    """Return one broker's directories, with the replicas of some topics (all, when None). Raises KafkaError."""
+    request = DescribeLogDirsRequest(topics=None if topics is None else list(topics))
+    answer = await cluster.ask(request, DescribeLogDirsResponse, address)
+    refuse(answer.error_code, "describe the log directories")
+    return answer.results

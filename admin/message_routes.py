@@ -22,9 +22,10 @@ from kvorum.admin.operations import (
     Stream,
     number_of,
 )
-from kvorum.admin.producing import placed, produce
+from kvorum.admin.producing import ALL, placed, produce
 from kvorum.admin.reading import Reader
 from kvorum.admin.record_views import FORMATS, Format, header_name, shown
+from kvorum.protocol.compression import Codec
 
 NDJSON, CSV = "application/x-ndjson", "text/csv"
 ISOLATIONS = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
@@ -115,7 +116,8 @@ async def produce_messages(call: Call[ProduceBody]) -> ProduceResult:
     """Write records. Each is told of on its own; nothing is tried again."""
     topic = await call.cluster.topic(call.path["topic"])
     rows = placed(call.body, len(topic.partitions), call.clock.wall_ms(), call.cluster.chance)
-    written = await produce(call.cluster, topic, rows, call.body)
+    acks, codec = ALL if call.body.acks == "all" else 1, Codec[call.body.compression.upper()]
+    written = await produce(call.cluster, topic, rows, acks=acks, codec=codec)
     return ProduceResult(records=written, written=sum(each.error is None for each in written))
 
 

@@ -1,21 +1,20 @@
 """Where a group's place in each partition goes when it is reset: decided here, asked and committed elsewhere. Sans-IO.
 
-    earliest, latest   the ends of the log             offset   this one, moved into the log where it lies outside
-    current            where it is; latest if nowhere  shift    so far from where it is, moved into the log
+    earliest, latest   the ends of the log             offset     this one in every partition
+    current            where it is; latest if nowhere  shift      so far from where it is
     time               the first record that is not older; latest if there is none
+                                                       explicit   one of its own for each partition
 
-Source: Kafka's ConsumerGroupCommand.resetOffsets, checkOffsetsRange.
+What comes out never lies outside the log: it is moved to the nearer end, and the move says from where.
+Source: Kafka's ConsumerGroupCommand.resetOffsets, prepareOffsetsToReset, checkOffsetsRange.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
 from kvorum.admin.places import Place
-from kvorum.protocol.errors import ErrorCode, KafkaError
-
-NO_RECORD = -1
-"""What ListOffsets answers for a time after the last record."""
 
 
 class Way(Enum):
@@ -27,84 +26,85 @@ class Way(Enum):
     OFFSET = "offset"
     SHIFT = "shift"
     TIME = "time"
+    EXPLICIT = "explicit"
+
+
+class ResetError(ValueError):
+    """A reset that cannot be done as it was asked for; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """What is asked for: `number` is the offset, the shift, or the time in ms; `offsets` those of EXPLICIT."""
+
+    way: Way
+    number: int = 0
+    offsets: Mapping[Place, int] = field(default_factory=dict)
 
 
 class Ends(NamedTuple):
-    """A partition's log: its first offset, and the one behind its last record."""
+    """A partition's log: its first offset, the one behind its last record, and that of the time that is asked for.
+
+    `of_time` is None where no record is so late, and when no time was asked for.
+    """
 
     earliest: int
     latest: int
+    of_time: int | None = None
 
 
 class Move(NamedTuple):
-    """A group's place in one partition: before (None: nowhere) and after, and what to know of it."""
+    """A group's place in one partition: before (None: nowhere), as wanted, and after, which lies in the log."""
 
     place: Place
     before: int | None
+    wanted: int
     after: int
     note: str | None = None
+    """What else to know: why it is the latest."""
+
+    @property
+    def is_above(self) -> bool:
+        """Tell whether what was wanted lies behind the end of the log."""
+        return self.wanted > self.after
+
+    @property
+    def is_below(self) -> bool:
+        """Tell whether what was wanted lies before the log begins."""
+        return self.wanted < self.after
 
 
-def plan(
-    way: Way,
-    ends: Mapping[Place, Ends],
-    committed: Mapping[Place, int],
-    wanted: Mapping[Place, int],
-) -> list[Move]:
+def plan(scenario: Scenario, ends: Mapping[Place, Ends], committed: Mapping[Place, int]) -> list[Move]:
     """Return the moves, one for each partition of `ends`, by topic and partition.
 
-    `wanted` holds the offsets (OFFSET), the distances (SHIFT), or what ListOffsets said (TIME); nothing for the others.
-    Raises KafkaError INVALID_REQUEST where a place is to be shifted that is nowhere.
+    Raises ResetError where a place is to be shifted that is nowhere.
     """
     moves = []
-    for place in sorted(ends):
+    for place, log in sorted(ends.items()):
         before = committed.get(place)
-        offset, note = target(way, place, ends[place], before, wanted.get(place))
-        after, moved = into(ends[place], offset)
-        moves.append(Move(place, before, after, moved or note))
+        wanted, note = target(scenario, place, log, before)
+        moves.append(Move(place, before, wanted, min(max(wanted, log.earliest), log.latest), note))
     return moves
 
 
-def target(way: Way, place: Place, ends: Ends, before: int | None, wanted: int | None) -> tuple[int, str | None]:
-    """Return where it would go, were the log endless, and what to know of it."""
-    match way:
+def target(scenario: Scenario, place: Place, log: Ends, before: int | None) -> tuple[int, str | None]:
+    """Return where it would go, were the log endless, and what to know of it. Raises ResetError."""
+    match scenario.way:
         case Way.EARLIEST:
-            return ends.earliest, None
+            return log.earliest, None
         case Way.LATEST:
-            return ends.latest, None
+            return log.latest, None
         case Way.CURRENT:
-            return (ends.latest, "nothing was committed: the latest") if before is None else (before, None)
+            return (log.latest, "nothing was committed: the latest") if before is None else (before, None)
+        case Way.OFFSET:
+            return scenario.number, None
         case Way.SHIFT:
             if before is None:
-                text = f"{place.topic}-{place.partition} cannot be shifted: nothing is committed there"
-                raise KafkaError(ErrorCode.INVALID_REQUEST, text)
-            assert wanted is not None, "a shift has a distance"
-            return before + wanted, None
+                raise ResetError(
+                    f"Cannot shift offset for partition {place} since there is no current committed offset"
+                )
+            return before + scenario.number, None
         case Way.TIME:
-            assert wanted is not None, "each partition was asked"
-            return (ends.latest, "no record so late: the latest") if wanted == NO_RECORD else (wanted, None)
-        case Way.OFFSET:
-            assert wanted is not None, "each partition has an offset"
-            return wanted, None
-
-
-def into(ends: Ends, offset: int) -> tuple[int, str | None]:
-    """Return the offset, moved into the log, and a note if it was."""
-    if offset < ends.earliest:
-        return ends.earliest, f"{offset} is below the earliest offset"
-    if offset > ends.latest:
-        return ends.latest, f"{offset} is above the latest offset"
-    return offset, None
-
-
-def scope(topics: Mapping[str, Sequence[int]], asked: Mapping[str, Sequence[int] | None]) -> list[Place]:
-    """Return the partitions that are asked for (None: all of a topic). Raises KafkaError for one that is not there."""
-    found = []
-    for name, partitions in asked.items():
-        if name not in topics:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}")
-        for partition in topics[name] if partitions is None else partitions:
-            if partition not in topics[name]:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name}-{partition}")
-            found.append(Place(name, partition))
-    return sorted(set(found))
+            return (log.latest, "no record so late: the latest") if log.of_time is None else (log.of_time, None)
+        case Way.EXPLICIT:
+            return scenario.offsets[place], None

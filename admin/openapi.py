@@ -11,6 +11,8 @@ from kvorum.admin.models import INT32_MAX, Problem
 from kvorum.admin.operations import INT64_MAX, JSON, NoBody, Operation
 from kvorum.admin.problems import PROBLEM
 from kvorum.admin.record_views import FORMATS
+from kvorum.admin.v3.links import is_v3
+from kvorum.admin.v3.models import ErrorResponse
 
 REFERENCE = "#/components/schemas/{model}"
 TEXT: dict[str, Any] = {"type": "string"}
@@ -22,8 +24,10 @@ INT64: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": INT64_MAX}
 NUMBERS: dict[str, Any] = {"type": "string", "pattern": r"^[0-9]{1,10}(,[0-9]{1,10})*$"}
 QUOTA_TYPES: dict[str, Any] = {"type": "string", "pattern": r"^(user|client_id|ip)(,(user|client_id|ip))*$"}
 PARAMETERS: Mapping[str, dict[str, Any]] = {
-    **dict.fromkeys(("broker", "partition"), INT32),
-    **dict.fromkeys(("validate_only", "dry_run", "internal", "all", "containing"), FLAG),
+    **dict.fromkeys(("broker", "partition", "broker_id", "partition_id"), INT32),
+    **dict.fromkeys(
+        ("validate_only", "dry_run", "internal", "all", "containing", "include_authorized_operations"), FLAG
+    ),
     **dict.fromkeys(("limit", "scanned", "bytes", "time_ms", "tail", "seconds"), COUNT),
     **dict.fromkeys(("offset", "timestamp_ms", "open_for_ms"), INT64),
     **dict.fromkeys(("partitions", "producer_ids"), NUMBERS),
@@ -32,6 +36,7 @@ PARAMETERS: Mapping[str, dict[str, Any]] = {
     "of": {"type": "string", "examples": ["broker:1,broker:1:static"]},
     "offsets": {"type": "string", "pattern": r"^[0-9]{1,10}:[0-9]{1,19}(,[0-9]{1,10}:[0-9]{1,19})*$"},
     "from": {"type": "string", "enum": ["earliest", "latest"]},
+    "offset_type": {"type": "string", "enum": ["earliest_and_latest"]},
     "isolation": {"type": "string", "enum": ["read_uncommitted", "read_committed"]},
     "format": {"type": "string", "enum": ["ndjson", "csv"]},
     "key_format": {"type": "string", "enum": list(FORMATS)},
@@ -42,9 +47,10 @@ PARAMETERS: Mapping[str, dict[str, Any]] = {
 
 def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
     """Return the document as OpenAPI 3.1."""
-    models: set[type[BaseModel]] = {Problem}
+    models: set[type[BaseModel]] = {Problem, ErrorResponse}
     for operation in operations:
-        models |= {model for model in (operation.body, operation.answer) if model not in (None, NoBody)}
+        told = (operation.body, operation.answer, *operation.also.values())
+        models |= {model for model in told if model not in (None, NoBody)}
     ordered = [(model, "validation") for model in sorted(models, key=lambda model: model.__name__)]
     _, definitions = models_json_schema(ordered, ref_template=REFERENCE)  # type: ignore[arg-type]
     paths: dict[str, dict[str, Any]] = {}
@@ -76,6 +82,8 @@ def described(operation: Operation) -> dict[str, Any]:
         text = "The ETag that the change is based on; another one now: 412"
         parameters.append({"name": "If-Match", "in": "header", "description": text, "schema": {"type": "string"}})
     problem = {PROBLEM: {"schema": {"$ref": REFERENCE.format(model="Problem")}}}
+    if is_v3(operation.path):
+        problem = {JSON: {"schema": {"$ref": REFERENCE.format(model="ErrorResponse")}}}
     entry: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
@@ -83,6 +91,7 @@ def described(operation: Operation) -> dict[str, Any]:
         "parameters": parameters,
         "responses": {
             str(operation.status): answered(operation),
+            **{str(status): described_reply(model) for status, model in operation.also.items()},
             **{str(status): {"description": text, "content": problem} for status, text in refusals(operation)},
             "default": {"description": "Refused by the cluster, or failed", "content": problem},
         },
@@ -107,6 +116,14 @@ def answered(operation: Operation) -> dict[str, Any]:
     streamed = {"type": "string", "contentMediaType": JSON, "contentSchema": model}
     answer["content"] = {media: {"schema": whole if media == JSON else streamed} for media in operation.media}
     return answer
+
+
+def described_reply(model: type[BaseModel] | None) -> dict[str, Any]:
+    """Return the entry of another answer that is no refusal."""
+    entry: dict[str, Any] = {"description": "Done, but for what the body says of it"}
+    if model is not None:
+        entry["content"] = {JSON: {"schema": {"$ref": REFERENCE.format(model=model.__name__)}}}
+    return entry
 
 
 def refusals(operation: Operation) -> list[tuple[int, str]]:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
@@ -55,6 +55,22 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """An answer that is not the operation's ordinary one: its own status, headers, or JSON written elsewhere."""
+
+    status: int
+    text: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Content(Protocol):
+    """A body as it arrives."""
+
+    async def readany(self) -> bytes:
+        """Return what has come, waiting for some; nothing at the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Generic[B]):
     """One request: the cluster, what the path and the query said, and the checked body."""
 
@@ -63,6 +79,10 @@ class Call(Generic[B]):
     query: dict[str, str]
     body: B
     clock: Clock = field(default_factory=SystemClock)
+    base_url: str = ""
+    """How the caller reached this server: scheme, host, and what stood before the operation's path."""
+    content: Content | None = None
+    """Of a body that comes piece by piece without a length said before, where the operation takes such."""
 
     def flag(self, name: str) -> bool:
         """Tell whether a query parameter is there and not `false`. Raises BadInput."""
@@ -109,7 +129,13 @@ class NoBody(BaseModel):
     """Of requests that have none."""
 
 
-Result: TypeAlias = BaseModel | list[BaseModel] | Stream | None
+class Text(BaseModel):
+    """A body that the operation reads itself."""
+
+    text: bytes
+
+
+Result: TypeAlias = BaseModel | list[BaseModel] | Stream | Reply | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +157,10 @@ class Operation:
     """Query parameters and what they mean; any other is refused, as an unknown field of a body is."""
     fields: Mapping[ErrorCode, str] = field(default_factory=dict)
     """What of the body a refusal of the cluster is about; a config's name is found by itself (admin/fields.py)."""
+    also: Mapping[int, type[BaseModel] | None] = field(default_factory=dict)
+    """Other statuses of an answer that is no refusal, as a Reply has them, and what comes with each."""
+    streamed: bool = False
+    """The body is many of `body`, one after the other: the handler gets their text, or reads them as they come."""
     role: Role | None = None
     """Whose it is; None: everybody's who may read for a GET, an admin's for the rest."""
     media: Sequence[str] = (JSON,)

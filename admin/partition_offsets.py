@@ -4,7 +4,7 @@ Source: Kafka's Admin.listOffsets (ListOffsetsHandler), OffsetSpec.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -19,6 +19,7 @@ from kvorum.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from kvorum.protocol.messages.metadata import MetadataResponseTopic
 
 CONSUMER_REPLICA: Final = -1
 UNKNOWN_OFFSET: Final = -1
@@ -138,10 +139,26 @@ async def _of_leader(
     }
 
 
-async def known_offsets(cluster: ClusterClient, places: list[Place], time: int) -> dict[Place, int]:
+async def known_offsets(
+    cluster: ClusterClient, places: Sequence[Place], time: int, *, attempts: int = RETRIES
+) -> dict[Place, int]:
     """Return the offset of each partition for one time. Raises KafkaError where a leader refuses."""
-    found = await list_offsets(cluster, dict.fromkeys(places, time))
+    found = await list_offsets(cluster, dict.fromkeys(places, time), attempts=attempts)
     for place, each in found.items():
         if each.error is not ErrorCode.NONE:
-            raise KafkaError(each.error, f"{place}")
+            raise KafkaError(each.error, f"{place} does not tell its offsets")
     return {place: each.offset for place, each in found.items()}
+
+
+async def topic_offsets(
+    cluster: ClusterClient, topic: MetadataResponseTopic, time: int, isolation_level: int = 0
+) -> dict[int, int | None]:
+    """Return {partition: offset} of a topic for one time (ms, or a Spec); None where its leader did not say.
+
+    UNKNOWN_OFFSET: there is no record so late. Read committed, the latest is the last stable offset. Each leader is
+    asked once. Raises Unreachable.
+    """
+    places = [Place(topic.name or "", row.partition_index) for row in topic.partitions]
+    times = dict.fromkeys(places, time)
+    found = await list_offsets(cluster, times, isolation_level=isolation_level, attempts=1)
+    return {place.partition: each.offset if each.error is ErrorCode.NONE else None for place, each in found.items()}

@@ -1,12 +1,13 @@
 """Partitions, their replicas and the log directories of brokers over HTTP."""
 
 import asyncio
-from collections.abc import Sequence
 
 from pydantic import BaseModel
 
-from kvorum.admin.client import LATEST, READ_COMMITTED, TIMEOUT_MS, ClusterClient, Unreachable, refuse
+from kvorum.admin import deleted_records
+from kvorum.admin.client import LATEST, READ_COMMITTED, ClusterClient, Unreachable
 from kvorum.admin.cluster_routes import broker_id
+from kvorum.admin.log_dirs import log_dirs_at
 from kvorum.admin.models import INT32_MAX
 from kvorum.admin.operations import Call, NoBody, Operation, Role, number_of
 from kvorum.admin.partition_models import (
@@ -17,21 +18,11 @@ from kvorum.admin.partition_models import (
     PartitionDetail,
     Replica,
 )
+from kvorum.admin.partition_offsets import topic_offsets
+from kvorum.admin.places import Place
 from kvorum.admin.topic_routes import partitions_with_offsets
-from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopic,
-)
-from kvorum.protocol.messages.describe_log_dirs import (
-    DescribableLogDirTopic,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-    DescribeLogDirsResult,
-)
+from kvorum.protocol.messages.describe_log_dirs import DescribableLogDirTopic
 from kvorum.protocol.messages.metadata import MetadataResponseTopic
 
 
@@ -43,7 +34,7 @@ async def get_partition(call: Call[NoBody]) -> PartitionDetail:
     if not topic.partitions:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name}-{index}")
     (found,) = await partitions_with_offsets(call, topic)
-    stable = await call.cluster.offsets(topic, LATEST, READ_COMMITTED)
+    stable = await topic_offsets(call.cluster, topic, LATEST, READ_COMMITTED)
     return PartitionDetail(
         **found.model_dump(),
         topic=topic.name or "",
@@ -62,7 +53,7 @@ async def replicas_of(cluster: ClusterClient, topic: MetadataResponseTopic, inde
         place = None
         if broker in brokers:
             try:
-                dirs = await log_dirs(cluster, brokers[broker], wanted)
+                dirs = await log_dirs_at(cluster, brokers[broker], wanted)
                 place = next(
                     ((d, p) for d in dirs for t in d.topics for p in t.partitions if not p.is_future_key), None
                 )
@@ -81,21 +72,11 @@ async def replicas_of(cluster: ClusterClient, topic: MetadataResponseTopic, inde
     return list(await asyncio.gather(*(of(broker) for broker in row.replica_nodes)))
 
 
-async def log_dirs(
-    cluster: ClusterClient, address: Address, topics: Sequence[DescribableLogDirTopic] | None
-) -> list[DescribeLogDirsResult]:
-    """Return a broker's log directories, with the replicas of some topics (all, when None). Raises KafkaError."""
-    request = DescribeLogDirsRequest(topics=None if topics is None else list(topics))
-    answer = await cluster.ask(request, DescribeLogDirsResponse, address)
-    refuse(answer.error_code, "log directories")
-    return answer.results
-
-
 async def list_log_dirs(call: Call[NoBody]) -> list[BaseModel]:
     """List a broker's log directories with the replicas in them, the largest first."""
     address = await call.cluster.broker_address(broker_id(call))
     found: list[BaseModel] = []
-    for each in await log_dirs(call.cluster, address, None):
+    for each in await log_dirs_at(call.cluster, address):
         rows = [
             DirPartition(
                 topic=topic.name,
@@ -124,32 +105,19 @@ async def list_log_dirs(call: Call[NoBody]) -> list[BaseModel]:
 async def delete_records(call: Call[DeleteBefore]) -> list[BaseModel]:
     """Delete records before an offset, in each partition named. What is deleted is gone for good."""
     topic = await call.cluster.topic(call.path["topic"])
-    leaders = {row.partition_index: row.leader_id for row in topic.partitions}
-    brokers = {each.node_id: (each.host, each.port) for each in (await call.cluster.metadata([])).brokers}
-    results: dict[int, DeletedBefore] = {}
-    by_leader: dict[Address, list[int]] = {}
+    known = {row.partition_index for row in topic.partitions}
     for partition in call.body.partitions:
-        if partition not in leaders:
+        if partition not in known:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name}-{partition}")
-        address = brokers.get(leaders[partition])
-        if address is None:
-            results[partition] = outcome(partition, ErrorCode.LEADER_NOT_AVAILABLE, -1)
-        else:
-            by_leader.setdefault(address, []).append(partition)
-    for address, partitions in by_leader.items():
-        rows = [DeleteRecordsPartition(partition_index=each, offset=call.body.partitions[each]) for each in partitions]
-        wanted = DeleteRecordsTopic(name=topic.name or "", partitions=rows)
-        request = DeleteRecordsRequest(topics=[wanted], timeout=TIMEOUT_MS)
-        answer = await call.cluster.ask(request, DeleteRecordsResponse, address)
-        for each in (row for told in answer.topics for row in told.partitions):
-            results[each.partition_index] = outcome(each.partition_index, each.error_code, each.low_watermark)
-    return [results[partition] for partition in sorted(results)]
-
-
-def outcome(partition: int, code: int, low_watermark: int) -> DeletedBefore:
-    """Return one partition's row."""
-    error = ErrorCode(code).name if code else None
-    return DeletedBefore(partition=partition, low_watermark=None if error else low_watermark, error=error)
+    wanted = {Place(topic.name or "", partition): offset for partition, offset in call.body.partitions.items()}
+    return [
+        DeletedBefore(
+            partition=place.partition,
+            low_watermark=None if each.error else each.low_watermark,
+            error=each.error.name if each.error else None,
+        )
+        for place, each in sorted((await deleted_records.delete_records(call.cluster, wanted)).items())
+    ]
 
 
 OPERATIONS = [

@@ -14,6 +14,7 @@ NOT_FOUND = {
     ErrorCode.BROKER_ID_NOT_REGISTERED,
     ErrorCode.RESOURCE_NOT_FOUND,
     ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
 }
 CONFLICT = {
@@ -54,11 +55,20 @@ def status_of(code: ErrorCode) -> int:
     return 500 if code is ErrorCode.UNKNOWN_SERVER_ERROR else 422
 
 
+class Refusal(web.Response):
+    """An error answer, and what it says: another API on this server has another shape for the same."""
+
+    def __init__(self, said: Problem, headers: dict[str, str] | None = None) -> None:
+        """Answer with problem details."""
+        super().__init__(status=said.status, text=said.model_dump_json(), content_type=PROBLEM, headers=headers)
+        self.said = said
+
+
 def problem(
     status: int, error: str, message: str, field: str | None = None, headers: dict[str, str] | None = None
-) -> web.Response:
+) -> Refusal:
     """Return an error answer."""
-    body = Problem(
+    said = Problem(
         title=HTTPStatus(status).phrase, status=status, detail=message, error=error, message=message, field=field
     )
-    return web.Response(status=status, text=body.model_dump_json(), content_type=PROBLEM, headers=headers)
+    return Refusal(said, headers)

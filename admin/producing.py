@@ -118,7 +118,12 @@ def placed(body: ProduceBody, count: int, now_ms: int, chance: Random) -> list[t
 
 
 async def produce(
-    cluster: ClusterClient, topic: MetadataResponseTopic, rows: Sequence[tuple[int, Record]], body: ProduceBody
+    cluster: ClusterClient,
+    topic: MetadataResponseTopic,
+    rows: Sequence[tuple[int, Record]],
+    *,
+    acks: int = ALL,
+    codec: Codec = Codec.NONE,
 ) -> list[Written]:
     """Write the records; a row for each, in their order."""
     by_partition: dict[int, list[int]] = {}
@@ -126,7 +131,6 @@ async def produce(
         by_partition.setdefault(partition, []).append(index)
     leaders = {row.partition_index: row.leader_id for row in topic.partitions}
     brokers = {each.node_id: (each.host, each.port) for each in (await cluster.metadata([])).brokers}
-    codec = Codec[body.compression.upper()]
     written: dict[int, Written] = {}
     for partition, indexes in by_partition.items():
         records = [rows[index][1] for index in indexes]
@@ -137,7 +141,6 @@ async def produce(
         else:
             data = PartitionProduceData(index=partition, records=build_batch(records, codec=codec))
             wanted = TopicProduceData(name=topic.name or "", topic_id=topic.topic_id, partition_data=[data])
-            acks = ALL if body.acks == "all" else 1
             request = ProduceRequest(acks=acks, timeout=TIMEOUT_MS, topic_data=[wanted])
             try:
                 answer = await cluster.ask(request, ProduceResponse, address)

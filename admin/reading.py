@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kvorum.admin.client import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, ClusterClient, Unreachable, refuse
+from kvorum.admin.partition_offsets import topic_offsets
 from kvorum.admin.visible import Visible, visible
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -77,7 +78,7 @@ class Reader:
         return await self._offsets(partitions, time_ms)
 
     async def _offsets(self, partitions: Sequence[int], timestamp: int) -> dict[int, int]:
-        told = await self.cluster.offsets(await self.cluster.topic(self.topic), timestamp, self.isolation)
+        told = await topic_offsets(self.cluster, await self.cluster.topic(self.topic), timestamp, self.isolation)
         found = {}
         for each in partitions:
             offset = told.get(each)

@@ -21,6 +21,7 @@ from kvorum.admin.models import (
     TopicSummary,
 )
 from kvorum.admin.operations import Call, NoBody, Operation
+from kvorum.admin.partition_offsets import topic_offsets
 from kvorum.admin.topic_configs import changes_of, configs_state, entries, topic_overrides
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import (
@@ -109,8 +110,8 @@ async def get_topic(call: Call[NoBody]) -> Topic:
 async def partitions_with_offsets(call: Call[NoBody], topic: MetadataResponseTopic) -> list[Partition]:
     """Return the partitions, their earliest and latest offsets asked of their leaders."""
     eligible = await call.cluster.eligible(topic)
-    earliest = await call.cluster.offsets(topic, EARLIEST)
-    latest = await call.cluster.offsets(topic, LATEST)
+    earliest = await topic_offsets(call.cluster, topic, EARLIEST)
+    latest = await topic_offsets(call.cluster, topic, LATEST)
     return [
         partition_of(each, eligible[each.partition_index], earliest[each.partition_index], latest[each.partition_index])
         for each in sorted(topic.partitions, key=lambda each: each.partition_index)

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from kvorum.admin import coordinators
 from kvorum.admin.client import ClusterClient, refuse
-from kvorum.admin.coordinators import RETRIED, RETRIES, RETRY_PAUSE_SECONDS, KeyType
+from kvorum.admin.coordinators import KeyType, asked_again
 from kvorum.admin.places import Place
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -101,13 +101,14 @@ class Transactions:
 
     async def describe(self, transactional_id: str) -> tuple[int, TransactionState]:
         """Return an id's coordinator and what that knows. Raises KafkaError TRANSACTIONAL_ID_NOT_FOUND."""
-        for _ in range(RETRIES):
+        request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+
+        async def ask() -> tuple[int, TransactionState]:
             coordinator_id, address = await self.coordinator(transactional_id)
-            request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-            row = (await self.cluster.ask(request, DescribeTransactionsResponse, address)).transaction_states[0]
-            if row.error_code not in RETRIED:
-                break
-            await asyncio.sleep(RETRY_PAUSE_SECONDS)
+            answer = await self.cluster.ask(request, DescribeTransactionsResponse, address)
+            return coordinator_id, answer.transaction_states[0]
+
+        coordinator_id, row = await asked_again(ask, lambda found: found[1].error_code)
         refuse(row.error_code, f"transactional id {transactional_id!r}")
         return coordinator_id, row
 
@@ -160,12 +161,12 @@ class Transactions:
     async def force_terminate(self, transactional_id: str) -> None:
         """Fence whoever has the id and abort what it left open, whatever its timeout (KIP-939). Raises KafkaError."""
         request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout=60_000)
-        for _ in range(RETRIES):
+
+        async def ask() -> InitProducerIdResponse:
             _, address = await self.coordinator(transactional_id)
-            answer = await self.cluster.ask(request, InitProducerIdResponse, address)
-            if answer.error_code not in RETRIED:
-                break
-            await asyncio.sleep(RETRY_PAUSE_SECONDS)
+            return await self.cluster.ask(request, InitProducerIdResponse, address)
+
+        answer = await asked_again(ask, lambda answer: answer.error_code)
         refuse(answer.error_code, f"transactional id {transactional_id!r}")
 
     async def places(self, topic: str | None, partition: int | None, broker_id: int | None) -> list[Place]:
@@ -237,11 +238,10 @@ class Transactions:
         return await coordinators.find_coordinator(self.cluster, KeyType.TRANSACTION, transactional_id)
 
     async def _list_of(self, request: ListTransactionsRequest, address: Address) -> ListTransactionsResponse:
-        for _ in range(RETRIES):
-            answer = await self.cluster.ask(request, ListTransactionsResponse, address)
-            if answer.error_code not in RETRIED:
-                break
-            await asyncio.sleep(RETRY_PAUSE_SECONDS)
+        async def ask() -> ListTransactionsResponse:
+            return await self.cluster.ask(request, ListTransactionsResponse, address)
+
+        answer = await asked_again(ask, lambda answer: answer.error_code)
         refuse(answer.error_code, "list transactions")
         return answer
 

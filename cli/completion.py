@@ -42,7 +42,7 @@ def group_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
     """Complete a group."""
 
     async def ask(cluster: "ClusterClient") -> list[str]:
-        from kvorum.admin.group_admin import Groups
+        from kvorum.admin.groups import Groups
 
         return [listed.group_id for listed in await Groups(cluster).listed()]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kvorum.admin.client import ClusterClient, ConfigChange, ConfigOperation, ResourceType, refuse
-from kvorum.admin.group_admin import Groups
+from kvorum.admin.groups import Groups
 from kvorum.admin.quotas import CLIENT_ID, IP, USER, alter_quotas, describe_quotas
 from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceResult
 from kvorum.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse

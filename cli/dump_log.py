@@ -3,17 +3,20 @@
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from kvorum.cli.output import fail
+from kvorum.cli.progress import bar
 
 if TYPE_CHECKING:
     from kvorum.cli.log_dump import Options, Problems
     from kvorum.cli.record_decoders import Decoder
 
 TEXT_NAMES = ("string", "integer", "long", "bytes", "base64")
+LOG_SUFFIXES = (".log", ".checkpoint")
 SUFFIXES = (".log", ".checkpoint", ".index", ".timeindex", ".snapshot", ".txnindex")
 
 
@@ -98,16 +101,19 @@ def dump(files: list[str], options: "Options", *, sanity_only: bool, verify_only
     from kvorum.cli.log_files import FileProblem
 
     problems = Problems()
+    size = sum(os.path.getsize(path) for path in files if path.endswith(LOG_SUFFIXES) and os.path.exists(path))
     try:
-        for path in files:
-            click.echo(f"Dumping {path}")
-            try:
-                for line in lines_of(path, options, problems, sanity_only=sanity_only, verify_only=verify_only):
-                    click.echo(line)
-            except FileProblem as problem:
-                problems.note(str(problem), "")
-            except OSError as error:
-                problems.note(f"{error.filename or path}: {error.strerror or error}", "")
+        with bar(size, "dump-log", beside_output=True) as read:
+            options = replace(options, read=read)
+            for path in files:
+                click.echo(f"Dumping {path}")
+                try:
+                    for line in lines_of(path, options, problems, sanity_only=sanity_only, verify_only=verify_only):
+                        click.echo(line)
+                except FileProblem as problem:
+                    problems.note(str(problem), "")
+                except OSError as error:
+                    problems.note(f"{error.filename or path}: {error.strerror or error}", "")
     except BrokenPipeError:
         sys.stderr.close()  # whoever read has enough
         raise SystemExit(0) from None
@@ -125,7 +131,7 @@ def lines_of(
     from kvorum.cli import index_dump, log_dump
 
     match os.path.splitext(path)[1]:
-        case ".log" | ".checkpoint":
+        case suffix if suffix in LOG_SUFFIXES:
             yield from log_dump.dump_log(path, options, problems)
         case ".index":
             yield from index_dump.dump_index(path, sanity_only=sanity_only, verify_only=verify_only, problems=problems)

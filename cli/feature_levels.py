@@ -43,6 +43,15 @@ FEATURE_LEVELS: dict[str, tuple[tuple[int, int], ...]] = {
     "streams.version": ((29, 1),),
 }
 
+# What a feature at a level needs of metadata.version (FeatureVersion.dependencies); the others need nothing.
+DEPENDENCIES: dict[tuple[str, int], int] = {
+    ("kraft.version", 1): 21,
+    ("eligible.leader.replicas.version", 1): 24,
+    ("share.version", 1): 27,
+}
+# The highest level of each feature in Kafka 4.3.
+LEVELS_MAX = {name: max(level for _, level in steps) for name, steps in FEATURE_LEVELS.items()}
+
 
 class LevelError(ValueError):
     """A feature, level or release that is none; the message says why."""
@@ -85,3 +94,38 @@ def parse_levels(texts: Sequence[str]) -> dict[str, int]:
             raise LevelError(f"Feature {name} was specified more than once.")
         found[name] = int(level)
     return found
+
+
+def mapping_lines(release: str | None) -> list[str]:
+    """Return the levels of a release, or of the newest, as Kafka's tools print them. Raises LevelError."""
+    names = list(METADATA_LEVELS)
+    given = names[-1] if release is None else release
+    try:
+        found = release_levels(given)
+    except LevelError:
+        known = f"{names[0]} to {names[-1]}"
+        raise LevelError(f"Unknown release version '{given}'. Supported versions are: {known}") from None
+    rest = [f"{feature}={level}" for feature, level in found.items() if feature != METADATA_VERSION]
+    return [f"{METADATA_VERSION}={found[METADATA_VERSION]} ({given})", *rest]
+
+
+def dependency_lines(texts: Sequence[str]) -> list[str]:
+    """Return what features need, given as FEATURE=LEVEL. Raises LevelError."""
+    lines = []
+    for feature, level in parse_levels(texts).items():
+        if feature == METADATA_VERSION:
+            if level not in METADATA_LEVELS.values():
+                raise LevelError(f"Unknown {METADATA_VERSION} {level}")
+            lines.append(f"{feature}={level} ({level_name(feature, level)}) has no dependencies.")
+            continue
+        if feature not in LEVELS_MAX:
+            raise LevelError(f"Unknown feature: {feature}")
+        if not 0 <= level <= LEVELS_MAX[feature]:
+            raise LevelError(f"Feature level {level} is not supported for feature {feature}")
+        needed = DEPENDENCIES.get((feature, level))
+        if needed is None:
+            lines.append(f"{feature}={level} has no dependencies.")
+        else:
+            name = level_name(METADATA_VERSION, needed)
+            lines += [f"{feature}={level} requires:", f"    {METADATA_VERSION}={needed} ({name})"]
+    return lines

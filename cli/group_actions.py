@@ -1,17 +1,19 @@
-"""What `kvorum groups` and kafka-consumer-groups do to groups: reset and forget offsets, delete."""
+"""What `kvorum groups` and kafka-consumer-groups do to groups: reset offsets, delete."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kvorum.admin.client import ClusterClient
-from kvorum.admin.group_admin import Committed, Groups
-from kvorum.admin.partition_offsets import UNKNOWN_OFFSET, Spec, known_offsets
+from kvorum.admin.client import ClusterClient, refuse
+from kvorum.admin.group_offsets import places_named, planned_reset
+from kvorum.admin.groups import WITHOUT_MEMBERS, Groups
+from kvorum.admin.offset_reset import Move, Scenario, Way
 from kvorum.admin.places import Place
-from kvorum.cli.group_reset import Log, Plan, Scenario, Way, parse_places, plan
-from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.cli.reset_texts import parse_places
+from kvorum.protocol.errors import KafkaError
 
-INACTIVE = ("Empty", "Dead")
+Scenarios = Callable[[str], Scenario | None]
+"""What is asked for a group; None where a file has nothing for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,92 +25,53 @@ class Scope:
 
 
 class Reset(NamedTuple):
-    """What becomes of a group: a plan, or why there is none."""
+    """What becomes of a group: its moves, or why there are none."""
 
     group_id: str
-    plan: Plan
+    moves: Sequence[Move] = ()
     refused: str | None = None
+
+    @property
+    def offsets(self) -> dict[Place, int]:
+        """Return where it goes on."""
+        return {move.place: move.after for move in self.moves}
 
 
 async def places_of(cluster: ClusterClient, texts: Iterable[str]) -> list[Place]:
     """Return the partitions that TOPIC and TOPIC:0,1 name. Raises ResetError, KafkaError for an unknown topic."""
-    found: list[Place] = []
-    for text in texts:
-        topic, partitions = parse_places(text)
-        if partitions is None:
-            partitions = sorted(row.partition_index for row in (await cluster.topic(topic)).partitions)
-        found += [Place(topic, partition) for partition in partitions]
-    return list(dict.fromkeys(found))
+    return await places_named(cluster, [parse_places(text) for text in texts])
 
 
 async def reset(
-    cluster: ClusterClient, group_ids: Sequence[str], scope: Scope, scenario: Scenario, *, execute: bool
+    cluster: ClusterClient, group_ids: Sequence[str], scope: Scope, scenarios: Scenarios, *, execute: bool
 ) -> list[Reset]:
     """Work out where groups are to go on, and commit it if told to. Raises ResetError, KafkaError, Unreachable."""
     groups = Groups(cluster)
     found: list[Reset] = []
     for group_id in group_ids:
-        state = await state_of(groups, group_id)
-        if state not in INACTIVE:
+        state = await groups.state(group_id)
+        if state not in WITHOUT_MEMBERS:
             reason = f"the group '{group_id}' is inactive, but the current state is {state}"
-            found.append(Reset(group_id, Plan(), f"Assignments can only be reset if {reason}."))
+            found.append(Reset(group_id, refused=f"Assignments can only be reset if {reason}."))
             continue
-        if scenario.way is Way.FILE and group_id not in scenario.file:
-            found.append(Reset(group_id, Plan(), f"No reset plan for group {group_id} found"))
+        scenario = scenarios(group_id)
+        if scenario is None:
+            found.append(Reset(group_id, refused=f"No reset plan for group {group_id} found"))
             continue
-        committed = {place: each.offset for place, each in (await committed_of(groups, group_id)).items()}
-        places = await places_to_reset(cluster, group_id, scope, scenario, committed)
-        made = plan(scenario, group_id, await logs_of(cluster, places, scenario), committed)
+        places = await places_to_reset(cluster, scope, scenario)
+        made = Reset(group_id, await planned_reset(groups, group_id, scenario, places))
         if execute:
-            await groups.commit(group_id, made.offsets)
-        found.append(Reset(group_id, made))
+            for place, code in (await groups.commit(group_id, made.offsets)).items():
+                refuse(code, f"{place} of group {group_id!r}")
+        found.append(made)
     return found
 
 
-async def state_of(groups: Groups, group_id: str) -> str:
-    """Return a group's state; one that is not there is dead, and may be given offsets before its first member."""
-    try:
-        return (await groups.described(group_id)).state
-    except KafkaError as error:
-        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
-            raise
-        return "Dead"
-
-
-async def committed_of(groups: Groups, group_id: str) -> Mapping[Place, Committed]:
-    """Return what a group has committed; nothing, if it is not there."""
-    try:
-        return await groups.committed(group_id)
-    except KafkaError as error:
-        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
-            raise
-        return {}
-
-
-async def places_to_reset(
-    cluster: ClusterClient, group_id: str, scope: Scope, scenario: Scenario, committed: Mapping[Place, int]
-) -> list[Place]:
-    """Return the partitions that a reset is about."""
-    if scenario.way is Way.FILE:
-        return sorted(scenario.file[group_id])
-    return sorted(committed) if scope.all_topics else await places_of(cluster, scope.topics)
-
-
-async def logs_of(cluster: ClusterClient, places: list[Place], scenario: Scenario) -> dict[Place, Log]:
-    """Ask the leaders for what a plan needs to know."""
-    if not places:
-        return {}
-    starts = await known_offsets(cluster, places, Spec.EARLIEST)
-    ends = await known_offsets(cluster, places, Spec.LATEST)
-    times = await known_offsets(cluster, places, scenario.number) if scenario.way is Way.TIME else {}
-    return {
-        place: Log(
-            start=starts[place],
-            end=ends[place],
-            of_time=None if times.get(place, UNKNOWN_OFFSET) == UNKNOWN_OFFSET else times[place],
-        )
-        for place in places
-    }
+async def places_to_reset(cluster: ClusterClient, scope: Scope, scenario: Scenario) -> list[Place] | None:
+    """Return the partitions that a reset is about; None: all that the group has a place in."""
+    if scenario.way is Way.EXPLICIT:
+        return sorted(scenario.offsets)
+    return None if scope.all_topics else await places_of(cluster, scope.topics)
 
 
 async def delete(cluster: ClusterClient, group_ids: Sequence[str]) -> dict[str, KafkaError | None]:

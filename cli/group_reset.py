@@ -1,175 +1,161 @@
-"""Where a group is to go on: what is asked for, made into an offset for each partition. Sans-IO.
+"""`kvorum groups reset-offsets`, and what it shares with kafka-consumer-groups."""
 
-One way of eight: earliest, latest, current, offset, shift, time (of a date or a duration back), file. What comes out
-never lies outside the log: it is moved to its nearest end, and said so.
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
-Source: Kafka's ConsumerGroupCommand.prepareOffsetsToReset, checkOffsetsRange, CsvUtils; Utils.getDateTime.
-"""
+import click
 
-import csv
-import io
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from enum import Enum, auto
+from kvorum.cli.client import bootstrap_option, with_cluster
+from kvorum.cli.completion import group_names, topic_names
+from kvorum.cli.output import fail, output_option, show, warn
 
-from kvorum.admin.places import Place
+if TYPE_CHECKING:
+    from kvorum.admin.client import ClusterClient
+    from kvorum.cli.group_actions import Reset, Scenarios
 
-PLACES = re.compile(r"(?P<topic>[^:]+)(?::(?P<partitions>\d+(?:,\d+)*))?")
-DURATION = re.compile(
-    r"(?P<sign>[+-]?)P(?=.)(?:(?P<days>[+-]?\d+)D)?"
-    r"(?:T(?=.)(?:(?P<hours>[+-]?\d+)H)?(?:(?P<minutes>[+-]?\d+)M)?(?:(?P<seconds>[+-]?\d+(?:\.\d{1,9})?)S)?)?",
-    re.IGNORECASE,
-)
-ZONE = re.compile(r"(?:Z|[+-]\d{2}(?::?\d{2})?)$")
+RESET_COLUMNS = ("group", "topic", "partition", "new_offset")
+TITLES = {"new_offset": "NEW-OFFSET"}
 
 
-class Way(Enum):
-    """How the new offsets are found."""
-
-    EARLIEST = auto()
-    LATEST = auto()
-    CURRENT = auto()
-    OFFSET = auto()
-    SHIFT = auto()
-    TIME = auto()
-    FILE = auto()
+def check_groups(names: tuple[str, ...], all_groups: bool) -> None:
+    """Want groups, or all of them."""
+    if bool(names) == all_groups:
+        raise click.UsageError("name groups, or give --all-groups")
 
 
-class ResetError(ValueError):
-    """A reset that cannot be done as it was asked for; the message says why."""
+def with_usage(bootstrap: str, work: Any) -> Any:
+    """Run `work` as `with_cluster`; what cannot be asked for is wrong usage."""
+    from kvorum.admin.offset_reset import ResetError
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
-    """What is asked for: `number` is the offset, the shift, or the time in ms; `file` has offsets by group."""
-
-    way: Way
-    number: int = 0
-    file: Mapping[str, Mapping[Place, int]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Log:
-    """What the leaders say of a partition: where it begins and ends, and the offset of the time that is asked for."""
-
-    start: int
-    end: int
-    of_time: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """The new offsets of a group, and what was other than asked for."""
-
-    offsets: dict[Place, int] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-
-
-def plan(scenario: Scenario, group_id: str, logs: Mapping[Place, Log], committed: Mapping[Place, int]) -> Plan:
-    """Return where a group is to go on in each partition of `logs`. Raises ResetError."""
-    made = Plan()
-    for place, log in sorted(logs.items()):
-        offset = wanted(scenario, group_id, place, log, committed)
-        made.offsets[place] = within(place, offset, log, made.warnings)
-    return made
-
-
-def wanted(scenario: Scenario, group_id: str, place: Place, log: Log, committed: Mapping[Place, int]) -> int:
-    """Return the offset that is asked for, be it in the log or not. Raises ResetError."""
-    match scenario.way:
-        case Way.EARLIEST:
-            return log.start
-        case Way.LATEST:
-            return log.end
-        case Way.CURRENT:
-            return committed.get(place, log.end)
-        case Way.OFFSET:
-            return scenario.number
-        case Way.TIME:
-            return log.end if log.of_time is None else log.of_time
-        case Way.SHIFT:
-            if place not in committed:
-                raise ResetError(
-                    f"Cannot shift offset for partition {place} since there is no current committed offset"
-                )
-            return committed[place] + scenario.number
-        case Way.FILE:
-            return scenario.file[group_id][place]
-
-
-def within(place: Place, offset: int, log: Log, warnings: list[str]) -> int:
-    """Return an offset that the log has, or its end."""
-    nearest = min(max(offset, log.start), log.end)
-    if nearest != offset:
-        side = "higher than latest" if offset > log.end else "lower than earliest"
-        warnings.append(
-            f"New offset ({offset}) is {side} offset for topic partition {place}. Value will be set to {nearest}"
-        )
-    return nearest
-
-
-def parse_places(text: str) -> tuple[str, list[int] | None]:
-    """Read TOPIC or TOPIC:0,1,2; None stands for all partitions. Raises ResetError."""
-    match = PLACES.fullmatch(text)
-    if match is None:
-        raise ResetError(f"{text!r} is not TOPIC or TOPIC:0,1,2")
-    numbers = match["partitions"]
-    return match["topic"], None if numbers is None else [int(number) for number in numbers.split(",")]
-
-
-def parse_datetime(text: str) -> int:
-    """Return the ms of 2026-01-31T12:00:00.000, which is UTC unless it ends in Z or +hh:mm. Raises ResetError."""
     try:
-        date, letter, clock = text.partition("T")
-        if not letter or not re.fullmatch(r"\d{4}-\d{2}-\d{2}", date):
-            raise ValueError("no date, T and time of day")
-        moment = datetime.fromisoformat(text)
-        if not ZONE.search(clock):
-            moment = moment.replace(tzinfo=UTC)
-        return round(moment.timestamp() * 1000)
-    except ValueError as error:
-        raise ResetError(f"{text!r} is not YYYY-MM-DDThh:mm:ss.sss: {error}") from error
+        return with_cluster(bootstrap, work)
+    except ResetError as error:
+        raise click.UsageError(str(error)) from None
 
 
-def parse_duration(text: str) -> timedelta:
-    """Return what PnDTnHnMnS says (java.time.Duration). Raises ResetError."""
-    match = DURATION.fullmatch(text)
-    if match is None:
-        raise ResetError(f"{text!r} is not a duration like P1DT2H30M or PT15M")
-    parts = {name: float(match[name] or 0) for name in ("days", "hours", "minutes", "seconds")}
-    found = timedelta(**parts)
-    return -found if match["sign"] == "-" else found
+def way_options(command: Any) -> Any:
+    """Add the ways of a reset, one of which is to be given."""
+    for option in (
+        click.option("--to-earliest", is_flag=True, help="To the first record there is."),
+        click.option("--to-latest", is_flag=True, help="Behind the last record."),
+        click.option("--to-current", is_flag=True, help="Where the group is; to the end where it has been nowhere."),
+        click.option("--to-offset", type=int, help="To this offset."),
+        click.option("--shift-by", type=int, help="So many records on, or back if negative."),
+        click.option("--to-datetime", metavar="YYYY-MM-DDThh:mm:ss.sss", help="To the first record from then on."),
+        click.option("--by-duration", metavar="PnDTnHnMnS", help="To the first record of so long ago."),
+        click.option("--from-file", type=click.Path(exists=True, dir_okay=False), help="As a CSV file says."),
+    ):
+        command = option(command)
+    return command
 
 
-def parse_plan(text: str, group_id: str | None) -> dict[str, dict[Place, int]]:
-    """Read lines of TOPIC,PARTITION,OFFSET, or GROUP,TOPIC,PARTITION,OFFSET where several groups are meant.
+def scenarios_of(ways: dict[str, Any], group_id: str | None, now_ms: int) -> "Scenarios":
+    """Return the one way that is given, by group. Raises ResetError if there is none, or several."""
+    from kvorum.admin.offset_reset import ResetError, Scenario, Way
+    from kvorum.cli.reset_texts import parse_datetime, parse_duration, parse_plan
 
-    The first has the offsets below `group_id`. Raises ResetError with the number of the line.
+    given = {name: value for name, value in ways.items() if value is not None and value is not False}
+    if len(given) != 1:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in ways)
+        raise ResetError(f"give exactly one of {options}")
+    ((name, value),) = given.items()
+    match name:
+        case "to_offset":
+            scenario = Scenario(way=Way.OFFSET, number=value)
+        case "shift_by":
+            scenario = Scenario(way=Way.SHIFT, number=value)
+        case "to_datetime":
+            scenario = Scenario(way=Way.TIME, number=parse_datetime(value))
+        case "by_duration":
+            scenario = Scenario(way=Way.TIME, number=now_ms - round(parse_duration(value).total_seconds() * 1000))
+        case "from_file":
+            with open(value, encoding="utf-8") as file:
+                plans = parse_plan(file.read(), group_id)
+            return {name: Scenario(way=Way.EXPLICIT, offsets=offsets) for name, offsets in plans.items()}.get
+        case _:
+            scenario = Scenario(way=Way[name.removeprefix("to_").upper()])
+    return lambda _: scenario
+
+
+@click.command("reset-offsets")
+@click.argument("names", nargs=-1, shell_complete=group_names, metavar="GROUP...")
+@click.option("--all-groups", is_flag=True, help="All consumer groups.")
+@click.option("--topic", "topics", multiple=True, metavar="TOPIC[:0,1]", shell_complete=topic_names)
+@click.option("--all-topics", is_flag=True, help="All that the group has committed offsets of.")
+@way_options
+@click.option("--dry-run", is_flag=True, help="Change nothing: the default.")
+@click.option("--execute", is_flag=True, help="Do it. The group must have no members.")
+@click.option("--export", is_flag=True, help="Print CSV that --from-file reads.")
+@bootstrap_option
+@output_option
+def reset_offsets(
+    names: tuple[str, ...],
+    all_groups: bool,
+    topics: tuple[str, ...],
+    all_topics: bool,
+    dry_run: bool,
+    execute: bool,
+    export: bool,
+    bootstrap: str,
+    output: str,
+    **ways: Any,
+) -> None:
+    """Say where groups are to go on. Without --execute it is only shown what would be done.
+
+    \b
+    kvorum groups reset-offsets payments --topic orders --to-earliest
+    kvorum groups reset-offsets payments --topic orders:0,1 --shift-by -100 --execute
+    kvorum groups reset-offsets payments --all-topics --by-duration PT15M --export > plan.csv
+    kvorum groups reset-offsets payments --from-file plan.csv --execute
     """
-    found: dict[str, dict[Place, int]] = {}
-    for number, row in enumerate(csv.reader(io.StringIO(text)), start=1):
-        if not row:
-            continue
-        cells = [cell.strip() for cell in row]
-        try:
-            if len(cells) == 3 and group_id is not None:
-                cells.insert(0, group_id)
-            group, topic, partition, offset = cells
-            place = Place(topic, int(partition))
-            found.setdefault(group, {})[place] = int(offset)
-        except ValueError:
-            shape = "TOPIC,PARTITION,OFFSET" if group_id is not None else "GROUP,TOPIC,PARTITION,OFFSET"
-            raise ResetError(f"line {number} is not {shape}: {','.join(row)}") from None
-    return found
+    from kvorum.admin.offset_reset import ResetError
+    from kvorum.cli.group_actions import Reset, Scope, reset
+    from kvorum.cli.group_rows import group_ids
+    from kvorum.cli.reset_texts import format_plan
+
+    check_groups(names, all_groups)
+    if dry_run and execute:
+        raise click.UsageError("give --dry-run or --execute, not both")
+    if (bool(topics) + all_topics + (ways["from_file"] is not None)) != 1:
+        raise click.UsageError("give --topic, --all-topics or --from-file")
+    try:
+        scenarios = scenarios_of(ways, names[0] if len(names) == 1 else None, time.time_ns() // 1_000_000)
+    except ResetError as error:
+        raise click.UsageError(str(error)) from None
+
+    async def work(cluster: "ClusterClient") -> list[Reset]:
+        from kvorum.admin.groups import Groups
+
+        wanted = await group_ids(Groups(cluster), names, all_groups)
+        return await reset(cluster, wanted, Scope(topics=topics, all_topics=all_topics), scenarios, execute=execute)
+
+    found: list[Reset] = with_usage(bootstrap, work)
+    warn_of_moves(found)
+    if export:
+        plans = ((each.group_id, each.offsets) for each in found)
+        click.echo(format_plan(plans, with_group=len(names) != 1), nl=False)
+    else:
+        rows = [
+            {"group": each.group_id, "topic": place.topic, "partition": place.partition, "new_offset": offset}
+            for each in found
+            for place, offset in each.offsets.items()
+        ]
+        show(rows, output, RESET_COLUMNS, TITLES)
+    if not execute:
+        click.echo("nothing was changed; to do it, give --execute", err=True)
+    refused = [each.refused for each in found if each.refused is not None]
+    for reason in refused[:-1]:
+        click.echo(f"kvorum: {reason}", err=True)
+    if refused:
+        fail(refused[-1])
 
 
-def format_plan(offsets: Iterable[tuple[str, Mapping[Place, int]]], *, with_group: bool) -> str:
-    """Write what `parse_plan` reads."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    for group_id, rows in offsets:
-        for place, offset in rows.items():
-            writer.writerow([*([group_id] if with_group else []), place.topic, place.partition, offset])
-    return text.getvalue()
+def warn_of_moves(found: Iterable["Reset"]) -> None:
+    """Say which offsets lie outside their logs, and where the groups go instead."""
+    from kvorum.cli.reset_texts import warning_of
+
+    for move in (move for each in found for move in each.moves):
+        warning = warning_of(move)
+        if warning is not None:
+            warn(warning)

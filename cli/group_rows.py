@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kvorum.admin.client import ClusterClient
-from kvorum.admin.group_admin import Committed, Group, Groups, Member
-from kvorum.admin.partition_offsets import Spec, list_offsets
+from kvorum.admin.group_members import Described
+from kvorum.admin.group_offsets import GroupPlace, places_of
+from kvorum.admin.groups import Groups, Listed
 from kvorum.admin.places import Place, by_topic
-from kvorum.protocol.errors import ErrorCode, KafkaError
 
-ATTEMPTS = 4
-"""How often a log's end is asked for: a partition without a leader is shown without it, soon."""
 REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 STATES = (*REBALANCING, "Stable", "Dead", "Empty", "NotReady")
 TYPES = ("Classic", "Consumer", "Share", "Streams")
+SPELT: Mapping[str, str] = {word.casefold(): word for word in TYPES}
+"""Types as Kafka's tools write them; on the wire they may come in small letters."""
 
 
 class OffsetRow(NamedTuple):
@@ -62,33 +62,24 @@ class StateRow(NamedTuple):
     members: int
 
 
-def offset_rows(
-    group: Group, committed: Mapping[Place, Committed], ends: Mapping[Place, int | None]
-) -> list[OffsetRow]:
-    """Return a row a partition: those of members first, of the busiest member first; then those nobody consumes."""
-
-    def row(place: Place, member: Member | None) -> OffsetRow:
-        offset, end = committed.get(place), ends.get(place)
-        return OffsetRow(
-            group=group.group_id,
-            topic=place.topic,
-            partition=place.partition,
-            leader_epoch=offset.leader_epoch if offset is not None and offset.leader_epoch >= 0 else None,
-            current_offset=None if offset is None else offset.offset,
-            log_end_offset=end,
-            lag=None if offset is None or end is None else end - offset.offset,
-            consumer_id=member.member_id if member else None,
-            host=member.host if member else None,
-            client_id=member.client_id if member else None,
-        )
-
-    consuming = sorted(group.members, key=lambda member: (-len(member.assignment), member.member_id))
-    rows = [row(place, member) for member in consuming for place in sorted(member.assignment)]
-    taken = {place for member in group.members for place in member.assignment}
-    return rows + [row(place, None) for place in sorted(committed) if place not in taken]
+def offset_row(group: Described, found: GroupPlace) -> OffsetRow:
+    """Return a partition's row."""
+    committed, member = found.committed, found.member
+    return OffsetRow(
+        group=group.group_id,
+        topic=found.place.topic,
+        partition=found.place.partition,
+        leader_epoch=committed.leader_epoch if committed is not None and committed.leader_epoch >= 0 else None,
+        current_offset=None if committed is None else committed.offset,
+        log_end_offset=found.end,
+        lag=found.lag,
+        consumer_id=member.member_id if member else None,
+        host=member.host if member else None,
+        client_id=member.client_id if member else None,
+    )
 
 
-def member_rows(group: Group) -> list[MemberRow]:
+def member_rows(group: Described) -> list[MemberRow]:
     """Return a row a member, by id."""
     return [
         MemberRow(
@@ -100,7 +91,7 @@ def member_rows(group: Group) -> list[MemberRow]:
             partitions=len(member.assignment),
             assignment=assignment_text(member.assignment),
             epoch=member.epoch,
-            target_epoch=group.target_epoch if member.epoch is not None else None,
+            target_epoch=group.assignment_epoch if member.epoch is not None else None,
             target_assignment=assignment_text(member.target or ()),
             upgraded=member.upgraded,
         )
@@ -108,16 +99,16 @@ def member_rows(group: Group) -> list[MemberRow]:
     ]
 
 
-def state_row(group: Group) -> StateRow:
+def state_row(group: Described) -> StateRow:
     """Return a group's row."""
     host, port = group.coordinator
     return StateRow(
         group=group.group_id,
         coordinator=f"{host}:{port}  ({group.coordinator_id})",
-        assignment_strategy=group.assignor,
+        assignment_strategy=group.protocol,
         state=group.state,
         group_epoch=group.epoch,
-        target_assignment_epoch=group.target_epoch,
+        target_assignment_epoch=group.assignment_epoch,
         members=len(group.members),
     )
 
@@ -127,13 +118,23 @@ def assignment_text(places: Iterable[Place]) -> str:
     return ";".join(f"{topic}:{','.join(map(str, sorted(parts)))}" for topic, parts in sorted(by_topic(places).items()))
 
 
-def state_notice(group: Group) -> str | None:
+def state_notice(group: Described) -> str | None:
     """Return what is said of a group beside its rows."""
     if group.state == "Empty":
         return f"Consumer group '{group.group_id}' has no active members."
     if group.state in REBALANCING:
         return f"Warning: Consumer group '{group.group_id}' is rebalancing."
     return None
+
+
+def list_row(listed: Listed) -> dict[str, str]:
+    """Return a group's row in a list."""
+    return {
+        "group": listed.group_id,
+        "type": SPELT.get(listed.type, listed.type),
+        "protocol": listed.protocol_type,
+        "state": listed.state,
+    }
 
 
 def checked_words(text: str | None, known: Sequence[str], what: str) -> list[str]:
@@ -146,10 +147,10 @@ def checked_words(text: str | None, known: Sequence[str], what: str) -> list[str
     return [spelt[word.casefold()] for word in words]
 
 
-class Described(NamedTuple):
+class GroupRows(NamedTuple):
     """A group, and its rows by partition."""
 
-    group: Group
+    group: Described
     rows: list[OffsetRow]
 
 
@@ -157,31 +158,11 @@ async def group_ids(groups: Groups, given: Sequence[str], everything: bool) -> l
     """Return the groups that are meant: those that are given, or all consumer groups."""
     if not everything:
         return list(dict.fromkeys(given))
-    return [
-        listed.group_id
-        for listed in await groups.listed()
-        if is_consumer_group(listed.group_type, listed.protocol_type)
-    ]
+    return [listed.group_id for listed in await groups.listed() if listed.is_of_consumers]
 
 
-def is_consumer_group(group_type: str, protocol_type: str) -> bool:
-    """Tell whether a group has consumers, or offsets alone: no worker of Connect, no share or streams group."""
-    if group_type.casefold() in ("consumer", ""):
-        return protocol_type in ("consumer", "")
-    return group_type.casefold() == "classic" and protocol_type in ("consumer", "")
-
-
-async def described(cluster: ClusterClient, group_id: str) -> Described:
+async def group_rows(cluster: ClusterClient, group_id: str) -> GroupRows:
     """Return a group and its rows. Raises KafkaError GROUP_ID_NOT_FOUND, Unreachable."""
     groups = Groups(cluster)
     group = await groups.described(group_id)
-    try:
-        committed = await groups.committed(group_id)
-    except KafkaError as error:
-        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
-            raise
-        committed = {}
-    places = set(committed) | {place for member in group.members for place in member.assignment}
-    found = await list_offsets(cluster, dict.fromkeys(sorted(places), int(Spec.LATEST)), attempts=ATTEMPTS)
-    ends = {place: each.offset if each.error is ErrorCode.NONE else None for place, each in found.items()}
-    return Described(group, offset_rows(group, committed, ends))
+    return GroupRows(group, [offset_row(group, each) for each in await places_of(groups, group)])

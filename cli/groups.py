@@ -1,18 +1,17 @@
 """`kvorum groups`: what Kafka's kafka-consumer-groups.sh does."""
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kvorum.cli.client import bootstrap_option, with_cluster
 from kvorum.cli.completion import group_names, topic_names
-from kvorum.cli.output import Exit, fail, output_option, show, warn
+from kvorum.cli.group_reset import check_groups, reset_offsets, with_usage
+from kvorum.cli.output import Exit, fail, output_option, show
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
-    from kvorum.cli.group_reset import Scenario
-    from kvorum.cli.group_rows import Described
+    from kvorum.cli.group_rows import GroupRows
 
 LIST_COLUMNS = ("group", "type", "protocol", "state")
 OFFSET_COLUMNS = (
@@ -23,7 +22,6 @@ MEMBER_COLUMNS = ("group", "consumer_id", "group_instance_id", "host", "client_i
 VERBOSE_MEMBER_COLUMNS = ("epoch", "assignment", "target_epoch", "target_assignment", "upgraded")
 STATE_COLUMNS = ("group", "coordinator", "assignment_strategy", "state", "members")
 VERBOSE_STATE_COLUMNS = ("group_epoch", "target_assignment_epoch")
-RESET_COLUMNS = ("group", "topic", "partition", "new_offset")
 TITLES = {
     "leader_epoch": "LEADER-EPOCH",
     "current_offset": "CURRENT-OFFSET",
@@ -41,7 +39,6 @@ TITLES = {
     "group_epoch": "GROUP-EPOCH",
     "target_assignment_epoch": "TARGET-ASSIGNMENT-EPOCH",
     "members": "#MEMBERS",
-    "new_offset": "NEW-OFFSET",
 }
 
 
@@ -69,16 +66,16 @@ def list_(states: str | None, types: str | None, bootstrap: str, output: str) ->
     kvorum groups list
     kvorum groups list --state Stable,Empty --type Consumer -o json
     """
-    from kvorum.admin.group_admin import Groups
-    from kvorum.cli.group_rows import STATES, TYPES, checked_words
+    from kvorum.admin.groups import Groups
+    from kvorum.cli.group_rows import STATES, TYPES, checked_words, list_row
 
     try:
         wanted = checked_words(states, STATES, "state"), checked_words(types, TYPES, "type")
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
-    async def work(cluster: "ClusterClient") -> list[dict[str, Any]]:
-        return [dict(zip(LIST_COLUMNS, listed, strict=True)) for listed in await Groups(cluster).listed(*wanted)]
+    async def work(cluster: "ClusterClient") -> list[dict[str, str]]:
+        return [list_row(listed) for listed in await Groups(cluster).listed(*wanted)]
 
     show(with_cluster(bootstrap, work), output, LIST_COLUMNS)
 
@@ -104,17 +101,17 @@ def describe(names: tuple[str, ...], all_groups: bool, what: str, verbose: bool,
     """
     check_groups(names, all_groups)
 
-    async def work(cluster: "ClusterClient") -> list["Described"]:
-        from kvorum.admin.group_admin import Groups
-        from kvorum.cli.group_rows import described, group_ids
+    async def work(cluster: "ClusterClient") -> list["GroupRows"]:
+        from kvorum.admin.groups import Groups
+        from kvorum.cli.group_rows import group_ids, group_rows
 
         wanted = await group_ids(Groups(cluster), names, all_groups)
-        return [await described(cluster, group_id) for group_id in wanted]
+        return [await group_rows(cluster, group_id) for group_id in wanted]
 
     show_described(with_cluster(bootstrap, work), what, verbose, output)
 
 
-def show_described(found: list["Described"], what: str, verbose: bool, output: str) -> None:
+def show_described(found: list["GroupRows"], what: str, verbose: bool, output: str) -> None:
     """Print groups: in all detail for programs, in Kafka's columns for people."""
     from kvorum.cli.group_rows import member_rows, state_notice, state_row
 
@@ -135,12 +132,6 @@ def show_described(found: list["Described"], what: str, verbose: bool, output: s
     show(rows, output, columns, TITLES)
 
 
-def check_groups(names: tuple[str, ...], all_groups: bool) -> None:
-    """Want groups, or all of them."""
-    if bool(names) == all_groups:
-        raise click.UsageError("name groups, or give --all-groups")
-
-
 @groups.command()
 @click.argument("names", nargs=-1, shell_complete=group_names, metavar="GROUP...")
 @click.option("--all-groups", is_flag=True, help="All consumer groups without members.")
@@ -154,7 +145,7 @@ def delete(names: tuple[str, ...], all_groups: bool, bootstrap: str) -> None:
     check_groups(names, all_groups)
 
     async def work(cluster: "ClusterClient") -> dict[str, Any]:
-        from kvorum.admin.group_admin import Groups
+        from kvorum.admin.groups import Groups
         from kvorum.cli import group_actions
         from kvorum.cli.group_rows import group_ids
 
@@ -192,7 +183,7 @@ def delete_offsets(name: str, topics: tuple[str, ...], bootstrap: str, output: s
     """
 
     async def work(cluster: "ClusterClient") -> list[dict[str, Any]]:
-        from kvorum.admin.group_admin import Groups
+        from kvorum.admin.groups import Groups
         from kvorum.cli.group_actions import places_of
 
         outcome = await Groups(cluster).delete_offsets(name, await places_of(cluster, topics))
@@ -207,126 +198,52 @@ def delete_offsets(name: str, topics: tuple[str, ...], bootstrap: str, output: s
         fail("offsets of some partitions were not deleted")
 
 
-def with_usage(bootstrap: str, work: Any) -> Any:
-    """Run `work` as `with_cluster`; what cannot be asked for is wrong usage."""
-    from kvorum.cli.group_reset import ResetError
-
-    try:
-        return with_cluster(bootstrap, work)
-    except ResetError as error:
-        raise click.UsageError(str(error)) from None
+groups.add_command(reset_offsets)
 
 
-def way_options(command: Any) -> Any:
-    """Add the ways of a reset, one of which is to be given."""
-    for option in (
-        click.option("--to-earliest", is_flag=True, help="To the first record there is."),
-        click.option("--to-latest", is_flag=True, help="Behind the last record."),
-        click.option("--to-current", is_flag=True, help="Where the group is; to the end where it has been nowhere."),
-        click.option("--to-offset", type=int, help="To this offset."),
-        click.option("--shift-by", type=int, help="So many records on, or back if negative."),
-        click.option("--to-datetime", metavar="YYYY-MM-DDThh:mm:ss.sss", help="To the first record from then on."),
-        click.option("--by-duration", metavar="PnDTnHnMnS", help="To the first record of so long ago."),
-        click.option("--from-file", type=click.Path(exists=True, dir_okay=False), help="As a CSV file says."),
-    ):
-        command = option(command)
-    return command
-
-
-def scenario_of(ways: dict[str, Any], group_id: str | None, now_ms: int) -> "Scenario":
-    """Return the one way that is given. Raises ResetError if there is none, or several."""
-    from kvorum.cli.group_reset import ResetError, Scenario, Way, parse_datetime, parse_duration, parse_plan
-
-    given = {name: value for name, value in ways.items() if value is not None and value is not False}
-    if len(given) != 1:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in ways)
-        raise ResetError(f"give exactly one of {options}")
-    ((name, value),) = given.items()
-    match name:
-        case "to_offset":
-            return Scenario(way=Way.OFFSET, number=value)
-        case "shift_by":
-            return Scenario(way=Way.SHIFT, number=value)
-        case "to_datetime":
-            return Scenario(way=Way.TIME, number=parse_datetime(value))
-        case "by_duration":
-            return Scenario(way=Way.TIME, number=now_ms - round(parse_duration(value).total_seconds() * 1000))
-        case "from_file":
-            with open(value, encoding="utf-8") as file:
-                return Scenario(way=Way.FILE, file=parse_plan(file.read(), group_id))
-        case _:
-            return Scenario(way=Way[name.removeprefix("to_").upper()])
-
-
-@groups.command("reset-offsets")
-@click.argument("names", nargs=-1, shell_complete=group_names, metavar="GROUP...")
-@click.option("--all-groups", is_flag=True, help="All consumer groups.")
-@click.option("--topic", "topics", multiple=True, metavar="TOPIC[:0,1]", shell_complete=topic_names)
-@click.option("--all-topics", is_flag=True, help="All that the group has committed offsets of.")
-@way_options
-@click.option("--dry-run", is_flag=True, help="Change nothing: the default.")
-@click.option("--execute", is_flag=True, help="Do it. The group must have no members.")
-@click.option("--export", is_flag=True, help="Print CSV that --from-file reads.")
+@groups.command("remove-members")
+@click.argument("name", metavar="GROUP", shell_complete=group_names)
+@click.option("--member", "members", multiple=True, metavar="ID", help="By the id that `describe --members` shows.")
+@click.option("--instance", "instances", multiple=True, metavar="ID", help="A static member, by its group.instance.id.")
+@click.option("--all", "everybody", is_flag=True, help="All members that the group has now.")
+@click.option("--reason", default="", help="What the coordinator's log says of it.")
 @bootstrap_option
 @output_option
-def reset_offsets(
-    names: tuple[str, ...],
-    all_groups: bool,
-    topics: tuple[str, ...],
-    all_topics: bool,
-    dry_run: bool,
-    execute: bool,
-    export: bool,
+def remove_members(
+    name: str,
+    members: tuple[str, ...],
+    instances: tuple[str, ...],
+    everybody: bool,
+    reason: str,
     bootstrap: str,
     output: str,
-    **ways: Any,
 ) -> None:
-    """Say where groups are to go on. Without --execute it is only shown what would be done.
+    """Have members leave a classic group; others get their partitions. Whoever runs on may come back by itself.
 
     \b
-    kvorum groups reset-offsets payments --topic orders --to-earliest
-    kvorum groups reset-offsets payments --topic orders:0,1 --shift-by -100 --execute
-    kvorum groups reset-offsets payments --all-topics --by-duration PT15M --export > plan.csv
-    kvorum groups reset-offsets payments --from-file plan.csv --execute
+    kvorum groups remove-members payments --instance pay-1
+    kvorum groups remove-members payments --all --reason "stuck since noon"
     """
-    from kvorum.cli.group_actions import Reset, Scope, reset
-    from kvorum.cli.group_reset import ResetError, format_plan
-    from kvorum.cli.group_rows import group_ids
+    from kvorum.admin.groups import Groups, Leaving, Removed
 
-    check_groups(names, all_groups)
-    if dry_run and execute:
-        raise click.UsageError("give --dry-run or --execute, not both")
-    if (bool(topics) + all_topics + (ways["from_file"] is not None)) != 1:
-        raise click.UsageError("give --topic, --all-topics or --from-file")
-    try:
-        scenario = scenario_of(ways, names[0] if len(names) == 1 else None, time.time_ns() // 1_000_000)
-    except ResetError as error:
-        raise click.UsageError(str(error)) from None
+    if bool(members or instances) == everybody:
+        raise click.UsageError("give --member or --instance, or --all")
+    leaving = [Leaving(member_id=each) for each in members] + [Leaving(instance_id=each) for each in instances]
 
-    async def work(cluster: "ClusterClient") -> list[Reset]:
-        from kvorum.admin.group_admin import Groups
+    async def work(cluster: "ClusterClient") -> list[Removed]:
+        groups = Groups(cluster)
+        if everybody:
+            return await groups.remove_all_members(name, reason)
+        return await groups.remove_members(name, leaving, reason)
 
-        wanted = await group_ids(Groups(cluster), names, all_groups)
-        return await reset(cluster, wanted, Scope(topics=topics, all_topics=all_topics), scenario, execute=execute)
-
-    found: list[Reset] = with_usage(bootstrap, work)
-    for each in found:
-        for warning in each.plan.warnings:
-            warn(warning)
-    if export:
-        plans = ((each.group_id, each.plan.offsets) for each in found)
-        click.echo(format_plan(plans, with_group=len(names) != 1), nl=False)
-    else:
-        rows = [
-            {"group": each.group_id, "topic": place.topic, "partition": place.partition, "new_offset": offset}
-            for each in found
-            for place, offset in each.plan.offsets.items()
-        ]
-        show(rows, output, RESET_COLUMNS, TITLES)
-    if not execute:
-        click.echo("nothing was changed; to do it, give --execute", err=True)
-    refused = [each.refused for each in found if each.refused is not None]
-    for reason in refused[:-1]:
-        click.echo(f"kvorum: {reason}", err=True)
-    if refused:
-        fail(refused[-1])
+    rows = [
+        {
+            "consumer_id": each.member_id or None,
+            "group_instance_id": each.instance_id,
+            "status": each.error.name if each.error else "Removed",
+        }
+        for each in with_cluster(bootstrap, work)
+    ]
+    show(rows, output, ("consumer_id", "group_instance_id", "status"), TITLES)
+    if any(row["status"] != "Removed" for row in rows):
+        fail("some members were not removed")

@@ -1,7 +1,7 @@
 """Segments and snapshots as lines of text, in the format of Kafka's DumpLogSegments, and what is wrong with them."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from struct import Struct
 from struct import error as StructError
@@ -32,6 +32,8 @@ class Options:
     """Every record, not only batches."""
     skip_metadata: bool = False
     size_max: int | None = None
+    read: Callable[[int], None] = lambda _: None
+    """Told how many bytes were read of a segment since the last time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ def batch_lines(file: BinaryIO, path: str, options: Options, problems: Problems)
     valid, last_offset = 0, None
     for batch in batches(file, size_max=options.size_max):
         yield batch_line(batch)
+        options.read(len(batch.data))
         valid = batch.position + len(batch.data)
         if not options.deep:
             continue

@@ -5,7 +5,7 @@ import sys
 import click
 from click.shell_completion import CompletionItem
 
-from kvorum.cli.kafka.scripts import SCRIPTS, kafka, script_name
+from kvorum.cli.kafka.scripts import SCRIPTS, kafka, script_name, spelt_out
 from kvorum.cli.lazy import LazyGroup
 from kvorum.cli.profiles import profile_option
 
@@ -20,6 +20,7 @@ COMMANDS = {
     "topics": ("cli.topics:topics", "Create, list, describe, alter, delete topics."),
     "produce": ("cli.produce:produce", "Send lines of a file or of standard input to a topic."),
     "consume": ("cli.consume:consume", "Print the records of a topic."),
+    "brokers": ("cli.brokers:brokers", "List brokers, take one out for maintenance, decommission one."),
     "groups": ("cli.groups:groups", "List and describe groups, move their offsets, delete them."),
     "configs": ("cli.configs:configs", "Describe and alter configs and quotas of topics, brokers, groups, users."),
     "offsets": ("cli.offsets:offsets", "First, last and other offsets of partitions."),
@@ -40,6 +41,7 @@ COMMANDS = {
         "cli.verifiable_consumer:verifiable_consumer",
         "Consume in a group, and print each event as JSON.",
     ),
+    "perf": ("cli.perf:perf", "How fast a cluster takes and gives records."),
     "profile": ("cli.profile:profile", "Keep the addresses of several clusters by name."),
     "kafka": ("cli.kafka.scripts:kafka", "Apache Kafka's scripts by their names, with their own options."),
     "sim": ("cli.sim:sim", "Simulate whole clusters, faults and all, seed after seed."),
@@ -70,7 +72,8 @@ class Main(LazyGroup):
         script = script_name(args[0]) if args else None
         if script is None:
             return super().resolve_command(ctx, args)
-        return script, kafka.get_command(ctx, script), args[1:]
+        command = kafka.get_command(ctx, script)
+        return script, command, spelt_out(command, args[1:])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete commands; scripts once their common beginning is there."""

@@ -2,11 +2,16 @@
 
 import os
 import sys
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from kvorum.cli.folders import require_linux
 from kvorum.cli.output import Exit, fail
+
+if TYPE_CHECKING:
+    from kvorum.cluster.formatting import Formatted, InitialController
+    from kvorum.runtime.config import Settings
 
 FOLDER_HELP = (
     "Folder for pid files and chosen ports; without it, .kvorum in metadata.log.dir, else in the first log.dirs."
@@ -38,13 +43,8 @@ def node(config: str, folder: str | None, override: tuple[str, ...]) -> None:
 def folder_of(config: str, override: tuple[str, ...]) -> str:
     """Return the node's own folder in its metadata log directory."""
     from kvorum.cluster.formatting import node_folder
-    from kvorum.runtime.config import ConfigError
-    from kvorum.runtime.config_files import load_node
 
-    try:
-        return os.path.abspath(node_folder(load_node(config, overrides=override).settings))
-    except ConfigError as error:
-        fail(str(error), Exit.USAGE)
+    return os.path.abspath(node_folder(settings_of(config, override)))
 
 
 @click.command("format")
@@ -57,6 +57,15 @@ def folder_of(config: str, override: tuple[str, ...]) -> str:
     is_flag=True,
     help="Leave directories alone that are this node's already; format only those that were lost.",
 )
+@click.option("-s", "--standalone", is_flag=True, help="Begin a dynamic quorum with this controller as its one voter.")
+@click.option(
+    "-I",
+    "--initial-controllers",
+    "initial",
+    metavar="ID@HOST:PORT:DIRECTORY_ID,...",
+    help="Begin a dynamic quorum with these voters; every controller is formatted with the same list.",
+)
+@click.option("-N", "--no-initial-controllers", "observer", is_flag=True, help="Join a dynamic quorum, as an observer.")
 @click.option("--dir", "folder", help=FOLDER_HELP)
 @click.option("--override", multiple=True, metavar="KEY=VALUE", help="Takes the place of a config. May be repeated.")
 def format_(
@@ -64,6 +73,9 @@ def format_(
     cluster_id: str | None,
     random_id: bool,
     ignore_formatted: bool,
+    standalone: bool,
+    initial: str | None,
+    observer: bool,
     folder: str | None,
     override: tuple[str, ...],
 ) -> None:
@@ -76,31 +88,19 @@ def format_(
     \b
     kvorum format node.properties --cluster-id "$(kvorum format --random-id)"
     kvorum format node.properties --cluster-id ID --ignore-formatted      only what was lost
+    kvorum format node.properties --cluster-id ID --standalone            voters can be added later
+    kvorum format node.properties --cluster-id ID --no-initial-controllers
     """
-    from kvorum.cluster.formatting import FormatError, format_node, new_cluster_id
-    from kvorum.cluster.paths import NodePaths
-    from kvorum.cluster.ports import resolve_ports, write_ports
-    from kvorum.runtime.config import ConfigError
-    from kvorum.runtime.config_files import load_node
-    from kvorum.runtime.disk import OsDisk
-    from kvorum.storage.checkpoints import CheckpointError
+    from kvorum.cluster.formatting import new_cluster_id
 
     if random_id:
         click.echo(new_cluster_id())
         return
     if config is None or cluster_id is None:
         raise click.UsageError("give CONFIG and --cluster-id (--random-id prints one)")
-    try:
-        settings = load_node(config, overrides=override).settings
-        paths = NodePaths(os.path.abspath(folder or folder_of(config, override)))
-        ports = {} if os.path.exists(paths.ports) else resolve_ports(settings)
-        formatted = format_node(OsDisk(), settings, cluster_id, ignore_formatted=ignore_formatted)
-        if ports:
-            write_ports(OsDisk(), paths, ports)
-    except ConfigError as error:
-        fail(str(error), Exit.USAGE)
-    except (FormatError, CheckpointError, OSError) as error:
-        fail(str(error))
+    first = FirstVoters(standalone, initial, observer)
+    settings = settings_of(config, override)
+    formatted, ports = format_folders(settings, cluster_id, folder, first, ignore_formatted=ignore_formatted)
     for each in formatted:
         click.echo(
             f"formatted {each.folder} for node {settings.int('node.id')} of cluster {cluster_id}, "
@@ -110,3 +110,86 @@ def format_(
         click.echo("every directory is formatted already; nothing was done")
     for key, value in ports.items():
         click.echo(f"{key}={value}")
+
+
+def settings_of(config: str, override: tuple[str, ...] = ()) -> "Settings":
+    """Read a node's configuration; what is wrong with it ends the command."""
+    from kvorum.runtime.config import ConfigError
+    from kvorum.runtime.config_files import load_node
+
+    try:
+        return load_node(config, overrides=override).settings
+    except ConfigError as error:
+        fail(str(error), Exit.USAGE)
+
+
+class FirstVoters(NamedTuple):
+    """What the options say of a dynamic quorum's first voters; at most one of them says something."""
+
+    standalone: bool
+    initial: str | None
+    """ID@HOST:PORT:DIRECTORY_ID,..."""
+    observer: bool
+
+
+def format_folders(
+    settings: "Settings", cluster_id: str, folder: str | None, first: FirstVoters, *, ignore_formatted: bool
+) -> "tuple[list[Formatted], dict[str, str]]":
+    """Format a node's directories and choose its ports; return both, and end the command where it is not possible."""
+    from kvorum.cluster.formatting import FormatError, format_node, node_folder
+    from kvorum.cluster.paths import NodePaths
+    from kvorum.cluster.ports import read_ports, resolve_ports, still_open, write_ports
+    from kvorum.runtime.config import ConfigError
+    from kvorum.runtime.disk import OsDisk
+    from kvorum.storage.checkpoints import CheckpointError
+
+    try:
+        paths = NodePaths(os.path.abspath(folder or node_folder(settings)))
+        ports = {} if os.path.exists(paths.ports) else resolve_ports(settings)
+        chosen = still_open([f"{key}={text}" for key, text in ports.items()] or read_ports(paths), settings)
+        settings = settings.with_overrides(dict(line.split("=", 1) for line in chosen))
+        voters = first_voters(settings, first)
+        formatted = format_node(OsDisk(), settings, cluster_id, ignore_formatted=ignore_formatted, initial=voters)
+        if ports:
+            write_ports(OsDisk(), paths, ports)
+    except ConfigError as error:
+        fail(str(error), Exit.USAGE)
+    except (FormatError, CheckpointError, OSError) as error:
+        fail(str(error))
+    return formatted, ports
+
+
+def first_voters(settings: "Settings", first: FirstVoters) -> "dict[int, InitialController] | None":
+    """Return the first voters of a dynamic quorum as the options name them, None for a static one.
+
+    Raises FormatError where the options and the configuration do not go together, as Kafka's Formatter has it.
+    """
+    from kvorum.cluster import formatting
+    from kvorum.runtime.listeners import controller_listener_names, voters
+
+    standalone, initial, observer = first
+    chosen = [standalone, initial is not None, observer]
+    controller = "controller" in settings.list("process.roles")
+    if sum(chosen) > 1:
+        raise formatting.FormatError("give one of --standalone, --initial-controllers and --no-initial-controllers")
+    if any(chosen) and voters(settings):
+        raise formatting.FormatError(
+            "controller.quorum.voters names the voters of a static quorum: leave it out, and set "
+            "controller.quorum.bootstrap.servers, where voters are to come and go"
+        )
+    if not controller:
+        if standalone or initial is not None:
+            raise formatting.FormatError("this node is no controller: its format names none")
+        return None
+    if not any(chosen):
+        if not voters(settings):
+            raise formatting.FormatError(
+                "controller.quorum.voters is not set on this controller: give one of --standalone, "
+                "--initial-controllers and --no-initial-controllers"
+            )
+        return None
+    if standalone:
+        return formatting.standalone(settings)
+    return (
+        {} if initial is None else formatting.parse_initial_controllers(initial, controller_listener_names(settings)[0])
+    )

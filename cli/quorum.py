@@ -6,6 +6,7 @@ import click
 
 from kvorum.cli.client import bootstrap_option, with_cluster
 from kvorum.cli.output import Exit, fail, output_option, show
+from kvorum.cli.quorum_voters import add_controller, remove_controller
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -37,8 +38,13 @@ def quorum() -> None:
 
     \b
     kvorum quorum status -b 127.0.0.1:9092
+    kvorum quorum add-controller --help         a dynamic quorum's voters come and go while it runs
     kvorum quorum readmit --help                what to do when controllers lost their directories
     """
+
+
+quorum.add_command(add_controller)
+quorum.add_command(remove_controller)
 
 
 @quorum.command()

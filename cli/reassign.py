@@ -1,6 +1,7 @@
 """`kvorum reassign`: what Kafka's kafka-reassign-partitions.sh does, with its files and options (KIP-455, KIP-73)."""
 
 import json
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -9,6 +10,7 @@ import click
 
 from kvorum.cli.client import bootstrap_option, with_cluster
 from kvorum.cli.output import Exit, fail, output_option, show
+from kvorum.cli.progress import bar
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
 TIMEOUT_MS = 10_000
+WAIT_PAUSE_SECONDS = 1.0
 LIST_COLUMNS = ("topic", "partition", "replicas", "adding", "removing")
 VERIFY_COLUMNS = ("topic", "partition", "state", "replicas", "target")
 
@@ -105,10 +108,9 @@ def generate(path: Path, broker_list: str, disable_rack_aware: bool, kept: bool,
     \b
     kvorum reassign generate --topics-to-move-json-file topics.json --broker-list 2,3,4
     """
-    from kvorum.admin.proposals import check_racks, keep, spread
+    from kvorum.admin.proposals import check_racks, keep
     from kvorum.admin.reassignments import as_file, read_topics
     from kvorum.protocol.errors import ErrorCode, KafkaError
-    from kvorum.runtime.chance import new_random
 
     try:
         wanted = [int(each) for each in broker_list.split(",")]
@@ -130,7 +132,7 @@ def generate(path: Path, broker_list: str, disable_rack_aware: bool, kept: bool,
     chosen = {broker: None if disable_rack_aware else racks[broker] for broker in wanted}
     try:
         check_racks(chosen)
-        proposed = keep(current, chosen) if kept else spread(current, chosen, new_random())
+        proposed = keep(current, chosen) if kept else placed(current, chosen)
     except KafkaError as error:
         aside = error.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
         fail(f"{error.message}{'; --disable-rack-aware leaves racks aside' if aside else ''}")
@@ -139,6 +141,18 @@ def generate(path: Path, broker_list: str, disable_rack_aware: bool, kept: bool,
         return
     click.echo(f"Current partition replica assignment\n{json.dumps(as_file(current))}\n")
     click.echo(f"Proposed partition reassignment configuration\n{json.dumps(as_file(proposed))}")
+
+
+def placed(current: "Assignment", racks: dict[int, str | None]) -> "Assignment":
+    """Return new replicas for these partitions on these brokers, by the rule that new topics are placed with."""
+    from kvorum.admin.proposals import spread
+    from kvorum.protocol.errors import KafkaError
+    from kvorum.runtime.chance import new_random
+
+    try:
+        return spread(current, racks, new_random())
+    except KafkaError as error:
+        fail(error.message or error.code.name)
 
 
 @reassign.command()
@@ -191,21 +205,25 @@ def execute(
 @reassign.command()
 @file_option
 @preserve_option
+@click.option("--wait", "seconds", type=click.FloatRange(0), default=0, help="Until it is done, so many seconds long.")
 @bootstrap_option
 @output_option
-def verify(path: Path, preserve_throttles: bool, bootstrap: str, output: str) -> None:
+def verify(path: Path, preserve_throttles: bool, seconds: float, bootstrap: str, output: str) -> None:
     """Say how far the partitions of a file are; once nothing is under way any more, take the throttles off.
 
     Exit code 1 while some are not where the file wants them.
 
     \b
     kvorum reassign verify --reassignment-json-file plan.json
+    kvorum reassign verify --reassignment-json-file plan.json --wait 3600
     """
     from kvorum.admin.reassignments import states_of
 
     wanted = assignment_in(path)
 
     async def work(found: "Reassignments") -> list[dict[str, Any]]:
+        if seconds:
+            await wait_for(found, wanted, seconds)
         under_way = await found.under_way()
         current = await found.current({place.topic for place in wanted})
         states = states_of(under_way, current, wanted)
@@ -221,6 +239,21 @@ def verify(path: Path, preserve_throttles: bool, bootstrap: str, output: str) ->
     show(rows, output, VERIFY_COLUMNS)
     if any(row["state"] != "completed" for row in rows):
         raise SystemExit(Exit.FAILED)
+
+
+async def wait_for(found: "Reassignments", wanted: "Assignment", seconds: float) -> None:
+    """Return once nothing of the file is under way, or when so many seconds are over."""
+    import asyncio
+
+    deadline, left = time.monotonic() + seconds, len(wanted)
+    with bar(left, "moved") as moved:
+        while True:
+            now_left = len(wanted.keys() & (await found.under_way()).keys())
+            moved(left - now_left)
+            left = now_left
+            if not left or time.monotonic() >= deadline:
+                return
+            await asyncio.sleep(WAIT_PAUSE_SECONDS)  # a cluster tells nobody of its own accord
 
 
 async def say_unthrottled(found: "Reassignments", wanted: "Assignment") -> None:

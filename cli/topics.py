@@ -149,13 +149,14 @@ def describe(name: str, bootstrap: str, output: str) -> None:
     kvorum topics describe orders -o yaml
     """
     from kvorum.admin.client import EARLIEST, LATEST, ResourceType
+    from kvorum.admin.partition_offsets import topic_offsets
     from kvorum.admin.topic_configs import topic_overrides
 
     async def work(cluster: "ClusterClient") -> dict[str, Any]:
         topic = await cluster.topic(name)
         configs = topic_overrides(await cluster.describe_configs(ResourceType.TOPIC, name))
         eligible = await cluster.eligible(topic)
-        earliest, latest = await cluster.offsets(topic, EARLIEST), await cluster.offsets(topic, LATEST)
+        earliest, latest = await topic_offsets(cluster, topic, EARLIEST), await topic_offsets(cluster, topic, LATEST)
         rows = [
             {
                 "partition": p.partition_index,

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from random import Random
 
 from kvorum.cluster.controller_metrics import follow_quorum
-from kvorum.cluster.formatting import controller_directory
-from kvorum.network.addresses import AddressBook
+from kvorum.cluster.formatting import controller_directory, own_endpoints
+from kvorum.cluster.quorum_presence import QuorumPresence
+from kvorum.network.addresses import Address, AddressBook
 from kvorum.network.connection_counts import ConnectionCounts
 from kvorum.network.interposer import Interposer
 from kvorum.network.limits import ConnectionLimits, RequestBudget
@@ -28,7 +29,7 @@ from kvorum.quorum.server import ControllerServer
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
-from kvorum.runtime.listeners import controller_listeners, peer_addresses, voters
+from kvorum.runtime.listeners import bootstrap_servers, controller_listeners, peer_addresses, voters
 from kvorum.runtime.metrics import Metrics
 
 
@@ -57,12 +58,16 @@ class ControllerNode:
         self._settings = settings
         self._world = world
         self._listeners: list[Listener] = []
+        dynamic = opened.voters.dynamic
+        endpoints = own_endpoints(settings) if dynamic else []
+        listens_at = endpoints[0][1:] if dynamic else None
         self.transport = RaftTransport(
             node_id=node_id,
             cluster_id=cluster_id,
             addresses=AddressBook(known, peer_addresses(settings, "controller", "controller")),
             peers=[voter for voter in known if voter != node_id],
             chance=world.chance(),
+            listens_at=listens_at,
         )
         self.metadata_log = RaftMetadataLog(
             opened,
@@ -73,6 +78,17 @@ class ControllerNode:
             on_fatal=world.on_fatal,
         )
         self.transport.attach(self.metadata_log.node)
+        self.presence: QuorumPresence | None = None
+        if dynamic:
+            self.presence = QuorumPresence(
+                self.metadata_log,
+                self.transport,
+                cluster_id=cluster_id,
+                bootstrap=bootstrap_servers(settings),
+                endpoints=endpoints,
+                chance=world.chance(),
+                on_fault=world.on_fatal,
+            )
         self.server = ControllerServer(
             settings,
             world.disk,
@@ -82,10 +98,16 @@ class ControllerNode:
             cluster_id=cluster_id,
             on_fault=world.on_fatal,
             directory=controller_directory(settings),
-            voter_addresses=lambda: known,
+            voter_addresses=self._voter_addresses if dynamic else lambda: known,
             upgrades=self.transport.upgrades,
             metrics=world.metrics,
+            membership=self.metadata_log.membership,
+            voter_endpoints=self.metadata_log.voter_endpoints,
         )
+
+    def _voter_addresses(self) -> dict[int, Address]:
+        """Return where each voter of a dynamic quorum is reached by whoever asks on its default listener."""
+        return {node_id: found[0][1:] for node_id, found in self.metadata_log.voter_endpoints().items() if found}
 
     async def start(self) -> None:
         """Start everything in order. Raises LogDirectoryError, OSError; then `close` releases what was opened."""
@@ -122,6 +144,8 @@ class ControllerNode:
             if world.interposer is not None:
                 world.interposer.opened(listener)
         self.transport.start()
+        if self.presence is not None:
+            self.presence.start()
 
     def not_ready(self) -> str | None:
         """Return why this controller cannot serve yet, None if it can."""
@@ -134,6 +158,8 @@ class ControllerNode:
 
     async def close(self) -> None:
         """Stop everything in the opposite order, from any point of the start."""
+        if self.presence is not None:
+            await self.presence.close()
         for listener in self._listeners:
             await listener.close()
         await self.transport.close()

@@ -12,15 +12,23 @@ controllers tell that it no longer holds what it once acknowledged: it neither v
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypedDict
 
 from kvorum.cluster.paths import OWN_FOLDER
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.batches import METADATA_FOLDER
 from kvorum.quorum.raft.opening import format_raft
+from kvorum.quorum.raft.voters import Endpoint as VoterEndpoint
+from kvorum.quorum.raft.voters import Endpoints, VoterSet
 from kvorum.runtime.chance import random_uuid_bytes
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
-from kvorum.runtime.listeners import voters
+from kvorum.runtime.listeners import (
+    advertised_controller_listeners,
+    controller_listener_names,
+    split_address,
+    voters,
+)
 from kvorum.storage.checkpoints import MetaProperties, read_meta_properties, write_meta_properties
 
 CONTROLLER_FOLDERS = ("raft", METADATA_FOLDER)
@@ -85,6 +93,22 @@ class Formatted:
     directory_id: Uuid
 
 
+@dataclass(frozen=True, slots=True)
+class InitialController:
+    """A first voter of a dynamic quorum."""
+
+    directory_id: Uuid
+    endpoints: list[VoterEndpoint]
+
+
+class VotersAtFirst(TypedDict):
+    """What a Raft directory is formatted with."""
+
+    voter_ids: list[int]
+    directories: VoterSet | None
+    endpoints: Endpoints | None
+
+
 def format_node(
     disk: Disk,
     settings: Settings,
@@ -92,11 +116,13 @@ def format_node(
     voter_directories: Mapping[int, Uuid] | None = None,
     *,
     ignore_formatted: bool = False,
+    initial: Mapping[int, InitialController] | None = None,
 ) -> list[Formatted]:
     """Write meta.properties into each directory, and a controller's empty journal; return what was formatted.
 
     `voter_directories` are the directory ids of all controllers, where one command formats the whole cluster: then a
     majority is enough for the first start. Otherwise the controllers agree on them, which takes all of them once.
+    `initial` are the first voters of a dynamic quorum (KIP-853), none where this node begins as an observer.
     Raises FormatError if a directory has an identity already; with `ignore_formatted` only if it is another's.
     """
     folders = [each for each in log_directories(settings) if not _has_identity(disk, settings, each, cluster_id)]
@@ -106,12 +132,60 @@ def format_node(
     done = []
     for folder in folders:
         known = voter_directories if folder == controller_directory(settings) else None
-        directory_id = known[settings.int("node.id")] if known is not None else new_directory_id()
-        _format_directory(
-            disk, settings, folder, MetaProperties(cluster_id, settings.int("node.id"), directory_id), known
-        )
+        node_id, own = settings.int("node.id"), folder == controller_directory(settings)
+        directory_id = known[node_id] if known is not None else new_directory_id()
+        if own and initial is not None and node_id in initial:
+            directory_id = initial[node_id].directory_id
+        identity = MetaProperties(cluster_id, node_id, directory_id)
+        _format_directory(disk, settings, folder, identity, known, initial if own else None)
         done.append(Formatted(folder, directory_id))
     return done
+
+
+def _voters_at_first(
+    settings: Settings, directories: Mapping[int, Uuid] | None, initial: Mapping[int, InitialController] | None
+) -> VotersAtFirst:
+    if initial is None:
+        known: VoterSet | None = dict(directories.items()) if directories is not None else None
+        return {"voter_ids": sorted(voters(settings)), "directories": known, "endpoints": None}
+    return {
+        "voter_ids": sorted(initial),
+        "directories": {node_id: bytes(each.directory_id) for node_id, each in initial.items()},
+        "endpoints": {node_id: list(each.endpoints) for node_id, each in initial.items()},
+    }
+
+
+def standalone(settings: Settings) -> dict[int, InitialController]:
+    """Return this controller as the one voter of a new dynamic quorum, under a new directory id."""
+    return {settings.int("node.id"): InitialController(new_directory_id(), own_endpoints(settings))}
+
+
+def own_endpoints(settings: Settings) -> list[VoterEndpoint]:
+    """Return where this controller listens, as the quorum is to know it: what it advertises, the default first."""
+    found = {each.listener_name: each for each in advertised_controller_listeners(settings)}
+    names = [name for name in controller_listener_names(settings) if name in found]
+    return [(name, found[name].host, found[name].port) for name in names]
+
+
+def parse_initial_controllers(text: str, listener_name: str) -> dict[int, InitialController]:
+    """Read ID@HOST:PORT:DIRECTORY_ID,... (Kafka's DynamicVoters). Raises FormatError."""
+    found: dict[int, InitialController] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        node, at, rest = item.partition("@")
+        place, _, directory = rest.rpartition(":")
+        where = split_address(place)
+        if not at or not node.isdecimal() or where is None or not where[1]:
+            raise FormatError(f"--initial-controllers: {item!r} is not of the form ID@HOST:PORT:DIRECTORY_ID")
+        if int(node) in found:
+            raise FormatError(f"--initial-controllers: node {node} is there twice")
+        try:
+            directory_id = Uuid.parse(directory)
+        except ValueError as error:
+            raise FormatError(f"--initial-controllers: {item!r}: {error}") from error
+        found[int(node)] = InitialController(directory_id, [(listener_name, *where)])
+    if not found:
+        raise FormatError("--initial-controllers names no controller")
+    return found
 
 
 def _has_identity(disk: Disk, settings: Settings, folder: str, cluster_id: str) -> bool:
@@ -138,7 +212,12 @@ def _make_folder(disk: Disk, folder: str) -> None:
 
 
 def _format_directory(
-    disk: Disk, settings: Settings, folder: str, identity: MetaProperties, voter_directories: Mapping[int, Uuid] | None
+    disk: Disk,
+    settings: Settings,
+    folder: str,
+    identity: MetaProperties,
+    voter_directories: Mapping[int, Uuid] | None,
+    initial: Mapping[int, InitialController] | None,
 ) -> None:
     _make_folder(disk, folder)
     if "controller" in settings.list("process.roles") and folder == controller_directory(settings):
@@ -153,8 +232,7 @@ def _format_directory(
             cluster_id=identity.cluster_id,
             node_id=identity.node_id,
             directory_id=identity.directory_id,
-            voter_ids=sorted(voters(settings)),
-            directories=dict(voter_directories) if voter_directories is not None else None,
+            **_voters_at_first(settings, voter_directories, initial),
         )
     # Last: a directory has its identity only when all that belongs to it is there.
     write_meta_properties(disk, folder, identity)

@@ -120,7 +120,7 @@ def _survivor(settings: Settings, opened: Opened) -> Survivor:
         directory_id=Uuid(state.directory_id),
         end_offset=_end_offset(opened),
         epoch=opened.journal.term_at(last) or 0,
-        voter_ids=tuple(state.voter_ids),
+        voter_ids=tuple(opened.voters.ids),
         counted={node_id: Uuid(found) for node_id, found in sorted(opened.voters.pins().items())},
     )
 

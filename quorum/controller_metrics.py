@@ -5,8 +5,10 @@ there once, and a controller that replays the log at its start counts none again
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
+from kvorum.quorum.broker_duties import BrokerDuties
 from kvorum.quorum.duties import ControllerDuties
 from kvorum.quorum.image import MetadataDelta
 from kvorum.quorum.image.partition import PartitionRegistration
@@ -17,7 +19,9 @@ from kvorum.runtime import metric_names as names
 from kvorum.runtime.metrics import Metrics
 
 
-def follow(metrics: Metrics, services: ControllerServices, duties: ControllerDuties) -> None:
+def follow(
+    metrics: Metrics, services: ControllerServices, duties: ControllerDuties, broker_duties: BrokerDuties
+) -> None:
     """Register the controller's gauges and counters."""
     log, store, controller = services.metadata_log, services.store, services.controller
     gauges: dict[str, Callable[[], float]] = {
@@ -60,7 +64,16 @@ def follow(metrics: Metrics, services: ControllerServices, duties: ControllerDut
         lambda: [(each.scope, each.throttle_time_ms(loop.time() * 1000)) for each in mutation.meters()]
     )
     metrics.counter(names.FAST_FENCINGS).sample(lambda: [((), duties.fast_fencings)])
+    for name, left in (
+        (names.DECOMMISSION_PARTITIONS_LEFT, broker_duties.partitions_left),
+        (names.MAINTENANCE_LEADERS_LEFT, broker_duties.leaders_left),
+    ):
+        metrics.gauge(name).sample(partial(_by_broker, left))
     store.on_change = ElectionCounts(metrics, controller.is_active).take
+
+
+def _by_broker(left: Callable[[], Mapping[int, int]]) -> list[tuple[tuple[str], float]]:
+    return [((str(broker_id),), count) for broker_id, count in left().items()]
 
 
 class ElectionCounts:

@@ -27,17 +27,21 @@ from kvorum.quorum import controller_metrics
 from kvorum.quorum.active import ActiveController
 from kvorum.quorum.api import api_versions, envelope, fetch, fetch_snapshot
 from kvorum.quorum.api.registry import PLAIN, WIRED, ServiceHandler, served_versions
+from kvorum.quorum.broker_duties import BrokerDuties
 from kvorum.quorum.controller.config_schema import KafkaConfigSchema
 from kvorum.quorum.controller.context import ControllerSettings
 from kvorum.quorum.controller.features import bootstrap_records
 from kvorum.quorum.controller.heartbeats import BrokerHeartbeatManager
 from kvorum.quorum.duties import ControllerDuties
 from kvorum.quorum.fencing import FastFencing, NetworkProber, Prober
+from kvorum.quorum.image.features import KRAFT_VERSION
 from kvorum.quorum.log_trimming import LogTrimming
 from kvorum.quorum.metadata_log_file import open_metadata_log
 from kvorum.quorum.metadata_store import MetadataStore
 from kvorum.quorum.raft.log import MetadataLog
-from kvorum.quorum.records import MetadataRecord
+from kvorum.quorum.raft.membership import Membership
+from kvorum.quorum.raft.voters import Endpoints
+from kvorum.quorum.records import Feature, MetadataRecord
 from kvorum.quorum.services import ControllerServices, Observers
 from kvorum.runtime import blocking
 from kvorum.runtime.clock import Clock
@@ -69,10 +73,13 @@ class ControllerServer:
         voter_addresses: Callable[[], Mapping[int, Address]] | None = None,
         upgrades: Mapping[int, Upgrade] | None = None,
         metrics: Metrics | None = None,
+        membership: Membership | None = None,
+        voter_endpoints: Callable[[], Endpoints] = Endpoints,
     ) -> None:
         """Prepare. The stored log lies below `directory` (metadata.log.dir if not given), which nobody else may use.
 
         `voter_addresses` answers where the controllers listen, by node id (controller.quorum.voters if not given).
+        `membership` and `voter_endpoints` are Raft's: how its voters change, and where they listen.
         `upgrades` are what takes over connections by private key: Raft's frames. `on_fault` must end the process.
         """
         self._settings = settings
@@ -89,8 +96,11 @@ class ControllerServer:
         self._voter_addresses = voter_addresses or (lambda: known)
         self._upgrades = dict(upgrades or {})
         self._metrics = metrics
+        self._membership = membership
+        self._voter_endpoints = voter_endpoints
         self._services: ControllerServices | None = None
         self._duties: ControllerDuties | None = None
+        self._broker_duties: BrokerDuties | None = None
         self._trimming: LogTrimming | None = None
         self._opened = fetch_snapshot.OpenSnapshot(metadata_log)
         self.router = self._router()
@@ -122,14 +132,17 @@ class ControllerServer:
         )
         self._services = services = self._make_services(store, controller)
         self._duties = ControllerDuties(services)
+        self._broker_duties = BrokerDuties(services)
         if self._metrics is not None:
-            controller_metrics.follow(self._metrics, services, self._duties)
+            controller_metrics.follow(self._metrics, services, self._duties, self._broker_duties)
         controller.add_listener(self._duties)
+        controller.add_listener(self._broker_duties)
         controller.add_listener(services.fencing)
         self._trimming = LogTrimming(self._log, store, self._settings, on_fault=self._on_fault)
-        # In this order: the committed image first, who decides next, who tidies up last.
+        # In this order: the committed image first, who decides next, who follows from it, who tidies up last.
         self._log.add_listener(store)
         self._log.add_listener(controller)
+        self._log.add_listener(self._broker_duties)
         self._log.add_listener(self._trimming)
         self._log.set_snapshot_source(store)
         log.info("controller started", node_id=self._log.node_id, stored_end_offset=stored.log_end_offset)
@@ -138,7 +151,10 @@ class ControllerServer:
         """Return what a new cluster's metadata begins with, by this node's configuration."""
         settings = self._settings
         level = settings.int("kvorum.eligible.leader.replicas.version")
-        return bootstrap_records(level, settings.int("min.insync.replicas"))
+        records = bootstrap_records(level, settings.int("min.insync.replicas"))
+        if self._voter_endpoints():
+            records.insert(1, Feature(name=KRAFT_VERSION, level=1))
+        return records
 
     def on_connection_closed(self, connection_id: str) -> None:
         """Take note that a connection of the listener is gone: it may have been a broker's last."""
@@ -166,6 +182,8 @@ class ControllerServer:
         services.controller.on_inactive()
         await services.fencing.close()
         await self._duties.close()
+        if self._broker_duties is not None:
+            await self._broker_duties.close()
         await self._trimming.close()
         self._opened.close()
         await services.store.close()
@@ -202,6 +220,8 @@ class ControllerServer:
             listener_name=next(iter(controller_listener_names(settings)), "CONTROLLER"),
             on_fault=self._on_fault,
             voter_addresses=self._voter_addresses,
+            membership=self._membership,
+            voter_endpoints=self._voter_endpoints,
         )
 
     def _broker_address(self, broker_id: int) -> tuple[int, Address] | None:

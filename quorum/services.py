@@ -1,7 +1,7 @@
 """What the handlers of the controller's listener use, bundled; and who fetches the metadata log."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, TypeVar
 
@@ -21,6 +21,8 @@ from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.client_quotas import ClientQuotasImage
 from kvorum.quorum.metadata_store import MetadataStore
 from kvorum.quorum.raft.log import MetadataLog
+from kvorum.quorum.raft.membership import Membership
+from kvorum.quorum.raft.voters import Endpoints
 from kvorum.quorum.steps import Steps
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
@@ -104,6 +106,10 @@ class ControllerServices:
     """Ends the process: something is wrong that no answer can tell."""
     voter_addresses: Callable[[], Mapping[int, Address]]
     """Answers where each controller listens, by node id."""
+    membership: Membership | None = None
+    """Changes of the voters; None where the log has none to change."""
+    voter_endpoints: Callable[[], Endpoints] = Endpoints
+    """Answers on which listeners each voter of a dynamic quorum is reached; empty in a static one."""
     quotas_seen: ClientQuotasImage | None = None
     """What `quotas` were last made of."""
 
@@ -132,12 +138,19 @@ class ControllerServices:
             next_offset=self.controller.next_offset,
             now_ms=self.clock.monotonic_ms(),
             random=self.chance,
-            settings=self.controller_settings,
+            settings=self._settings_now(),
             schema=self.schema,
             heartbeats=self.heartbeats,
             api_version=api_version,
             mutation_quota=mutation_quota,
         )
+
+    def _settings_now(self) -> ControllerSettings:
+        """Return the settings with the controllers that there are: a dynamic quorum's come and go."""
+        endpoints = self.voter_endpoints()
+        if endpoints and endpoints.keys() != self.controller_settings.controller_ids:
+            self.controller_settings = replace(self.controller_settings, controller_ids=frozenset(endpoints))
+        return self.controller_settings
 
     def mutation_quota(self, ctx: RequestContext, strict_version: int) -> MutationQuota | None:
         """Return what a request may change, by the quotas that are committed now; None: as much as it likes.

@@ -5,6 +5,7 @@ the key to change; what is only unwise comes back as a warning.
 """
 
 from kvorum.runtime.config import ConfigError, Settings
+from kvorum.runtime.config_defs import KEPT_IN_METADATA
 from kvorum.runtime.listeners import (
     ANY_ADDRESS,
     SecurityProtocol,
@@ -49,12 +50,19 @@ def check_node(settings: Settings) -> list[str]:
     check_limits(settings)
     check_groups(settings)
     check_plugins(settings)
+    check_dynamic_only(settings)
     return warnings_of(settings)
 
 
 def refuse(settings: Settings, key: str, reason: str) -> ConfigError:
     """Return the error for this key, with its text and where it stands."""
     return ConfigError(key, settings.raw(key), settings.source(key).where, reason)
+
+
+def check_dynamic_only(settings: Settings) -> None:
+    """Nothing that the metadata alone know: a file's word would hold on no other node."""
+    for key in sorted(KEPT_IN_METADATA & settings.explicit().keys()):
+        raise refuse(settings, key, "is set in the running cluster only (IncrementalAlterConfigs of the broker)")
 
 
 def check_identity(settings: Settings) -> None:

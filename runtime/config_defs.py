@@ -17,6 +17,11 @@ from kvorum.runtime.config_types import HIDDEN, ConfigType, InvalidValue, Rule, 
 TABLES = ("kafka-configs.tsv", "kvorum-configs.tsv")
 NULL = "null"
 LISTENER_PREFIX = "listener.name."
+BROKER_STATE = "kvorum.broker.state"
+"""What is asked of a broker (docs/decisions/0024): the metadata alone know it, so any broker takes and tells it."""
+DECOMMISSION_THROTTLE = "kvorum.decommission.throttle"
+KEPT_IN_METADATA = frozenset((BROKER_STATE, DECOMMISSION_THROTTLE))
+"""Configs of a single broker that no node's own file may have, and that any broker answers for another."""
 SUGGESTIONS_MAX = 3
 
 # Kafka hands these to plugins unread: any key below them is known.

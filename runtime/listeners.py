@@ -217,6 +217,12 @@ def voters(settings: Settings) -> dict[int, tuple[str, int]]:
     return found
 
 
+def bootstrap_servers(settings: Settings) -> list[tuple[str, int]]:
+    """Return (host, port) of each of `controller.quorum.bootstrap.servers`."""
+    found = [split_address(item) for item in settings.list("controller.quorum.bootstrap.servers")]
+    return [where for where in found if where is not None]
+
+
 def peer_addresses(settings: Settings, own_role: str = "", peer_role: str = "") -> dict[int, tuple[str, int]]:
     """Return {node id: (host, port)} of `kvorum.peer.addresses`, what tests put in place of real addresses.
 

@@ -132,6 +132,8 @@ UNCLEAN_LEADER_ELECTIONS = "kafka_controller_controllerstats_uncleanleaderelecti
 ELIGIBLE_LEADER_ELECTIONS = "kafka_controller_controllerstats_electionfromeligibleleaderreplicas_total"
 LEADER_ELECTIONS = "kafka_controller_controllerstats_leaderelection_total"
 FAST_FENCINGS = "kvorum_fast_fencings_total"
+DECOMMISSION_PARTITIONS_LEFT = "kvorum_decommission_partitions_left"
+MAINTENANCE_LEADERS_LEFT = "kvorum_maintenance_leaders_left"
 LAST_APPLIED_RECORD_TIMESTAMP = "kafka_controller_kafkacontroller_lastappliedrecordtimestamp"
 LAST_APPLIED_RECORD_LAG_MS = "kafka_controller_kafkacontroller_lastappliedrecordlagms"
 TIMED_OUT_HEARTBEATS = "kafka_controller_kafkacontroller_timedoutbrokerheartbeatcount"
@@ -338,6 +340,12 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         UNCLEAN_LEADER_ELECTIONS: MetricDef("Leaders elected from outside the in-sync set and the eligible ones"),
         ELIGIBLE_LEADER_ELECTIONS: MetricDef("Leaders elected from the eligible leader replicas (KIP-966)"),
         LEADER_ELECTIONS: MetricDef("Leaders elected"),
+        DECOMMISSION_PARTITIONS_LEFT: MetricDef(
+            "Partitions that a broker which is decommissioned still has, as the active controller knows", ("broker",)
+        ),
+        MAINTENANCE_LEADERS_LEFT: MetricDef(
+            "Partitions that a broker in maintenance still leads, as the active controller knows", ("broker",)
+        ),
         FAST_FENCINGS: MetricDef("Brokers fenced because their address refused connections"),
         LAST_APPLIED_RECORD_TIMESTAMP: MetricDef(
             "When the last metadata record applied here was written, ms since 1970"

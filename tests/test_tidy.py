@@ -62,6 +62,7 @@ SANS_IO = (
     "admin/offset_reset.py",
     "admin/proposals.py",
     "admin/record_views.py",
+    "admin/v3/json_stream.py",
     "admin/visible.py",
     "pipelines/cdc/assembler.py",
     "pipelines/cdc/copytext.py",

@@ -57,10 +57,6 @@ REASONS: dict[ApiKey, str] = {
     ApiKey.STREAMS_GROUP_HEARTBEAT: "streams groups (KIP-1071)",
     ApiKey.STREAMS_GROUP_DESCRIBE: "streams groups (KIP-1071)",
     **dict.fromkeys(
-        [ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER, ApiKey.UPDATE_RAFT_VOTER],
-        "the voters are those of controller.quorum.voters (no KIP-853)",
-    ),
-    **dict.fromkeys(
         [ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH],
         "Kafka's Raft between controllers; ours has frames of its own",
     ),

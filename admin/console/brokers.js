@@ -1,6 +1,7 @@
 // The list of brokers; one broker with its configs, log directories, loggers and features.
 
 import { get, getTagged, patch, url } from "./api.js";
+import { dutyCard } from "./broker-duty.js";
 import { ask, badge, card, field, figure, h, note, nothing, select, table, tabs } from "./dom.js";
 import { bytes, count, plural } from "./format.js";
 import { setQuery } from "./view.js";
@@ -58,6 +59,7 @@ function one(id, tab, query) {
         figure("State", broker.fenced ? "fenced" : "alive", broker.fenced ? "bad" : ""),
         figure("Leads", count(broker.leaders)), figure("Replicas", count(broker.replicas)),
         figure("Address", broker.host ? `${broker.host}:${broker.port}` : "–", "small"), figure("Rack", broker.rack ?? "–", "small")),
+      shown === TABS.configs && dutyCard(id, view),
       ...[found instanceof Error
         ? card(shown.title, nothing(`The broker is fenced and does not tell: ${found.message}`))
         : shown.draw(found, { path, query, view })].flat(),

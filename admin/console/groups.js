@@ -58,9 +58,28 @@ function one(id) {
         { title: "Instance", cell: (member) => member.instance_id },
         { title: "Has", cell: (member) => placed(member.assignment) },
         { title: "Is to have", cell: (member) => placed(member.target_assignment) },
+        // Members of the consumer protocol are nobody's to send away: the coordinator knows of no such request.
+        { title: "", cell: (member) => (member.protocol === "classic" ? h("button", { type: "button", class: "plain", "data-key": `remove-${member.member_id}`, "aria-label": `Remove ${member.member_id}`, onclick: () => away(member) }, "Remove") : "") },
       ], group.members, "Nobody is in the group.")),
     ],
   };
+
+  function away(member) {
+    ask({
+      title: `Remove ${member.instance_id ?? member.client_id}`,
+      content: [
+        h("p", {}, "Its partitions go to the other members, and what it read and did not commit is read again. A consumer that is still running joins again by itself."),
+        h("p", { class: "mono" }, member.member_id),
+        field("Reason", h("input", { name: "reason", maxlength: 255, autocomplete: "off" }), "for the coordinator's log"),
+      ],
+      action: "Remove", danger: true,
+      async submit(data) {
+        await remove(url(["v1", "groups", id, "members", member.member_id], { reason: data.get("reason") || null }));
+        note(`${member.instance_id ?? member.client_id} is removed.`);
+        view.look();
+      },
+    });
+  }
 
   function drop() {
     ask({

@@ -26,12 +26,14 @@ def check_type(resource_type: int) -> None:
 def check_broker(broker: Broker, name: str, configs: Iterable[tuple[str, str | None]]) -> None:
     """Check (key, value) pairs for this broker, or for all (empty name).
 
-    A value that is None deletes. Keys nobody knows are taken, as in Kafka: a plugin may have them.
+    A value that is None deletes. Keys nobody knows are taken, as in Kafka: a plugin may have them. What the metadata
+    alone know (maintenance, decommission) is taken for another broker, too, which may be down.
 
     Raises:
         KafkaError: INVALID_REQUEST; INVALID_CONFIG for a value of a secret.
     """
-    if name != CLUSTER_DEFAULT:
+    configs = list(configs)
+    if name != CLUSTER_DEFAULT and not (configs and all(key in config_defs.KEPT_IN_METADATA for key, _ in configs)):
         require_own_id(broker, name)
     for key, value in configs:
         definition = config_defs.broker_def(key)

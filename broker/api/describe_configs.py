@@ -2,12 +2,13 @@
 
 v1: sources and synonyms (KIP-226). v3: types and documentation (KIP-569).
 Topics, brokers (any broker answers the cluster-wide dynamic configs under the empty name, only the broker itself
-its own), groups (those of consumer groups, whether there is such a group or not), this process's loggers (KIP-412),
-subscriptions to clients' metrics (KIP-714).
+its own, but for kvorum.broker.state alone, which may be asked of a broker that is down), groups (those of consumer
+groups, whether there is such a group or not), this process's loggers (KIP-412), subscriptions to clients' metrics
+(KIP-714).
 Order: authorise each resource, then answer it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TypeAlias
 
 from kvorum.broker.metadata.auto_topic_creation import topic_name_problem
@@ -18,6 +19,7 @@ from kvorum.broker.metadata.config_entries import (
     client_metrics_entries,
     cluster_default_entries,
     group_entries,
+    kept_entries,
 )
 from kvorum.broker.services import Broker, BrokerApi
 from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
@@ -37,6 +39,7 @@ from kvorum.quorum.image.configs import CLUSTER_DEFAULT
 from kvorum.quorum.image.configs import ResourceType as ConfigResourceType
 from kvorum.runtime import logs
 from kvorum.runtime.config import ConfigSource
+from kvorum.runtime.config_defs import KEPT_IN_METADATA
 
 LoggerRow: TypeAlias = DescribeConfigsResourceResult
 
@@ -71,7 +74,7 @@ def entries_of(
             return entries_of_topic(name, broker, topics)
         case ConfigResourceType.BROKER:
             authorize(ctx, broker, ResourceType.CLUSTER, CLUSTER_NAME)
-            return entries_of_broker(name, broker)
+            return entries_of_broker(name, broker, resource.configuration_keys or ())
         case ConfigResourceType.GROUP:
             authorize(ctx, broker, ResourceType.GROUP, name)
             if not name:
@@ -119,10 +122,15 @@ def entries_of_topic(name: str, broker: Broker, topics: TopicEntries) -> Iterabl
     return topics.of(broker.configs.topic_overrides(name))
 
 
-def entries_of_broker(name: str, broker: Broker) -> Iterable[ConfigEntry]:
-    """Return this broker's configs, or (empty name) what is set for all. Raises KafkaError for another broker."""
+def entries_of_broker(name: str, broker: Broker, keys: Collection[str]) -> Iterable[ConfigEntry]:
+    """Return this broker's configs, or (empty name) what is set for all. Raises KafkaError for another broker.
+
+    Where nothing is asked for but what the metadata alone know, another broker's is answered: it may be down.
+    """
     if name == CLUSTER_DEFAULT:
         return cluster_default_entries(broker.configs)
+    if keys and KEPT_IN_METADATA.issuperset(keys):
+        return kept_entries(broker.metadata.image.configs.of(ConfigResourceType.BROKER, name))
     require_own_id(name, broker, " or empty string")
     return broker_entries(broker.configs)
 

@@ -7,6 +7,7 @@ from typing import Final
 from kvorum.broker.api import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    add_raft_voter,
     alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
@@ -49,6 +50,7 @@ from kvorum.broker.api import (
     offset_for_leader_epoch,
     produce,
     push_telemetry,
+    remove_raft_voter,
     sync_group,
     txn_offset_commit,
     unregister_broker,
@@ -107,6 +109,8 @@ APIS: Final[tuple[BrokerApi, ...]] = (
     consumer_group_describe.HANDLER,
     list_config_resources.HANDLER,
     describe_topic_partitions.HANDLER,
+    add_raft_voter.HANDLER,
+    remove_raft_voter.HANDLER,
 )
 """By key. Versions are those of BROKER_APIS."""
 

@@ -106,6 +106,16 @@ def cluster_default_entries(configs: DynamicConfig) -> Iterator[ConfigEntry]:
         yield entry(definition, value, synonyms, read_only=not definition.dynamic)
 
 
+def kept_entries(overrides: Mapping[str, str]) -> Iterator[ConfigEntry]:
+    """Yield what of a broker's configs the metadata alone know, by name, where these are the broker's dynamic ones."""
+    for name in sorted(config_defs.KEPT_IN_METADATA):
+        definition = BROKER[name]
+        text = overrides.get(name)
+        source = ConfigSource.DEFAULT_CONFIG if text is None else ConfigSource.DYNAMIC_BROKER_CONFIG
+        value = definition.default if text is None else text
+        yield entry(definition, value, (Synonym(name, value, source),), read_only=False)
+
+
 def group_entries(configs: DynamicConfig, overrides: Mapping[str, str]) -> Iterator[ConfigEntry]:
     """Yield every config of a group with these overrides, by name (Kafka's ConfigHelper, KIP-848)."""
     layers = layers_of(configs)

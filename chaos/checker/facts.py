@@ -3,6 +3,14 @@
 from typing import NamedTuple
 
 
+class Heard(NamedTuple):
+    """A group's coordinator heard of a member then; so many seconds later its session could end."""
+
+    group: str
+    t: float
+    session: float
+
+
 class Fact(NamedTuple):
     """Something found, before it is known whether it was legal.
 
@@ -19,3 +27,5 @@ class Fact(NamedTuple):
     """Sends whose legal loss explains it."""
     since: float = 0.0
     topics: tuple[str, ...] = ()
+    heard: Heard | None = None
+    """A coordinator that was deposed before, and did not know, explains it: the next counts from its election on."""

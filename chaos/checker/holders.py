@@ -182,7 +182,7 @@ def empty_moments(name: str, states: list[PartitionState], lossy: list[FaultSpan
         if (
             electable
             and not holders
-            and all(node in losses and timeline.is_unnoticed(node, losses[node].begin, state.t) for node in electable)
+            and all(node in losses and timeline.is_unnoticed(node, losses[node].begin, state) for node in electable)
         ):
             moments.append(
                 moment_of(state.t, electable, max((losses[node] for node in electable), key=lambda fault: fault.begin))

@@ -189,6 +189,8 @@ class Judge:
         if excuse is None and fact.rows:
             excuses = [self._loss.excuse(row) for row in fact.rows]
             excuse = excuses[0] if all(excuses) else None
+        if excuse is None and fact.heard is not None:
+            excuse = self._timeline.deposed_coordinator(fact.heard, fact.t)
         told = partial(self._teller.tell, (), fact.partition, list(fact.story))
         self._put(fact.anomaly, fact.partition, fact.value, fact.t, fact.reason, excuse, told)
 

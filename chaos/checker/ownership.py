@@ -5,7 +5,8 @@ replaced by another of its instance id, or its session could have ended: so long
 something of it, the coordinator may take it for dead, and it is a zombie that its commits must show. So is a member
 that was not told of a rebalance for as long as one waits: its commits are taken meanwhile, and it is dropped for all
 that. What is known of both is a lower bound (an accepted request that nobody wrote down), so a zombie is rather excused
-than accused.
+than accused. So is one that takes what it was given before it became one, and one whose coordinator was one itself:
+deposed, and cut off from the news (Timeline.deposed_coordinator).
 stale-commit: a commit was accepted for a generation of a classic group, though a later one was known to a member before
 the commit began (Kafka refuses it: ILLEGAL_GENERATION). That is what a zombie would do harm with.
 """
@@ -13,7 +14,7 @@ the commit began (Kafka refuses it: ILLEGAL_GENERATION). That is what a zombie w
 from dataclasses import dataclass, field
 from typing import Final
 
-from kvorum.chaos.checker.facts import Fact
+from kvorum.chaos.checker.facts import Fact, Heard
 from kvorum.chaos.history import Invoke, Ok, Operation, Owned
 
 CLASSIC: Final = "classic"
@@ -32,6 +33,8 @@ class Member:
     """When the last request was sent that the coordinator accepted, as far as is known."""
     undisturbed: float = 0.0
     """When the last request was sent whose answer would have told it of a rebalance."""
+    follows: bool = False
+    """Its heartbeats are in the history, not its commits alone."""
 
     def lapsed(self, t: float) -> bool:
         """Tell whether its session could have ended by then, or a rebalance that it was not told of."""
@@ -59,8 +62,11 @@ class Ownership:
             member = members[event.process] = Member(event, contact=heard, undisturbed=heard)
             self._replaced(event)
         before = member.since
+        # It may take late what it was given before it became a zombie.
+        late = member.follows and event.contact is None and member.lapsed(event.t)
         member.owned = event
         if event.contact is not None:
+            member.follows = True
             member.contact = max(member.contact, event.contact)
             member.undisturbed = max(member.undisturbed, event.contact)
         member.since = {name: before.get(name, event.t) for name in event.partitions}
@@ -71,7 +77,8 @@ class Ownership:
             if event.generation > known[0]:
                 self._generations[event.group] = (event.generation, event.t, event.process)
         for name in member.since.keys() - before.keys():
-            self._gained(event, name)
+            if not late:
+                self._gained(event, name)
             self._owners.setdefault((event.group, name), set()).add(event.process)
 
     def crash(self, process: int) -> None:
@@ -121,7 +128,17 @@ class Ownership:
                 (event.t, f"process {event.process} owns {name} too"),
             )
             self.facts.append(
-                Fact("two-owners", name, None, event.t, reason, story, since=other.since[name], topics=(OFFSETS_TOPIC,))
+                Fact(
+                    "two-owners",
+                    name,
+                    None,
+                    event.t,
+                    reason,
+                    story,
+                    since=other.since[name],
+                    topics=(OFFSETS_TOPIC,),
+                    heard=Heard(event.group, other.contact, other.owned.session),
+                )
             )
 
     def _stale(self, event: Operation, begun: Invoke, group: str) -> None:

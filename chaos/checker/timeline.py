@@ -14,7 +14,9 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import Final, NamedTuple
 
+from kvorum.broker.coordinator.runtime.placing import partition_for
 from kvorum.chaos.checker.configs import BROKER_RESOURCE, TOPIC_RESOURCE, Configs, Requests
+from kvorum.chaos.checker.facts import Heard
 from kvorum.chaos.checker.sends import NEVER
 from kvorum.chaos.history import Fault, Metadata, Start
 from kvorum.quorum.records import NO_LEADER, RECOVERED, RECOVERING
@@ -32,6 +34,7 @@ LINK_FAULTS: Final = frozenset(
     }
 )
 """Faults of links, of which targets name one end: whoever is at the other does not hear either."""
+OFFSETS_PREFIX: Final = "__consumer_offsets-"
 ELR_FEATURE: Final = "eligible.leader.replicas.version"
 
 
@@ -126,8 +129,8 @@ class Timeline:
         self._offset = -1
         self._record: dict[str, object] = {}
         self._broker_epochs: dict[int, int] = {}
-        self._noticed: dict[int, list[float]] = {}
-        """By broker: when it registered, or was fenced."""
+        self._noticed: dict[int, list[tuple[float, int]]] = {}
+        """By broker: when it registered, or was fenced, and at which offset of the metadata log."""
         self._features: set[str] = set()
         self._elr_levels: list[tuple[float, int]] = []
         self._batch: list[Metadata] | None = None
@@ -207,6 +210,35 @@ class Timeline:
         at = bisect_left(ends, elected)
         return at < len(faults) and faults[at].begin <= t
 
+    def deposed_coordinator(self, heard: Heard, t: float) -> str | None:
+        """Return why a session could end by `t`, though its coordinator, as it thought, had heard of the member.
+
+        A heartbeat need not write anything, so a coordinator that is cut off finds out late that it is none any more;
+        the one elected in its place begins every session anew.
+        """
+        count = sum(name.startswith(OFFSETS_PREFIX) for name in self.states)
+        if not count:
+            return None
+        states = self.states.get(f"{OFFSETS_PREFIX}{partition_for(heard.group, count)}", [])
+        deposed = NO_LEADER
+        for state in states:
+            if state.t > heard.t:
+                break
+            elected = state.leader not in (NO_LEADER, deposed)
+            if (
+                elected
+                and deposed != NO_LEADER
+                and t >= state.t + heard.session
+                and self.cut_off(deposed, state.t, heard.t)
+            ):
+                return (
+                    f"node {deposed} may not have known that node {state.leader} was elected coordinator of group "
+                    f"{heard.group} at {state.t:.3f} s, which counts the session from then on"
+                )
+            if elected:
+                deposed = state.leader
+        return None
+
     def _faults_of(self, node: int) -> tuple[list[FaultSpan], list[float]]:
         """Return the faults of a node and by when all up to each had ended. For when all events are taken."""
         known = self._by_node.get(node)
@@ -245,11 +277,11 @@ class Timeline:
         before = self._elr_levels[at - 1][1] if at else 0
         return before != 0 and all(level != 0 for t, level in self._elr_levels[at:] if t <= until)
 
-    def is_unnoticed(self, node: int, since: float, until: float) -> bool:
-        """Say whether the controllers knew a broker, and had no word of its end in this time, nor of its next life."""
+    def is_unnoticed(self, node: int, since: float, until: PartitionState) -> bool:
+        """Say whether the controllers knew a broker, and had no word of its end from then on, nor of its next life."""
         noticed = self._noticed.get(node, [])
-        at = bisect_right(noticed, since)
-        return at > 0 and (at == len(noticed) or noticed[at] > until)
+        at = bisect_right(noticed, (since, until.offset))
+        return at > 0 and (at == len(noticed) or noticed[at][1] > until.offset)
 
     def _replay(self, event: Metadata) -> None:
         record = event.record
@@ -263,7 +295,7 @@ class Timeline:
             case "RegisterBroker" | "BrokerRegistrationChange":
                 node, epoch = _number(record, "broker_id", -1), _number(record, "broker_epoch", -1)
                 if epoch > self._broker_epochs.get(node, -1) or record.get("fenced") is True:
-                    self._noticed.setdefault(node, []).append(event.t)
+                    self._noticed.setdefault(node, []).append((event.t, event.offset))
                 self._broker_epochs[node] = epoch
             case "RemoveTopic":
                 self._remove(self._topics.pop(str(record["topic_id"]), None), event.t)

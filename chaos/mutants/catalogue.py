@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from kvorum.chaos.mutants import broker, controller, coordinators
+from kvorum.chaos.mutants import broker, controller, coordinators, duties
 from kvorum.chaos.mutants.patches import Patches
 from kvorum.chaos.mutants.plans import COORDINATED, DEPOSED_UNAWARES, SECONDS, THREE, coordination
 
@@ -46,6 +46,8 @@ class Mutant:
     """The one that is played, without other faults: drawn plans play it in a seed of twelve."""
     reassigns: bool = False
     """Whether replicas move in the directed run."""
+    duties: bool = False
+    """Whether brokers go into maintenance and are decommissioned in the directed run."""
     seconds: float = SECONDS
     """Virtual, of a directed run."""
     apply_real: Callable[[Patches], None] | None = None
@@ -123,6 +125,25 @@ ALL: Final = (
         means=DIRECTED,
         options={**THREE, "brokers": 4, "replication_factor": 2, "min_isr": 1, "fault_kinds": ["kill", "cut"]},
         reassigns=True,
+    ),
+    *(
+        Mutant(
+            name=name,
+            apply=apply,
+            means=DIRECTED,
+            options={
+                **THREE,
+                **{"brokers": 4, "replication_factor": 3, "min_isr": 1, "partitions": 4},
+                **{"fault_kinds": ["kill"], "fault_every_s": 1.5},
+            },
+            duties=True,
+            first=first,
+        )
+        for name, apply, first in (
+            ("elect-who-rests", duties.elect_who_rests, 2),
+            ("place-on-who-leaves", duties.place_on_who_leaves, 2),
+            ("look-once", duties.look_once, 4),
+        )
     ),
     Mutant(name="acknowledge-metadata-before-commit", apply=controller.acknowledge_metadata_before_commit, first=6),
     Mutant(

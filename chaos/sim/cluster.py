@@ -91,6 +91,7 @@ def settings_of(options: Options, node_id: int, roles: list[str]) -> Settings:
         "log.retention.check.interval.ms": options.retention_check_ms,
         "log.flush.start.offset.checkpoint.interval.ms": options.checkpoint_starts_ms,
         "leader.imbalance.check.interval.seconds": 3,
+        "kvorum.decommission.partitions.max": 2,
         "auto.create.topics.enable": False,
         "log.dirs": ",".join(log_dirs),
         **configs_of(options),

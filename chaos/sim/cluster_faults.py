@@ -62,6 +62,7 @@ class Faults:
             "quota": operator.quota,
             "unregister": operator.unregister,
             "reassign": operator.reassign,
+            "duty": operator.duty,
         }
 
     def schedule(self) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from kvorum.chaos.history import HistoryWriter, Metadata
+from kvorum.chaos.sim.duties import check_duties
 from kvorum.chaos.sim.ledger import Violation
 from kvorum.cluster.controller_node import ControllerNode
 from kvorum.protocol.batch_header import parse_header
@@ -114,6 +115,7 @@ class MetadataWatch:
                 was = None if old is None or old.topic_id != topic.topic_id else old.partition(number)
                 if was is not partition and was != partition:
                     self._check_partition(after, f"{name}-{number}", was, partition)
+                    check_duties(f"{name}-{number}", (before, after), was, partition)
                     self.on_change((topic.topic_id, number), name, was, partition)
         if before.cluster != after.cluster:
             self._check_members(after)

@@ -51,6 +51,7 @@ from kvorum.protocol.messages.incremental_alter_configs import (
 )
 from kvorum.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kvorum.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
+from kvorum.quorum.controller.duty import STATE_KEY
 from kvorum.quorum.controller.features import UpgradeType
 from kvorum.quorum.image.client_quotas import CLIENT_ID
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ResourceType
@@ -59,7 +60,8 @@ from kvorum.quorum.image.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 TRIES: Final = 8
 PARTITIONS_MAX: Final = 6
 SET: Final = 0
-"""IncrementalAlterConfigs' operation."""
+DELETE: Final = 1
+"""IncrementalAlterConfigs' operations."""
 
 Ask = Callable[[SimClient], Awaitable[int]]
 """Asks once and returns the error code. Raises NoAnswer."""
@@ -216,6 +218,18 @@ class Operator:
         return self._start(f"{name}-{number} to {fault.detail}", ask, [])
 
     # Brokers.
+
+    def duty(self, fault: Fault) -> Story | None:
+        """Ask maintenance or decommission of a broker, or take it back."""
+        operation = SET if fault.detail else DELETE
+        config = AlterableConfig(name=STATE_KEY, config_operation=operation, value=fault.detail or None)
+        resource = AlterConfigsResource(resource_type=ResourceType.BROKER, resource_name=fault.target, configs=[config])
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+
+        async def ask(client: SimClient) -> int:
+            return (await client.ask_any(request, IncrementalAlterConfigsResponse)).responses[0].error_code
+
+        return self._start(f"broker {fault.target} to be {fault.detail or 'as it was'}", ask, [])
 
     def unregister(self, fault: Fault) -> Story | None:
         """Forget a broker that is down, or, by mistake, one that runs."""

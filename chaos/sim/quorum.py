@@ -77,12 +77,18 @@ class QuorumWorld:
         if commit > voter.seen_commit and core.is_leader():
             log_term = log.node.replica.journal.term_at(commit)
             assert log_term is not None
-            agreed = log.node.replica.voters.pins()
-            full = {node_id: agreed.get(node_id, b"?") for node_id in self.ids}
-            self.checker.committed(commit, log_term, self.voters.values(), full)
+            self.checker.committed(commit, log_term, self.voters.values(), self._counted(log))
         voter.seen_term, voter.seen_commit = term, commit
         if core.is_leader():
             self._check_matches(voter, log, term)
+
+    def _counted(self, log: RaftMetadataLog) -> dict[int, bytes]:
+        """Return whose majority commits, as the leader sees it."""
+        voters = log.node.replica.voters
+        if voters.dynamic:
+            return dict(voters.in_force)
+        agreed = voters.pins()
+        return {node_id: agreed.get(node_id, b"?") for node_id in self.ids}
 
     def _check_matches(self, voter: SimVoter, log: RaftMetadataLog, term: int) -> None:
         """Hold what a leader believes of its peers against their disks, where it has changed."""
@@ -149,9 +155,13 @@ class QuorumWorld:
     def boot(self, *, load: bool = True) -> None:
         """Format and start all voters, and begin the load."""
         directories = {node_id: self.rng.randbytes(16) for node_id in self.ids}
+        initial = set(self.ids[: self.options.initial])
         known = directories if self.options.known_directories else None
+        if initial:
+            known = {node_id: directories[node_id] for node_id in sorted(initial)}
         for voter in self.voters.values():
-            voter.format(known, directories[voter.node_id])
+            observes = bool(initial) and voter.node_id not in initial
+            voter.format(None if observes else known, directories[voter.node_id])
             voter.start()
         if load:
             self.loop.call_later(0.0, self._client)
@@ -190,7 +200,8 @@ class QuorumWorld:
         if len(active) != 1 or any(log is None for log in logs):
             return False
         ends = {voter.high_watermark for voter in self.voters.values()}
-        counted = all(active[0].node.replica.voters.counts(peer) for peer in active[0].node.peer_ids)
+        dynamic = active[0].node.replica.voters.dynamic  # there a wiped voter is dead until somebody removes it
+        counted = dynamic or all(active[0].node.replica.voters.counts(peer) for peer in active[0].node.peer_ids)
         return len(ends) == 1 and counted and active[0].log_end_offset == active[0].high_watermark
 
     def heal(self, *, limit_s: float = 20.0) -> None:

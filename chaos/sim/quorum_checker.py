@@ -201,7 +201,7 @@ class Checker:
 
 
 def _holds(voter: CheckedVoter, index: int, term: int, agreed: dict[int, bytes]) -> bool:
-    journal = voter.journals.get(agreed[voter.node_id])
+    journal = voter.journals.get(agreed.get(voter.node_id, b"?"))
     if journal is None:
         return False
     if index < journal.first_index:

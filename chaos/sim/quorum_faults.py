@@ -3,6 +3,7 @@
 import errno
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Final
 
@@ -11,6 +12,7 @@ from kvorum.chaos.sim.quorum import QuorumWorld
 from kvorum.chaos.sim.quorum_options import Options
 from kvorum.chaos.sim.quorum_plan import QuorumFault, QuorumPlan, plan_of
 from kvorum.chaos.sim.quorum_voter import SimVoter
+from kvorum.protocol.errors import KafkaError
 from kvorum.quorum.raft.replicated import RaftMetadataLog
 
 BOTH: Final = "both"
@@ -96,6 +98,8 @@ class Actions:
                         self._cut(voter.node_id, other, fault.ways)
             case "wipe":
                 return self._wipe(voter)
+            case "change":
+                return self._change([voter, world.voters.get(fault.other, voter)])
             case _:
                 return False
         return True
@@ -109,10 +113,11 @@ class Actions:
     def _wipe(self, voter: SimVoter) -> bool:
         """Lose one voter's disk: only when all know the last one that did as a voter again."""
         world = self._world
-        present = {node_id: other.directory_id for node_id, other in world.voters.items()}
-        for other in world.voters.values():
-            if other is not voter and (other.log is None or other.log.node.replica.voters.committed != present):
+        if world.options.initial:
+            if not self._may_lose(voter):
                 return False
+        elif not self._all_know_all(voter):
+            return False
         world.count("wipe")
         if is_running(voter):
             voter.kill()
@@ -121,6 +126,63 @@ class Actions:
         voter.disk.remove_tree("/node")
         voter.format(None, world.rng.randbytes(16))
         return True
+
+    def _all_know_all(self, voter: SimVoter) -> bool:
+        world = self._world
+        present = {node_id: other.directory_id for node_id, other in world.voters.items()}
+        for other in world.voters.values():
+            if other is not voter and (other.log is None or other.log.node.replica.voters.committed != present):
+                return False
+        return True
+
+    def _may_lose(self, voter: SimVoter) -> bool:
+        """Whether a dynamic quorum bears this loss: no change is under way, and a majority keeps its directories."""
+        world = self._world
+        logs = [other.log for other in world.voters.values()]
+        sets = [log.node.replica.voters for log in logs if log is not None]
+        if len(sets) < len(logs) or any(found.pending or found.committed != sets[0].committed for found in sets):
+            return False
+        members = sets[0].committed or {}
+        if voter.node_id not in members:
+            return True
+        return len(members) >= 3 and not self._lost(members)
+
+    def _lost(self, members: dict[int, bytes]) -> list[int]:
+        """Return the voters whose directories are gone."""
+        return [node_id for node_id in members if self._world.voters[node_id].directory_id != members[node_id]]
+
+    def _change(self, targets: list[SimVoter]) -> bool:
+        """Have the leader remove each voter of the two, add each observer; the second often comes too early.
+
+        What would leave a set without a majority of directories is nobody's mistake but the operator's: not done.
+        """
+        world = self._world
+        logs = [each.log for each in world.voters.values() if is_running(each) and not each.host.paused]
+        leader = next((log for log in logs if log is not None and log.is_active()), None)
+        if leader is None:
+            return False
+        host = world.voters[leader.node_id]
+        for target in dict.fromkeys(targets):
+            members = leader.node.replica.voters.in_force
+            lost = self._lost(members)
+            if target.node_id in members and lost not in ([], [target.node_id]):
+                continue
+            world.call(host, partial(self._ask, leader, target))
+        return True
+
+    def _ask(self, leader: RaftMetadataLog, target: SimVoter) -> None:
+        members, where = leader.node.replica.voters.in_force, [("CONTROLLER", f"controller-{target.node_id}", 9093)]
+        known = members.get(target.node_id)
+        try:
+            if known is not None:
+                leader.membership.remove(target.node_id, known)
+            else:
+                leader.membership.add(target.node_id, target.directory_id, where)
+        except KafkaError as error:
+            self._world.count(f"refused {error.code.name}")
+        else:
+            self._world.count("remove a voter" if known is not None else "add a voter")
+            self._world.tell(f"node {leader.node_id} makes the voters {sorted(leader.node.replica.voters.in_force)}")
 
 
 class Faults:
@@ -138,6 +200,8 @@ class Faults:
         if world.options.wipes and world.options.voters > 1:
             kinds.append(self._simple("wipe"))
         self._kinds = self._rng.sample(kinds, self._rng.randint(3, len(kinds)))
+        if world.options.initial:
+            self._kinds += [self._change] * len(self._kinds)
 
     def schedule(self) -> None:
         """Inject the next one in a while."""
@@ -197,6 +261,9 @@ class Faults:
     def _isolate(self, voter: SimVoter) -> QuorumFault:
         ways = self._rng.choice(WAYS)
         return self._fault("isolate", voter, ways=BOTH if len(ways) == 2 else ways[0])
+
+    def _change(self, voter: SimVoter) -> QuorumFault:
+        return self._fault("change", voter, other=self._rng.choice(self._world.ids))
 
     def _reset(self, voter: SimVoter) -> QuorumFault:
         return self._fault("reset", voter, other=self._rng.choice(self._world.ids))

@@ -16,6 +16,9 @@ class Options:
     """What a run is made of; `drawn` draws it from the seed."""
 
     voters: int = 3
+    """How many nodes there are; in a static quorum all of them vote."""
+    initial: int = 0
+    """A dynamic quorum (KIP-853) begins with so many voters, the others follow as observers; 0: a static one."""
     duration_s: float = 12.0
     known_directories: bool = True
     wipes: bool = True

@@ -50,6 +50,7 @@ class QuorumOptions(msgspec.Struct, frozen=True, kw_only=True):
     append_every_s: float
     fault_every_s: float
     settings: RaftSettings
+    initial: int = 0
 
     @classmethod
     def of(cls, options: Options) -> "QuorumOptions":
@@ -61,8 +62,9 @@ class QuorumOptions(msgspec.Struct, frozen=True, kw_only=True):
         known, wipes = "known at format" if self.known_directories else "agreed on later", self.wipes
         network, settings = self.network, self.settings
         wild = f"loss {network.loss:g}, duplicates {network.duplicate:g}, reordering {network.reorder:g}"
+        some = f"{self.initial} voters at first of {self.voters} nodes" if self.initial else f"{self.voters} voters"
         return (
-            f"{self.voters} voters, directories {known}, {'wipes' if wipes else 'no wipes'}; "
+            f"{some}, directories {known}, {'wipes' if wipes else 'no wipes'}; "
             f"delays to {network.delay_max_s * 1000:g} ms, {wild}; appends of {settings.append_bytes} bytes, window "
             f"{settings.window_count}, snapshots every {settings.snapshot_bytes} bytes; faults about every "
             f"{self.fault_every_s:g} s"

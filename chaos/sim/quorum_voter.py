@@ -1,7 +1,8 @@
 """One voter of a simulated quorum: production's journal, voter and metadata log over a disk that forgets."""
 
 import random
-from typing import Final, Protocol
+from collections.abc import Sequence
+from typing import Final, NotRequired, Protocol, TypedDict
 
 from kvorum.chaos.sim.clock import SimClock
 from kvorum.chaos.sim.disk import PowerLost, SimDisk
@@ -15,8 +16,17 @@ from kvorum.quorum.raft.journal import DurableJournal
 from kvorum.quorum.raft.log import SnapshotContent, SnapshotView
 from kvorum.quorum.raft.opening import format_raft, open_raft
 from kvorum.quorum.raft.replicated import RaftMetadataLog
+from kvorum.quorum.raft.voters import Endpoints
 
 PATH: Final = "/node/raft"
+
+
+class AtFirst(TypedDict):
+    """What `format_raft` is told of the voters."""
+
+    voter_ids: list[int]
+    directories: dict[int, bytes] | None
+    endpoints: NotRequired[Endpoints]
 
 
 class World(Protocol):
@@ -57,7 +67,7 @@ class SimVoter:
         self.fatal: BaseException | None = None
 
     def format(self, directories: dict[int, bytes] | None, directory_id: bytes) -> None:
-        """Format an empty disk."""
+        """Format an empty disk; in a dynamic quorum `directories` are the initial voters', None makes an observer."""
         self.directory_id = directory_id
         self.disk.mkdir("/node")
         self.disk.sync_dir("")
@@ -67,10 +77,16 @@ class SimVoter:
             cluster_id="sim",
             node_id=self.node_id,
             directory_id=directory_id,
-            voter_ids=self.world.ids,
-            directories=directories,
+            **self._voters_at_first(directories),
             segment_bytes=SEGMENT_BYTES,
         )
+
+    def _voters_at_first(self, directories: dict[int, bytes] | None) -> "AtFirst":
+        if not self.world.options.initial:
+            return {"voter_ids": self.world.ids, "directories": directories}
+        known = directories or {}
+        endpoints = {node_id: [("CONTROLLER", f"controller-{node_id}", 9093)] for node_id in known}
+        return {"voter_ids": sorted(known), "directories": known, "endpoints": endpoints}
 
     def start(self) -> None:
         """Start a process."""
@@ -97,7 +113,7 @@ class SimVoter:
         self.log.set_snapshot_source(self)
         self.log.start()
         world.network.attach(self.node_id, self)
-        world.network.dial_all(self.node_id, self.log.node.peer_ids)
+        world.network.dial_all(self.node_id, tuple(peer for peer in world.ids if peer != self.node_id))
 
     def _on_fatal(self, error: BaseException) -> None:
         self.fatal = error
@@ -133,6 +149,9 @@ class SimVoter:
         """See RaftLink."""
         self.world.checker.sent(self.directory_id, self.node_id, peer, frame)
         self.world.network.send(self.node_id, peer, frame)
+
+    def reach(self, peers: Sequence[int], endpoints: Endpoints) -> None:
+        """See RaftLink: here everybody is connected to everybody."""
 
     def connected(self, peer: int) -> None:
         """See Endpoint."""

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvorum.cli.completion import group_names, topic_names
-from kvorum.cli.groups import scenario_of
+from kvorum.cli.group_reset import scenarios_of, warn_of_moves
 from kvorum.cli.kafka.common import Connection, Files, connected, one_action, without
-from kvorum.cli.output import fail, warn
+from kvorum.cli.output import fail
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
     from kvorum.cli.group_actions import Reset
-    from kvorum.cli.group_rows import Described
+    from kvorum.cli.group_rows import GroupRows
 
 WAYS = ("to_earliest", "to_latest", "to_current", "to_offset", "shift_by", "to_datetime", "by_duration", "from_file")
 WITHOUT_EXECUTE = (
@@ -114,8 +114,8 @@ def check(action: str, options: dict[str, Any]) -> None:
 
 def list_groups(connection: Connection, options: dict[str, Any]) -> None:
     """Print the ids, or a table with types and states."""
-    from kvorum.admin.group_admin import Groups, Listed
-    from kvorum.cli.group_rows import STATES, TYPES, checked_words, is_consumer_group
+    from kvorum.admin.groups import Groups, Listed
+    from kvorum.cli.group_rows import STATES, TYPES, checked_words, list_row
 
     try:
         states = checked_words(options["state"], STATES, "state")
@@ -124,19 +124,17 @@ def list_groups(connection: Connection, options: dict[str, Any]) -> None:
         raise click.UsageError(str(error)) from None
 
     async def work(cluster: "ClusterClient") -> list[Listed]:
-        return [each for each in await Groups(cluster).listed(states, types) if is_consumer_group(each[1], each[2])]
+        return [each for each in await Groups(cluster).listed(states, types) if each.is_of_consumers]
 
-    found = connection.run(work, timeout_ms=options["timeout_ms"])
-    columns = [["GROUP", *(each.group_id for each in found)]]
-    if options["group_type"] is not None:
-        columns.append(["TYPE", *(each.group_type for each in found)])
-    if options["state"] is not None:
-        columns.append(["STATE", *(each.state for each in found)])
-    if len(columns) == 1:
-        for each in found:
-            click.echo(each.group_id)
+    rows = [list_row(each) for each in connection.run(work, timeout_ms=options["timeout_ms"])]
+    wanted = ["group", *(["type"] if options["group_type"] is not None else [])]
+    wanted += ["state"] if options["state"] is not None else []
+    if wanted == ["group"]:
+        for row in rows:
+            click.echo(row["group"])
         return
-    widths = [max([15, *(len(each.group_id) for each in found)]) + 10, 20, 20]
+    columns = [[name.upper(), *(row[name] for row in rows)] for name in wanted]
+    widths = [max([15, *(len(row["group"]) for row in rows)]) + 10, 20, 20]
     for line in zip(*columns, strict=True):
         click.echo(" ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)))
 
@@ -158,12 +156,12 @@ def padded(rows: Sequence[Sequence[str]], least: Sequence[int]) -> list[str]:
 def describe_groups(connection: Connection, options: dict[str, Any]) -> None:
     """Print each group for itself, an empty line above."""
 
-    async def work(cluster: "ClusterClient") -> list["Described"]:
-        from kvorum.admin.group_admin import Groups
-        from kvorum.cli.group_rows import described, group_ids
+    async def work(cluster: "ClusterClient") -> list["GroupRows"]:
+        from kvorum.admin.groups import Groups
+        from kvorum.cli.group_rows import group_ids, group_rows
 
         wanted = await group_ids(Groups(cluster), options["group"], options["all_groups"])
-        return [await described(cluster, group_id) for group_id in sorted(wanted)]
+        return [await group_rows(cluster, group_id) for group_id in sorted(wanted)]
 
     verbose = options["verbose"]
     for each in connection.run(work, timeout_ms=options["timeout_ms"]):
@@ -184,7 +182,7 @@ def describe_groups(connection: Connection, options: dict[str, Any]) -> None:
             click.echo(line)
 
 
-def offset_lines(found: "Described", verbose: bool) -> list[str]:
+def offset_lines(found: "GroupRows", verbose: bool) -> list[str]:
     """Return the table of partitions."""
     head = ["GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID"]
     rows = [[*head, "HOST", "CLIENT-ID"], *([text(cell) for cell in row] for row in found.rows)]
@@ -195,7 +193,7 @@ def offset_lines(found: "Described", verbose: bool) -> list[str]:
     return padded(rows, widths)
 
 
-def member_lines(found: "Described", verbose: bool) -> list[str]:
+def member_lines(found: "GroupRows", verbose: bool) -> list[str]:
     """Return the table of members."""
     from kvorum.cli.group_rows import member_rows
 
@@ -229,7 +227,7 @@ def member_lines(found: "Described", verbose: bool) -> list[str]:
     return padded(rows, [width for _, width, _ in columns])
 
 
-def state_lines(found: "Described", verbose: bool) -> list[str]:
+def state_lines(found: "GroupRows", verbose: bool) -> list[str]:
     """Return the table of the group itself."""
     from kvorum.cli.group_rows import state_row
 
@@ -247,7 +245,7 @@ def delete_groups(connection: Connection, options: dict[str, Any]) -> None:
     """Delete groups."""
 
     async def work(cluster: "ClusterClient") -> dict[str, Any]:
-        from kvorum.admin.group_admin import Groups
+        from kvorum.admin.groups import Groups
         from kvorum.cli import group_actions
         from kvorum.cli.group_rows import group_ids
 
@@ -270,9 +268,9 @@ def delete_groups(connection: Connection, options: dict[str, Any]) -> None:
 
 def delete_group_offsets(connection: Connection, options: dict[str, Any]) -> None:
     """Forget a group's offsets of topics."""
-    from kvorum.admin.group_admin import Groups
+    from kvorum.admin.groups import Groups
+    from kvorum.admin.offset_reset import ResetError
     from kvorum.cli.group_actions import places_of
-    from kvorum.cli.group_reset import ResetError
 
     (group_id,) = options["group"][-1:]
 
@@ -300,8 +298,9 @@ def delete_group_offsets(connection: Connection, options: dict[str, Any]) -> Non
 
 def reset_group_offsets(connection: Connection, options: dict[str, Any]) -> None:
     """Say where groups go on, and do it with --execute."""
+    from kvorum.admin.offset_reset import ResetError
     from kvorum.cli.group_actions import Scope, reset
-    from kvorum.cli.group_reset import ResetError, format_plan
+    from kvorum.cli.reset_texts import format_plan
 
     if not options["dry_run"] and not options["execute"]:
         click.echo(WITHOUT_EXECUTE, err=True)
@@ -311,29 +310,27 @@ def reset_group_offsets(connection: Connection, options: dict[str, Any]) -> None
     only = options["group"][0] if len(options["group"]) == 1 else None
 
     async def work(cluster: "ClusterClient") -> list["Reset"]:
-        from kvorum.admin.group_admin import Groups
+        from kvorum.admin.groups import Groups
         from kvorum.cli.group_rows import group_ids
 
         wanted = await group_ids(Groups(cluster), options["group"], options["all_groups"])
-        return await reset(cluster, wanted, scope, scenario, execute=options["execute"])
+        return await reset(cluster, wanted, scope, scenarios, execute=options["execute"])
 
     try:
-        scenario = scenario_of({name: options[name] for name in WAYS}, only, time.time_ns() // 1_000_000)
+        scenarios = scenarios_of({name: options[name] for name in WAYS}, only, time.time_ns() // 1_000_000)
         found = connection.run(work, timeout_ms=options["timeout_ms"])
     except ResetError as error:
         raise click.UsageError(str(error)) from None
-    for each in found:
-        for warning in each.plan.warnings:
-            warn(warning)
+    warn_of_moves(found)
     refused = [each.refused for each in found if each.refused is not None]
     for reason in refused:
         click.echo(f"\nError: {reason}")
     if options["export"]:
-        click.echo(format_plan(((each.group_id, each.plan.offsets) for each in found), with_group=only is None))
+        click.echo(format_plan(((each.group_id, each.offsets) for each in found), with_group=only is None))
     else:
         rows = [["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"]]
         for each in found:
-            for place, offset in each.plan.offsets.items():
+            for place, offset in each.offsets.items():
                 rows.append([each.group_id, place.topic, str(place.partition), str(offset)])
         click.echo()
         for line in padded(rows, [-15, -15, 10, 15]):

@@ -1,5 +1,6 @@
 """`kafka-features`. Source: Kafka's FeatureCommand."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -122,22 +123,41 @@ def disable(connection: Connection, names: tuple[str, ...], unsafe: bool, dry_ru
 
 
 @features.command("version-mapping")
-@click.option("--release-version", default="4.3-IV0", show_default=True)
-def version_mapping(release_version: str) -> None:
+@click.option("--release-version")
+def version_mapping(release_version: str | None) -> None:
     """Print the levels of a release's features.
 
     \b
     kvorum kafka-features --bootstrap-server localhost:9092 version-mapping --release-version 4.0-IV3
     """
-    from kvorum.cli.feature_levels import METADATA_VERSION, LevelError, level_name, release_levels
+    from kvorum.cli.feature_levels import mapping_lines
+
+    print_levels(lambda: mapping_lines(release_version))
+
+
+@features.command("feature-dependencies")
+@click.option("--feature", "levels", multiple=True, required=True, metavar="FEATURE=LEVEL")
+def feature_dependencies(levels: tuple[str, ...]) -> None:
+    """Print what features at some levels need of others.
+
+    \b
+    kvorum kafka-features --bootstrap-server localhost:9092 feature-dependencies --feature kraft.version=1
+    """
+    from kvorum.cli.feature_levels import dependency_lines
+
+    print_levels(lambda: dependency_lines(levels))
+
+
+def print_levels(lines_of: Callable[[], list[str]]) -> None:
+    """Print lines about levels; a level that there is not ends the command."""
+    from kvorum.cli.feature_levels import LevelError
 
     try:
-        found = release_levels(release_version)
+        lines = lines_of()
     except LevelError as error:
         fail(str(error))
-    for feature, level in found.items():
-        name = f" ({level_name(feature, level)})" if feature == METADATA_VERSION else ""
-        click.echo(f"{feature}={level}{name}")
+    for line in lines:
+        click.echo(line)
 
 
 def levels_of(verb: str, levels: tuple[str, ...], release: str | None, metadata: str | None) -> dict[str, int]:

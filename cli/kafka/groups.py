@@ -8,7 +8,7 @@ from kvorum.cli.kafka.common import Connection, connected, one_action
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
-    from kvorum.admin.group_admin import Listed
+    from kvorum.admin.groups import Listed
 
 WIDTH_MIN = 20
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
@@ -36,7 +36,7 @@ def groups(
     \b
     kvorum kafka-groups --bootstrap-server localhost:9092 --list
     """
-    from kvorum.cli.group_rows import is_consumer_group
+    from kvorum.cli.group_rows import list_row
 
     one_action({"list": listing})
     if sum((consumer, share, streams, group_type is not None or protocol is not None)) > 1:
@@ -44,18 +44,18 @@ def groups(
     wanted = "share" if share else "streams" if streams else group_type
 
     async def work(cluster: "ClusterClient") -> list["Listed"]:
-        from kvorum.admin.group_admin import Groups
+        from kvorum.admin.groups import Groups
 
         return await Groups(cluster).listed()
 
     rows = [["GROUP", "TYPE", "PROTOCOL"]]
     for each in connection.run(work):
         if (
-            (wanted is None or each.group_type.casefold() == wanted.casefold())
+            (wanted is None or each.type == wanted.casefold())
             and (protocol is None or each.protocol_type == protocol)
-            and (not consumer or is_consumer_group(each.group_type, each.protocol_type))
+            and (not consumer or each.is_of_consumers)
         ):
-            rows.append([each.group_id, each.group_type, each.protocol_type])
+            rows.append([each.group_id, list_row(each)["type"], each.protocol_type])
     widths = [max(WIDTH_MIN, *(len(row[index]) for row in rows)) for index in range(3)]
     for row in rows:
         click.echo(" ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))

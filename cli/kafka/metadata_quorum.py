@@ -1,12 +1,13 @@
 """`kafka-metadata-quorum`. Source: Kafka's MetadataQuorumCommand."""
 
+import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.kafka.common import Connection, connected, pretty_table
+from kvorum.cli.kafka.common import HEEDED, Connection, connected, pretty_table
 from kvorum.cli.output import fail
 
 if TYPE_CHECKING:
@@ -19,10 +20,11 @@ HEADERS = ("NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp",
 @click.group("kafka-metadata-quorum")
 @connected(controller=True)
 def metadata_quorum(connection: Connection) -> None:
-    """Describe the metadata quorum; the cluster is named before the action.
+    """Describe the metadata quorum, add and remove voters; the cluster is named before the action.
 
     \b
     kvorum kafka-metadata-quorum --bootstrap-server localhost:9092 describe --status
+    kvorum kafka-metadata-quorum --bootstrap-controller localhost:9093 --command-config new.properties add-controller
     """
     click.get_current_context().obj = connection
 
@@ -63,6 +65,88 @@ def describe(connection: Connection, status: bool, replication: bool, human_read
     rows += replica_rows(followers, "Follower", leader, now_ms)
     rows += replica_rows(partition.observers, "Observer", leader, now_ms)
     pretty_table(HEADERS, rows)
+
+
+@metadata_quorum.command("add-controller")
+@click.option("--dry-run", is_flag=True, help="True if we should print what would be done, but not do it.")
+@click.pass_obj
+def add_controller(connection: Connection, dry_run: bool) -> None:
+    """Make the controller that --command-config describes a voter.
+
+    \b
+    kvorum kafka-metadata-quorum --bootstrap-server localhost:9092 --command-config new.properties add-controller
+    """
+    from kvorum.cli.quorum_voters import NoCandidate, candidate
+    from kvorum.runtime.config import ConfigError, Settings
+
+    properties = connection.properties
+    problem = configuration_problem(properties)
+    if problem is not None:
+        fail(problem)
+    try:
+        found = candidate(Settings.of(properties))
+    except (ConfigError, NoCandidate) as error:
+        fail(str(error))
+
+    async def work(cluster: "ClusterClient") -> None:
+        from kvorum.admin.voters import add_voter
+
+        await add_voter(cluster, found.node_id, found.directory_id, found.endpoints)
+
+    if not dry_run:
+        asked = {key: text for key, text in properties.items() if key in HEEDED}
+        dataclasses.replace(connection, properties=asked).run(work)
+    click.echo(f"{'DRY RUN of adding' if dry_run else 'Added'} {found.told()}")
+
+
+def configuration_problem(properties: Mapping[str, str]) -> str | None:
+    """Say why a file does not describe a controller, in the words of Kafka's script."""
+    valid = "configuration file. Is this a valid controller configuration file?"
+    if not properties:
+        return "You must supply the configuration file of the controller you are adding when using add-controller."
+    if "node.id" not in properties:
+        return f"node.id not found in {valid}"
+    if properties["node.id"].startswith("-"):
+        return f"node.id was negative in {valid}"
+    if "controller" not in properties.get("process.roles", ""):
+        return f"process.roles did not contain 'controller' in {valid}"
+    if not {"metadata.log.dir", "log.dirs"} & properties.keys():
+        return "Neither metadata.log.dir nor log.dirs were found. Is this a valid controller configuration file?"
+    if "controller.listener.names" not in properties:
+        return "controller.listener.names was not found. Is this a valid controller configuration file?"
+    return None
+
+
+@metadata_quorum.command("remove-controller")
+@click.option("-i", "--controller-id", type=int, required=True, help="The id of the controller to remove.")
+@click.option("-d", "--controller-directory-id", "directory", required=True, help="Its directory ID.")
+@click.option("--dry-run", is_flag=True, help="True if we should print what would be done, but not do it.")
+@click.pass_obj
+def remove_controller(connection: Connection, controller_id: int, directory: str, dry_run: bool) -> None:
+    """Take a controller out of the voters.
+
+    \b
+    kvorum kafka-metadata-quorum --bootstrap-server localhost:9092 remove-controller -i 3 -d G7J-FlU9TnmJpUE6QGqYnw
+    """
+    from kvorum.protocol.uuids import Uuid
+
+    if controller_id < 0:
+        fail(f"Invalid negative --controller-id: {controller_id}")
+    try:
+        directory_id = Uuid.parse(directory)
+    except ValueError as error:
+        fail(f"Failed to parse --controller-directory-id: {error}")
+
+    async def work(cluster: "ClusterClient") -> None:
+        from kvorum.admin.voters import remove_voter
+
+        await remove_voter(cluster, controller_id, directory_id)
+
+    if not dry_run:
+        connection.run(work)
+    # Two blanks, as Kafka's script prints them.
+    done = "DRY RUN of removing " if dry_run else "Removed "
+    click.echo(f"{done} KRaft controller {controller_id} with directory id {directory_id}")
 
 
 def replica_rows(

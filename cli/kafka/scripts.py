@@ -15,13 +15,20 @@ SCRIPTS = {
     "kafka-delete-records": ("cli.kafka.delete_records:delete_records", "Delete records up to an offset."),
     "kafka-log-dirs": ("cli.kafka.log_dirs:log_dirs", "Log directories of brokers."),
     "kafka-leader-election": ("cli.kafka.leader_election:leader_election", "Preferred and unclean elections."),
+    "kafka-reassign-partitions": (
+        "cli.kafka.reassign_partitions:reassign_partitions",
+        "Move partitions to other brokers.",
+    ),
     "kafka-features": ("cli.kafka.features:features", "Features and their levels."),
+    "kafka-storage": ("cli.kafka.storage:storage", "Format a node's directories, look at them."),
     "kafka-metadata-quorum": ("cli.kafka.metadata_quorum:metadata_quorum", "The metadata quorum."),
     "kafka-transactions": ("cli.kafka.transactions:transactions", "Transactions and their producers."),
     "kafka-dump-log": ("cli.kafka.dump_log:dump_log", "The files of a log."),
     "kafka-broker-api-versions": ("cli.kafka.broker_api_versions:broker_api_versions", "What brokers speak."),
     "kafka-cluster": ("cli.kafka.cluster:cluster", "The cluster's id, its endpoints."),
     "kafka-client-metrics": ("cli.kafka.client_metrics:client_metrics", "Subscriptions to clients' metrics."),
+    "kafka-producer-perf-test": ("cli.kafka.perf:producer", "How fast records are written."),
+    "kafka-consumer-perf-test": ("cli.kafka.perf:consumer", "How fast records are read."),
     "kafka-verifiable-producer": ("cli.kafka.verifiable:producer", "Acknowledgements as JSON."),
     "kafka-verifiable-consumer": ("cli.kafka.verifiable:consumer", "Events of a consumer as JSON."),
 }
@@ -34,8 +41,28 @@ def script_name(word: str) -> str | None:
     return name if name in SCRIPTS else None
 
 
+def spelt_out(command: click.Command | None, words: list[str]) -> list[str]:
+    """Return a script's words with long options in full: joptsimple takes any beginning that only one option has.
+
+    What several have is left as it is, and refused as an option that is not known.
+    """
+    if command is None or isinstance(command, click.Group):  # those are argparse4j's, which wants them in full
+        return words
+    known = {name: option for option in command.params for name in option.opts if name.startswith("--")}
+    found: list[str] = []
+    for number, word in enumerate(words):
+        if word == "--":
+            return found + words[number:]
+        name, equals, value = word.partition("=")
+        options = [each for each in known if each.startswith(name)] if name.startswith("--") else []
+        if name not in known and len({known[each].name for each in options}) == 1:
+            word = f"{options[0]}{equals}{value}"
+        found.append(word)
+    return found
+
+
 class Scripts(LazyGroup):
-    """The scripts; their names may end in .sh."""
+    """The scripts; their names may end in .sh, and their options be abbreviated."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -43,7 +70,8 @@ class Scripts(LazyGroup):
         """Find the script."""
         if args:
             args = [script_name(args[0]) or args[0], *args[1:]]
-        return super().resolve_command(ctx, args)
+        name, command, words = super().resolve_command(ctx, args)
+        return name, command, spelt_out(command, words)
 
 
 @click.group(cls=Scripts, table=SCRIPTS)

@@ -1,7 +1,8 @@
 """DescribeQuorum (55): v0-v2, from the active controller only (KIP-595, KIP-836, KIP-853).
 
 v1: last fetch and caught-up times. v2: directory ids, error messages, the controllers' endpoints.
-Observers are the brokers that fetch the log here. A controller whose directory is not in the voter set is an observer.
+Observers are the brokers that fetch the log here. A controller whose directory is not in the voter set is an observer;
+in a dynamic quorum the voter of the same id, with the directory that was lost, is listed beside it.
 Order: authorise, the one partition, leadership, answer.
 """
 
@@ -98,12 +99,15 @@ def _unknown_partitions(request: DescribeQuorumRequest) -> DescribeQuorumRespons
 def _answer(
     row: ResponsePartitionData, services: ControllerServices, error_code: ErrorCode = ErrorCode.NONE
 ) -> DescribeQuorumResponse:
+    endpoints = services.voter_endpoints() or {
+        node_id: [(services.listener_name, host, port)] for node_id, (host, port) in services.voter_addresses().items()
+    }
     return DescribeQuorumResponse(
         error_code=error_code,
         error_message=None,
         topics=[ResponseTopicData(topic_name=METADATA_TOPIC, partitions=[row])],
         nodes=[
-            Node(node_id=node_id, listeners=[Listener(name=services.listener_name, host=host, port=port)])
-            for node_id, (host, port) in sorted(services.voter_addresses().items())
+            Node(node_id=node_id, listeners=[Listener(name=name, host=host, port=port) for name, host, port in found])
+            for node_id, found in sorted(endpoints.items())
         ],
     )

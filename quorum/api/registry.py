@@ -11,6 +11,7 @@ from kvorum.network.context import RequestContext
 from kvorum.protocol.api import CONTROLLER_APIS, ApiKey
 from kvorum.protocol.schema import Message
 from kvorum.quorum.api import (
+    add_raft_voter,
     allocate_producer_ids,
     alter_client_quotas,
     alter_configs,
@@ -27,8 +28,10 @@ from kvorum.quorum.api import (
     elect_leaders,
     incremental_alter_configs,
     list_partition_reassignments,
+    remove_raft_voter,
     unregister_broker,
     update_features,
+    update_raft_voter,
 )
 from kvorum.quorum.services import ControllerServices
 
@@ -55,6 +58,9 @@ PLAIN: Final[Mapping[ApiKey, ServiceHandler]] = MappingProxyType(
         ApiKey.UNREGISTER_BROKER: unregister_broker.handle,
         ApiKey.ALLOCATE_PRODUCER_IDS: allocate_producer_ids.handle,
         ApiKey.ASSIGN_REPLICAS_TO_DIRS: assign_replicas_to_dirs.handle,
+        ApiKey.ADD_RAFT_VOTER: add_raft_voter.handle,
+        ApiKey.REMOVE_RAFT_VOTER: remove_raft_voter.handle,
+        ApiKey.UPDATE_RAFT_VOTER: update_raft_voter.handle,
     }
 )
 """Those that need the services alone."""

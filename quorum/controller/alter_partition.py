@@ -95,6 +95,7 @@ def _alter(
         is_acceptable_leader=context.image.cluster.is_active,
         default_directory=context.default_directory,
         is_online_directory=context.image.cluster.has_online_directory,
+        is_resting=context.rests,
         election=Election.UNCLEAN if unclean else Election.ONLINE,
         target_isr=tuple(member.broker_id for member in members),
         target_recovery_state=data.leader_recovery_state,

@@ -110,6 +110,7 @@ class Assigning:
             is_acceptable_leader=context.image.cluster.is_active,
             default_directory=context.default_directory,
             is_online_directory=context.image.cluster.has_online_directory,
+            is_resting=context.rests,
             election=Election.UNCLEAN if unclean else Election.ONLINE,
             target_isr=None if is_online else tuple(each for each in partition.isr if each != broker_id),
             target_directory=(broker_id, directory),

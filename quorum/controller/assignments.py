@@ -18,7 +18,8 @@ PARTITIONS_A_STEP: Final = 50
 
 def place_partitions(context: Context, count: int, replication_factor: int) -> Steps[list[Replicas]]:
     """Find replicas for so many partitions. Raises KafkaError INVALID_REPLICATION_FACTOR."""
-    placer = ReplicaPlacer(usable_brokers(context.image.cluster), context.random)
+    brokers = [each for each in usable_brokers(context.image.cluster) if not context.is_leaving(each.broker_id)]
+    placer = ReplicaPlacer(brokers, context.random)
     placed: list[Replicas] = []
     for piece in pieces(range(count), PARTITIONS_A_STEP):
         placed += [placer.place(replication_factor) for _ in piece]
@@ -37,6 +38,9 @@ def check_manual_assignment(context: Context, replicas: Sequence[int], replicati
     for replica in sorted(set(replicas)):
         if context.image.cluster.broker(replica) is None:
             problem = f"includes broker {replica}, but no such broker is registered"
+            break
+        if context.is_leaving(replica):
+            problem = f"includes broker {replica}, which is being decommissioned"
             break
         if replicas.count(replica) > 1:
             problem = f"includes the broker {replica} more than once"
@@ -65,9 +69,12 @@ def new_partition(
 ) -> Partition:
     """Return the record of a new partition: all active replicas are in sync (there is nothing yet), the first leads.
 
+    Of those the first that does not rest for maintenance, where there is one.
+
     Raises KafkaError with the code `nobody_active` where no replica is active.
     """
     isr = tuple(replica for replica in replicas if context.image.cluster.is_active(replica))
+    willing = [replica for replica in isr if not context.rests(replica)]
     if not isr:
         message = f"All brokers of partition {partition_id}, {list(replicas)}, are fenced or in controlled shutdown."
         raise KafkaError(nobody_active, message)
@@ -76,6 +83,6 @@ def new_partition(
         partition_id=partition_id,
         replicas=replicas,
         isr=isr,
-        leader=isr[0],
+        leader=(willing or isr)[0],
         directories=tuple(context.default_directory(replica) for replica in replicas),
     )

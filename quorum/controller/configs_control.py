@@ -11,6 +11,7 @@ eligible leader replicas are on (elr.py), name, values, existence.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from dataclasses import replace
 from enum import IntEnum
 from typing import Final, Protocol, TypeVar, assert_never
 
@@ -18,11 +19,15 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages import alter_configs as legacy
 from kvorum.protocol.messages import incremental_alter_configs as incremental
 from kvorum.quorum.controller.context import Context
+from kvorum.quorum.controller.departure import moves_taken_back
+from kvorum.quorum.controller.duty import check_duty_configs, decommissioned_by, refusals_of, taken_back
 from kvorum.quorum.controller.elr import check_min_isr_configs, min_isr_consequences
 from kvorum.quorum.controller.result import Result
 from kvorum.quorum.controller.topic_names import check_topic_name
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ConfigResource, ResourceType
-from kvorum.quorum.records import Config, MetadataRecord
+from kvorum.quorum.image.partition_set import TopicIdPartition
+from kvorum.quorum.records import Config, MetadataRecord, PartitionChange
+from kvorum.quorum.steps import Steps
 
 CONFIGS_MAX: Final = 10_000
 """Configs that one request may name (Kafka's MAX_RECORDS_PER_USER_OP)."""
@@ -44,23 +49,37 @@ class Operation(IntEnum):
 
 def incremental_alter_configs(
     context: Context, request: incremental.IncrementalAlterConfigsRequest
-) -> Result[incremental.IncrementalAlterConfigsResponse]:
+) -> Steps[Result[incremental.IncrementalAlterConfigsResponse]]:
     """Change single configs; with `validate_only`, say what would come of it. Raises KafkaError POLICY_VIOLATION."""
+    context = yield from _with_refusals(
+        context, ((each, {config.name: config.value for config in each.configs}) for each in request.resources)
+    )
     make_row = incremental.AlterConfigsResourceResponse
     records, rows = _each_resource(context, request.resources, make_row, _incremental_changes)
     response = incremental.IncrementalAlterConfigsResponse(responses=rows)
     return Result(records=[] if request.validate_only else records, response=response)
 
 
-def alter_configs(context: Context, request: legacy.AlterConfigsRequest) -> Result[legacy.AlterConfigsResponse]:
+def alter_configs(context: Context, request: legacy.AlterConfigsRequest) -> Steps[Result[legacy.AlterConfigsResponse]]:
     """Replace all configs of a resource; with `validate_only`, say what would come of it.
 
     Raises KafkaError POLICY_VIOLATION.
     """
+    context = yield from _with_refusals(
+        context, ((each, {config.name: config.value for config in each.configs}) for each in request.resources)
+    )
     make_row = legacy.AlterConfigsResourceResponse
     records, rows = _each_resource(context, request.resources, make_row, _replacement)
     response = legacy.AlterConfigsResponse(responses=rows)
     return Result(records=[] if request.validate_only else records, response=response)
+
+
+def _with_refusals(context: Context, items: "Iterable[tuple[Altered, Mapping[str, str | None]]]") -> Steps[Context]:
+    """Return the context with what is against decommissioning the brokers that a request decommissions."""
+    leaving = decommissioned_by([(item.resource_type, item.resource_name, configs) for item, configs in items])
+    if not leaving:
+        return context
+    return replace(context, departures_refused=(yield from refusals_of(context.image, leaving)))
 
 
 class Altered(Protocol):
@@ -116,7 +135,14 @@ def _each_resource(
         except KafkaError as found:
             error = found
         rows[resource] = answer_row(make_row, item, error)
-    return [*records, *min_isr_consequences(context, records)], list(rows.values())
+    records += min_isr_consequences(context, records)
+    return [*records, *recommission_consequences(context, records)], list(rows.values())
+
+
+def recommission_consequences(context: Context, changes: Sequence[MetadataRecord]) -> list[MetadataRecord]:
+    """Return what has partitions stay on brokers that are not decommissioned any more."""
+    changed = {TopicIdPartition(c.topic_id, c.partition_id) for c in changes if isinstance(c, PartitionChange)}
+    return moves_taken_back(context, taken_back(context.image, changes), changed)
 
 
 def _check_size(counts: Iterable[int]) -> None:
@@ -164,6 +190,7 @@ def _incremental_changes(
     records = _records(kind, resource, current, wanted)
     check_min_isr_configs(context, records)
     _check(context, kind, resource, {**current, **wanted})
+    check_duty_configs(context.image, context.departures_refused, records)
     return records
 
 
@@ -211,6 +238,7 @@ def _replacement(
     records = _records(kind, resource, current, {**wanted, **removed})
     check_min_isr_configs(context, records)
     _check(context, kind, resource, wanted)
+    check_duty_configs(context.image, context.departures_refused, records)
     return records
 
 

@@ -15,6 +15,7 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import CreatableTopicConfigs
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.controller.config_schema import ConfigSchema
+from kvorum.quorum.controller.duty import Refusals, is_leaving, rests
 from kvorum.quorum.controller.heartbeats import BrokerHeartbeatManager
 from kvorum.quorum.image.cluster import BrokerRegistration
 from kvorum.quorum.image.features import ELIGIBLE_LEADER_REPLICAS_VERSION
@@ -29,6 +30,7 @@ RESERVED_IDS: Final = 100
 """Uuids below this number mean something of their own (DirectoryId.reserved, Uuid.RESERVED)."""
 
 UNCLEAN_LEADER_ELECTION_ENABLE: Final = "unclean.leader.election.enable"
+DECOMMISSION_PARTITIONS_MAX: Final = "kvorum.decommission.partitions.max"
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
 
@@ -56,6 +58,7 @@ class ControllerSettings:
     num_partitions: int = 1
     default_replication_factor: int = 1
     delete_topic_enable: bool = True
+    decommission_partitions_max: int = 20
     shutdown_wait_ms_max: int = 30_000
     """How long a controlled shutdown is held back so that no ISR falls below min.insync.replicas. It ends sooner when
     waiting can no longer help; a rolling restart's fetchers catch up within it."""
@@ -73,6 +76,7 @@ class ControllerSettings:
             num_partitions=settings.int("num.partitions"),
             default_replication_factor=settings.int("default.replication.factor"),
             delete_topic_enable=settings.bool("delete.topic.enable"),
+            decommission_partitions_max=settings.int(DECOMMISSION_PARTITIONS_MAX),
         )
 
 
@@ -93,9 +97,13 @@ class Context:
     api_version: int = LATEST_VERSION
     mutation_quota: MutationQuota | None = None
     """What the client may change (KIP-599); None: as much as it likes."""
+    departures_refused: Refusals = field(default_factory=dict)
+    """The brokers of this request that cannot be decommissioned, and why (duty.refusals_of)."""
     _unclean: dict[str, bool] = field(default_factory=dict)
     _min_isr: dict[str, int] = field(default_factory=dict)
     """What was looked up already in this decision, by topic."""
+    _rests: dict[int, bool] = field(default_factory=dict)
+    """Who rests for maintenance, as far as it was asked in this decision."""
     _described: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = field(default_factory=dict)
     """The configs of new topics of this decision, by their overrides: most topics of a request have the same."""
 
@@ -144,6 +152,23 @@ class Context:
         if found is None:
             found = self._described[key] = self.schema.describe_new_topic(self.image.configs, overrides)
         return list(found)
+
+    def rests(self, broker_id: int) -> bool:
+        """Tell whether a broker rests for maintenance: it leads only what nobody else in sync may lead."""
+        resting = self._rests.get(broker_id)
+        if resting is None:
+            resting = self._rests[broker_id] = rests(self.image.configs, broker_id)
+        return resting
+
+    @property
+    def decommission_partitions_max(self) -> int:
+        """How many partitions may be on their way from brokers that are decommissioned."""
+        found = self.image.configs.broker_value((DECOMMISSION_PARTITIONS_MAX,), None)
+        return self.settings.decommission_partitions_max if found is None else int(found.value)
+
+    def is_leaving(self, broker_id: int) -> bool:
+        """Tell whether a broker is being decommissioned: it gets no new replica."""
+        return is_leaving(self.image.configs, broker_id)
 
     @property
     def elr_enabled(self) -> bool:

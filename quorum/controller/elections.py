@@ -99,7 +99,7 @@ def elect_leader(context: Context, name: str, partition_id: int, election_type: 
     Raises KafkaError:
         UNKNOWN_TOPIC_OR_PARTITION: there is none.
         ELECTION_NOT_NEEDED: led by the preferred leader already; unclean: led already.
-        PREFERRED_LEADER_NOT_AVAILABLE: the preferred leader is not in the ISR or not alive.
+        PREFERRED_LEADER_NOT_AVAILABLE: the preferred leader is not in the ISR, not alive, or in maintenance.
         ELIGIBLE_LEADERS_NOT_AVAILABLE: no replica is alive.
     """
     topic = context.image.topics.topic(name)
@@ -110,19 +110,23 @@ def elect_leader(context: Context, name: str, partition_id: int, election_type: 
     unclean = election_type == UNCLEAN
     if partition.has_leader if unclean else not partition.is_imbalanced:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"{name}-{partition_id} is led by {partition.leader}")
-    change = _elect(context, topic, partition_id, partition, Election.UNCLEAN if unclean else Election.PREFERRED)
+    election = Election.UNCLEAN if unclean else Election.PREFERRED
+    change = partition_election(context, topic, partition_id, partition, election)
     if change is None and unclean:
         message = f"no replica of {name}-{partition_id} is alive"
         raise KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, message)
     if change is None:
-        message = f"broker {partition.preferred_leader} is not alive and in sync"
+        resting = context.rests(partition.preferred_leader)
+        what = "is in maintenance" if resting else "is not alive and in sync"
+        message = f"broker {partition.preferred_leader} {what}"
         raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, message)
     return change
 
 
-def _elect(
+def partition_election(
     context: Context, topic: TopicImage, partition_id: int, partition: PartitionRegistration, election: Election
 ) -> PartitionChange | None:
+    """Return the change that such an election brings, None where it brings none."""
     return PartitionChangeBuilder(
         topic_id=topic.topic_id,
         partition_id=partition_id,
@@ -130,6 +134,7 @@ def _elect(
         is_acceptable_leader=context.image.cluster.is_active,
         default_directory=context.default_directory,
         is_online_directory=context.image.cluster.has_online_directory,
+        is_resting=context.rests,
         election=election,
         elr_enabled=context.elr_enabled,
         min_isr=context.effective_min_isr(topic),
@@ -175,11 +180,11 @@ def _up_to_a_limit(
 
 def _preferred_change(context: Context, key: TopicIdPartition) -> PartitionChange | None:
     topic, partition = context.image.topics.existing(key)
-    return _elect(context, topic, key.partition_id, partition, Election.PREFERRED)
+    return partition_election(context, topic, key.partition_id, partition, Election.PREFERRED)
 
 
 def _unclean_change(context: Context, key: TopicIdPartition) -> PartitionChange | None:
     topic, partition = context.image.topics.existing(key)
     if not context.unclean_election_enabled(topic.name):
         return None
-    return _elect(context, topic, key.partition_id, partition, Election.UNCLEAN)
+    return partition_election(context, topic, key.partition_id, partition, Election.UNCLEAN)

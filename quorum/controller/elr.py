@@ -79,7 +79,7 @@ def _partitions_with_elr(image: MetadataImage) -> Iterable[TopicIdPartition]:
 
 def _settled(context: Context, image: MetadataImage, partitions: Iterable[TopicIdPartition]) -> list[MetadataRecord]:
     """Return the changes of partitions to what holds in an image to come."""
-    then = replace(context, image=image, _unclean={}, _min_isr={}, _described={})
+    then = replace(context, image=image, _unclean={}, _min_isr={}, _described={}, _rests={})
     records: list[MetadataRecord] = []
     for key in partitions:
         topic, partition = image.topics.existing(key)
@@ -95,6 +95,7 @@ def _settled(context: Context, image: MetadataImage, partitions: Iterable[TopicI
             is_acceptable_leader=image.cluster.is_active,
             default_directory=then.default_directory,
             is_online_directory=image.cluster.has_online_directory,
+            is_resting=then.rests,
             target_isr=isr,
             elr_enabled=then.elr_enabled,
             min_isr=then.effective_min_isr(topic),

@@ -51,6 +51,7 @@ def leader_and_isr_changes(
                 is_acceptable_leader=is_acceptable_leader,
                 default_directory=context.default_directory,
                 is_online_directory=context.image.cluster.has_online_directory,
+                is_resting=context.rests,
                 election=Election.UNCLEAN if unclean else Election.ONLINE,
                 target_isr=tuple(replica for replica in partition.isr if replica != remove),
                 elr_enabled=context.elr_enabled,

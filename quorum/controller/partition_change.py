@@ -35,10 +35,12 @@ class Election(Enum):
     """What an election is for.
 
     PREFERRED: the first replica if it is in the ISR; else as ONLINE. ONLINE: the leader stays if it may, else the
-    first replica of the ISR that may. UNCLEAN: as ONLINE, and if nobody is left, the first live replica: loss.
+    first replica of the ISR that may. UNCLEAN: as ONLINE, and if nobody is left, the first live replica: loss. RELIEF:
+    as ONLINE, but a leader that rests for maintenance stays only where nobody else in the ISR may lead.
     """
 
     PREFERRED = "preferred"
+    RELIEF = "relief"
     ONLINE = "online"
     UNCLEAN = "unclean"
 
@@ -55,6 +57,8 @@ class PartitionChangeBuilder:
     is_online_directory: Callable[[int, Uuid], bool] = lambda broker_id, directory: True
     """Whether a replica in this directory of a broker works, as far as is known (KIP-858)."""
     election: Election = Election.ONLINE
+    is_resting: Acceptable = lambda broker_id: False
+    """Whether a broker rests for maintenance: it is elected only where nobody else in the ISR may lead."""
     target_isr: tuple[int, ...] | None = None
     target_replicas: tuple[int, ...] | None = None
     target_removing: tuple[int, ...] | None = None
@@ -114,13 +118,14 @@ class PartitionChangeBuilder:
         current = self.partition.leader
         preferred = replicas[0]
         candidates = isr or elr
-        if self.election is Election.PREFERRED and preferred in candidates and self._may_lead(preferred):
+        able = [replica for replica in replicas if replica in candidates and self._may_lead(replica)]
+        willing = [replica for replica in able if not self.is_resting(replica)]
+        if self.election is Election.PREFERRED and preferred in willing:
             return preferred, False
-        if current in candidates and self._may_lead(current):
+        if current in willing or (current in able and not (self.election is Election.RELIEF and willing)):
             return current, False
-        for replica in replicas:
-            if replica in candidates and self._may_lead(replica):
-                return replica, False
+        if able:
+            return (willing or able)[0], False
         last_leader = self._last_leader() if not candidates else NO_LEADER
         if last_leader in replicas and self._may_lead(last_leader):
             return last_leader, True

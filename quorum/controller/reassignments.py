@@ -97,18 +97,9 @@ def _alter(
     if partition is None:
         message = f"Unable to find partition {topic.name}:{target.partition_index}."
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
-    builder = PartitionChangeBuilder(
-        topic_id=topic.topic_id,
-        partition_id=target.partition_index,
-        partition=partition,
-        is_acceptable_leader=context.image.cluster.is_active,
-        default_directory=context.default_directory,
-        elr_enabled=context.elr_enabled,
-        min_isr=context.effective_min_isr(topic),
-        is_online_directory=context.image.cluster.has_online_directory,
-    )
+    builder = builder_of(context, topic, target.partition_index, partition)
     if target.replicas is None:
-        _cancel(context, topic, builder)
+        cancel(context, topic, builder)
     else:
         check_manual_assignment(context, target.replicas, None)
         if not may_resize:
@@ -119,6 +110,23 @@ def _alter(
         return []
     changed[key] = partition.merge(change)
     return [change]
+
+
+def builder_of(
+    context: Context, topic: TopicImage, partition_id: int, partition: PartitionRegistration
+) -> PartitionChangeBuilder:
+    """Return what makes a partition's change, with nothing wanted yet."""
+    return PartitionChangeBuilder(
+        topic_id=topic.topic_id,
+        partition_id=partition_id,
+        partition=partition,
+        is_acceptable_leader=context.image.cluster.is_active,
+        default_directory=context.default_directory,
+        elr_enabled=context.elr_enabled,
+        min_isr=context.effective_min_isr(topic),
+        is_online_directory=context.image.cluster.has_online_directory,
+        is_resting=context.rests,
+    )
 
 
 def _lay_over(builder: PartitionChangeBuilder, target: tuple[int, ...]) -> None:
@@ -140,7 +148,7 @@ def _check_size(partition: PartitionRegistration, size: int) -> None:
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
 
 
-def _cancel(context: Context, topic: TopicImage, builder: PartitionChangeBuilder) -> None:
+def cancel(context: Context, topic: TopicImage, builder: PartitionChangeBuilder) -> None:
     """Have the partition go back (PartitionReassignmentRevert). Raises KafkaError."""
     partition = builder.partition
     if not partition.is_reassigning:

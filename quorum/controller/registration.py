@@ -13,12 +13,15 @@ from kvorum.protocol.messages.broker_registration import BrokerRegistrationReque
 from kvorum.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.controller.context import Context, is_reserved
+from kvorum.quorum.controller.departure_throttle import throttles_in, unthrottle_records
+from kvorum.quorum.controller.duty import cleared, duty_of
 from kvorum.quorum.controller.leader_isr import leaving_records, unclean_shutdown_records
 from kvorum.quorum.controller.result import Result
 from kvorum.quorum.image.cluster import BrokerRegistration
 from kvorum.quorum.image.features import METADATA_VERSION
 from kvorum.quorum.records import Endpoint, FeatureRange, MetadataRecord, RegisterBroker, UnregisterBroker
 from kvorum.quorum.steps import Steps
+from kvorum.runtime.config_defs import DECOMMISSION_THROTTLE
 
 METADATA_VERSION_MIN: Final = 7
 """3.3-IV3: what a broker is taken to support that does not say."""
@@ -92,6 +95,12 @@ def unregister_broker(context: Context, request: UnregisterBrokerRequest) -> Ste
         message = f"broker {request.broker_id} is not registered"
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, message)
     records = yield from leaving_records(context, request.broker_id)
+    throttled = throttles_in(context.image)
+    if throttled.pop(request.broker_id, None) is not None:
+        records += yield from unthrottle_records(context.image, throttled)
+        records.append(cleared(request.broker_id, DECOMMISSION_THROTTLE))
+    if duty_of(context.image.configs, request.broker_id) is not None:
+        records.append(cleared(request.broker_id))
     records.append(UnregisterBroker(broker_id=request.broker_id, broker_epoch=broker.broker_epoch))
     return Result(records=records, response=UnregisterBrokerResponse(error_message=None))
 

@@ -95,15 +95,17 @@ class Applier:
         entry = replica.journal[index - replica.journal.first_index]
         assert isinstance(entry, tuple) and entry[1] == index
         command, _, term = entry
-        voters = voters_of(command)
-        if voters is not None:
-            if replica.voters.applied(index, voters):
+        found = voters_of(command)
+        if found is not None:
+            if replica.voters.applied(index, *found):
                 replica.keep_voters()
             if replica.core.is_leader():
                 self._leader.recount()
         yield from replica.machine.apply(index, term, command)
         replica.core.set_applied(index)
         self._snapshotting.applied_bytes += len(command)
+        if found is not None and replica.core.is_leader():
+            self._leader.voters_committed(index)
 
     def stop(self) -> None:
         """Give up what is under way: the process ends."""

@@ -10,6 +10,7 @@ One rule is added below the commit rule: a leader counts only entries that are d
 voter, too, nothing is committed before its fdatasync.
 """
 
+from collections.abc import Iterable
 from random import Random
 from typing import Any, Final, Protocol
 
@@ -27,6 +28,8 @@ CANDIDATE: Final = 1
 LEADER: Final = 2
 NO_OP_COMMAND: Final = b"\x01"
 """pysyncobj's own: the first entry of a log, and the first of a leader's term."""
+NOBODY: Final = -1
+"""No node has this id."""
 REGULAR: Final = 0
 """First byte of every command of ours, as pysyncobj marks them."""
 
@@ -97,6 +100,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj is untyped
         self._settings = settings
         self.journal = journal
         self.nodes = {peer: Node(peer) for peer in voter_ids if peer != node_id}
+        """Everybody this node has to do with; those that count are in pysyncobj's own set."""
         conf = SyncObjConf(
             autoTick=False,
             journalFile=journal,
@@ -114,6 +118,32 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj is untyped
         )
         for node in self.nodes.values():
             self._SyncObj__raftMatchIndex[node] = 0
+
+    def node(self, peer: int) -> Node:
+        """Return pysyncobj's name for a peer, a voter or not."""
+        found = self.nodes.get(peer)
+        if found is None:
+            found = self.nodes[peer] = Node(peer)
+        return found
+
+    def set_voters(self, others: Iterable[int], *, with_itself: bool) -> None:
+        """Make these, and this node, the ones whose majority elects and commits.
+
+        pysyncobj counts the node it runs in. A leader that is not `with_itself` among the voters, since it is being
+        removed, gets somebody beside it who never answers: 1 + n of (voters + 2) is a majority just where n of the
+        voters is.
+        """
+        wanted = {self.node(peer) for peer in others}
+        if not with_itself:
+            wanted.add(self.node(NOBODY))
+        for node in wanted - self._SyncObj__otherNodes:
+            self._SyncObj__raftMatchIndex.setdefault(node, 0)
+            self._SyncObj__lastResponseTime.setdefault(node, float("-inf"))
+        self._SyncObj__otherNodes.clear()
+        self._SyncObj__otherNodes.update(wanted)
+        if not with_itself:
+            self._SyncObj__raftMatchIndex[self.node(NOBODY)] = 0
+            self._SyncObj__lastResponseTime[self.node(NOBODY)] = float("-inf")
 
     # State, by its proper names.
 
@@ -183,21 +213,21 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj is untyped
 
     def last_response(self, peer: int) -> float:
         """When a peer was last proven to follow this leader, in loop time."""
-        return float(self._SyncObj__lastResponseTime.get(self.nodes[peer], float("-inf")))
+        return float(self._SyncObj__lastResponseTime.get(self.node(peer), float("-inf")))
 
     def set_last_response(self, peer: int, when: float) -> None:
         """Note that a voter followed this leader at `when` at the earliest."""
-        node = self.nodes[peer]
+        node = self.node(peer)
         if when > self._SyncObj__lastResponseTime.get(node, float("-inf")):
             self._SyncObj__lastResponseTime[node] = when
 
     def forget_response(self, peer: int) -> None:
         """A peer that does not count as a voter helps nobody to stay leader."""
-        self._SyncObj__lastResponseTime[self.nodes[peer]] = float("-inf")
+        self._SyncObj__lastResponseTime[self.node(peer)] = float("-inf")
 
     def set_match(self, peer: int, index: int) -> None:
         """Set up to where a peer counts for the commit rule; 0 if it does not count as a voter."""
-        self._SyncObj__raftMatchIndex[self.nodes[peer]] = index
+        self._SyncObj__raftMatchIndex[self.node(peer)] = index
 
     # Transitions that QuorumNode decides on.
 
@@ -207,6 +237,11 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj is untyped
         self._SyncObj__setCurrentTerm(term, None)
         self._SyncObj__raftLeader = None
         self._SyncObj__setState(FOLLOWER)
+
+    def step_down(self) -> None:
+        """Stop leading in the current term: this node was removed from the voters."""
+        self._SyncObj__setState(FOLLOWER)
+        self._SyncObj__raftLeader = None
 
     def follow(self, leader: int, term: int) -> None:
         """Follow this leader of a term that is at least the current one.
@@ -220,12 +255,12 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj is untyped
             self._SyncObj__setCurrentTerm(term, leader)
         if not self.transfer_pending():
             self.set_election_deadline(loop_time() + self.random_timeout())
-        self._SyncObj__raftLeader = self.nodes[leader]
+        self._SyncObj__raftLeader = self.node(leader)
         self._SyncObj__setState(FOLLOWER)
 
     def receive(self, peer: int, message: dict[str, Any]) -> None:
         """Give pysyncobj one of its own messages: request_vote, response_vote, timeout_now."""
-        self._SyncObj__onMessageReceived(self.nodes[peer], message)
+        self._SyncObj__onMessageReceived(self.node(peer), message)
 
     def tick(self) -> None:
         """Run pysyncobj's tick: elections, the commit rule, check-quorum, and the hooks."""

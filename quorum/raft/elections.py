@@ -21,7 +21,6 @@ class Elections:
     __slots__ = (
         "_answered",
         "_granted",
-        "_peers",
         "_refused",
         "_replica",
         "_rounds",
@@ -30,10 +29,9 @@ class Elections:
         "silent",
     )
 
-    def __init__(self, replica: Replica, peers: tuple[int, ...]) -> None:
+    def __init__(self, replica: Replica) -> None:
         """Serve one replica."""
         self._replica = replica
-        self._peers = peers
         self.connected: set[int] = set()
         self.by_transfer = False
         self.silent = False
@@ -44,7 +42,10 @@ class Elections:
         self._answered = False
 
     def _others_needed(self) -> int:
-        return self._replica.voters.majority - 1
+        return self._replica.voters.others_needed
+
+    def _connected_voters(self) -> set[int]:
+        return self.connected.intersection(self._replica.voters.ids)
 
     def may_stand(self) -> bool:
         """The election deadline has passed (CoreHooks.may_stand)."""
@@ -62,7 +63,7 @@ class Elections:
         if now < prevotes.gave_way_until:
             core.set_election_deadline(prevotes.gave_way_until)
             return False
-        if len(self.connected) < self._others_needed():
+        if len(self._connected_voters()) < self._others_needed():
             core.set_election_deadline(now + core.random_timeout())
             return False
         self._start_round(now)
@@ -76,9 +77,8 @@ class Elections:
         replica.core.set_election_deadline(now + backed_off)
         last_term, last_index = replica.last_log()
         message = PreVote(replica.core.term() + 1, round_id, last_index, last_term)
-        for peer in self._peers:
-            if peer in self.connected:
-                replica.outbox.ask(peer, message)
+        for peer in sorted(self._connected_voters()):
+            replica.outbox.ask(peer, message)
 
     def leader_heard(self) -> None:
         """A leader is there: begin with short retries next time."""
@@ -160,7 +160,7 @@ class Elections:
             core.receive(peer, {"type": "response_vote", "term": message.term})
             return
         self._refused.add(peer)
-        open_answers = len(self.connected - self._refused - self._granted)
+        open_answers = len(self._connected_voters() - self._refused - self._granted)
         if len(self._granted) + open_answers < self._others_needed():
             soon = replica.now() + replica.prevotes.short_delay()
             core.set_election_deadline(min(core.election_deadline(), soon))

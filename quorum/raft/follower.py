@@ -69,7 +69,7 @@ class Follower:
                 journal.add(command, index, term)
                 added = voters_of(command)
                 if added is not None:
-                    voters.added(index, added)
+                    voters.added(index, *added)
             core.set_committed(min(message.commit_index, verdict.at))
         elif message.previous_index <= journal.last_index:
             self._must_be_above(message.previous_index, committed, peer)
@@ -136,7 +136,7 @@ class Follower:
             journal.reset(meta.index, meta.term)
             replica.voters.truncated(0)
         replica.core.set_committed(meta.index)
-        if replica.voters.applied(meta.index, dict(meta.voters)):
+        if replica.voters.applied(meta.index, dict(meta.voters), meta.endpoints):
             replica.keep_voters()
         assert replica.snapshots.latest == meta
         self._applier.load_latest()

@@ -50,7 +50,7 @@ class Greetings:
             self._tell(peer, answer=True)
         if voters.hello(peer, message.directory_id, message.pins, message.forced):
             self._replica.keep_voters()
-        progress = self._leader.peers[peer]
+        progress = self._leader.peer(peer)
         if progress.incarnation != message.incarnation:
             progress.incarnation = message.incarnation
             if self._leader.first_index != NO_INDEX:

@@ -4,6 +4,7 @@ Everything here runs only while this node leads; `begin` and `end` bracket it. F
 Appends a peer; heartbeats always pass, and one whose previous entry the peer lacks reveals any loss.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from kvorum.quorum.raft.commands import voters_command
@@ -11,6 +12,7 @@ from kvorum.quorum.raft.messages import Ack, Append, SnapshotAck, SnapshotChunk,
 from kvorum.quorum.raft.peers import Peer, Transfer
 from kvorum.quorum.raft.reads import ReadRounds
 from kvorum.quorum.raft.replica import Replica
+from kvorum.quorum.raft.voters import Endpoints, VoterSet
 
 NO_INDEX: Final = 0
 
@@ -27,6 +29,22 @@ class Leader:
         self.first_index = NO_INDEX
         """The index of this term's first entry (the no-op) while leading."""
         self.transfer_to: int | None = None
+        self.on_voters_committed: Callable[[int], None] | None = None
+        """Told of the index of each voter set that is committed while this node leads."""
+
+    def peer(self, peer_id: int) -> Peer:
+        """Return what is known of a peer, a voter or an observer."""
+        found = self.peers.get(peer_id)
+        if found is None:
+            found = self.peers[peer_id] = Peer(peer_id)
+            found.begin(self._replica.journal.last_index, self.sequence)
+        return found
+
+    def forget(self, peer_id: int) -> None:
+        """An observer is gone."""
+        peer = self.peers.pop(peer_id, None)
+        if peer is not None:
+            peer.end_transfer()
 
     def begin(self) -> None:
         """Take over; the no-op entry is added right after this."""
@@ -45,7 +63,7 @@ class Leader:
 
     def new_session(self, peer_id: int) -> None:
         """A peer's process or connection is a new one: what was under way is lost."""
-        self.peers[peer_id].begin(self._replica.journal.last_index, self.sequence)
+        self.peer(peer_id).begin(self._replica.journal.last_index, self.sequence)
         self.recount()
 
     def recount(self) -> None:
@@ -56,6 +74,8 @@ class Leader:
             core.set_match(peer_id, peer.match_index if counted else 0)
             if not counted:
                 core.forget_response(peer_id)
+            elif voters.dynamic:
+                core.set_last_response(peer_id, peer.followed_at)
 
     # Out.
 
@@ -150,15 +170,17 @@ class Leader:
         sent_at = peer.answered(sequence)
         peer.answered_at = replica.now()
         peer.answered_wall_ms = replica.clock.wall_ms()
+        if sent_at is not None:
+            peer.followed_at = max(peer.followed_at, sent_at)
         if replica.voters.counts(peer.node_id):
             if sent_at is not None:
                 replica.core.set_last_response(peer.node_id, sent_at)
-            self.reads.answered(peer.node_id, sequence, others_needed=replica.voters.majority - 1)
+            self.reads.answered(peer.node_id, sequence, others_needed=replica.voters.others_needed)
         return True
 
     def on_ack(self, peer_id: int, ack: Ack) -> None:
         """Take in the answer to an Append."""
-        peer, replica = self.peers[peer_id], self._replica
+        peer, replica = self.peer(peer_id), self._replica
         if not self._believed(peer, ack.term, ack.sequence):
             return
         if ack.matched:
@@ -192,7 +214,7 @@ class Leader:
 
     def on_snapshot_ack(self, peer_id: int, ack: SnapshotAck) -> None:
         """Take in the answer to a piece of a snapshot."""
-        peer = self.peers[peer_id]
+        peer = self.peer(peer_id)
         if not self._believed(peer, ack.term, ack.sequence):
             return
         transfer = peer.transfer
@@ -208,15 +230,17 @@ class Leader:
         """Begin a round for the reads that wait, if this term's first entry is (to be) committed by it."""
         replica = self._replica
         index = max(replica.core.commit_index(), self.first_index)
-        self.reads.start(sequence=self.sequence, commit_index=index, alone=replica.voters.majority == 1)
+        self.reads.start(sequence=self.sequence, commit_index=index, alone=replica.voters.others_needed == 0)
         self.heartbeat()
 
     def answered_majority(self, now: float) -> bool:
         """Tell whether a majority, this node included, followed this leader within the check-quorum timeout."""
         replica = self._replica
         since = now - replica.settings.check_quorum_timeout_s
-        recent = sum(1 for peer in self.peers if replica.core.last_response(peer) > since)
-        return recent + 1 >= replica.voters.majority
+        voters = replica.voters
+        counted = voters.ids if voters.dynamic else self.peers
+        recent = sum(1 for peer in counted if replica.core.last_response(peer) > since)
+        return recent >= voters.others_needed
 
     def propose_voters(self) -> None:
         """Append a VOTERS command if the voter set should change."""
@@ -224,12 +248,28 @@ class Leader:
         last = replica.journal.last_index
         caught_up = {peer.node_id for peer in self.peers.values() if peer.match_index == last}
         proposal = replica.voters.proposal(caught_up)
-        if proposal is None:
-            return
-        replica.journal.add(voters_command(proposal), last + 1, replica.core.term())
-        replica.voters.added(last + 1, proposal)
+        if proposal is not None:
+            self.append_voters(proposal, dict(replica.voters.state.endpoints) if replica.voters.dynamic else None)
+
+    def append_voters(self, voters: VoterSet, endpoints: Endpoints | None) -> int:
+        """Append a voter set, which is in force from now on; return its index."""
+        replica = self._replica
+        index = replica.journal.last_index + 1
+        replica.journal.add(voters_command(voters, endpoints), index, replica.core.term())
+        replica.voters.added(index, voters, endpoints)
         self.recount()
         self.push()
+        return index
+
+    def voters_committed(self, index: int) -> None:
+        """The voter set of an entry is committed. A leader that is none of them any more hands over and stops."""
+        replica = self._replica
+        if self.on_voters_committed is not None:
+            self.on_voters_committed(index)
+        if not replica.voters.counts_itself:
+            self.notify_commit()
+            self.start_transfer()
+            replica.core.step_down()
 
     def start_transfer(self) -> bool:
         """Choose the voter that is furthest and hand over as soon as it has everything; False if there is none."""

@@ -22,6 +22,7 @@ from kvorum.quorum.raft.follower import Follower
 from kvorum.quorum.raft.greetings import Greetings
 from kvorum.quorum.raft.journal import Batch
 from kvorum.quorum.raft.leader import NO_INDEX, Leader
+from kvorum.quorum.raft.membership import Membership
 from kvorum.quorum.raft.messages import (
     Ack,
     Append,
@@ -80,10 +81,10 @@ class QuorumNode:
         incarnation = rng.getrandbits(62)
         voters, journal = opened.voters, opened.journal
         self.node_id = voters.node_id
-        self.peer_ids = tuple(peer for peer in sorted(voters.state.voter_ids) if peer != self.node_id)
+        self._seen_version = -1
         core = self.core_class(
             node_id=self.node_id,
-            voter_ids=tuple(sorted(voters.state.voter_ids)),
+            voter_ids=tuple(sorted(voters.ids)),
             journal=journal,
             hooks=self,
             settings=settings,
@@ -103,18 +104,24 @@ class QuorumNode:
             fail=self.fail,
         )
         self.leader = Leader(self.replica, self.peer_ids)
+        self.membership = Membership(self.replica, self.leader)
         self.snapshotting = Snapshotting(self.replica)
         self.applier = Applier(self.replica, self.leader, self.snapshotting)
         self.follower = Follower(self.replica, self.applier)
-        self.elections = Elections(self.replica, self.peer_ids)
+        self.elections = Elections(self.replica)
         self.greetings = Greetings(self.replica, self.leader, self.elections, incarnation)
+
+    @property
+    def peer_ids(self) -> tuple[int, ...]:
+        """The other voters, in order."""
+        return tuple(peer for peer in sorted(self.replica.voters.ids) if peer != self.node_id)
 
     def start(self) -> None:
         """Begin to load the newest snapshot into the state machine, and to take part."""
         replica = self.replica
         if replica.snapshots.latest is not None:
             self.applier.load_latest()
-        if not self.peer_ids:
+        if replica.voters.others_needed == 0:
             # Nobody else can lead and nobody is to be asked: to wait for an election timeout would gain nothing.
             replica.core.set_election_deadline(self._loop.time() - TIMER_SLACK_S)
         self.wake()
@@ -127,6 +134,7 @@ class QuorumNode:
                 handle.cancel()
         self.applier.stop()
         self.leader.end()
+        self.membership.lost_leadership()
         queue, self._queue = self._queue, []
         for place in queue:
             place(0, self.replica.core.term())
@@ -145,7 +153,7 @@ class QuorumNode:
         if self.halted:
             return
         self.elections.connected.add(peer)
-        self.leader.peers[peer].connected = True
+        self.leader.peer(peer).connected = True
         self.greetings.connected(peer)
         if self.leader.first_index != NO_INDEX:
             self.leader.new_session(peer)
@@ -157,8 +165,10 @@ class QuorumNode:
             return
         self.replica.outbox.heard(peer)
         self.elections.connected.discard(peer)
-        self.leader.peers[peer].connected = False
-        self.leader.peers[peer].end_transfer()
+        self.leader.peer(peer).connected = False
+        self.leader.peer(peer).end_transfer()
+        if peer not in self.replica.voters.ids:
+            self.leader.forget(peer)
 
     def refused(self, peer: int) -> None:
         """A connection to the peer's own address was refused: nobody listens there (never a proxy's word)."""
@@ -252,13 +262,14 @@ class QuorumNode:
         core, leader = self.replica.core, self.leader
         committed = core.commit_index()
         try:
+            self._count_voters()
             core.tick()
             if core.is_leader():
                 if core.last_applied() >= leader.first_index:
                     leader.propose_voters()
                 if leader.reads.wanted:
                     leader.start_reads()
-                    if not self.peer_ids:
+                    if self.replica.voters.others_needed == 0:
                         self.wake()
                 if core.commit_index() != committed:
                     self._notice_commit()
@@ -268,6 +279,19 @@ class QuorumNode:
             self.fail(error)
             return
         self._arm()
+
+    def _count_voters(self) -> None:
+        """Let pysyncobj count by the voter set that is in force now, and the link reach its members."""
+        voters = self.replica.voters
+        if not voters.dynamic or voters.version == self._seen_version:
+            return
+        self._seen_version = voters.version
+        others = self.peer_ids
+        for peer in others:
+            self.leader.peer(peer)
+        self.replica.core.set_voters(others, with_itself=voters.counts_itself)
+        self.leader.recount()
+        self.replica.outbox.reach(others, voters.endpoints)
 
     def _arm(self) -> None:
         """Set the timer to the next deadline; one that is due earlier than that simply ticks once more."""
@@ -285,7 +309,7 @@ class QuorumNode:
         self.wake()
 
     def _notice_commit(self) -> None:
-        if self._commit_notice is None and self.peer_ids:
+        if self._commit_notice is None and self.leader.peers:
             self._commit_notice = self._loop.call_later(self._settings.commit_notice_s, self._send_commit_notice)
 
     def _send_commit_notice(self) -> None:
@@ -372,6 +396,7 @@ class QuorumNode:
         """See CoreHooks."""
         if old == LEADER:
             self.leader.end()
+            self.membership.lost_leadership()
             self.replica.machine.lost_leadership()
         if new == LEADER:
             self.leader.begin()

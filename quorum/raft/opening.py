@@ -14,7 +14,7 @@ from kvorum.quorum.raft.journal import DurableJournal, format_journal, open_jour
 from kvorum.quorum.raft.journal_files import SEGMENT_BYTES
 from kvorum.quorum.raft.journal_format import JournalCorrupt
 from kvorum.quorum.raft.snapshot import SnapshotCorrupt, SnapshotStore
-from kvorum.quorum.raft.voters import StoredState, Voters, VoterSet, decode_state, encode_state
+from kvorum.quorum.raft.voters import Endpoints, StoredState, Voters, VoterSet, decode_state, encode_state
 from kvorum.runtime.disk import Disk
 
 
@@ -36,26 +36,39 @@ def format_raft(
     directory_id: bytes,
     voter_ids: list[int],
     directories: VoterSet | None = None,
+    endpoints: Endpoints | None = None,
     segment_bytes: int = SEGMENT_BYTES,
 ) -> None:
     """Create an empty Raft directory. Raises FileExistsError if there is one.
 
     `directories` are all voters' directory ids where they are known already (one command formats the whole cluster):
     then a majority is enough for the first boot. Otherwise the voters agree on them, which needs all of them once.
+    `endpoints` make the quorum a dynamic one (KIP-853): they are those of `voter_ids`, whose directories are known;
+    none for a node that begins as an observer.
     """
-    assert node_id in voter_ids
+    dynamic = endpoints is not None
+    if endpoints is not None:
+        assert directories is not None and set(endpoints) == set(voter_ids)
+    else:
+        assert node_id in voter_ids
     if directories is not None:
-        assert set(directories) == set(voter_ids) and directories[node_id] == directory_id
+        assert set(directories) == set(voter_ids)
+        assert node_id not in voter_ids or directories[node_id] == directory_id
     state = StoredState(
         cluster_id=cluster_id,
         node_id=node_id,
         directory_id=bytes(directory_id),
         voter_ids=sorted(voter_ids),
-        pins={node: bytes(found) for node, found in (directories or {node_id: directory_id}).items()},
-        ready=directories is not None or len(voter_ids) == 1,
+        pins={
+            node: bytes(found)
+            for node, found in ({node_id: directory_id} if directories is None else directories).items()
+        },
+        ready=bool(voter_ids) if dynamic else directories is not None or len(voter_ids) == 1,
         forced=[],
         voters={},
         voters_index=0,
+        dynamic=dynamic,
+        endpoints=endpoints or {},
     )
     format_journal(disk, f"{path}/journal", encode_state(state), segment_bytes=segment_bytes)
 
@@ -73,9 +86,9 @@ def open_raft(disk: Disk, path: str, *, segment_bytes: int = SEGMENT_BYTES) -> O
             assert isinstance(entry, tuple)
             found = voters_of(entry[0])
             if found is not None:
-                voters.added(entry[1], found)
+                voters.added(entry[1], *found)
         if snapshots.latest is not None and snapshots.latest.voters:
-            voters.applied(snapshots.latest.index, dict(snapshots.latest.voters))
+            voters.applied(snapshots.latest.index, dict(snapshots.latest.voters), snapshots.latest.endpoints)
     except BaseException:
         journal.close()
         raise
@@ -101,7 +114,12 @@ def _reconcile(journal: DurableJournal, snapshots: SnapshotStore, path: str) -> 
 
 
 def check_identity(state: StoredState, *, cluster_id: str, node_id: int, voter_ids: list[int]) -> None:
-    """Raise JournalCorrupt unless the directory belongs to this node of this cluster with these voters."""
+    """Raise JournalCorrupt unless the directory belongs to this node of this cluster with these voters.
+
+    A dynamic quorum's voters stand in its log, none in the configuration.
+    """
+    if state.dynamic and not voter_ids:
+        voter_ids = state.voter_ids
     found = (state.cluster_id, state.node_id, state.voter_ids)
     wanted = (cluster_id, node_id, sorted(voter_ids))
     if found != wanted:

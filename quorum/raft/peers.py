@@ -48,6 +48,8 @@ class Peer:
     sent_commit: int = 0
     transfer: Transfer | None = None
     answered_at: float = float("-inf")
+    followed_at: float = float("-inf")
+    """When the newest of what it answered in this term was sent: since then at the earliest it follows this leader."""
     answered_wall_ms: int = -1
     caught_up_wall_ms: int = -1
 
@@ -59,6 +61,7 @@ class Peer:
         self.filter.new_session(last_sequence)
         self.forget_sent()
         self.sent_commit = 0
+        self.followed_at = float("-inf")
         self.end_transfer()
 
     def note_sent(self, sequence: int, now: float, size: int) -> None:

@@ -1,7 +1,7 @@
 """What the parts of one QuorumNode share, and the outbox: frames that leave only when what they say is durable."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,7 +13,7 @@ from kvorum.quorum.raft.patches import loop_time
 from kvorum.quorum.raft.prevote import PreVotes
 from kvorum.quorum.raft.settings import RaftSettings
 from kvorum.quorum.raft.snapshot import Snapshot, SnapshotStore
-from kvorum.quorum.raft.voters import Voters, encode_state
+from kvorum.quorum.raft.voters import Endpoints, Voters, encode_state
 from kvorum.quorum.steps import Steps
 from kvorum.runtime.clock import Clock
 
@@ -27,6 +27,10 @@ class RaftLink(Protocol):
 
     def send(self, peer: int, frame: bytes) -> None:
         """Send a frame if the peer is connected; drop it otherwise. Never blocks; the link bounds what it buffers."""
+        ...
+
+    def reach(self, peers: Sequence[int], endpoints: Endpoints) -> None:
+        """Keep a connection to each of these, the other voters of a dynamic quorum, and know where they listen."""
         ...
 
     def reset(self, peer: int) -> None:
@@ -95,6 +99,10 @@ class Outbox:
             self._link.send(peer, encode(message))
         else:
             self._held.append((self._journal.position, peer, encode(message)))
+
+    def reach(self, peers: Sequence[int], endpoints: Endpoints) -> None:
+        """See RaftLink."""
+        self._link.reach(peers, endpoints)
 
     def release(self) -> None:
         """Send what has become true."""

@@ -18,7 +18,7 @@ from typing_extensions import Buffer
 from kvorum.protocol.batch_header import BatchHeader, parse_header
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.quorum.raft.batches import placed
-from kvorum.quorum.raft.commands import BATCH_PREFIX, NO_OP, PREFIX_SIZE, VOTERS_PREFIX, batch_command
+from kvorum.quorum.raft.commands import BATCH_PREFIX, NO_OP, PREFIX_SIZE, SET_PREFIXES, batch_command
 from kvorum.quorum.raft.log import (
     APPENDS_IN_FLIGHT_BYTES_MAX,
     Dropped,
@@ -32,11 +32,13 @@ from kvorum.quorum.raft.log import (
     UnknownOutcome,
     Voter,
 )
+from kvorum.quorum.raft.membership import Membership
 from kvorum.quorum.raft.node import QuorumNode
 from kvorum.quorum.raft.opening import Opened
 from kvorum.quorum.raft.replica import RaftLink
 from kvorum.quorum.raft.settings import RaftSettings
 from kvorum.quorum.raft.snapshot import Snapshot
+from kvorum.quorum.raft.voters import Endpoints
 from kvorum.quorum.steps import Steps
 from kvorum.runtime.clock import Clock
 
@@ -183,8 +185,19 @@ class RaftMetadataLog:
         committed = self.node.replica.voters.committed or {}
         return tuple(Voter(node_id=node_id, directory_id=Uuid(committed[node_id])) for node_id in sorted(committed))
 
+    @property
+    def membership(self) -> Membership:
+        """Changes of the voters, at the leader of a dynamic quorum."""
+        return self.node.membership
+
+    def voter_endpoints(self) -> Endpoints:
+        """Return where the voters of a dynamic quorum listen, by the newest set in this log; empty in a static one."""
+        return dict(self.node.replica.voters.endpoints)
+
     def replicas(self) -> tuple[ReplicaState, ...]:
         """See MetadataLog."""
+        if self.node.replica.voters.dynamic:
+            return self._members()
         replica, wall_ms = self.node.replica, self._clock.wall_ms()
         if not replica.core.is_leader():
             return ()
@@ -207,6 +220,35 @@ class RaftMetadataLog:
                     log_end_offset=self._offset_behind(peer.match_index),
                     last_fetch_timestamp_ms=peer.answered_wall_ms,
                     last_caught_up_timestamp_ms=peer.caught_up_wall_ms,
+                )
+            )
+        return tuple(states)
+
+    def _members(self) -> tuple[ReplicaState, ...]:
+        """Return voters by the set in force, and the controllers that only follow, as they are."""
+        replica, wall_ms = self.node.replica, self._clock.wall_ms()
+        if not replica.core.is_leader():
+            return ()
+        voters, own = replica.voters, (self.node_id, replica.voters.state.directory_id)
+        states = []
+        followers = [(node_id, found) for node_id, found in voters.present.items() if node_id in self.node.leader.peers]
+        for node_id, directory_id in dict.fromkeys([own, *sorted(voters.in_force.items()), *sorted(followers)]):
+            itself = (node_id, directory_id) == own
+            peer = self.node.leader.peers.get(node_id) if voters.present.get(node_id) == directory_id else None
+            told = (
+                (-1, -1, -1)
+                if peer is None
+                else (self._offset_behind(peer.match_index), peer.answered_wall_ms, peer.caught_up_wall_ms)
+            )
+            end, fetched_ms, caught_up_ms = (self.log_end_offset, wall_ms, wall_ms) if itself else told
+            states.append(
+                ReplicaState(
+                    node_id=node_id,
+                    directory_id=Uuid(directory_id),
+                    is_voter=voters.in_force.get(node_id) == directory_id,
+                    log_end_offset=end,
+                    last_fetch_timestamp_ms=fetched_ms,
+                    last_caught_up_timestamp_ms=caught_up_ms,
                 )
             )
         return tuple(states)
@@ -284,7 +326,7 @@ class RaftMetadataLog:
     def apply(self, index: int, term: int, command: bytes) -> Steps[None]:
         """See StateMachine."""
         if not command.startswith(BATCH_PREFIX):
-            if command != NO_OP and not command.startswith(VOTERS_PREFIX):
+            if command != NO_OP and not command.startswith(SET_PREFIXES):
                 raise UnknownCommand(f"entry {index}: kind {command[:PREFIX_SIZE]!r}")
             return
         header = parse_header(command, PREFIX_SIZE)

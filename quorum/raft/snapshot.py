@@ -3,7 +3,7 @@
     file     `<index, 20 digits>-<term, 10 digits>.snapshot`
     header   (64): magic 8 bytes, version u16, 6 zeros, index u64, term u64, end offset i64, epoch i64,
              voters length u32, crc32c u32 of the 52 before, 8 zeros
-    voters   msgpack {node id: directory id}, the set committed at `index`
+    voters   the set committed at `index` (commands.encode_voters)
     content  what the layer above supplied, in one piece: FetchSnapshot serves any part of it
     trailer  (16): file length u64, crc32c u32 of all before it, magic u32
 
@@ -18,9 +18,10 @@ from typing import Final
 import msgspec
 from crc32c import crc32c
 
+from kvorum.quorum.raft.commands import decode_voters, encode_voters
 from kvorum.quorum.raft.journal_files import make_folder
 from kvorum.quorum.raft.log import SnapshotId
-from kvorum.quorum.raft.voters import VoterSet
+from kvorum.quorum.raft.voters import Endpoints, VoterSet
 from kvorum.quorum.steps import Steps, finish
 from kvorum.runtime import failpoints
 from kvorum.runtime.disk import Disk, File
@@ -54,6 +55,8 @@ class SnapshotMeta:
     term: int
     snapshot_id: SnapshotId
     voters: VoterSet
+    endpoints: Endpoints | None = None
+    """Of a dynamic quorum's voters; None in a static one."""
 
 
 class Snapshot:
@@ -106,7 +109,7 @@ def snapshot_name(index: int, term: int) -> str:
 
 def encode_header(meta: SnapshotMeta) -> bytes:
     """Return header and voters."""
-    voters = msgspec.msgpack.encode(dict(sorted(meta.voters.items())))
+    voters = encode_voters(meta.voters, meta.endpoints)
     identity = meta.snapshot_id
     fields = (MAGIC, VERSION, meta.index, meta.term, identity.end_offset, identity.epoch, len(voters))
     checksum = crc32c(HEADER.pack(*fields, 0)[:HEADER_CHECKED_SIZE])
@@ -134,11 +137,11 @@ def _opened(file: File, path: str) -> Snapshot:
     if version > VERSION:
         raise SnapshotCorrupt(f"{path}: written by a newer Kvorum (snapshot version {version}, known is {VERSION})")
     try:
-        voters = msgspec.msgpack.decode(file.pread(voters_size, HEADER.size), type=dict[int, bytes])
+        voters, endpoints = decode_voters(file.pread(voters_size, HEADER.size))
     except msgspec.MsgspecError as error:
         raise SnapshotCorrupt(f"{path}: the voters are damaged: {error}") from error
     identity = SnapshotId(end_offset=end_offset, epoch=epoch)
-    meta = SnapshotMeta(index=index, term=term, snapshot_id=identity, voters=voters)
+    meta = SnapshotMeta(index=index, term=term, snapshot_id=identity, voters=voters, endpoints=endpoints)
     return Snapshot(file, path, meta, HEADER.size + voters_size, size)
 
 

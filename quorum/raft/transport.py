@@ -1,12 +1,14 @@
 """Raft frames over the CONTROLLER listener: one outgoing connection a peer, one incoming one from each.
 
 A connection begins with a private request (key 10000) that says whose it is; only a configured voter of this cluster
-is taken. Frames to a peer go out on our connection, its frames come in on its own. When a peer connects anew, what
-its older connection still holds is not listened to any more: a frame never arrives after a newer connection's.
+is taken. In a dynamic quorum (KIP-853) it may be any controller of the cluster, which says where it listens: a voter
+is reached at what it said last, anybody else is a guest, answered over a connection of our own as long as its
+connection stays. Frames to a peer go out on our connection, its frames come in on its own. When a peer connects anew,
+what its older connection still holds is not listened to any more: a frame never arrives after a newer connection's.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Sequence
 from functools import partial
 from random import Random
 from typing import Final, Protocol
@@ -20,6 +22,7 @@ from kvorum.network.raw_link import RawLink
 from kvorum.network.router import PRIVATE_KEY_MIN, Upgrade, UpgradeLink
 from kvorum.protocol.errors import ProtocolError
 from kvorum.quorum.raft.messages import MalformedFrame
+from kvorum.quorum.raft.voters import Endpoints
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.ordered_set import OrderedSet
 
@@ -27,6 +30,8 @@ RAFT_KEY: Final = PRIVATE_KEY_MIN
 """The private api key of the request that opens a link. Never advertised."""
 GREETING_VERSION: Final = 1
 DIRECT_PROBE_TIMEOUT_MS: Final = 200
+GUESTS_MAX: Final = 16
+"""Controllers that follow and do not vote; one more is refused. An operator adds them one at a time."""
 
 log = get_logger("quorum")
 
@@ -37,6 +42,9 @@ class Greeting(msgspec.Struct, array_like=True):
     version: int
     cluster_id: str
     node_id: int
+    host: str = ""
+    """Where the sender listens, in a dynamic quorum."""
+    port: int = 0
 
 
 class LinkOwner(Protocol):
@@ -111,6 +119,7 @@ class Incoming:
         """Forget the connection."""
         if self._transport.incoming.get(self._peer) is self:
             del self._transport.incoming[self._peer]
+            self._transport.guest_gone(self._peer)
 
 
 class Traffic:
@@ -139,27 +148,41 @@ class RaftTransport:
     owner: LinkOwner
 
     def __init__(
-        self, *, node_id: int, cluster_id: str, addresses: AddressBook, peers: list[int], chance: Random
+        self,
+        *,
+        node_id: int,
+        cluster_id: str,
+        addresses: AddressBook,
+        peers: list[int],
+        chance: Random,
+        listens_at: Address | None = None,
     ) -> None:
-        """Prepare the links to `peers`, this node's id left out."""
+        """Prepare the links to `peers`, this node's id left out; in a dynamic quorum it `listens_at`."""
         assert node_id not in peers
+        self._node_id = node_id
         self._cluster_id = cluster_id
         self._addresses = addresses
-        greeting = msgspec.msgpack.encode(Greeting(GREETING_VERSION, cluster_id, node_id))
-        self._links: Mapping[int, RawLink] = {
-            peer: RawLink(
-                partial(self._address, peer),
-                greeting,
-                Outgoing(self, peer),
-                chance=chance,
-                api_key=RAFT_KEY,
-                client_id=f"raft-{node_id}",
-            )
-            for peer in peers
-        }
+        self._chance = chance
+        self._dynamic = listens_at is not None
+        greeting = Greeting(GREETING_VERSION, cluster_id, node_id, *(listens_at or ("", 0)))
+        self._greeting = msgspec.msgpack.encode(greeting if self._dynamic else (GREETING_VERSION, cluster_id, node_id))
+        self._members = set(peers)
+        """Those to keep a connection to; further links are to guests."""
+        self._started = False
+        self._links: dict[int, RawLink] = {peer: self._link(peer) for peer in peers}
         self.incoming: dict[int, Incoming] = {}
         self.traffic = Traffic()
         self._probes: OrderedSet[asyncio.Task[None]] = OrderedSet()
+
+    def _link(self, peer: int) -> RawLink:
+        return RawLink(
+            partial(self._address, peer),
+            self._greeting,
+            Outgoing(self, peer),
+            chance=self._chance,
+            api_key=RAFT_KEY,
+            client_id=f"raft-{self._node_id}",
+        )
 
     @property
     def upgrades(self) -> dict[int, Upgrade]:
@@ -172,17 +195,57 @@ class RaftTransport:
 
     def start(self) -> None:
         """Begin to connect."""
+        self._started = True
         for link in self._links.values():
             link.start()
 
+    def reach(self, peers: Sequence[int], endpoints: Endpoints) -> None:
+        """See RaftLink."""
+        for peer in peers:
+            if endpoints.get(peer) and peer not in self.incoming:
+                _, host, port = endpoints[peer][0]
+                self._addresses.put(peer, (host, port))
+            self._keep(peer)
+        left, self._members = self._members.difference(peers), set(peers)
+        for peer in sorted(left):
+            self.guest_gone(peer)
+
+    def introduce(self, peer: int, address: Address) -> None:
+        """Connect to a controller that somebody named: whoever follows only knows nobody at first."""
+        if peer not in self._links and peer != self._node_id:
+            self._addresses.put(peer, address)
+            self._members.add(peer)
+            self._keep(peer)
+
+    def _keep(self, peer: int) -> None:
+        if peer not in self._links:
+            self._links[peer] = self._link(peer)
+            if self._started:
+                self._links[peer].start()
+
+    def guest_gone(self, peer: int) -> None:
+        """Give up the connection to one who neither votes nor is connected to this node."""
+        if peer in self._members or peer in self.incoming:
+            return
+        link = self._links.pop(peer, None)
+        if link is None:
+            return
+        closing = asyncio.get_running_loop().create_task(link.close())
+        self._probes.add(closing)
+        closing.add_done_callback(self._probes.discard)
+        self.owner.disconnected(peer)
+
     def send(self, peer: int, frame: bytes) -> None:
         """See RaftLink."""
-        if self._links[peer].send(frame):
+        link = self._links.get(peer)
+        if link is not None and link.send(frame):
             self.traffic.sent(len(frame))
 
     def reset(self, peer: int) -> None:
         """See RaftLink."""
-        self._links[peer].reset()
+        link = self._links.get(peer)
+        if link is not None:
+            link.reset()
 
     async def close(self) -> None:
         """Disconnect for good."""
@@ -219,7 +282,9 @@ class RaftTransport:
             raise ProtocolError(f"a Raft greeting of version {greeting.version}, known is {GREETING_VERSION}")
         if greeting.cluster_id != self._cluster_id:
             raise ProtocolError(f"a Raft greeting of cluster {greeting.cluster_id!r}")
-        if greeting.node_id not in self._links:
+        if self._dynamic and greeting.port and greeting.node_id != self._node_id:
+            self._welcome(greeting)
+        elif greeting.node_id not in self._links:
             raise ProtocolError(f"a Raft greeting of node {greeting.node_id}, which is no voter")
         older = self.incoming.get(greeting.node_id)
         incoming = self.incoming[greeting.node_id] = Incoming(self, greeting.node_id, link)
@@ -227,3 +292,13 @@ class RaftTransport:
             older.link.close()
         log.info("voter connected", voter=greeting.node_id, address=link.peer_address)
         return incoming
+
+    def _welcome(self, greeting: Greeting) -> None:
+        """Note where a controller of a dynamic quorum listens, and reach it there. Raises ProtocolError: too many."""
+        guests = self._links.keys() - self._members
+        if greeting.node_id not in self._links and len(guests) >= GUESTS_MAX:
+            raise ProtocolError(
+                f"a Raft greeting of node {greeting.node_id}, and {GUESTS_MAX} controllers follow already"
+            )
+        self._addresses.put(greeting.node_id, (greeting.host, greeting.port))
+        self._keep(greeting.node_id)

@@ -22,6 +22,14 @@ directory cannot vote twice, since a follower's vote goes to the leader it accep
 only when the command before is committed, so of several in a log only the newest may be uncommitted: it and the one
 before decide.
 
+*Membership* (kraft.version 1, KIP-853, docs/decisions/0023). The ids themselves change: a MEMBERS command names ids,
+directories and endpoints, and the newest one in the log is in force at once, committed or not, for who counts and for
+how many make a majority. One id comes or goes at a time, and never while the command before is uncommitted or the
+leader's term has committed nothing: any two majorities of sets that can be in force together share a voter. A directory
+is never swapped in one step: who lost its disk is removed and added. Who is in no set follows as an observer. A voter
+grants its vote to whoever has the better log, also to an id it does not know yet, and though it is in no set it knows;
+who stands counts by its own log's set. An append is never refused for its sender's place in a set.
+
 *By force.* Without a leader an operator may pin a directory at a surviving voter (`kvorum quorum readmit`): what only
 the lost logs held is given up. The pin travels in Hello to the node it concerns, which then may vote.
 """
@@ -31,12 +39,29 @@ from dataclasses import dataclass, field
 import msgspec
 
 DIRECTORY_ID_SIZE = 16
+STATE_TAG = 1
+DYNAMIC_FIELDS = 2
+"""The last fields of StoredState, which a static quorum has not."""
 
 VoterSet = dict[int, bytes]
 """{node id: directory id}, all configured ids."""
 
+Endpoint = tuple[str, str, int]
+"""Listener name, host, port."""
+Endpoints = dict[int, list[Endpoint]]
+"""Where each voter of a dynamic quorum listens, the default listener first."""
 
-class StoredState(msgspec.Struct, array_like=True, tag=1):
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A set in the log that is not applied yet; `endpoints` is None in a static quorum."""
+
+    index: int
+    voters: VoterSet
+    endpoints: Endpoints | None = None
+
+
+class StoredState(msgspec.Struct, array_like=True, tag=STATE_TAG):
     """What a node keeps in its journal beside the log: who it is, and what it pinned."""
 
     cluster_id: str
@@ -49,11 +74,17 @@ class StoredState(msgspec.Struct, array_like=True, tag=1):
     voters: dict[int, bytes]
     """The newest voter set known to be committed; empty before there is one."""
     voters_index: int
+    dynamic: bool = False
+    """kraft.version 1: the ids may change. `voter_ids` are the initial ones then, none where it began as observer."""
+    endpoints: Endpoints = {}
+    """Of `voters`, of the initial ones before there are any; empty in a static quorum."""
 
 
 def encode_state(state: StoredState) -> bytes:
-    """Return the bytes for the journal."""
-    return msgspec.msgpack.encode(state)
+    """Return the bytes for the journal; a static quorum's are those that earlier versions wrote."""
+    if state.dynamic:
+        return msgspec.msgpack.encode(state)
+    return msgspec.msgpack.encode((STATE_TAG, *msgspec.structs.astuple(state)[:-DYNAMIC_FIELDS]))
 
 
 def decode_state(data: bytes) -> StoredState:
@@ -66,8 +97,8 @@ class Voters:
     """One node's view of who counts. `state` is to be made durable whenever a method returns True."""
 
     state: StoredState
-    pending: list[tuple[int, VoterSet]] = field(default_factory=list)
-    """(index, set) of VOTERS commands in the log that are not applied yet."""
+    pending: list[Pending] = field(default_factory=list)
+    """VOTERS and MEMBERS commands in the log that are not applied yet."""
     present: dict[int, bytes] = field(default_factory=dict)
     """The directory behind each peer's connection, by its Hello."""
     accepted_by: set[int] = field(default_factory=set)
@@ -86,16 +117,51 @@ class Voters:
         return self.state.voters or None
 
     @property
+    def dynamic(self) -> bool:
+        """Whether the ids may change (kraft.version 1)."""
+        return self.state.dynamic
+
+    @property
+    def in_force(self) -> VoterSet:
+        """The newest set of a dynamic quorum: in this log, committed or not, else the initial one."""
+        if self.pending:
+            return self.pending[-1].voters
+        return self.state.pins if self.committed is None else self.committed
+
+    @property
+    def endpoints(self) -> Endpoints:
+        """Where the voters of `in_force` listen."""
+        newest = self.pending[-1].endpoints if self.pending else None
+        return self.state.endpoints if newest is None else newest
+
+    @property
+    def ids(self) -> list[int]:
+        """The ids that make up the quorum now, in order."""
+        return sorted(self.in_force) if self.dynamic else self.state.voter_ids
+
+    @property
     def majority(self) -> int:
-        """How many of the configured ids make a majority."""
-        return len(self.state.voter_ids) // 2 + 1
+        """How many of `ids` make a majority."""
+        return len(self.ids) // 2 + 1
+
+    @property
+    def others_needed(self) -> int:
+        """How many others make a majority with this node; a leader that is being removed does not count itself."""
+        return self.majority - (1 if self.counts_itself else 0)
+
+    @property
+    def counts_itself(self) -> bool:
+        """Whether this node's id is one of the quorum."""
+        return not self.dynamic or self.node_id in self.in_force
 
     def agreed(self, node_id: int) -> bytes | None:
         """Return the directory that counts for an id, None if there is none (unknown, or in the middle of a change)."""
         if node_id in self.state.forced:
             return self.state.pins.get(node_id)
         base = self.state.pins if self.committed is None else self.committed
-        sets = [base, *(voters for _, voters in self.pending)][-2:]
+        sets = [base, *(each.voters for each in self.pending)][-2:]
+        if self.dynamic:
+            return self.in_force.get(node_id)
         directory = sets[0].get(node_id)
         return directory if sets[-1].get(node_id) == directory else None
 
@@ -108,24 +174,34 @@ class Voters:
         """Return the directory that the newest voter set in the log names, committed or not."""
         if node_id in self.state.forced or not self.pending:
             return self.agreed(node_id)
-        return self.pending[-1][1].get(node_id)
+        return self.pending[-1].voters.get(node_id)
 
     def may_vote(self) -> bool:
         """Tell whether this node itself may vote.
 
         A set that is in its log is enough: a candidate counts the vote only if it knows the set to be committed.
+        In a dynamic quorum it votes though no set that it has names it: whoever stands may have one that does, and
+        could not be elected without; the vote counts only there.
         """
+        if self.dynamic:
+            return True
         if self.committed is None and not self.state.ready:
             return False
         return self.newest(self.node_id) == self.state.directory_id
 
     def may_stand(self) -> bool:
         """Tell whether this node may stand for election: it counts itself, so it must know that it counts."""
-        return self.may_vote() and self.agreed(self.node_id) == self.state.directory_id
+        known = bool(self.in_force) if self.dynamic else self.may_vote()
+        return known and self.agreed(self.node_id) == self.state.directory_id
 
     def may_lead(self, peer: int) -> bool:
-        """Tell whether a peer may get this node's vote, by the newest set in this node's log."""
+        """Tell whether a peer may get this node's vote, by the newest set in this node's log.
+
+        In a dynamic quorum that set may be older than the peer's: the log that is compared decides alone.
+        """
         directory = self.present.get(peer)
+        if self.dynamic:
+            return directory is not None
         return directory is not None and directory == self.newest(peer)
 
     def hello(self, peer: int, directory_id: bytes, pins: VoterSet, forced: list[int]) -> bool:
@@ -133,6 +209,8 @@ class Voters:
         state, before = self.state, (dict(self.state.pins), self.state.ready)
         self.version += 1
         self.present[peer] = directory_id
+        if self.dynamic:
+            return False
         if self.committed is None and peer not in state.pins:
             state.pins[peer] = directory_id
         if pins.get(self.node_id) == state.directory_id:
@@ -157,37 +235,39 @@ class Voters:
 
     def pins(self) -> VoterSet:
         """Return what this node takes each directory to be, for its Hello."""
-        return {node_id: agreed for node_id in self.state.voter_ids if (agreed := self.agreed(node_id)) is not None}
+        return {node_id: agreed for node_id in self.ids if (agreed := self.agreed(node_id)) is not None}
 
     def force(self, node_id: int, directory_id: bytes) -> None:
         """Pin a directory by an operator's word. The caller makes `state` durable and tells the peers."""
-        assert len(directory_id) == DIRECTORY_ID_SIZE and node_id in self.state.voter_ids
+        assert len(directory_id) == DIRECTORY_ID_SIZE and node_id in self.ids
         self.version += 1
         forced = {each: self.state.pins[each] for each in self.state.forced}
         self.state.pins = {**(self.committed or self.state.pins), **forced, node_id: directory_id}
         if node_id not in self.state.forced:
             self.state.forced.append(node_id)
 
-    def added(self, index: int, voters: VoterSet) -> None:
-        """Note a VOTERS command that entered the log."""
+    def added(self, index: int, voters: VoterSet, endpoints: Endpoints | None = None) -> None:
+        """Note a VOTERS or MEMBERS command that entered the log."""
+        assert (endpoints is not None) == self.dynamic, "a quorum is static or dynamic for good"
         self.version += 1
         if index > self.state.voters_index:
-            self.pending.append((index, voters))
+            self.pending.append(Pending(index, voters, endpoints))
 
     def truncated(self, index: int) -> None:
         """Note that the log from `index` on is gone."""
         self.version += 1
-        while self.pending and self.pending[-1][0] >= index:
+        while self.pending and self.pending[-1].index >= index:
             self.pending.pop()
 
-    def applied(self, index: int, voters: VoterSet) -> bool:
-        """Take in a committed set (VOTERS applied, or a snapshot's). Returns whether `state` changed."""
+    def applied(self, index: int, voters: VoterSet, endpoints: Endpoints | None = None) -> bool:
+        """Take in a committed set (a command applied, or a snapshot's). Returns whether `state` changed."""
         state = self.state
         self.version += 1
-        self.pending = [item for item in self.pending if item[0] > index]
+        self.pending = [item for item in self.pending if item.index > index]
         if index <= state.voters_index or not voters:
             return False
         state.voters, state.voters_index, state.ready = voters, index, True
+        state.endpoints = endpoints or {}
         state.forced = [node_id for node_id in state.forced if voters.get(node_id) != state.pins[node_id]]
         state.pins = {**voters, **{node_id: state.pins[node_id] for node_id in state.forced}}
         return True
@@ -204,6 +284,8 @@ class Voters:
             return dict(pins) if set(pins) == set(self.state.voter_ids) else None
         for node_id in self.state.forced:
             return {**self.committed, node_id: pins[node_id]}
+        if self.dynamic:
+            return None
         for peer in sorted(caught_up):
             directory = self.present.get(peer)
             if directory is not None and directory != self.committed.get(peer):

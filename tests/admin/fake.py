@@ -24,6 +24,7 @@ from kvorum.protocol.messages import (
     describe_groups,
     fetch,
     find_coordinator,
+    leave_group,
     list_groups,
     list_offsets,
     list_transactions,
@@ -357,6 +358,25 @@ class FakeCluster(ClusterClient):
             rows.append(delete_groups.DeletableGroupResult(group_id=group_id, error_code=code))
         return delete_groups.DeleteGroupsResponse(results=rows)
 
+    def _leave_group(self, request: leave_group.LeaveGroupRequest) -> leave_group.LeaveGroupResponse:
+        group = self.classics.get(request.group_id)
+        rows = []
+        for each in request.members:
+            gone = [
+                member
+                for member in (() if group is None else group.members)
+                if each.member_id == member.member_id or (each.group_instance_id or "-") == member.group_instance_id
+            ]
+            if group is not None:
+                group.members = [member for member in group.members if member not in gone]
+            code = ErrorCode.NONE if gone else ErrorCode.UNKNOWN_MEMBER_ID
+            rows.append(
+                leave_group.MemberResponse(
+                    member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=code
+                )
+            )
+        return leave_group.LeaveGroupResponse(members=rows)
+
     def _delete_records(self, request: delete_records.DeleteRecordsRequest) -> delete_records.DeleteRecordsResponse:
         topics = []
         for topic in request.topics:
@@ -457,6 +477,7 @@ ANSWERS: dict[type, Callable[[FakeCluster, Any], Any]] = {
     commits.OffsetCommitRequest: FakeCluster._offset_commit,
     deletes.OffsetDeleteRequest: FakeCluster._offset_delete,
     delete_groups.DeleteGroupsRequest: FakeCluster._delete_groups,
+    leave_group.LeaveGroupRequest: FakeCluster._leave_group,
     delete_records.DeleteRecordsRequest: FakeCluster._delete_records,
     dirs.DescribeLogDirsRequest: FakeCluster._log_dirs,
     list_transactions.ListTransactionsRequest: FakeCluster._list_transactions,

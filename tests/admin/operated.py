@@ -161,7 +161,9 @@ class OperatedCluster(FakeCluster):
         return update_features.UpdateFeaturesResponse()
 
     def _configs(self, broker: int, request: configs.DescribeConfigsRequest) -> configs.DescribeConfigsResponse:
-        (asked,) = request.resources
+        return configs.DescribeConfigsResponse(results=[self._of_resource(broker, each) for each in request.resources])
+
+    def _of_resource(self, broker: int, asked: configs.DescribeConfigsResource) -> configs.DescribeConfigsResult:
         result = configs.DescribeConfigsResult(resource_type=asked.resource_type, resource_name=asked.resource_name)
         if asked.resource_type == LOGGER:
             result.configs = [
@@ -182,12 +184,17 @@ class OperatedCluster(FakeCluster):
                         name=name, value=value, config_source=source, is_sensitive=secret, synonyms=synonyms
                     )
                 )
-        return configs.DescribeConfigsResponse(results=[result])
+        return result
 
     def _alter(
         self, broker: int, request: alter.IncrementalAlterConfigsRequest
     ) -> alter.IncrementalAlterConfigsResponse:
-        (asked,) = request.resources
+        rows = [self._altered(broker, each, request.validate_only) for each in request.resources]
+        return alter.IncrementalAlterConfigsResponse(responses=rows)
+
+    def _altered(
+        self, broker: int, asked: alter.AlterConfigsResource, only: bool
+    ) -> alter.AlterConfigsResourceResponse:
         answer = alter.AlterConfigsResourceResponse(
             resource_type=asked.resource_type, resource_name=asked.resource_name
         )
@@ -196,12 +203,12 @@ class OperatedCluster(FakeCluster):
                 if each.name not in self.loggers[broker]:
                     answer.error_code = ErrorCode.INVALID_CONFIG
                     answer.error_message = f"Logger {each.name} does not exist!"
-                elif not request.validate_only:
+                elif not only:
                     self.loggers[broker][each.name] = each.value or self.loggers[broker]["root"]
         else:
             changes = {each.name: each.value for each in asked.configs}
             self.altered.append((asked.resource_type, asked.resource_name, changes))
-        return alter.IncrementalAlterConfigsResponse(responses=[answer])
+        return answer
 
     def _listed(self, broker: int, request: Message) -> listed.ListPartitionReassignmentsResponse:
         topics: dict[str, listed.OngoingTopicReassignment] = {}

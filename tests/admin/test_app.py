@@ -13,16 +13,25 @@ from aiohttp.test_utils import TestClient, TestServer
 from kvorum.admin.access import is_local
 from kvorum.admin.app import AdminApp, operations
 from kvorum.admin.client import ConfigChange, ConfigOperation, Eligible, ResourceType, Unreachable
+from kvorum.admin.partition_offsets import Spec
 from kvorum.admin.problems import status_of
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsResponse
 from kvorum.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceResult
+from kvorum.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from kvorum.protocol.messages.metadata import (
     MetadataResponse,
+    MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from kvorum.protocol.schema import Message
 from kvorum.protocol.uuids import Uuid
 from kvorum.runtime.config_defs import validate_topic_configs
 from kvorum.runtime.config_types import InvalidValue
@@ -31,6 +40,8 @@ from kvorum.runtime.metrics import Metrics
 
 class MemoryCluster:
     """The part of ClusterClient that the routes use, over dictionaries."""
+
+    timeout_ms = 1_000
 
     def __init__(self) -> None:
         self.topics: dict[str, MetadataResponseTopic] = {}
@@ -49,7 +60,8 @@ class MemoryCluster:
 
     async def metadata(self, names: list[str] | None = None) -> MetadataResponse:
         self._check()
-        return MetadataResponse(topics=list(self.topics.values()))
+        brokers = [MetadataResponseBroker(node_id=1, host="127.0.0.1", port=9001)]
+        return MetadataResponse(topics=list(self.topics.values()), brokers=brokers)
 
     async def topic(self, name: str) -> MetadataResponseTopic:
         self._check()
@@ -123,8 +135,22 @@ class MemoryCluster:
             else:
                 self.configs.setdefault(name, {})[change.name] = change.value or ""
 
-    async def offsets(self, topic: MetadataResponseTopic, timestamp: int) -> dict[int, int | None]:
-        return {p.partition_index: 0 if timestamp == -2 else 7 for p in topic.partitions}
+    async def ask(self, request: Message, response: type[Message], address: object) -> ListOffsetsResponse:
+        assert isinstance(request, ListOffsetsRequest), "all else has a method of its own"
+        return ListOffsetsResponse(
+            topics=[
+                ListOffsetsTopicResponse(
+                    name=topic.name,
+                    partitions=[
+                        ListOffsetsPartitionResponse(
+                            partition_index=row.partition_index, offset=0 if row.timestamp == Spec.EARLIEST else 7
+                        )
+                        for row in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
 
 
 def check(configs: dict[str, str]) -> None:

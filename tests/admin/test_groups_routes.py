@@ -9,6 +9,7 @@ from kvorum.admin import coordinators
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages import consumer_group_describe as cgd
 from kvorum.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from kvorum.protocol.messages.leave_group import LeaveGroupRequest
 from kvorum.protocol.messages.list_groups import ListGroupsRequest
 from kvorum.protocol.messages.offset_commit import OffsetCommitRequest
 from kvorum.protocol.records import Record
@@ -171,6 +172,34 @@ def test_a_reset_goes_exactly_one_way(body: dict[str, Any]) -> None:
         status, problem = await call(client, "POST", "/v1/groups/e/offsets/reset?dry_run=false", body)
         assert (status, problem["error"]) == (400, "INVALID_REQUEST")
         assert cluster.offsets_of["e"] == {("t", 0): 5, ("t", 1): 1}
+
+    with_fake(test)
+
+
+def test_members_of_a_classic_group_are_removed() -> None:
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        fill(cluster)
+        group = cluster.classics["k"]
+        names = {"a": None, "b": "static/1", "c": None}
+        group.members = [DescribedGroupMember(member_id=m, group_instance_id=i) for m, i in names.items()]
+        assert (await call(client, "DELETE", "/v1/groups/k/members/a?reason=stuck"))[0] == 204
+        asked = cluster.asked[-1]
+        assert isinstance(asked, LeaveGroupRequest)
+        assert asked.members[0].reason == "stuck"
+        status, rows = await call(client, "DELETE", "/v1/groups/k/members?instance=static%2F1")
+        assert (status, rows) == (200, [{"member_id": None, "instance_id": "static/1", "error": None}])
+        assert [each.member_id for each in group.members] == ["c"]
+        status, problem = await call(client, "DELETE", "/v1/groups/k/members/a")
+        assert (status, problem["error"]) == (404, "UNKNOWN_MEMBER_ID")
+        rows = (await call(client, "DELETE", "/v1/groups/k/members?all=true"))[1]
+        assert [(row["member_id"], row["error"]) for row in rows] == [("c", None)] and not group.members
+        assert await call(client, "DELETE", "/v1/groups/k/members?all=true") == (200, [])
+        rows = (await call(client, "DELETE", "/v1/groups/c/members?all=true"))[1]
+        assert [row["error"] for row in rows] == ["UNKNOWN_MEMBER_ID"], "nobody removes a member of the new protocol"
+        assert (await call(client, "DELETE", "/v1/groups/none/members?all=true"))[0] == 404
+        for query in ("", "?all=true&instance=x", f"?all=true&reason={'x' * 256}"):
+            status, problem = await call(client, "DELETE", f"/v1/groups/k/members{query}")
+            assert (status, problem["error"]) == (400, "INVALID_REQUEST"), query
 
     with_fake(test)
 

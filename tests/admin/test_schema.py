@@ -20,6 +20,8 @@ from kvorum.admin.models import Problem
 from kvorum.admin.openapi import document
 from kvorum.admin.operations import JSON, Operation
 from kvorum.admin.problems import PROBLEM
+from kvorum.admin.v3.links import is_v3
+from kvorum.admin.v3.models import ErrorResponse
 from tests.admin.fake import NOW_MS, Client, FakeCluster, serve
 from tests.admin.operated import OperatedCluster
 from tests.admin.test_groups_routes import fill as fill_groups
@@ -36,6 +38,13 @@ THERE = {
     "transactional_id": ("known",),
     "partition": ("0", "1"),
     "broker": ("1",),
+    "broker_id": ("1",),
+    "partition_id": ("0", "1"),
+    "cluster_id": ("c",),
+    "topic_name": ("t",),
+    "consumer_group_id": ("c", "e", "k"),
+    "consumer_id": ("m1", "old"),
+    "name": ("known",),
     "partitions": ("0", "0,1"),
     "offsets": ("0:1,1:0",),
     "filter": ("offset > 2", 'value ~ "v" && partition in [0, 1]', "value.a.b == 1"),
@@ -183,7 +192,13 @@ async def answer_fits(client: Client, operation: Operation, path: str, query: di
         content = await answer.read()
         told = f"{operation.method} {path} {query} {body} -> {answer.status} {content[:300]!r}"
         assert answer.status < 500, told
-        if answer.status != operation.status:
+        if answer.status in operation.also:
+            model = operation.also[answer.status]
+            assert (content == b"") if model is None else model.model_validate_json(content), told
+        elif answer.status != operation.status and is_v3(operation.path):
+            assert answer.content_type == JSON, told
+            assert str(ErrorResponse.model_validate_json(content).error_code).startswith(str(answer.status)), told
+        elif answer.status != operation.status:
             assert answer.content_type == PROBLEM, told
             assert Problem.model_validate_json(content).status == answer.status, told
         elif operation.answer is None:
@@ -191,5 +206,5 @@ async def answer_fits(client: Client, operation: Operation, path: str, query: di
         else:
             assert answer.content_type in operation.media, told
             if answer.content_type == JSON:
-                model: Any = list[operation.answer] if operation.many else operation.answer  # type: ignore[name-defined]
-                TypeAdapter(model).validate_json(content)
+                whole: Any = list[operation.answer] if operation.many else operation.answer  # type: ignore[name-defined]
+                TypeAdapter(whole).validate_json(content)

@@ -5,8 +5,8 @@ import struct
 import pytest
 
 from kvorum.admin.access import Access, BadTokens, Refused, tokens_of
-from kvorum.admin.group_members import assigned, subscribed
-from kvorum.admin.offset_reset import Ends, Way, plan, scope
+from kvorum.admin.consumer_protocol import read_assignment, subscribed_topics
+from kvorum.admin.offset_reset import Ends, ResetError, Scenario, Way, plan
 from kvorum.admin.operations import Role
 from kvorum.admin.places import Place
 from kvorum.admin.producing import murmur2, partition_of
@@ -18,48 +18,40 @@ from kvorum.protocol.messages.fetch import AbortedTransaction
 from kvorum.protocol.records import Record, build_batch
 
 A, B = Place("t", 0), Place("t", 1)
-ENDS = {A: Ends(10, 20), B: Ends(0, 5)}
+ENDS = {A: Ends(10, 20, of_time=17), B: Ends(0, 5)}
 
 
 @pytest.mark.parametrize(
-    ("way", "wanted", "after"),
+    ("scenario", "after"),
     [
-        (Way.EARLIEST, {}, [10, 0]),
-        (Way.LATEST, {}, [20, 5]),
-        (Way.CURRENT, {}, [15, 5]),
-        (Way.OFFSET, {A: 12, B: 99}, [12, 5]),
-        (Way.OFFSET, {A: 3, B: 3}, [10, 3]),
-        (Way.TIME, {A: 17, B: -1}, [17, 5]),
+        (Scenario(way=Way.EARLIEST), [10, 0]),
+        (Scenario(way=Way.LATEST), [20, 5]),
+        (Scenario(way=Way.CURRENT), [15, 5]),
+        (Scenario(way=Way.OFFSET, number=3), [10, 3]),
+        (Scenario(way=Way.EXPLICIT, offsets={A: 12, B: 99}), [12, 5]),
+        (Scenario(way=Way.TIME, number=1), [17, 5]),
     ],
+    ids=lambda value: value.way.value if isinstance(value, Scenario) else "",
 )
-def test_where_a_reset_leads(way: Way, wanted: dict[Place, int], after: list[int]) -> None:
-    moves = plan(way, ENDS, {A: 15}, wanted)
+def test_where_a_reset_leads(scenario: Scenario, after: list[int]) -> None:
+    moves = plan(scenario, ENDS, {A: 15})
     assert [(move.place, move.before, move.after) for move in moves] == [(A, 15, after[0]), (B, None, after[1])]
 
 
 @pytest.mark.parametrize(("by", "after"), [(-2, 13), (2, 17), (-100, 10), (100, 20)])
 def test_a_shift_stays_in_the_log_and_says_so(by: int, after: int) -> None:
-    (move,) = plan(Way.SHIFT, {A: ENDS[A]}, {A: 15}, {A: by})
-    assert (move.after, move.note is None) == (after, abs(by) == 2)
+    (move,) = plan(Scenario(way=Way.SHIFT, number=by), {A: ENDS[A]}, {A: 15})
+    assert (move.after, move.wanted, move.is_above, move.is_below) == (after, 15 + by, by == 100, by == -100)
 
 
 def test_what_is_nowhere_cannot_be_shifted() -> None:
-    with pytest.raises(KafkaError, match="t-1 cannot be shifted"):
-        plan(Way.SHIFT, ENDS, {A: 15}, {A: 1, B: 1})
+    with pytest.raises(ResetError, match="partition t-1 since there is no current committed offset"):
+        plan(Scenario(way=Way.SHIFT, number=1), ENDS, {A: 15})
 
 
 def test_a_place_that_lies_outside_the_log_by_now_is_moved_into_it() -> None:
-    (move,) = plan(Way.CURRENT, {A: ENDS[A]}, {A: 2}, {})
-    assert (move.after, move.note) == (10, "2 is below the earliest offset")
-
-
-def test_the_scope_of_a_reset_names_what_is_not_there() -> None:
-    topics = {"t": [0, 1], "u": [0]}
-    assert scope(topics, {"t": None, "u": [0]}) == [Place("t", 0), Place("t", 1), Place("u", 0)]
-    for asked, named in (({"v": None}, "topic 'v'"), ({"u": [1]}, "u-1")):
-        with pytest.raises(KafkaError, match=named) as raised:
-            scope(topics, asked)
-        assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    (move,) = plan(Scenario(way=Way.CURRENT), {A: ENDS[A]}, {A: 2})
+    assert (move.wanted, move.after, move.is_below) == (2, 10, True)
 
 
 @pytest.mark.parametrize(
@@ -155,11 +147,15 @@ def text(value: str) -> bytes:
 def test_what_consumers_say_of_themselves() -> None:
     said = struct.pack(">hi", 1, 2) + text("t") + text("u") + struct.pack(">i", -1)
     given = struct.pack(">hi", 0, 1) + text("t") + struct.pack(">iii", 2, 5, 3) + struct.pack(">i", -1)
-    assert (subscribed(said), assigned(given)) == (["t", "u"], {"t": [3, 5]})
-    for cut in range(len(given)):
-        assert assigned(given[:cut]) in ({}, {"t": [3, 5]})
-        assert subscribed(said[:cut]) in ([], ["t", "u"])
-    assert assigned(b"\0\0\x7f\xff\xff\xff") == {} == assigned(b"")
+    found = read_assignment(given)
+    assert found is not None
+    assert (subscribed_topics(said), found.places) == (["t", "u"], [Place("t", 5), Place("t", 3)])
+    for cut in range(1, len(given)):
+        assert read_assignment(given[:cut]) is None
+        assert subscribed_topics(said[:cut]) in ([], ["t", "u"])
+    assert read_assignment(b"\0\0\x7f\xff\xff\xff") is None
+    nothing = read_assignment(b"")
+    assert nothing is not None and nothing.places == []
 
 
 def log_of(*batches: bytearray) -> bytes:

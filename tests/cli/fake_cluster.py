@@ -31,6 +31,7 @@ from kvorum.protocol.messages import (
     elect_leaders,
     find_coordinator,
     incremental_alter_configs,
+    leave_group,
     list_groups,
     list_offsets,
     list_transactions,
@@ -186,6 +187,25 @@ def on_delete_groups(cluster: FakeCluster, request: delete_groups.DeleteGroupsRe
     return delete_groups.DeleteGroupsResponse(
         results=[delete_groups.DeletableGroupResult(group_id=group_id, error_code=code)]
     )
+
+
+def on_leave_group(cluster: FakeCluster, request: leave_group.LeaveGroupRequest) -> Any:
+    group = cluster.groups.get(request.group_id)
+    rows = []
+    for each in request.members:
+        there = [] if group is None else group.members
+        gone = [
+            m for m in there if m.member_id == each.member_id or (m.group_instance_id or "-") == each.group_instance_id
+        ]
+        if group is not None:
+            group.members = [member for member in there if member not in gone]
+        code = 0 if gone else ErrorCode.UNKNOWN_MEMBER_ID
+        rows.append(
+            leave_group.MemberResponse(
+                member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=code
+            )
+        )
+    return leave_group.LeaveGroupResponse(members=rows)
 
 
 def on_list_offsets(cluster: FakeCluster, request: list_offsets.ListOffsetsRequest) -> Any:
@@ -456,6 +476,7 @@ HANDLERS: dict[type[Any], Handler] = {
     offset_commit.OffsetCommitRequest: on_offset_commit,
     offset_delete.OffsetDeleteRequest: on_offset_delete,
     delete_groups.DeleteGroupsRequest: on_delete_groups,
+    leave_group.LeaveGroupRequest: on_leave_group,
     list_offsets.ListOffsetsRequest: on_list_offsets,
     delete_records.DeleteRecordsRequest: on_delete_records,
     describe_configs.DescribeConfigsRequest: on_describe_configs,

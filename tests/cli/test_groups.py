@@ -199,6 +199,31 @@ def test_a_reset_that_is_not_one_is_wrong_usage(cluster: FakeCluster, words: lis
     assert (printed.code, said in printed.err) == (Exit.USAGE, True), printed.err
 
 
+def test_members_are_removed_by_id_by_instance_or_all(cluster: FakeCluster) -> None:
+    busy = cluster.groups["busy"]
+    names = {"m-1": None, "m-2": "i-2", "m-3": None, "m-4": "i-4"}
+    busy.members = [DescribedGroupMember(member_id=m, group_instance_id=i) for m, i in names.items()]
+    printed = run(cluster, "groups", "remove-members", "busy", "--member", "m-1", "--instance", "i-2", "--reason", "x")
+    assert (printed.code, columns(printed)) == (
+        Exit.DONE,
+        [["CONSUMER-ID", "GROUP-INSTANCE-ID", "STATUS"], ["m-1", "-", "Removed"], ["-", "i-2", "Removed"]],
+    )
+    assert {each.reason for each in cluster.asked[-1].members} == {"x"}
+    printed = run(cluster, "groups", "remove-members", "busy", "--member", "m-1")
+    assert (printed.code, columns(printed)[1][-1]) == (Exit.FAILED, "UNKNOWN_MEMBER_ID")
+    printed = run(cluster, "groups", "remove-members", "busy", "--all", "-o", "json")
+    assert [(row["consumer_id"], row["group_instance_id"]) for row in json.loads(printed.out)] == [
+        ("m-3", None),
+        (None, "i-4"),
+    ]
+    assert busy.members == [] and {each.reason for each in cluster.asked[-1].members} == {
+        "member was removed by an admin"
+    }
+    for words in ((), ("--all", "--member", "m-1")):
+        assert run(cluster, "groups", "remove-members", "busy", *words).code == Exit.USAGE
+    assert run(cluster, "groups", "remove-members", "nope", "--all").code == Exit.NOT_FOUND
+
+
 def test_kafkas_columns_are_kafkas(cluster: FakeCluster) -> None:
     printed = run(cluster, *KAFKA, "--describe", "--group", "busy")
     assert printed.lines[:3] == [

@@ -191,7 +191,7 @@ def test_a_cluster_that_runs_already_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in folder.iterdir()] == [".lock"]
 
 
-@pytest.mark.parametrize(("typed", "offered"), [("top", "topics"), ("topics cr", "create"), ("quorum re", "readmit")])
+@pytest.mark.parametrize(("typed", "offered"), [("top", "topics"), ("topics cr", "create"), ("quorum rea", "readmit")])
 def test_the_shell_completes_commands(typed: str, offered: str) -> None:
     given = {
         "_KVORUM_COMPLETE": "bash_complete",

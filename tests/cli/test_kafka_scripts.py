@@ -13,6 +13,8 @@ from kvorum.cli.output import Exit
 from tests.cli.fake_cluster import TOPIC_ID, FakeCluster, Printed, run
 
 HERE = ("--bootstrap-server", "broker:9092")
+HERE_BEHIND = ("kafka-cluster", "kafka-storage")
+"""Scripts that name the cluster behind the action, or have none."""
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def leaves() -> list[tuple[str, ...]]:
 
 @pytest.mark.parametrize("words", leaves(), ids=" ".join)
 def test_every_script_has_help_with_an_example_and_refuses_what_it_does_not_know(words: tuple[str, ...]) -> None:
-    given = [words[0], *(HERE if len(words) > 1 and words[0] != "kafka-cluster" else ()), *words[1:]]
+    given = [words[0], *(HERE if len(words) > 1 and words[0] not in HERE_BEHIND else ()), *words[1:]]
     printed = run(FakeCluster(), *given, "--help")
     assert printed.code == Exit.DONE and f"kvorum {words[0]}" in printed.out
     wrong = run(FakeCluster(), *given, "--no-such-option")
@@ -55,6 +57,21 @@ def test_a_script_may_end_in_sh_and_is_found_below_kafka(cluster: FakeCluster) -
     assert run(cluster, "kafka-topics.sh", *HERE, "--list") == plain
     assert run(cluster, "kafka", "kafka-topics.sh", *HERE, "--list") == plain
     assert run(cluster, "kafka-nope").code == Exit.USAGE
+
+
+@pytest.mark.parametrize("prefix", [(), ("kafka",)], ids=["by itself", "below kafka"])
+def test_an_option_may_be_abbreviated_as_long_as_it_is_one(cluster: FakeCluster, prefix: tuple[str, ...]) -> None:
+    words = ("--bootstrap", "broker:9092")
+    assert run(cluster, *prefix, "kafka-topics", *words, "--lis").out == "__internal\norders\n"
+    assert run(cluster, *prefix, "kafka-topics", "--boot=broker:9092", "--li").out == "__internal\norders\n"
+    made = run(
+        cluster, *prefix, "kafka-topics.sh", *words, "--cr", "--topic", "new", "--partitions", "2", "--replication", "1"
+    )
+    assert (made.code, cluster.topics()["new"]) == (Exit.DONE, [0, 1])
+    ambiguous = run(cluster, *prefix, "kafka-topics", *words, "--create", "--topic", "x", "--repl", "1")
+    assert (ambiguous.code, "--repl" in ambiguous.err) == (Exit.USAGE, True), ambiguous.err
+    value = run(cluster, *prefix, "kafka-topics", *words, "--describe", "--topic", "lis")
+    assert "--list" not in value.err, "values are left alone"
 
 
 def test_without_a_server_nothing_is_guessed(

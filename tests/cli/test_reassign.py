@@ -176,3 +176,30 @@ def test_a_file_that_is_wrong_is_told(cluster: Cluster, tmp_path: Path) -> None:
     file.write_text('{"version": 1, "partitions": []}')
     told = run("execute", "--reassignment-json-file", str(file))
     assert told.exit_code == Exit.USAGE and "no partition" in told.output
+
+
+def test_verify_waits_until_nothing_of_the_file_is_under_way(
+    cluster: Cluster, plan: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "WAIT_PAUSE_SECONDS", 0.0)
+    asked = 0
+
+    async def under_way() -> dict[Place, UnderWay]:
+        nonlocal asked
+        asked += 1
+        if asked == 3:
+            cluster.replicas[A0] = [3, 1]
+        return {A0: UnderWay([3, 1, 2], [3], [2])} if asked < 3 else {}
+
+    monkeypatch.setattr(cluster, "under_way", under_way)
+    told = run("verify", *plan, "--wait", "60")
+    assert told.exit_code == Exit.DONE and "completed" in told.output and asked == 4
+
+
+def test_verify_waits_no_longer_than_it_is_told(
+    cluster: Cluster, plan: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2])}
+    monkeypatch.setattr(commands, "WAIT_PAUSE_SECONDS", 0.01)
+    told = run("verify", *plan, "--wait", "0.001")
+    assert told.exit_code == Exit.FAILED and "in progress" in told.output

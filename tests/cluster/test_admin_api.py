@@ -108,6 +108,42 @@ def test_a_group_is_described_and_moved_when_its_members_are_gone(cluster: Local
     assert http(cluster, "GET", f"/v1/groups/{group}")[1]["error"] == "GROUP_ID_NOT_FOUND"
 
 
+def test_a_member_that_is_removed_comes_back_as_another(cluster: LocalCluster) -> None:
+    group, path = "removed", "/v1/groups/removed/members"
+    options = {"bootstrap.servers": cluster.plan.bootstrap, "group.id": group, "session.timeout.ms": 6_000}
+    consumers = [Consumer(options), Consumer(options | {"group.instance.id": "still/here"})]
+    for consumer in consumers:
+        consumer.subscribe(["places"])
+
+    def settled(among: list[Consumer], gone: str = "") -> dict[str | None, str]:
+        """Return {instance: member id} once all of these have partitions, and nobody is the one that is gone."""
+        found: dict[str | None, str] = {}
+
+        def check() -> bool:
+            for consumer in among:
+                consumer.poll(0.1)
+            members = http(cluster, "GET", f"/v1/groups/{group}")[1]["members"]
+            found.clear()
+            found.update({member["instance_id"]: member["member_id"] for member in members if member["assignment"]})
+            return len(found) == len(among) and gone not in found.values()
+
+        eventually(check, f"{len(among)} members, none of them {gone}")
+        return found
+
+    before = settled(consumers)
+    assert http(cluster, "DELETE", f"{path}/{before[None]}?reason=slow") == (204, None)
+    after = settled(consumers, gone=before[None])
+    assert after["still/here"] == before["still/here"], "the other one stays who it is"
+    status, problem = http(cluster, "DELETE", f"{path}/{before[None]}")
+    assert (status, problem["error"]) == (404, "UNKNOWN_MEMBER_ID")
+    consumers.pop().close()  # a static member does not leave when it closes
+    assert len(http(cluster, "GET", f"/v1/groups/{group}")[1]["members"]) == 2
+    status, rows = http(cluster, "DELETE", f"{path}?instance=still%2Fhere")
+    assert (status, rows) == (200, [{"member_id": None, "instance_id": "still/here", "error": None}])
+    assert list(settled(consumers)) == [None]
+    consumers.pop().close()
+
+
 def test_records_are_browsed_and_written(cluster: LocalCluster) -> None:
     path = "/v1/topics/places/messages"
     status, page = http(cluster, "GET", f"{path}?limit=5&filter=value.number%3E=3")

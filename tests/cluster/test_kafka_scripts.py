@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -88,6 +89,40 @@ def test_from_a_topic_to_deleted_records_by_kafkas_names(start_cluster: Start, t
     dumped = typed("dump-log", "--print-data-log", str(Path(cluster.node("node-1").data, f"orders-{full}")))
     assert sum(" payload: " in line for line in dumped) == int(ends[f"orders:{full}"])
     assert typed("metadata", "cat", f"/image/topics/byName/orders/{full}/leader") == ["1"]
+
+
+def test_records_are_written_and_read_as_fast_as_can_be(start_cluster: Start, tmp_path: Path) -> None:
+    cluster = start_cluster("single.yaml", "group.initial.rebalance.delay.ms=0", "transaction.state.log.min.isr=1")
+    typed = Typed(tmp_path, cluster.plan.bootstrap)
+    typed.script("kafka-topics", "--create", "--topic", "fast", "--partitions", "2")
+    props = ["--producer-props", f"bootstrap.servers={typed.bootstrap}", "acks=all", "linger.ms=5"]
+    load = ["--topic", "fast", "--num-records", "2000", "--record-size", "100", "--throughput", "-1"]
+    lines = typed("kafka-producer-perf-test.sh", *load, *props, "--warmup-records", "500", "--print-metrics")
+    assert lines[0] == (
+        "Option --producer-props has been deprecated and will be removed in a future version. "
+        "Use --command-property instead."
+    )
+    number = r"\d+(\.\d+)?"
+    rest = (
+        rf" records sent, {number} records/sec \({number} MB/sec\), {number} ms avg latency, {number} ms max latency, "
+    )
+    rest += r"\d+ ms 50th, \d+ ms 95th, \d+ ms 99th, \d+ ms 99\.9th\."
+    assert re.fullmatch(f"2000{rest}", lines[2]) and re.fullmatch(rf"1\d\d\d steady state{rest}", lines[3])
+    assert any(line.startswith("librdkafka-producer:txmsgs:") for line in lines)
+    in_transactions = ["--payload-monotonic", "--transaction-duration-ms", "50", "--throughput", "1000"]
+    lines = typed.script("kafka-producer-perf-test", *load[:2], "--num-records", "200", *in_transactions)
+    assert lines[-1].startswith("200 records sent, ")
+
+    lines = typed.script("kafka-consumer-perf-test", "--topic", "fast", "--messages", "2200", "--timeout", "60000")
+    assert lines[1].startswith("start.time, end.time, data.consumed.in.MB, ")
+    cells = lines[2].split(", ")
+    assert (len(cells), cells[4]) == (10, "2200") and float(cells[2]) == pytest.approx(200_490 / 2**20, abs=1e-4)
+    pattern = ["--include", "fa.*", "--num-records", "2200", "--hide-header", "--show-detailed-stats"]
+    for line in typed.script("kafka-consumer-perf-test", *pattern, "--reporting-interval", "1"):
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}, 0(, [\d.-]+){8}", line)
+    assert "2200" in typed("perf", "consume", "fast", "-n", "2200", "-b", typed.bootstrap)[-1].split(", ")
+    lines = typed("perf", "produce", "fast", "-n", "100", "-s", "10", "-b", typed.bootstrap)
+    assert lines[-1].startswith("100 records sent, ")
 
 
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"

@@ -1,6 +1,7 @@
 """Partitions move between brokers while they are written to: nothing is lost, and the old replica is gone.
 
-There with `kvorum reassign`, back with Apache Kafka's own kafka-reassign-partitions, where its jars are (bench/tools).
+There with `kvorum reassign`, back with Apache Kafka's own kafka-reassign-partitions, where its jars are (bench/tools),
+else with our script of that name.
 """
 
 import json
@@ -32,6 +33,12 @@ def kvorum_tool(bootstrap: str, action: str, *options: str) -> "subprocess.Compl
     """Run `kvorum reassign`."""
     command = [sys.executable, "-m", "kvorum.cli.main", "reassign", action, "-b", bootstrap, *options]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def script_tool(bootstrap: str, action: str, *options: str) -> "subprocess.CompletedProcess[str]":
+    """Run Kafka's script by its name, as Kvorum has it."""
+    script = [sys.executable, "-m", "kvorum.cli.main", "kafka-reassign-partitions.sh", "--bootstrap-server", bootstrap]
+    return subprocess.run([*script, f"--{action}", *options], capture_output=True, text=True, timeout=60, check=False)
 
 
 def kafka_tool(bootstrap: str, action: str, *options: str) -> "subprocess.CompletedProcess[str]":
@@ -105,7 +112,7 @@ def test_a_partition_moves_while_it_is_written_to_and_nothing_is_lost(start_clus
         move(cluster, kvorum_tool, [spare, first[1]], tmp_path)
         before = len(sender.sent.acked)
         eventually(lambda: len(sender.sent.acked) > before + 100, "records after the move")
-        move(cluster, kvorum_tool if missing(fetch=False) else kafka_tool, first, tmp_path)
+        move(cluster, script_tool if missing(fetch=False) else kafka_tool, first, tmp_path)
     finally:
         enough.set()
         writing.join()

@@ -2,7 +2,7 @@
 
 from history_kit import History, P
 
-from kvorum.chaos.history import Fail, Info
+from kvorum.chaos.history import Fail, Fault, Info
 
 Q = "orders-1"
 
@@ -89,6 +89,39 @@ def test_a_group_whose_offsets_topic_was_elected_uncleanly_may_have_forgotten() 
     history.owns(1, P, generation=5)
     history.metadata(type="PartitionChange", isr=[2], leader=2, leader_recovery_state=1, **state)
     assert history.owns(2, P, generation=1).excused() == ["two-owners"]
+
+
+def test_a_zombie_may_take_late_what_it_was_given_before() -> None:
+    history = History().owns(1, session=2.0, contact=0.0).wait(9)
+    history.owns(2, P, contact=9.0).owns(1, P, session=2.0)
+    assert history.anomalies() == []
+    assert history.owns(3, P).anomalies() == ["two-owners"]  # with the one that was asked in time
+
+
+def test_who_takes_something_in_time_is_no_zombie() -> None:
+    history = History().owns(1, session=20.0, contact=0.0).wait(9)
+    assert history.owns(2, P, contact=9.0).owns(1, P, session=20.0).anomalies() == ["two-owners"]
+
+
+def moved_coordinator(session: float, *, cut_off: bool) -> History:
+    """A member was heard by a coordinator in whose place another had been elected."""
+    history = History()
+    history.metadata(type="Topic", name="__consumer_offsets", topic_id="O")
+    state = {"topic_id": "O", "partition_id": 0}
+    history.metadata(type="Partition", replicas=[1, 2, 3], isr=[1, 2], leader=1, leader_epoch=0, **state)
+    if cut_off:  # to the end
+        history.events.append(Fault(t=history.tick(), fault="isolate", id=1, phase="begin", targets=["node-1"]))
+    history.metadata(type="PartitionChange", isr=[2], leader=2, **state)
+    elected = history.events[-1].t
+    history.wait(1.0)
+    history.owns(1, P, session=session, contact=elected + 1.0)
+    return history.wait(1.5).owns(2, P)
+
+
+def test_a_deposed_coordinator_that_was_cut_off_does_not_renew_a_session() -> None:
+    assert moved_coordinator(2.0, cut_off=True).excused() == ["two-owners"]
+    assert moved_coordinator(2.0, cut_off=False).anomalies() == ["two-owners"]  # it knew
+    assert moved_coordinator(9.0, cut_off=True).anomalies() == ["two-owners"]  # the session of the new one goes on, too
 
 
 # --- generations ------------------------------------------------------------------------------------------------------

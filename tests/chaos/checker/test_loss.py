@@ -1,5 +1,6 @@
 """What is lost, and when that is legal."""
 
+import msgspec
 import pytest
 from history_kit import History, P
 
@@ -170,6 +171,27 @@ def test_who_loses_its_data_before_anybody_knows_may_be_left_alone_in_the_isr() 
     assert verdict.valid
     assert "which was not known yet when the others left the ISR" in verdict.explained[0].reason
     assert not wiped_unnoticed().check(strict=True).valid
+
+
+def test_who_is_fenced_in_the_same_moment_but_after_the_others_was_not_noticed_before() -> None:
+    def fenced_at_once(first: str) -> History:
+        history = History(min_isr=2)
+        history.metadata(type="Feature", name="eligible.leader.replicas.version", level=0)
+        history.metadata(type="RegisterBroker", broker_id=1, broker_epoch=3)
+        history.created().send(1, 0).send(2, 1).send(3, 2).wait(5).fault("wipe", "node-1", lossy=True)
+        fencing = {"type": "BrokerRegistrationChange", "broker_id": 1, "broker_epoch": 3, "fenced": True}
+        shrinking = {"type": "PartitionChange", "topic_id": "T", "partition_id": 0, "isr": [1]}
+        records = [fencing, shrinking] if first == "fenced" else [shrinking, fencing]
+        history.metadata(**records[0])
+        now = history.t
+        history.metadata(**records[1])
+        history.events[-1] = msgspec.structs.replace(history.events[-1], t=now)
+        history.wait(3).change(leader=-1).wait(1)
+        history.metadata(type="RegisterBroker", broker_id=1, broker_epoch=30)
+        return without_two(history.change(leader=1))
+
+    assert fenced_at_once("shrunk").check().valid
+    assert "lost-write" in fenced_at_once("fenced").anomalies()
 
 
 def test_but_not_once_it_was_fenced_or_is_back_and_not_where_others_are_eligible() -> None:

@@ -1,5 +1,8 @@
 """Who counts as a voter: agreement at first boot, the swap of a directory, and an operator's word."""
 
+import msgspec
+
+from kvorum.quorum.raft.commands import voters_command, voters_of
 from kvorum.quorum.raft.voters import StoredState, Voters, decode_state, encode_state
 
 A, B, C, B2 = (bytes([number]) * 16 for number in (1, 2, 3, 4))
@@ -110,3 +113,70 @@ def test_two_lost_directories_are_given_back_one_after_the_other() -> None:
     assert survivor.proposal(set()) == {1: A, 2: B2, 3: c2}
     survivor.force(3, B)
     assert not survivor.counts(3), "the operator's last word counts"
+
+
+WHERE = {1: [("CONTROLLER", "one", 9093)]}
+
+
+def dynamic(node_id: int, directory: bytes, initial: dict[int, bytes]) -> Voters:
+    """Return a dynamic quorum's node; it begins as an observer where `initial` is empty."""
+    endpoints = {each: [("CONTROLLER", f"host-{each}", 9093)] for each in initial}
+    state = StoredState(
+        "c", node_id, directory, sorted(initial), dict(initial), bool(initial), [], {}, 0, True, endpoints
+    )
+    return Voters(state)
+
+
+def test_a_static_quorums_state_is_written_as_ever_and_a_dynamic_ones_comes_back() -> None:
+    static, state = voters(1, A, known=True).state, dynamic(1, A, {1: A}).state
+    assert len(msgspec.msgpack.decode(encode_state(static))) == 10
+    assert decode_state(encode_state(state)) == state and state.dynamic
+
+
+def test_the_newest_set_is_in_force_before_it_is_committed_and_goes_with_its_entry() -> None:
+    one = dynamic(1, A, {1: A})
+    assert (one.ids, one.majority, one.others_needed, one.may_stand()) == ([1], 1, 0, True)
+    one.applied(2, {1: A}, WHERE)
+    one.added(5, {1: A, 2: B}, {**WHERE, 2: [("CONTROLLER", "two", 9093)]})
+    assert (one.ids, one.majority, one.others_needed) == ([1, 2], 2, 1)
+    one.hello(2, B, {}, [])
+    assert one.counts(2) and one.endpoints[2] == [("CONTROLLER", "two", 9093)]
+    one.truncated(5)
+    assert (one.ids, one.counts(2), one.endpoints) == ([1], False, WHERE)
+
+
+def test_a_leader_that_is_removed_needs_a_majority_of_the_others() -> None:
+    one = dynamic(1, A, dict(ALL))
+    one.applied(2, dict(ALL), {})
+    one.added(5, {2: B, 3: C}, {})
+    assert (one.counts_itself, one.majority, one.others_needed, one.may_stand()) == (False, 2, 2, False)
+
+
+def test_an_observer_votes_for_whoever_asks_and_stands_only_in_a_set() -> None:
+    """A voter that has not heard yet that it is one must not keep another from being elected."""
+    four = dynamic(4, B2, {})
+    four.hello(1, A, {}, [])
+    assert four.may_vote() and four.may_lead(1) and not four.may_stand()
+    four.added(7, {**ALL, 4: B2}, {})
+    assert four.may_stand()
+    four.applied(7, {**ALL, 4: B2}, {})
+    four.added(9, dict(ALL), {})
+    assert not four.may_stand()
+
+
+def test_a_lost_directory_counts_only_once_a_set_names_the_new_one() -> None:
+    one = dynamic(1, A, dict(ALL))
+    one.applied(2, dict(ALL), {})
+    one.hello(2, B2, {}, [])
+    assert not one.counts(2) and one.proposal({2, 3}) is None, "nobody is taken in again by itself"
+    one.added(5, {1: A, 3: C}, {})
+    one.applied(5, {1: A, 3: C}, {})
+    one.added(6, {1: A, 2: B2, 3: C}, {})
+    assert one.counts(2)
+
+
+def test_voter_sets_of_both_kinds_go_into_a_command_and_come_back() -> None:
+    endpoints = {1: [("CONTROLLER", "one", 9093), ("SECOND", "::1", 9094)], 2: [("CONTROLLER", "two", 9093)]}
+    assert voters_of(voters_command({1: A, 2: B})) == ({1: A, 2: B}, None)
+    assert voters_of(voters_command({2: B, 1: A}, endpoints)) == ({1: A, 2: B}, endpoints)
+    assert voters_of(b"\x00Bbatch") is None and voters_of(b"\x01") is None

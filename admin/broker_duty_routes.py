@@ -1,0 +1,118 @@
+"""Maintenance and decommission of brokers over HTTP: begin, look, take back."""
+
+from kvorum.admin import broker_duty
+from kvorum.admin.broker_duty_models import Decommission, Duty
+from kvorum.admin.models import INT32_MAX
+from kvorum.admin.operations import Call, NoBody, Operation, Role, number_of
+
+
+async def get_maintenance(call: Call[NoBody]) -> Duty:
+    """Tell what is asked of a broker, and how far that is."""
+    return await told(call)
+
+
+async def begin_maintenance(call: Call[NoBody]) -> Duty:
+    """Have a broker lead nothing that another replica in sync can lead; its replicas follow."""
+    await broker_duty.begin_maintenance(call.cluster, broker_of(call))
+    return await told(call)
+
+
+async def end_maintenance(call: Call[NoBody]) -> Duty:
+    """Give a broker back what it is the preferred leader of."""
+    await broker_duty.end_maintenance(call.cluster, broker_of(call))
+    return await told(call)
+
+
+async def get_decommission(call: Call[NoBody]) -> Duty:
+    """Tell what is asked of a broker, and how far that is."""
+    return await told(call)
+
+
+async def begin_decommission(call: Call[Decommission]) -> Duty:
+    """Have a broker's replicas moved to others; when it has none it may be stopped and unregistered."""
+    throttle, validate_only = call.body.throttle_bytes_per_second, call.body.validate_only
+    broker_id = broker_of(call)
+    await broker_duty.decommission(call.cluster, broker_id, throttle=throttle, validate_only=validate_only)
+    return await told(call)
+
+
+async def cancel_decommission(call: Call[NoBody]) -> Duty:
+    """Have a broker stay: what is on its way goes back, what has moved stays where it is."""
+    await broker_duty.recommission(call.cluster, broker_of(call))
+    return await told(call)
+
+
+async def unregister_broker(call: Call[NoBody]) -> None:
+    """Forget a broker that is decommissioned and was stopped."""
+    await broker_duty.unregister(call.cluster, broker_of(call))
+
+
+def broker_of(call: Call[NoBody] | Call[Decommission]) -> int:
+    """Read the broker's id in the path. Raises BadInput."""
+    return number_of("broker", call.path["broker"], 0, INT32_MAX)
+
+
+async def told(call: Call[NoBody] | Call[Decommission]) -> Duty:
+    """Return what is asked of the broker in the path. Raises KafkaError BROKER_ID_NOT_REGISTERED."""
+    found = await broker_duty.duty(call.cluster, broker_of(call))
+    return Duty(
+        broker=found.broker,
+        asked=found.asked,
+        state=found.state,
+        done=found.done,
+        message=found.message,
+        leaders=found.leaders,
+        replicas=found.replicas,
+        left=found.left,
+        moving=found.moving,
+        kept=[str(place) for place in found.kept[: broker_duty.NAMED_MAX]],
+        throttle_bytes_per_second=found.throttle,
+    )
+
+
+MAINTENANCE = "/v1/brokers/{broker}/maintenance"
+DECOMMISSION = "/v1/brokers/{broker}/decommission"
+OPERATIONS = [
+    Operation(method="GET", path=MAINTENANCE, summary="How far maintenance is", handle=get_maintenance, answer=Duty),
+    Operation(
+        method="PUT",
+        path=MAINTENANCE,
+        summary="Take a broker out for maintenance",
+        handle=begin_maintenance,
+        answer=Duty,
+        role=Role.OPERATE,
+    ),
+    Operation(
+        method="DELETE",
+        path=MAINTENANCE,
+        summary="End a broker's maintenance",
+        handle=end_maintenance,
+        answer=Duty,
+        role=Role.OPERATE,
+    ),
+    Operation(
+        method="GET", path=DECOMMISSION, summary="How far a decommission is", handle=get_decommission, answer=Duty
+    ),
+    Operation(
+        method="PUT",
+        path=DECOMMISSION,
+        summary="Decommission a broker",
+        handle=begin_decommission,
+        body=Decommission,
+        answer=Duty,
+    ),
+    Operation(
+        method="DELETE",
+        path=DECOMMISSION,
+        summary="Recommission a broker",
+        handle=cancel_decommission,
+        answer=Duty,
+    ),
+    Operation(
+        method="DELETE",
+        path="/v1/brokers/{broker}",
+        summary="Unregister a broker that is decommissioned",
+        handle=unregister_broker,
+        status=204,
+    ),
+]

@@ -1,0 +1,112 @@
+"""Where groups are in their partitions, how far behind, and where a reset would take them: asked of all who know.
+
+Source: Kafka's ConsumerGroupCommand (collectGroupsOffsets, prepareOffsetsToReset).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from kvorum.admin.client import ClusterClient, refuse
+from kvorum.admin.coordinators import RETRIES
+from kvorum.admin.group_members import Described, Member
+from kvorum.admin.groups import Committed, Groups
+from kvorum.admin.offset_reset import Ends, Move, Scenario, Way, plan
+from kvorum.admin.partition_offsets import UNKNOWN_OFFSET, Spec, known_offsets, list_offsets
+from kvorum.admin.places import Place
+from kvorum.protocol.errors import ErrorCode
+
+ATTEMPTS: Final = 4
+"""How often a log's end is asked for: a partition without a leader is shown without it, soon."""
+
+
+class GroupPlace(NamedTuple):
+    """A partition that a member has, or that the group has committed an offset of.
+
+    `end` is the offset behind the last record, None where no leader tells it.
+    """
+
+    place: Place
+    committed: Committed | None
+    end: int | None
+    member: Member | None
+
+    @property
+    def lag(self) -> int | None:
+        """Return how many records it is behind; below 0 where the log ends before the group's place."""
+        return None if self.committed is None or self.end is None else self.end - self.committed.offset
+
+
+def group_places(
+    group: Described, committed: Mapping[Place, Committed], ends: Mapping[Place, int | None]
+) -> list[GroupPlace]:
+    """Return the partitions of members, of the busiest member first, and then those that nobody has."""
+    busiest = sorted(group.members, key=lambda member: (-len(member.assignment), member.member_id))
+    owned = [(place, member) for member in busiest for place in member.assignment]
+    taken = {place for place, _ in owned}
+    free = [(place, None) for place in sorted(committed) if place not in taken]
+    return [GroupPlace(place, committed.get(place), ends.get(place), member) for place, member in [*owned, *free]]
+
+
+async def places_of(groups: Groups, group: Described, *, attempts: int = ATTEMPTS) -> list[GroupPlace]:
+    """Return where a group is. Raises KafkaError, Unreachable; of a partition that is gone the end is None."""
+    committed = await groups.committed(group.group_id)
+    places = sorted(set(committed) | {place for member in group.members for place in member.assignment})
+    found = await list_offsets(groups.cluster, dict.fromkeys(places, int(Spec.LATEST)), attempts=attempts)
+    ends = {place: each.offset if each.error is ErrorCode.NONE else None for place, each in found.items()}
+    return group_places(group, committed, ends)
+
+
+async def places_named(cluster: ClusterClient, asked: Iterable[tuple[str, Sequence[int] | None]]) -> list[Place]:
+    """Return partitions as they are named, each once; None stands for all of a topic.
+
+    Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION for such a topic. Numbers are not looked at: a group may have
+    offsets of partitions that are gone.
+    """
+    asked = list(asked)
+    whole = sorted({topic for topic, partitions in asked if partitions is None})
+    known: dict[str, list[int]] = {}
+    for topic in (await cluster.metadata(whole)).topics if whole else ():
+        refuse(topic.error_code, f"topic {topic.name!r}")
+        known[topic.name or ""] = sorted(row.partition_index for row in topic.partitions)
+    found = [
+        Place(topic, partition)
+        for topic, partitions in asked
+        for partition in (known[topic] if partitions is None else partitions)
+    ]
+    return list(dict.fromkeys(found))
+
+
+async def planned_reset(
+    groups: Groups,
+    group_id: str,
+    scenario: Scenario,
+    places: Sequence[Place] | None = None,
+    *,
+    attempts: int = RETRIES,
+) -> list[Move]:
+    """Return where a group would go in these partitions, or in all it has a place in; nothing is changed.
+
+    Raises KafkaError where a leader does not tell its offsets, ResetError, Unreachable.
+    """
+    committed = {place: each.offset for place, each in (await groups.committed(group_id)).items()}
+    wanted = sorted(committed if places is None else places)
+    return plan(scenario, await ends_of(groups.cluster, wanted, scenario, attempts), committed)
+
+
+async def ends_of(
+    cluster: ClusterClient, places: Sequence[Place], scenario: Scenario, attempts: int
+) -> dict[Place, Ends]:
+    """Ask the leaders for what a plan needs to know. Raises KafkaError, Unreachable."""
+    if not places:
+        return {}
+    earliest = await known_offsets(cluster, places, Spec.EARLIEST, attempts=attempts)
+    latest = await known_offsets(cluster, places, Spec.LATEST, attempts=attempts)
+    times: Mapping[Place, int] = {}
+    if scenario.way is Way.TIME:
+        times = await known_offsets(cluster, places, scenario.number, attempts=attempts)
+
+    def of_time(place: Place) -> int | None:
+        offset = times.get(place, UNKNOWN_OFFSET)
+        return None if offset == UNKNOWN_OFFSET else offset
+
+    return {place: Ends(earliest[place], latest[place], of_time(place)) for place in places}

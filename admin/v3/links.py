@@ -1,0 +1,72 @@
+"""Where things are: URLs and names of resources (crn:///kafka=CLUSTER/topic=NAME)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from kvorum.admin.access import Refused
+from kvorum.admin.operations import Call
+from kvorum.admin.v3.models import CollectionMetadata, Relationship, ResourceMetadata
+from kvorum.protocol.messages.describe_cluster import DescribeClusterResponse
+
+PREFIX = "/kafka"
+"""Before /v3 where Confluent's server and cloud have it."""
+ROOT = "/v3/"
+CLUSTER = "/v3/clusters/{cluster_id}"
+TOPIC = f"{CLUSTER}/topics/{{topic_name}}"
+PARTITION = f"{TOPIC}/partitions/{{partition_id}}"
+BROKER = f"{CLUSTER}/brokers/{{broker_id}}"
+
+
+def is_v3(path: str) -> bool:
+    """Tell whether a path belongs to this API."""
+    return path.removeprefix(PREFIX).startswith(ROOT)
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Of one cluster, as its caller reaches it."""
+
+    base_url: str
+    cluster_id: str
+
+    def url(self, *parts: str | int) -> str:
+        """Return the URL of something in the cluster, by the parts of its path."""
+        whole = "/".join(quote(str(part), safe="") for part in ("v3", "clusters", self.cluster_id, *parts))
+        return f"{self.base_url}/{whole}"
+
+    def related(self, *parts: str | int) -> Relationship:
+        """Return the link to something in the cluster."""
+        return Relationship(related=self.url(*parts))
+
+    def metadata(self, parts: Sequence[str | int], *names: tuple[str, str | int | None]) -> ResourceMetadata:
+        """Return what says of a resource where it is and what it is called; a name without a value stands alone."""
+        crn = "/".join(
+            kind if name is None else f"{kind}={str(name).strip('/')}"
+            for kind, name in (("kafka", self.cluster_id), *names)
+        )
+        return ResourceMetadata(self=self.url(*parts), resource_name=f"crn:///{crn}")
+
+    def collection(self, *parts: str | int) -> CollectionMetadata:
+        """Return what says of a list where it is; there are no pages."""
+        return CollectionMetadata(self=self.url(*parts))
+
+
+def not_found(message: str = "HTTP 404 Not Found") -> Refused:
+    """Return the refusal of what is not there."""
+    return Refused(404, "NOT_FOUND", message)
+
+
+async def cluster_of(call: Call[Any]) -> DescribeClusterResponse:
+    """Return the cluster that the path names. Raises Refused where it is another one."""
+    found = await call.cluster.describe_cluster(fenced=False)
+    wanted = call.path["cluster_id"]
+    if wanted != found.cluster_id:
+        raise not_found(f"Cluster {wanted} cannot be found.")
+    return found
+
+
+async def links_of(call: Call[Any]) -> Links:
+    """Return the links of the cluster that the path names. Raises Refused where it is another one."""
+    return Links(call.base_url, (await cluster_of(call)).cluster_id)

@@ -1,0 +1,105 @@
+"""What records look like in Confluent's REST API."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, BaseModel, Field
+
+from kvorum.admin.models import INT32_MAX, Strict
+
+HEADERS_MAX = 100
+ENTRIES_MAX = 10
+"""Of one batch, as with Confluent (produce.batch.maximum.entries)."""
+ENTRY_ID_CHARS_MAX = 80
+Type = Literal["BINARY", "JSON", "STRING", "AVRO", "JSONSCHEMA", "PROTOBUF"]
+PLAIN = ("BINARY", "JSON", "STRING")
+"""The types that need no schema."""
+
+
+class ProduceRequestHeader(Strict):
+    """A header of a record."""
+
+    name: str
+    value: str | None = Field(default=None, description="base64")
+
+
+class ProduceRequestData(Strict):
+    """A record's key or value. Those with a schema are refused: there is no schema registry."""
+
+    type: Type | None = Field(None, description="Left out: the subject's latest schema says it")
+    subject: str | None = None
+    subject_name_strategy: Literal["TOPIC_NAME", "RECORD_NAME", "TOPIC_RECORD_NAME"] | None = None
+    schema_id: int | None = None
+    schema_version: int | None = None
+    raw_schema: str | None = Field(None, alias="schema")
+    data: Any = Field(None, description="BINARY: base64. STRING: a text. JSON: anything. null: none, of any type")
+
+
+class ProduceRequest(Strict):
+    """A record to write. Several may stand one behind the other in one body, with or without white space between."""
+
+    partition_id: Annotated[int, Field(ge=-INT32_MAX - 1, le=INT32_MAX)] | None = None
+    headers: list[ProduceRequestHeader] | None = Field(default=None, max_length=HEADERS_MAX)
+    key: ProduceRequestData | None = None
+    value: ProduceRequestData | None = None
+    timestamp: AwareDatetime | None = None
+
+
+class ProduceBatchRequestEntry(ProduceRequest):
+    """A record of a batch; its id tells its result from the others'."""
+
+    id: str = Field(min_length=1, max_length=ENTRY_ID_CHARS_MAX)
+
+
+class ProduceBatchRequest(Strict):
+    """Records to write, each by itself."""
+
+    entries: list[ProduceBatchRequestEntry]
+
+
+class ProduceResponseData(BaseModel):
+    """What was written as a record's key or value."""
+
+    type: str
+    size: int
+
+
+class ProduceResponse(BaseModel):
+    """What became of a record: 200 and its place, or why it was refused. There is one for each record of the body."""
+
+    error_code: int = Field(examples=[200])
+    message: str | None = None
+    cluster_id: str | None = None
+    topic_name: str | None = None
+    partition_id: int | None = None
+    offset: int | None = None
+    timestamp: str | None = Field(default=None, examples=["2023-11-14T22:13:20Z"])
+    key: ProduceResponseData | None = None
+    value: ProduceResponseData | None = None
+
+
+class ProduceBatchResponseSuccessEntry(BaseModel):
+    """A record of a batch that was written."""
+
+    id: str
+    cluster_id: str
+    topic_name: str
+    partition_id: int
+    offset: int
+    timestamp: str
+    key: ProduceResponseData | None
+    value: ProduceResponseData | None
+
+
+class ProduceBatchResponseFailureEntry(BaseModel):
+    """A record of a batch that was refused."""
+
+    id: str
+    error_code: int
+    message: str | None
+
+
+class ProduceBatchResponse(BaseModel):
+    """What became of a batch's records."""
+
+    successes: list[ProduceBatchResponseSuccessEntry]
+    failures: list[ProduceBatchResponseFailureEntry]

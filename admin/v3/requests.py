@@ -1,0 +1,104 @@
+"""What bodies of Confluent's REST API hold, but for records (record_models.py)."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from kvorum.admin.models import INT32_MAX, REPLICAS_MAX, BrokerId, PartitionId, Strict
+
+CHANGES_MAX = 1_000
+"""Of configs in one body; Kafka has some hundred."""
+TOPICS_MAX = 1_000
+"""Whose configs one body may change: a request goes to the cluster for each."""
+Name = Annotated[str, Field(min_length=1)]
+
+
+class ConfigEntryData(Strict):
+    """A config of a topic to be."""
+
+    name: Name
+    value: str | None = None
+
+
+class CreateTopicRequestData(Strict):
+    """A topic to create. Assignments stand instead of the two numbers; what is left out is the cluster's default."""
+
+    topic_name: str
+    partitions_count: int | None = Field(None, ge=-INT32_MAX - 1, le=INT32_MAX)
+    replication_factor: int | None = Field(None, ge=-REPLICAS_MAX - 1, le=REPLICAS_MAX)
+    replicas_assignments: dict[PartitionId, list[BrokerId]] | None = None
+    configs: list[ConfigEntryData] | None = Field(None, max_length=CHANGES_MAX)
+    validate_only: bool | None = None
+
+
+class UpdatePartitionCountRequestData(Strict):
+    """How many partitions a topic is to have in all."""
+
+    partitions_count: int = Field(ge=-INT32_MAX - 1, le=INT32_MAX)
+
+
+class UpdateConfigRequestData(Strict):
+    """A config's new value."""
+
+    value: str | None = None
+
+
+class AlterEntry(Strict):
+    """One change of one config."""
+
+    name: Name
+    value: str | None = None
+    operation: Literal["SET", "DELETE"] | None = Field(None, description="Left out: SET")
+
+
+class AlterConfigBatchRequestData(Strict):
+    """Changes that are made together, or not at all; `validate_only` checks them."""
+
+    data: list[AlterEntry] = Field(max_length=CHANGES_MAX)
+    validate_only: bool | None = None
+
+
+class TopicAlterEntry(Strict):
+    """Changes of one topic."""
+
+    topic_name: Name
+    configs: list[AlterEntry] = Field(max_length=CHANGES_MAX)
+
+
+class AlterMultipleTopicsConfigsBatchRequestData(Strict):
+    """Changes of several topics: those of one together, each topic by itself."""
+
+    data: list[TopicAlterEntry] = Field(max_length=TOPICS_MAX)
+    validate_only: bool | None = None
+
+
+class FailureEntry(BaseModel):
+    """A topic whose configs were not changed."""
+
+    topic_name: str
+    error_code: int
+    message: str
+
+
+class AlterMultipleTopicsConfigsBatchResponse(BaseModel):
+    """What failed; the other topics were changed."""
+
+    failures: list[FailureEntry]
+
+
+class CreateAclRequestData(Strict):
+    """A permission, or a prohibition."""
+
+    resource_type: str
+    resource_name: str
+    pattern_type: str
+    principal: str
+    host: str
+    operation: str
+    permission: str
+
+
+class CreateAclRequestDataList(Strict):
+    """Several of them."""
+
+    data: list[CreateAclRequestData] = Field(max_length=CHANGES_MAX)

@@ -1,0 +1,38 @@
+"""Mistakes in maintenance and decommission: who is elected, who gets replicas, when the controller looks."""
+
+from dataclasses import replace
+
+from kvorum.chaos.mutants.patches import Patches
+from kvorum.quorum.broker_duties import BrokerDuties
+from kvorum.quorum.controller.context import Context
+from kvorum.quorum.controller.partition_change import Election, PartitionChangeBuilder
+
+
+def elect_who_rests(patches: Patches) -> None:
+    """A broker in maintenance is relieved, and then elected like any other."""
+    elect = PartitionChangeBuilder.elect
+
+    def anybody(
+        self: PartitionChangeBuilder, isr: tuple[int, ...], replicas: tuple[int, ...], elr: tuple[int, ...] = ()
+    ) -> tuple[int, bool]:
+        relief = self.election is Election.RELIEF
+        return elect(self if relief else replace(self, is_resting=lambda broker_id: False), isr, replicas, elr)
+
+    patches.replace(PartitionChangeBuilder, "elect", anybody)
+
+
+def place_on_who_leaves(patches: Patches) -> None:
+    """A broker that is decommissioned gets replicas of new partitions, and those that leave others."""
+    patches.replace(Context, "is_leaving", lambda self, broker_id: False)
+
+
+def look_once(patches: Patches) -> None:
+    """The controller looks at what is asked of brokers when it is asked, and not when others have come into sync."""
+    applied = BrokerDuties.on_batch_applied
+
+    def only_configs(self: BrokerDuties, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> None:
+        seen = self._seen
+        if seen is None or seen.configs is not self._services.store.image.configs:
+            applied(self, base_offset, epoch, timestamp_ms, batch)
+
+    patches.replace(BrokerDuties, "on_batch_applied", only_configs)

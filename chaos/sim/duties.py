@@ -1,0 +1,112 @@
+"""Lets a seed take brokers out for maintenance and decommission them while it runs; what must hold of it. Sans-IO.
+
+What is drawn here has a chance of its own: a seed without is as it was, and plans that were saved replay as they are.
+It is an entry of the schedule, `duty`: `target` is a broker, `detail` the value of its kvorum.broker.state, or NOTHING
+(the config is deleted). Most are taken back later; some brokers are still in maintenance, or gone, when all is over.
+"""
+
+from collections.abc import Iterator
+from random import Random
+from typing import Final
+
+import msgspec
+
+from kvorum.chaos.sim.ledger import Violation
+from kvorum.chaos.sim.plan import QUIET_START_S, Fault, Options
+from kvorum.quorum.controller.duty import Duty, duties_in, is_leaving, rests
+from kvorum.quorum.image import MetadataImage
+from kvorum.quorum.image.partition import PartitionRegistration
+
+KIND: Final = "duty"
+SHARE: Final = 0.3
+"""How many seeds with a broker to spare have them."""
+NOTHING: Final = ""
+FOR_GOOD: Final = 0.15
+"""How likely one is not taken back."""
+EVERY_S: Final = (2.0, 4.0, 8.0)
+LENGTHS_S: Final = (0.3, 2.0, 6.0)
+
+
+def dutiful(
+    rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
+) -> tuple[Options, list[Fault]]:
+    """Let a seed have them (`certain`ly), or none."""
+    if not certain and (rng.random() >= SHARE or options.brokers < 2):
+        return options, faults
+    every_s = rng.choice(EVERY_S)
+    drawn: list[Fault] = []
+    at = QUIET_START_S * rng.random()
+    while (at := at + every_s * (0.2 + 1.6 * rng.random())) < seconds:
+        drawn += draw(rng, options, round(at, 3))
+    drawn = [each for each in drawn if each.at < seconds]
+    kinds = sorted({*options.fault_kinds, *(each.kind for each in drawn)})
+    return msgspec.structs.replace(options, fault_kinds=kinds), sorted([*faults, *drawn], key=lambda fault: fault.at)
+
+
+def draw(rng: Random, options: Options, at: float) -> list[Fault]:
+    """Draw one, and how it is taken back."""
+    target = str(rng.randint(1, options.brokers))
+    asked = rng.choice((Duty.MAINTENANCE, Duty.DECOMMISSIONED))
+    begun = Fault(at=at, kind=KIND, target=target, detail=asked)
+    if rng.random() < FOR_GOOD:
+        return [begun]
+    after = rng.choice(LENGTHS_S) * (0.3 + 1.4 * rng.random())
+    back = rng.choice((Duty.ACTIVE, Duty.ACTIVE, NOTHING))
+    return [begun, Fault(at=round(at + after, 3), kind=KIND, target=target, detail=back)]
+
+
+def check_duties(
+    name: str,
+    images: tuple[MetadataImage, MetadataImage],
+    before: PartitionRegistration | None,
+    after: PartitionRegistration,
+) -> None:
+    """Hold a partition's change against what was asked of brokers in the image before it, and still is after it.
+
+    Raises Violation.
+    """
+    earlier, later = images
+    gained = {*after.replicas} - ({*before.replicas} if before is not None else set())
+    for broker_id in gained:
+        if is_leaving(earlier.configs, broker_id) and is_leaving(later.configs, broker_id):
+            raise Violation("NoReplicaForWhoLeaves", f"{name} comes to {broker_id}: {before} to {after}")
+    leader = after.leader
+    if not after.has_leader or (before is not None and before.leader == leader):
+        return
+    if not (rests(earlier.configs, leader) and rests(later.configs, leader)):
+        return
+    # In the ISR before, too: who came into it by this very change was not there to be asked.
+    others = {*after.isr} & ({*before.isr} if before is not None else {*after.isr}) - {leader}
+    able = [each for each in sorted(others) if could_lead(images, after, each)]
+    if able:
+        raise Violation("NoLeaderInMaintenance", f"{name} is led by {leader}, and {able} could: {before} to {after}")
+
+
+def could_lead(images: tuple[MetadataImage, MetadataImage], partition: PartitionRegistration, broker_id: int) -> bool:
+    """Tell whether a broker might as well have been elected."""
+    directory = partition.directory(broker_id)
+    return all(
+        image.cluster.is_active(broker_id)
+        and image.cluster.has_online_directory(broker_id, directory)
+        and not rests(image.configs, broker_id)
+        for image in images
+    )
+
+
+def undone(image: MetadataImage) -> Iterator[str]:
+    """Say what is still to be done of what was asked: with all brokers there and in sync, nothing should be."""
+    found = duties_in(image)
+    stay = [broker_id for broker_id in image.cluster.brokers if not is_leaving(image.configs, broker_id)]
+    for broker_id, duty in found.items():
+        if duty is Duty.ACTIVE:
+            yield f"broker {broker_id} has not got back what it led before its maintenance"
+    for topic in image.topics.by_name.values():
+        for number, partition in topic.sorted_partitions():
+            leader = partition.leader
+            if found.get(leader) is Duty.MAINTENANCE:
+                others = [each for each in partition.isr if could_lead((image, image), partition, each)]
+                if others:
+                    yield f"{topic.name}-{number} is led by {leader}, which is in maintenance, and {others} could"
+            leaving = [each for each in partition.replicas if found.get(each) is Duty.DECOMMISSIONED]
+            if leaving and len(partition.replicas) <= len(stay):
+                yield f"{topic.name}-{number} is still on {leaving}, which are decommissioned"

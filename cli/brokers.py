@@ -1,0 +1,222 @@
+"""`kvorum brokers`: what each broker has, maintenance, decommission."""
+
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kvorum.cli.client import bootstrap_option, with_cluster
+from kvorum.cli.output import Exit, fail, output_option, show
+
+if TYPE_CHECKING:
+    from kvorum.admin.broker_duty import BrokerDuty
+    from kvorum.admin.client import ClusterClient
+
+F = TypeVar("F", bound=Callable[..., object])
+COLUMNS = ("broker", "state", "alive", "rack", "address", "leaders", "replicas", "left", "moving")
+LOOK_AGAIN_S = 0.5
+"""There is nothing in Kafka's protocol that tells of it: a person who watches has it looked at so often."""
+TIMEOUT_S = 3600.0
+
+
+@click.group()
+def brokers() -> None:
+    """List brokers; take one out for maintenance; move everything off one, and forget it.
+
+    \b
+    kvorum brokers list
+    kvorum brokers maintenance 3                 it leads nothing from now on: stop it, mend it, start it
+    kvorum brokers maintenance 3 --end           leaderships come back
+    kvorum brokers decommission 3 --throttle 50000000
+    kvorum brokers recommission 3                it stays after all
+    kvorum brokers unregister 3                  when it has no replica any more, and was stopped
+    """
+
+
+def row_of(found: "BrokerDuty") -> dict[str, Any]:
+    """Return a broker as a row."""
+    return {
+        "broker": found.broker,
+        "state": str(found.state),
+        "alive": not found.fenced,
+        "rack": found.rack,
+        "address": f"{found.host}:{found.port}" if found.host else None,
+        "leaders": found.leaders,
+        "replicas": found.replicas,
+        "left": found.left,
+        "moving": found.moving,
+    }
+
+
+def wait_options(command: F) -> F:
+    """Add --no-wait and --timeout."""
+    command = click.option(
+        "--timeout", "timeout_s", type=click.FloatRange(0), default=TIMEOUT_S, show_default=True, help="s to wait."
+    )(command)
+    return click.option("--no-wait", is_flag=True, help="Only ask for it; `kvorum brokers list` shows how far it is.")(
+        command
+    )
+
+
+def broker_argument(command: F) -> F:
+    """Add BROKER_ID."""
+    return click.argument("broker", type=click.IntRange(0), metavar="BROKER_ID")(command)
+
+
+@brokers.command("list")
+@bootstrap_option
+@output_option
+def list_(bootstrap: str, output: str) -> None:
+    """List the registered brokers: what is asked of each, and what it has.
+
+    \b
+    kvorum brokers list -o json
+    """
+
+    async def work(cluster: "ClusterClient") -> list[dict[str, Any]]:
+        from kvorum.admin import broker_duty
+
+        return [row_of(each) for each in await broker_duty.duties(cluster)]
+
+    show(with_cluster(bootstrap, work), output, COLUMNS)
+
+
+@brokers.command()
+@broker_argument
+@bootstrap_option
+@output_option
+def describe(broker: int, bootstrap: str, output: str) -> None:
+    """Describe one broker, with what is left to be done, and what keeps it.
+
+    \b
+    kvorum brokers describe 3
+    """
+
+    async def work(cluster: "ClusterClient") -> dict[str, Any]:
+        from kvorum.admin import broker_duty
+
+        found = await broker_duty.duty(cluster, broker)
+        kept = [str(place) for place in found.kept]
+        more = {"asked": str(found.asked), "done": found.done, "kept": kept, "throttle": found.throttle}
+        return {**row_of(found), **more, "message": found.message}
+
+    show(with_cluster(bootstrap, work), output)
+
+
+@brokers.command()
+@broker_argument
+@click.option("--end", is_flag=True, help="It is over: leaderships come back.")
+@wait_options
+@bootstrap_option
+def maintenance(broker: int, end: bool, no_wait: bool, timeout_s: float, bootstrap: str) -> None:
+    """Have a broker lead nothing that another replica in sync can lead; its replicas follow.
+
+    \b
+    kvorum brokers maintenance 3
+    kvorum brokers maintenance 3 --end
+    """
+
+    async def ask(cluster: "ClusterClient") -> None:
+        from kvorum.admin import broker_duty
+
+        await (broker_duty.end_maintenance if end else broker_duty.begin_maintenance)(cluster, broker)
+
+    carry_out(bootstrap, broker, ask, no_wait, timeout_s)
+
+
+@brokers.command()
+@broker_argument
+@click.option("--throttle", type=click.IntRange(1), help="Bytes a second each broker moves at the most.")
+@click.option("--dry-run", is_flag=True, help="Only say whether it could be.")
+@wait_options
+@bootstrap_option
+def decommission(
+    broker: int, throttle: int | None, dry_run: bool, no_wait: bool, timeout_s: float, bootstrap: str
+) -> None:
+    """Move all replicas off a broker: it gets no new ones, and may then be stopped and unregistered.
+
+    The controller does it: ending this command ends nothing but the watching.
+
+    \b
+    kvorum brokers decommission 3
+    kvorum brokers decommission 3 --throttle 50000000 --no-wait
+    """
+
+    async def ask(cluster: "ClusterClient") -> None:
+        from kvorum.admin import broker_duty
+
+        await broker_duty.decommission(cluster, broker, throttle=throttle, validate_only=dry_run)
+
+    if dry_run:
+        with_cluster(bootstrap, ask)
+        click.echo(f"broker {broker} can be decommissioned")
+        return
+    carry_out(bootstrap, broker, ask, no_wait, timeout_s)
+
+
+@brokers.command()
+@broker_argument
+@bootstrap_option
+def recommission(broker: int, bootstrap: str) -> None:
+    """Have a broker stay that is being decommissioned: what has moved stays where it is.
+
+    \b
+    kvorum brokers recommission 3
+    """
+
+    async def ask(cluster: "ClusterClient") -> "BrokerDuty":
+        from kvorum.admin import broker_duty
+
+        await broker_duty.recommission(cluster, broker)
+        return await broker_duty.duty(cluster, broker)
+
+    found = with_cluster(bootstrap, ask)
+    click.echo(f"broker {broker} stays; it has {found.replicas} replica(s)")
+
+
+@brokers.command()
+@broker_argument
+@bootstrap_option
+def unregister(broker: int, bootstrap: str) -> None:
+    """Forget a broker that is decommissioned and was stopped.
+
+    \b
+    kvorum brokers unregister 3
+    """
+
+    async def ask(cluster: "ClusterClient") -> None:
+        from kvorum.admin import broker_duty
+
+        await broker_duty.unregister(cluster, broker)
+
+    with_cluster(bootstrap, ask)
+    click.echo(f"broker {broker} is not registered any more")
+
+
+def carry_out(
+    bootstrap: str, broker: int, ask: "Callable[[ClusterClient], Awaitable[None]]", no_wait: bool, timeout_s: float
+) -> None:
+    """Ask, and show how far it is until it is done; the exit code tells whether it is."""
+    import asyncio
+
+    async def work(cluster: "ClusterClient") -> "BrokerDuty":
+        from kvorum.admin import broker_duty
+
+        await ask(cluster)
+        found = await broker_duty.duty(cluster, broker)
+        if no_wait or found.done:
+            return found
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        with click.progressbar(length=max(found.left, 1), label=f"broker {broker}", file=sys.stderr) as bar:
+            most = bar.length or 1
+            while not found.done and asyncio.get_running_loop().time() < deadline:
+                await asyncio.sleep(LOOK_AGAIN_S)
+                found = await broker_duty.duty(cluster, broker)
+                bar.update(max(0, most - found.left - bar.pos))
+        return found
+
+    found = with_cluster(bootstrap, work)
+    click.echo(f"broker {broker} is {found.state}. {found.message}")
+    if not found.done and not no_wait:
+        fail(f"not done after {timeout_s:g} s; it goes on", Exit.FAILED)

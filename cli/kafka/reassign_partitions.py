@@ -1,0 +1,286 @@
+"""`kafka-reassign-partitions` (KIP-455, KIP-73, KIP-860). Source: Kafka's ReassignPartitionsCommand and its options.
+
+Replicas go between brokers; between log directories of one broker (`log_dirs` other than "any") they do not.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+from kvorum.cli.kafka.common import Connection, connected, one_action
+from kvorum.cli.output import Exit
+from kvorum.cli.reassign import placed, plural, told
+
+if TYPE_CHECKING:
+    from kvorum.admin.client import ClusterClient
+    from kvorum.admin.reassignments import Assignment, Reassignments
+
+T = TypeVar("T")
+Json = click.Path(exists=True, dir_okay=False, path_type=Path)
+TIMEOUT_MS = 10_000
+ACTIONS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
+    "generate": (("topics-to-move-json-file", "broker-list"), ("disable-rack-aware",)),
+    "execute": (
+        ("reassignment-json-file",),
+        (
+            *("additional", "throttle", "replica-alter-log-dirs-throttle", "timeout"),
+            "disallow-replication-factor-change",
+        ),
+    ),
+    "verify": (("reassignment-json-file",), ("preserve-throttles",)),
+    "cancel": (("reassignment-json-file",), ("preserve-throttles", "timeout", "bootstrap-controller")),
+    "list": ((), ("bootstrap-controller",)),
+}
+"""What each action needs, and what else it takes."""
+ALREADY = (
+    "Cannot execute because there is an existing partition assignment.  Use --additional to override this and create a "
+    "new partition assignment in addition to the existing one. The --additional flag can also be used to change the "
+    "throttle by resubmitting the current reassignment."
+)
+VERIFY_PERIODICALLY = (
+    "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is removed."
+)
+
+
+@click.command("kafka-reassign-partitions")
+@click.option("--generate", is_flag=True, help="Propose replicas for all partitions of some topics.")
+@click.option("--execute", is_flag=True, help="Begin to move partitions as a file says.")
+@click.option("--verify", is_flag=True, help="Say how far it is; at its end the throttles are taken off.")
+@click.option("--cancel", is_flag=True, help="Partitions go back to the replicas they had.")
+@click.option("--list", "listing", is_flag=True, help="What is under way.")
+@click.option("--topics-to-move-json-file", type=Json, help='{"topics": [{"topic": "orders"}], "version": 1}')
+@click.option("--reassignment-json-file", type=Json, help="As --generate writes it.")
+@click.option("--broker-list", metavar="0,1,2", help="Who is to have them.")
+@click.option("--disable-rack-aware", is_flag=True)
+@click.option("--throttle", type=int, default=-1, help="Bytes a second, between brokers.")
+@click.option("--replica-alter-log-dirs-throttle", type=int, default=-1, help="Bytes a second, on one broker.")
+@click.option("--timeout", type=int, default=TIMEOUT_MS, help="ms.")
+@click.option("--additional", is_flag=True, help="Beside what is under way; or to change its throttle.")
+@click.option("--preserve-throttles", is_flag=True)
+@click.option("--disallow-replication-factor-change", is_flag=True)
+@connected(controller=True)
+def reassign_partitions(connection: Connection, **options: Any) -> None:
+    """Move partitions to other brokers.
+
+    \b
+    kvorum kafka-reassign-partitions --bootstrap-server localhost:9092 --generate \\
+        --topics-to-move-json-file topics.json --broker-list 2,3,4
+    kvorum kafka-reassign-partitions --bootstrap-server localhost:9092 --execute --reassignment-json-file plan.json
+    kvorum kafka-reassign-partitions --bootstrap-server localhost:9092 --verify --reassignment-json-file plan.json
+    """
+    actions = {name: options["listing" if name == "list" else name] for name in ACTIONS}
+    action = one_action(actions)
+    check(action)
+    match action:
+        case "generate":
+            generate(connection, options)
+        case "execute":
+            execute(connection, options)
+        case "verify":
+            verify(connection, options)
+        case "cancel":
+            cancel(connection, options)
+        case _:
+            list_under_way(connection)
+
+
+def check(action: str) -> None:
+    """Refuse what is missing, and what does not go with the action, in Kafka's words."""
+    context = click.get_current_context()
+    source = click.core.ParameterSource.COMMANDLINE
+    given = {name.replace("_", "-") for name in context.params if context.get_parameter_source(name) is source}
+    needed, allowed = ACTIONS[action]
+    for name in needed:
+        if name not in given:
+            raise click.UsageError(f'Missing required argument "[{name}]"')
+    own = {name for names in ACTIONS.values() for each in names for name in each}
+    for name in sorted(given & own - {*needed, *allowed}):
+        raise click.UsageError(f'Option "[{name}]" can\'t be used with action "[{action}]"')
+
+
+def ask(connection: Connection, work: Callable[["Reassignments"], Awaitable[T]]) -> T:
+    """Run `work` on the cluster's reassignments."""
+
+    async def run(cluster: "ClusterClient") -> T:
+        from kvorum.admin.reassignments import Reassignments
+
+        return await work(Reassignments(cluster))
+
+    return connection.run(run)
+
+
+def stop(text: str) -> NoReturn:
+    """End with an error that Kafka prints to standard output."""
+    click.echo(text)
+    raise SystemExit(Exit.FAILED)
+
+
+def as_json(assignment: "Assignment") -> str:
+    """Return an assignment as Kafka writes it, without blanks."""
+    from kvorum.admin.reassignments import as_file
+
+    return json.dumps(as_file(assignment), separators=(",", ":"))
+
+
+def assignment_in(path: Path) -> "Assignment":
+    """Read a file of partitions."""
+    from kvorum.admin.reassignments import read_assignment
+
+    try:
+        return read_assignment(path.read_text())
+    except ValueError as error:
+        stop(f"Error: {error}")
+
+
+def generate(connection: Connection, options: dict[str, Any]) -> None:
+    """Print what is, and what could be."""
+    from kvorum.admin.reassignments import read_topics
+
+    try:
+        brokers = [int(each) for each in options["broker_list"].split(",")]
+        topics = read_topics(options["topics_to_move_json_file"].read_text())
+    except ValueError as error:
+        stop(f"Error: {error}")
+    twice = sorted({broker for broker in brokers if brokers.count(broker) > 1})
+    if twice:
+        stop(f"Error: Broker list contains duplicate entries: {twice}")
+
+    async def work(found: "Reassignments") -> "tuple[Assignment, dict[int, str | None]]":
+        return await found.current(topics), await found.brokers()
+
+    current, racks = ask(connection, work)
+    for missing in sorted(set(topics) - {place.topic for place in current}):
+        stop(f"Error: Topic {missing} not found.")
+    aware = not options["disable_rack_aware"]
+    chosen = {broker: racks[broker] if aware else None for broker in brokers if broker in racks}
+    if len({rack is None for rack in chosen.values()}) > 1:
+        stop(
+            "Error: Not all brokers have rack information. Add --disable-rack-aware in command line to make replica "
+            "assignment without rack information."
+        )
+    proposed = placed(current, chosen)
+    click.echo(f"Current partition replica assignment\n{as_json(current)}\n")
+    click.echo(f"Proposed partition reassignment configuration\n{as_json(proposed)}")
+
+
+def execute(connection: Connection, options: dict[str, Any]) -> None:
+    """Begin what the file says, throttled first if it is to be."""
+    from kvorum.admin.reassignments import moves_of
+
+    wanted = assignment_in(options["reassignment_json_file"])
+    throttle, log_dirs_throttle = options["throttle"], options["replica_alter_log_dirs_throttle"]
+    may_resize = not options["disallow_replication_factor_change"]
+
+    async def work(found: "Reassignments") -> dict[Any, str]:
+        under_way = await found.under_way()
+        if under_way and not options["additional"]:
+            stop(ALREADY)
+        unknown = {broker for replicas in wanted.values() for broker in replicas}.difference(await found.brokers())
+        if unknown:
+            stop(f"Error: Unknown broker id {min(unknown)}")
+        current = await current_of(found, wanted)
+        click.echo(f"Current partition replica assignment\n\n{as_json(current)}\n")
+        click.echo("Save this to use as the --reassignment-json-file option during rollback")
+        if throttle >= 0 or log_dirs_throttle >= 0:
+            click.echo(VERIFY_PERIODICALLY)
+        if throttle >= 0:
+            await found.throttle(moves_of(under_way, current, wanted), throttle)
+            click.echo(f"The inter-broker throttle limit was set to {throttle} B/s")
+        if log_dirs_throttle >= 0:  # of no broker, as no replica changes its directory
+            click.echo(f"The replica-alter-dir throttle limit was set to {log_dirs_throttle} B/s")
+        return await found.alter(dict(wanted), options["timeout"], may_resize=may_resize)
+
+    refused = ask(connection, work)
+    if refused:
+        stop("\n".join(["Error reassigning partition(s):", *lines_of(refused)]))
+    click.echo(f"Successfully started partition reassignment{plural(wanted)} for {told(wanted)}")
+
+
+async def current_of(found: "Reassignments", wanted: "Assignment") -> "Assignment":
+    """Return the replicas that these partitions have; one that is not there ends the command."""
+    current = await found.current({place.topic for place in wanted})
+    for topic in sorted({place.topic for place in wanted} - {place.topic for place in current}):
+        stop(f"Error: Topic {topic} not found.")
+    missing = [place for place in sorted(wanted) if place not in current]
+    if missing:
+        stop(f"Error: Unable to find partition: {', '.join(map(str, missing))}")
+    return {place: current[place] for place in wanted}
+
+
+def lines_of(refused: Mapping[Any, str]) -> list[str]:
+    """Return what was refused, a partition a line."""
+    return [f"{place}: {why}" for place, why in sorted(refused.items())]
+
+
+def verify(connection: Connection, options: dict[str, Any]) -> None:
+    """Say how far each partition is; with nothing under way any more, take the throttles off."""
+    wanted = assignment_in(options["reassignment_json_file"])
+
+    async def work(found: "Reassignments") -> None:
+        under_way = await found.under_way()
+        current = await found.current({place.topic for place in wanted})
+        click.echo("Status of partition reassignment:")
+        for place, target in sorted(wanted.items()):
+            replicas = current.get(place, [])
+            if place in under_way:
+                click.echo(f"Reassignment of partition {place} is still in progress.")
+            elif replicas == target:
+                click.echo(f"Reassignment of partition {place} is completed.")
+            else:
+                have, want = (",".join(map(str, each)) for each in (replicas, target))
+                what = f"There is no active reassignment of partition {place}"
+                click.echo(f"{what}, but replica set is {have} rather than {want}.")
+        click.echo()  # where moves between log directories would stand
+        if not under_way and not options["preserve_throttles"]:
+            await clear_throttles(found, wanted)
+
+    ask(connection, work)
+
+
+async def clear_throttles(found: "Reassignments", wanted: "Assignment") -> None:
+    """Take throttles off, and say of whom."""
+    brokers, topics = await found.unthrottle(wanted)
+    for what, names in (("broker", list(map(str, brokers))), ("topic", topics)):
+        click.echo(f"Clearing {what}-level throttles on {what}{'' if len(names) == 1 else 's'} {','.join(names)}")
+
+
+def cancel(connection: Connection, options: dict[str, Any]) -> None:
+    """Give up what is under way of the file's partitions."""
+    wanted = assignment_in(options["reassignment_json_file"])
+
+    async def work(found: "Reassignments") -> None:
+        active = [place for place in await found.under_way() if place in wanted]
+        refused = await found.alter(dict.fromkeys(active), options["timeout"]) if active else {}
+        if refused:
+            stop(
+                "\n".join([f"Error cancelling partition reassignment{plural(list(refused))} for:", *lines_of(refused)])
+            )
+        if active:
+            click.echo(f"Successfully cancelled partition reassignment{plural(active)} for: {told(active)}")
+        else:
+            click.echo("None of the specified partition reassignments are active.")
+        click.echo("None of the specified partition moves are active.", nl=False)  # Kafka ends no line here either
+        if not options["preserve_throttles"]:
+            await clear_throttles(found, wanted)
+
+    ask(connection, work)
+
+
+def list_under_way(connection: Connection) -> None:
+    """Print what is under way, a partition a line."""
+
+    async def work(found: "Reassignments") -> list[str]:
+        lines = []
+        for place, each in (await found.under_way()).items():
+            line = f"{place}: replicas: {','.join(map(str, each.replicas))}."
+            for word, brokers in (("adding", each.adding), ("removing", each.removing)):
+                line += f" {word}: {','.join(map(str, brokers))}." if brokers else ""
+            lines.append(line)
+        return lines
+
+    lines = ask(connection, work)
+    for line in ["Current partition reassignments:", *lines] if lines else ["No partition reassignments found."]:
+        click.echo(line)

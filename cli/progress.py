@@ -1,0 +1,21 @@
+"""How far long work is, as a bar on standard error: for people at a terminal, never in a file or a pipe."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import click
+
+Step = Callable[[int], None]
+"""Tells that so much more is done."""
+
+
+@contextmanager
+def bar(total: int, label: str, *, beside_output: bool = False) -> Iterator[Step]:
+    """Show a bar of `total` steps until the block ends.
+
+    `beside_output`: the work prints lines all the while, which would tear a bar where they go to the terminal, too.
+    """
+    shown = sys.stderr.isatty() and not (beside_output and sys.stdout.isatty())
+    with click.progressbar(length=total, label=label, file=sys.stderr, hidden=not shown) as found:
+        yield found.update

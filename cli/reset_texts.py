@@ -1,0 +1,95 @@
+"""Resets of groups as text: which partitions, a date, a duration, plans in files, warnings. Sans-IO.
+
+Source: Kafka's ConsumerGroupCommand (parseTopicPartitionsToReset, checkOffsetsRange), CsvUtils; Utils.getDateTime.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+
+from kvorum.admin.offset_reset import Move, ResetError
+from kvorum.admin.places import Place
+
+PLACES = re.compile(r"(?P<topic>[^:]+)(?::(?P<partitions>\d+(?:,\d+)*))?")
+DURATION = re.compile(
+    r"(?P<sign>[+-]?)P(?=.)(?:(?P<days>[+-]?\d+)D)?"
+    r"(?:T(?=.)(?:(?P<hours>[+-]?\d+)H)?(?:(?P<minutes>[+-]?\d+)M)?(?:(?P<seconds>[+-]?\d+(?:\.\d{1,9})?)S)?)?",
+    re.IGNORECASE,
+)
+ZONE = re.compile(r"(?:Z|[+-]\d{2}(?::?\d{2})?)$")
+
+
+def warning_of(move: Move) -> str | None:
+    """Return what Kafka's tool says where the log has no such offset."""
+    if move.wanted == move.after:
+        return None
+    side = "higher than latest" if move.is_above else "lower than earliest"
+    head = f"New offset ({move.wanted}) is {side} offset for topic partition {move.place}."
+    return f"{head} Value will be set to {move.after}"
+
+
+def parse_places(text: str) -> tuple[str, list[int] | None]:
+    """Read TOPIC or TOPIC:0,1,2; None stands for all partitions. Raises ResetError."""
+    match = PLACES.fullmatch(text)
+    if match is None:
+        raise ResetError(f"{text!r} is not TOPIC or TOPIC:0,1,2")
+    numbers = match["partitions"]
+    return match["topic"], None if numbers is None else [int(number) for number in numbers.split(",")]
+
+
+def parse_datetime(text: str) -> int:
+    """Return the ms of 2026-01-31T12:00:00.000, which is UTC unless it ends in Z or +hh:mm. Raises ResetError."""
+    try:
+        date, letter, clock = text.partition("T")
+        if not letter or not re.fullmatch(r"\d{4}-\d{2}-\d{2}", date):
+            raise ValueError("no date, T and time of day")
+        moment = datetime.fromisoformat(text)
+        if not ZONE.search(clock):
+            moment = moment.replace(tzinfo=UTC)
+        return round(moment.timestamp() * 1000)
+    except ValueError as error:
+        raise ResetError(f"{text!r} is not YYYY-MM-DDThh:mm:ss.sss: {error}") from error
+
+
+def parse_duration(text: str) -> timedelta:
+    """Return what PnDTnHnMnS says (java.time.Duration). Raises ResetError."""
+    match = DURATION.fullmatch(text)
+    if match is None:
+        raise ResetError(f"{text!r} is not a duration like P1DT2H30M or PT15M")
+    parts = {name: float(match[name] or 0) for name in ("days", "hours", "minutes", "seconds")}
+    found = timedelta(**parts)
+    return -found if match["sign"] == "-" else found
+
+
+def parse_plan(text: str, group_id: str | None) -> dict[str, dict[Place, int]]:
+    """Read lines of TOPIC,PARTITION,OFFSET, or GROUP,TOPIC,PARTITION,OFFSET where several groups are meant.
+
+    The first has the offsets below `group_id`. Raises ResetError with the number of the line.
+    """
+    found: dict[str, dict[Place, int]] = {}
+    for number, row in enumerate(csv.reader(io.StringIO(text)), start=1):
+        if not row:
+            continue
+        cells = [cell.strip() for cell in row]
+        try:
+            if len(cells) == 3 and group_id is not None:
+                cells.insert(0, group_id)
+            group, topic, partition, offset = cells
+            place = Place(topic, int(partition))
+            found.setdefault(group, {})[place] = int(offset)
+        except ValueError:
+            shape = "TOPIC,PARTITION,OFFSET" if group_id is not None else "GROUP,TOPIC,PARTITION,OFFSET"
+            raise ResetError(f"line {number} is not {shape}: {','.join(row)}") from None
+    return found
+
+
+def format_plan(offsets: Iterable[tuple[str, Mapping[Place, int]]], *, with_group: bool) -> str:
+    """Write what `parse_plan` reads."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for group_id, rows in offsets:
+        for place, offset in rows.items():
+            writer.writerow([*([group_id] if with_group else []), place.topic, place.partition, offset])
+    return text.getvalue()

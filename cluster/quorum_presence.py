@@ -1,0 +1,154 @@
+"""A dynamic quorum's controller and the others (KIP-853): it finds them, and has them know where it listens.
+
+    start -- a leader is known --> known: a voter that the set names elsewhere says so (UpdateRaftVoter), then done
+
+Whoever only follows knows nobody at first: any controller of controller.quorum.bootstrap.servers names the voters
+(DescribeCluster), and the leader among them sends the log to whoever is connected to it. A voter knows the others
+by its log; bootstrap servers help it where all of them have moved.
+"""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from kvorum.network.addresses import Address
+from kvorum.network.channel import Channel
+from kvorum.network.dial import Backoff, ChannelError
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from kvorum.protocol.messages.update_raft_voter import (
+    KRaftVersionFeature,
+    Listener,
+    UpdateRaftVoterRequest,
+    UpdateRaftVoterResponse,
+)
+from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.raft.replicated import RaftMetadataLog
+from kvorum.quorum.raft.transport import RaftTransport
+from kvorum.quorum.raft.voters import Endpoint
+from kvorum.runtime.logs import get_logger
+
+CONTROLLERS: Final = 2
+"""EndpointType of DescribeCluster."""
+BACKOFF_MS: Final = 50
+BACKOFF_MAX_MS: Final = 2_000
+"""Between two rounds over the bootstrap servers."""
+REQUEST_TIMEOUT_MS: Final = 2_000
+"""For one of them to answer."""
+
+log = get_logger("quorum")
+
+
+class QuorumPresence:
+    """See the module. `start` once, `close` once; a listener of the metadata log."""
+
+    def __init__(
+        self,
+        metadata_log: RaftMetadataLog,
+        transport: RaftTransport,
+        *,
+        cluster_id: str,
+        bootstrap: list[Address],
+        endpoints: list[Endpoint],
+        chance: Random,
+        on_fault: Callable[[BaseException], None],
+    ) -> None:
+        """Prepare; `endpoints` are this node's own, the default listener first."""
+        self._log = metadata_log
+        self._transport = transport
+        self._cluster_id = cluster_id
+        self._bootstrap = bootstrap
+        self._endpoints = endpoints
+        self._chance = chance
+        self._on_fault = on_fault
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task.add_done_callback(self._ended)
+
+    async def close(self) -> None:
+        """Stop. Idempotent."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    def leader_changed(self) -> None:
+        """Look again: who leads is another, or what was known of it."""
+        self._changed.set()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self._on_fault(task.exception() or AssertionError())
+
+    async def _run(self) -> None:
+        backoff = Backoff(BACKOFF_MS, BACKOFF_MAX_MS, self._chance)
+        while not await self._is_known():
+            if self._log.leader_id is None:
+                for address in self._bootstrap:
+                    await self._ask(address)
+            self._changed.clear()
+            try:
+                await asyncio.wait_for(self._changed.wait(), backoff.next_ms() / 1000)
+            except TimeoutError:
+                continue
+
+    async def _ask(self, address: Address) -> None:
+        """Have a controller name the voters, and connect to them."""
+        if address in [(host, port) for _, host, port in self._endpoints]:
+            return
+        request = DescribeClusterRequest(endpoint_type=CONTROLLERS, include_fenced_brokers=False)
+        answer = await self._request(address, request)
+        if isinstance(answer, DescribeClusterResponse) and answer.cluster_id == self._cluster_id:
+            for each in answer.brokers:
+                self._transport.introduce(each.broker_id, (each.host, each.port))
+
+    async def _is_known(self) -> bool:
+        """Tell whether a leader is known and, if this is a voter, the set says rightly where it listens."""
+        node_id, leader_id = self._log.node_id, self._log.leader_id
+        voters = self._log.node.replica.voters
+        own = voters.state.directory_id
+        if leader_id is None:
+            return False
+        if voters.in_force.get(node_id) != own or voters.endpoints.get(node_id) == self._endpoints:
+            return True
+        if leader_id == node_id:
+            return self._update_itself(own)
+        where = voters.endpoints.get(leader_id)
+        if not where:
+            return False
+        request = UpdateRaftVoterRequest(
+            cluster_id=self._cluster_id,
+            current_leader_epoch=self._log.epoch,
+            voter_id=node_id,
+            voter_directory_id=Uuid(own),
+            listeners=[Listener(name=name, host=host, port=port) for name, host, port in self._endpoints],
+            k_raft_version_feature=KRaftVersionFeature(min_supported_version=0, max_supported_version=1),
+        )
+        answer = await self._request((where[0][1], where[0][2]), request)
+        if isinstance(answer, UpdateRaftVoterResponse) and answer.error_code:
+            log.warning("the leader did not take the endpoints", error=ErrorCode(answer.error_code).name)
+        return isinstance(answer, UpdateRaftVoterResponse) and not answer.error_code
+
+    def _update_itself(self, directory_id: bytes) -> bool:
+        try:
+            self._log.membership.update(self._log.node_id, directory_id, self._endpoints)
+        except KafkaError as error:
+            log.info("the endpoints are not updated yet", reason=error)
+            return False
+        return True
+
+    async def _request(self, address: Address, request: DescribeClusterRequest | UpdateRaftVoterRequest) -> object:
+        """Ask one controller; None if it does not answer."""
+        channel = Channel(lambda: address, client_id=f"controller-{self._log.node_id}", chance=self._chance)
+        try:
+            return await channel.request(request, timeout_ms=REQUEST_TIMEOUT_MS)
+        except (ChannelError, KafkaError) as error:
+            log.info("a controller does not answer", address=address, reason=error)
+            return None
+        finally:
+            await channel.close()

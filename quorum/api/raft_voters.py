@@ -1,0 +1,53 @@
+"""What the three requests about voters share: who may be asked, where a voter listens, waiting for the commit."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from kvorum.network.addresses import Address
+from kvorum.network.context import RequestContext
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.quorum.raft.membership import Membership
+from kvorum.quorum.raft.voters import Endpoint
+from kvorum.quorum.services import ControllerServices
+
+
+class WireListener(Protocol):
+    """Listener of AddRaftVoter and UpdateRaftVoter."""
+
+    name: str
+    host: str
+    port: int
+
+
+def check_request(ctx: RequestContext, services: ControllerServices, cluster_id: str | None) -> Membership:
+    """Return what changes the voters. Raises KafkaError.
+
+    INCONSISTENT_CLUSTER_ID; NOT_LEADER_OR_FOLLOWER, from a broker NOT_CONTROLLER: it asks the next one.
+    """
+    if cluster_id is not None and cluster_id != services.cluster_id:
+        raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID)
+    if services.membership is None or services.metadata_log.leader_id != services.node_id:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER if ctx.forwarded else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return services.membership
+
+
+def voter_endpoints(listeners: Sequence[WireListener]) -> list[Endpoint]:
+    """Return where a voter listens, in the order given, names upper-cased."""
+    return [(each.name.upper(), each.host, each.port) for each in listeners]
+
+
+def default_address(services: ControllerServices, endpoints: list[Endpoint]) -> Address | None:
+    """Return where the controllers' default listener is among them, None if it is not there."""
+    for name, host, port in endpoints:
+        if name == services.listener_name and host and port:
+            return host, port
+    return None
+
+
+async def committed(change: asyncio.Future[None], timeout_ms: int) -> None:
+    """Wait until a change is committed. Raises KafkaError: REQUEST_TIMED_OUT (it may still be), or why it failed."""
+    done, _ = await asyncio.wait((change,), timeout=max(0, timeout_ms) / 1000)
+    if not done:
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+    change.result()

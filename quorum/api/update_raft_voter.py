@@ -1,0 +1,48 @@
+"""UpdateRaftVoter (82): v0, at the leader of a dynamic quorum (KIP-853): a voter tells where it listens now.
+
+It is answered once it is in the log. Only controllers send it, at their start, where the voter set says otherwise.
+Order: authorise, cluster id, leadership, epoch, the voter, kraft.version, its listener, append, answer.
+Source: Kafka's UpdateVoterHandler.
+"""
+
+from kvorum.network.authorizer import Operation
+from kvorum.network.context import RequestContext
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.update_raft_voter import CurrentLeader, UpdateRaftVoterRequest, UpdateRaftVoterResponse
+from kvorum.quorum.api.raft_voters import check_request, default_address, voter_endpoints
+from kvorum.quorum.services import ControllerServices
+
+KRAFT_VERSION_DYNAMIC = 1
+
+
+async def handle(
+    ctx: RequestContext, request: UpdateRaftVoterRequest, services: ControllerServices
+) -> UpdateRaftVoterResponse:
+    """Note where a voter listens; whatever comes of it, the answer names the leader."""
+    services.authorize_cluster(ctx, Operation.CLUSTER_ACTION)
+    error = ErrorCode.NONE
+    try:
+        _update(ctx, request, services)
+    except KafkaError as refused:
+        error = refused.code
+    leader_id, epoch = services.leader_and_epoch()
+    host, port = services.voter_addresses().get(leader_id, ("", 0))
+    leader = CurrentLeader(leader_id=leader_id, leader_epoch=epoch, host=host, port=port)
+    return UpdateRaftVoterResponse(error_code=error, current_leader=leader)
+
+
+def _update(ctx: RequestContext, request: UpdateRaftVoterRequest, services: ControllerServices) -> None:
+    """Raise KafkaError where it cannot be done."""
+    membership = check_request(ctx, services, request.cluster_id)
+    _, epoch = services.leader_and_epoch()
+    if request.current_leader_epoch < epoch:
+        raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
+    if request.current_leader_epoch > epoch:
+        raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+    feature, endpoints = request.k_raft_version_feature, voter_endpoints(request.listeners)
+    known = feature.min_supported_version <= KRAFT_VERSION_DYNAMIC <= feature.max_supported_version
+    if request.voter_id < 0 or not any(request.voter_directory_id) or not known:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    if default_address(services, endpoints) is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    membership.update(request.voter_id, bytes(request.voter_directory_id), endpoints)

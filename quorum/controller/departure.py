@@ -1,0 +1,214 @@
+"""The replicas of brokers that are decommissioned go to others, some at a time. Sans-IO; see controller/duty.
+
+Each is a reassignment as any operator's (KIP-455): somebody takes the broker's place in the order of the replicas, and
+the broker leaves when that replica is in sync. Who takes it: an active broker that is to stay and has no replica of the
+partition; of those one whose rack has the fewest of the other replicas, then the one with the fewest replicas, then
+(for the first place) with the fewest partitions it is the preferred leader of.
+
+At most kvorum.decommission.partitions.max are on their way at a time, of all brokers that leave. New ones begin when
+half of that is free, since to find them costs a walk over all partitions. A partition that somebody else reassigns is
+left alone until that is over, unless it is to bring a replica to a broker that leaves or is not registered any more.
+One for which there is nobody waits: for a broker to come back, or a new one.
+
+With kvorum.decommission.throttle what moves is throttled: departure_throttle.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Container
+from dataclasses import dataclass, field
+
+from kvorum.protocol.errors import KafkaError
+from kvorum.quorum.controller.context import Context
+from kvorum.quorum.controller.departure_throttle import throttle_records, unthrottle_records
+from kvorum.quorum.controller.duty import Duty, duties_in, replica_counts
+from kvorum.quorum.controller.partition_change import PartitionChangeBuilder
+from kvorum.quorum.controller.reassignments import builder_of, cancel
+from kvorum.quorum.controller.result import Result
+from kvorum.quorum.image.metadata import MetadataImage
+from kvorum.quorum.image.partition import PartitionRegistration
+from kvorum.quorum.image.partition_set import TopicIdPartition
+from kvorum.quorum.records import MetadataRecord, PartitionChange
+from kvorum.quorum.steps import Steps, finish, pieces
+from kvorum.runtime.logs import get_logger
+
+log = get_logger("quorum")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departure:
+    """How far a broker is: its partitions that are on their way to others, and those that are not yet.
+
+    `waiting` is None where it was not counted, since there was no room for more on their way.
+    """
+
+    broker_id: int
+    moving: int
+    waiting: int | None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Places:
+    """Who may take a replica, and what each has."""
+
+    racks: dict[int, str | None]
+    replicas: Counter[int] = field(default_factory=Counter)
+    leaders: Counter[int] = field(default_factory=Counter)
+
+    def choose(self, others: set[int], racks_of_others: Counter[str | None], *, first: bool) -> int | None:
+        """Return who takes a place beside these others, None if nobody can."""
+        free = [broker_id for broker_id in self.racks if broker_id not in others]
+        if not free:
+            return None
+
+        def cost(broker_id: int) -> tuple[int, int, int, int]:
+            rack = self.racks[broker_id]
+            in_rack = 0 if rack is None else racks_of_others[rack]
+            leaders = self.leaders[broker_id] if first else 0
+            return in_rack, self.replicas[broker_id], leaders, broker_id
+
+        chosen = min(free, key=cost)
+        self.replicas[chosen] += 1
+        self.leaders[chosen] += first
+        return chosen
+
+
+def move_replicas(context: Context) -> Steps[Result[list[Departure]]]:
+    """Begin the moves there is room for; the answer: how far it is. Cost: all partitions, if there is room."""
+    image = context.image
+    leaving = [broker_id for broker_id, duty in duties_in(image).items() if duty is Duty.DECOMMISSIONED]
+    if not leaving:
+        return Result(records=list((yield from unthrottle_records(image, ()))), response=[])
+    moving = yield from moves_under_way(image, leaving)
+    most = context.decommission_partitions_max
+    room = most - moving.total()
+    if room * 2 < most:
+        return Result(records=[], response=[Departure(broker_id=b, moving=moving[b], waiting=None) for b in leaving])
+    left: Counter[int] = Counter()
+    held: list[TopicIdPartition] = []
+    for topic in sorted(image.topics.by_id.values(), key=lambda each: each.name):
+        for piece in pieces(topic.sorted_partitions()):
+            for number, partition in piece:
+                of = [broker_id for broker_id in leaving if broker_id in partition.replicas]
+                if of:
+                    left.update(of)
+                    held.append(TopicIdPartition(topic.topic_id, number))
+            yield
+    changes: list[PartitionChange] = []
+    if held:
+        places = yield from _places(context)
+        changes = yield from _moves(context, held, frozenset(leaving), places, room)
+    for change in changes:
+        before = image.topics.existing(TopicIdPartition(change.topic_id, change.partition_id))[1].removing_replicas
+        moving.update({*leaving} & {*(change.removing_replicas or ())} - {*before})
+    each = [Departure(broker_id=b, moving=moving[b], waiting=left[b] - moving[b]) for b in leaving]
+    records: list[MetadataRecord] = [*throttle_records(image, changes), *changes]
+    records += yield from unthrottle_records(image, [broker_id for broker_id in leaving if left[broker_id]])
+    return Result(records=records, response=each)
+
+
+def moves_under_way(image: MetadataImage, leaving: list[int]) -> Steps[Counter[int]]:
+    """Count the partitions that each of these brokers is being removed from."""
+    counts: Counter[int] = Counter()
+    for piece in pieces((yield from image.topics.index.reassigning_partitions())):
+        for key in piece:
+            removing = image.topics.existing(key)[1].removing_replicas
+            counts.update(broker_id for broker_id in leaving if broker_id in removing)
+        yield
+    return counts
+
+
+def _places(context: Context) -> Steps[_Places]:
+    image = context.image
+    racks = {
+        broker.broker_id: broker.rack
+        for broker in image.cluster.sorted_brokers()
+        if broker.active and not context.is_leaving(broker.broker_id)
+    }
+    replicas = yield from replica_counts(image)
+    leaders: Counter[int] = Counter()
+    for topic in image.topics.by_id.values():
+        for piece in pieces(topic.partitions.values()):
+            leaders.update(partition.preferred_leader for partition in piece)
+            yield
+    return _Places(racks=racks, replicas=replicas, leaders=leaders)
+
+
+def _moves(
+    context: Context, held: list[TopicIdPartition], leaving: frozenset[int], places: _Places, room: int
+) -> Steps[list[PartitionChange]]:
+    changes: list[PartitionChange] = []
+    for piece in pieces(held):
+        for key in piece:
+            if len(changes) >= room:
+                return changes
+            change = _move(context, key, leaving, places)
+            if change is not None:
+                changes.append(change)
+        yield
+    return changes
+
+
+def _move(context: Context, key: TopicIdPartition, leaving: frozenset[int], places: _Places) -> PartitionChange | None:
+    """Return the change that begins to take a partition away from those who leave, None where that has to wait."""
+    topic, partition = context.image.topics.existing(key)
+    gone = {each for each in partition.adding_replicas if context.image.cluster.broker(each) is None}
+    if partition.is_reassigning and not (leaving | gone) & {*partition.adding_replicas}:
+        return None  # on its way already, or somebody else's
+    target = _target(context, partition, leaving | gone, places)
+    if target is None:
+        return None
+    builder = builder_of(context, topic, key.partition_id, partition)
+    lay_over(builder, target)
+    return builder.build()
+
+
+def _target(
+    context: Context, partition: PartitionRegistration, leaving: frozenset[int], places: _Places
+) -> tuple[int, ...] | None:
+    """Return the replicas a partition is to have; None where nobody can take a place."""
+    target = [replica for replica in partition.replicas if replica not in partition.removing_replicas]
+    for index, replica in enumerate(target):
+        if replica not in leaving:
+            continue
+        others = {*target, *partition.replicas}
+        cluster = context.image.cluster
+        staying = [cluster.broker(each) for each in target if each not in leaving]
+        racks = Counter(broker.rack for broker in staying if broker is not None)
+        chosen = places.choose(others, racks, first=index == 0)
+        if chosen is None:
+            return None
+        target[index] = chosen
+    return tuple(target)
+
+
+def moves_taken_back(
+    context: Context, broker_ids: Collection[int], changed: Container[TopicIdPartition]
+) -> list[MetadataRecord]:
+    """Return what has the partitions stay that are on their way from these brokers; `changed` are left alone.
+
+    One that could go back only by an unclean election goes on. Cost: what is being reassigned.
+    """
+    records: list[MetadataRecord] = []
+    for key in finish(context.image.topics.index.reassigning_partitions()) if broker_ids else ():
+        topic, partition = context.image.topics.existing(key)
+        if key in changed or not {*partition.removing_replicas} & {*broker_ids}:
+            continue
+        builder = builder_of(context, topic, key.partition_id, partition)
+        try:
+            cancel(context, topic, builder)
+        except KafkaError as error:
+            log.warning("not taken back", topic=topic.name, partition=key.partition_id, reason=error)
+            continue
+        change = builder.build()
+        if change is not None:
+            records.append(change)
+    return records
+
+
+def lay_over(builder: PartitionChangeBuilder, target: tuple[int, ...]) -> None:
+    """Have the partition go to the target: who was being added and stays wanted is waited for as before."""
+    before = builder.partition
+    settled = {*before.replicas} - {*before.adding_replicas}
+    builder.target_removing = tuple(sorted({*before.replicas} - {*target}))
+    builder.target_adding = tuple(sorted({*target} - settled))
+    builder.target_replicas = target + builder.target_removing

@@ -1,0 +1,42 @@
+"""The group's page in a real browser: a member is removed, after a question."""
+
+from confluent_kafka import Consumer
+from playwright.sync_api import expect
+
+from tests.cluster.clients import create_topic, eventually
+from tests.console.console_kit import WAIT_MS, WITH_BROWSER, Console, assert_accessible
+
+pytestmark = WITH_BROWSER
+
+
+def test_a_member_is_removed_after_a_question(console: Console) -> None:
+    bootstrap = console.cluster.plan.bootstrap
+    create_topic(bootstrap, "worked-on", 2, 3)
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "crew", "group.instance.id": "worker-1"})
+    consumer.subscribe(["worked-on"])
+    eventually(lambda: consumer.poll(0.1) is None and len(consumer.assignment()) == 2, "an assignment")
+    consumer.close()  # a static member stays in its group
+    page = console.page("groups/crew")
+    members = page.locator("section", has=page.get_by_role("heading", name="Members"))
+    row = members.locator("tbody tr")
+    expect(row).to_contain_text("worker-1")
+    row.get_by_role("button", name="Remove").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("worker-1")
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(row).to_have_count(1)
+    row.get_by_role("button", name="Remove").click()
+    page.get_by_label("Reason").fill("it is gone for good")
+    dialog.get_by_role("button", name="Remove").click()
+    expect(page.get_by_text("worker-1 is removed.")).to_be_visible()
+    expect(members.get_by_text("Nobody is in the group.")).to_be_visible(timeout=WAIT_MS)
+
+
+def test_axe_finds_nothing_on_a_page_with_members(console: Console) -> None:
+    bootstrap = console.cluster.plan.bootstrap
+    create_topic(bootstrap, "looked-at", 2, 3)
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "a-crew", "group.instance.id": "worker-2"})
+    consumer.subscribe(["looked-at"])
+    eventually(lambda: consumer.poll(0.1) is None and len(consumer.assignment()) == 2, "an assignment")
+    consumer.close()
+    assert_accessible(console, ("groups/a-crew",))
