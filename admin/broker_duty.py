@@ -178,7 +178,8 @@ def _duty(
             else:
                 kept.append(place)
     moving = sum(broker_id in each.removing for each in under_way.values())
-    asked = Asked(configs.get(BROKER_STATE, Asked.ACTIVE))
+    wanted = configs.get(BROKER_STATE, Asked.ACTIVE)
+    asked = next((each for each in Asked if each == wanted), Asked.ACTIVE)
     state, left = State.ACTIVE, 0
     if asked is Asked.MAINTENANCE:
         state, left = (State.DRAINING, held.relievable) if held.relievable else (State.MAINTENANCE, 0)
@@ -200,7 +201,7 @@ def _duty(
         left=left,
         moving=moving,
         kept=tuple(kept) if asked is Asked.MAINTENANCE else (),
-        throttle=None if throttle is None else int(throttle),
+        throttle=int(throttle) if throttle is not None and throttle.isdecimal() else None,
     )
 
 

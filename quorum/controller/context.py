@@ -164,7 +164,9 @@ class Context:
     def decommission_partitions_max(self) -> int:
         """How many partitions may be on their way from brokers that are decommissioned."""
         found = self.image.configs.broker_value((DECOMMISSION_PARTITIONS_MAX,), None)
-        return self.settings.decommission_partitions_max if found is None else int(found.value)
+        if found is None or not found.value.isdecimal():
+            return self.settings.decommission_partitions_max
+        return int(found.value)
 
     def is_leaving(self, broker_id: int) -> bool:
         """Tell whether a broker is being decommissioned: it gets no new replica."""

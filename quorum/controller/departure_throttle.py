@@ -31,7 +31,7 @@ def throttles_in(image: MetadataImage) -> dict[int, int]:
     found: dict[int, int] = {}
     for broker_id in sorted(image.cluster.brokers):
         value = image.configs.of(ResourceType.BROKER, str(broker_id)).get(DECOMMISSION_THROTTLE)
-        if value is not None:
+        if value is not None and value.isdecimal():
             found[broker_id] = int(value)
     return found
 

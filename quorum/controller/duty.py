@@ -39,10 +39,12 @@ class Duty(StrEnum):
     DECOMMISSIONED = "decommissioned"
 
 
+DUTIES: Final = {duty.value: duty for duty in Duty}
+
+
 def duty_of(configs: ConfigsImage, broker_id: int) -> Duty | None:
-    """Return what is asked of a broker; None: nothing."""
-    value = configs.of(ResourceType.BROKER, str(broker_id)).get(STATE_KEY)
-    return None if value is None else Duty(value)
+    """Return what is asked of a broker; None: nothing, or what a release wrote that did not know of it."""
+    return DUTIES.get(configs.of(ResourceType.BROKER, str(broker_id)).get(STATE_KEY, ""))
 
 
 def duties_in(image: MetadataImage) -> dict[int, Duty]:

@@ -34,6 +34,7 @@ from kvorum.quorum.controller.elections import PREFERRED, balance_leaders, elect
 from kvorum.quorum.controller.reassignments import alter_partition_reassignments
 from kvorum.quorum.controller.registration import unregister_broker
 from kvorum.quorum.controller.relief import move_leaders
+from kvorum.quorum.records import Config
 
 SET, DELETE = 0, 1
 THROTTLE = "kvorum.decommission.throttle"
@@ -189,6 +190,13 @@ def test_what_cannot_be_asked_is_refused(world: World, name: str, value: str, co
     resource = AlterConfigsResource(resource_type=4, resource_name=name, configs=[config])
     (row,) = world.do(incremental_alter_configs, IncrementalAlterConfigsRequest(resources=[resource])).responses
     assert row.error_code == code and row.error_message
+
+
+def test_what_a_release_wrote_that_did_not_know_of_it_asks_nothing(world: World) -> None:
+    world.topic("a", (1, 2))
+    world.apply([Config(resource_type=4, resource_name="1", name=STATE_KEY, value="out to lunch")])
+    assert not world.duty(move_leaders)
+    assert leaders(world, "a") == [1] and duty_of(world.image.configs, 1) is None
 
 
 # Decommission.
