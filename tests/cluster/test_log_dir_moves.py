@@ -1,7 +1,9 @@
 """Replicas move between log directories while they are written to, led and restarted: with unmodified clients."""
 
+import json
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +50,7 @@ def described(admin: KafkaAdminClient) -> dict[tuple[str, int], dict[str, Any]]:
     [broker] = admin.describe_log_dirs(brokers=[1])
     return {
         (Path(directory["log_dir"]).name, row["partition_index"]): row
-        for directory in broker["results"]
+        for directory in broker["log_dirs"]
         for topic in directory["topics"]
         if topic["name"] == "orders"
         for row in topic["partitions"]
@@ -59,21 +61,20 @@ def test_replicas_move_while_they_are_led_and_the_broker_is_killed(start_cluster
     """A throttle holds the copy back so that the kill comes in its middle; without it the move ends."""
     cluster = start_cluster(two_directories(tmp_path))
     sender = begin(cluster)
-    admin = KafkaAdminClient(bootstrap_servers=cluster.plan.bootstrap)
     source = "a" if "orders-0" in folders(tmp_path)["a"] else "b"
     target = "b" if source == "a" else "a"
     configure(cluster, f"{RATE}=1")
-    answer = admin.alter_replica_log_dirs({("orders", 0, 1): str(tmp_path / target)})
-    assert set(answer.values()) == {NoError}
-    eventually(lambda: described(admin).get((target, 0), {}).get("is_future_key"), "a future replica")
-    assert not described(admin)[source, 0]["is_future_key"]
+    with closing(KafkaAdminClient(bootstrap_servers=cluster.plan.bootstrap)) as admin:
+        answer = admin.alter_replica_log_dirs({("orders", 0, 1): str(tmp_path / target)})
+        assert set(answer.values()) == {NoError}
+        eventually(lambda: described(admin).get((target, 0), {}).get("is_future_key"), "a future replica")
+        assert not described(admin)[source, 0]["is_future_key"] and described(admin)[target, 0]["offset_lag"] > 0
 
     name = name_of(cluster, 1)
     kill_all(cluster, name)
     sender.send(RECORDS, PARTITIONS)
     sender.flush_acked(2 * RECORDS)
     restart(cluster, name)
-    admin = KafkaAdminClient(bootstrap_servers=cluster.plan.bootstrap)
     eventually(lambda: isr_of(cluster.plan.bootstrap, "orders", 0) == [1, 2, 3], "the ISR")
     configure(cluster, RATE, delete=True)
     sender.send(RECORDS, PARTITIONS)
@@ -81,9 +82,40 @@ def test_replicas_move_while_they_are_led_and_the_broker_is_killed(start_cluster
     sender.send(RECORDS, PARTITIONS)
     sender.flush_acked(4 * RECORDS)
     eventually(lambda: folders(tmp_path)[source] == [], "nothing left behind")
-    eventually(lambda: described(admin)[target, 0]["offset_lag"] == 0, "no lag")
-    assert not described(admin)[target, 0]["is_future_key"]
+    with closing(KafkaAdminClient(bootstrap_servers=cluster.plan.bootstrap)) as admin:
+        eventually(lambda: described(admin)[target, 0]["offset_lag"] == 0, "no lag")
+        assert not described(admin)[target, 0]["is_future_key"]
     assert_all_there_once_in_order(read_all(cluster.plan.bootstrap, "orders", PARTITIONS), sender.sent.acked)
+
+
+def test_a_reassignments_file_says_in_which_directory_a_replica_is_to_lie(start_cluster: Start, tmp_path: Path) -> None:
+    """One that is there moves, one that comes is made there; verify tells when it is done."""
+    cluster = start_cluster(two_directories(tmp_path))
+    admin = AdminClient({"bootstrap.servers": cluster.plan.bootstrap})
+    topic = NewTopic("orders", 2, replica_assignment=[[1, 2], [2, 3]])
+    admin.create_topics([topic], operation_timeout=30)["orders"].result(30)
+    eventually(lambda: all_led(admin, "orders", 2), "leaders")
+    [source] = [name for name, found in folders(tmp_path).items() if found]
+    target = "b" if source == "a" else "a"
+    file = tmp_path / "plan.json"
+    place = str(tmp_path / target)
+    rows = [
+        {"topic": "orders", "partition": 0, "replicas": [1, 2], "log_dirs": [place, "any"]},
+        {"topic": "orders", "partition": 1, "replicas": [2, 1], "log_dirs": ["any", place]},
+    ]
+    file.write_text(json.dumps({"version": 1, "partitions": rows}))
+    options = ("--reassignment-json-file", str(file))
+    done = reassign(cluster, "execute", *options, "--replica-alter-log-dirs-throttle", "1000000")
+    assert "Successfully started log directory moves for: orders-0-1,orders-1-1" in done.stdout, done
+    eventually(lambda: reassign(cluster, "verify", *options).returncode == 0, "completed")
+    assert folders(tmp_path) == {source: [], target: ["orders-0", "orders-1"]}
+    assert "None of the specified partition moves are active." in reassign(cluster, "cancel", *options).stdout
+
+
+def reassign(cluster: LocalCluster, action: str, *options: str) -> "subprocess.CompletedProcess[str]":
+    """Run `kvorum reassign`."""
+    command = [sys.executable, "-m", "kvorum.cli.main", "reassign", action, "-b", cluster.plan.bootstrap, *options]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
 
 
 def configure(cluster: LocalCluster, entry: str, *, delete: bool = False) -> None:
