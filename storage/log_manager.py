@@ -293,6 +293,10 @@ class LogManager:
         """Have no new logs made in these directories; ALL_DIRECTORIES stands for all (cordoned.log.dirs, KIP-1066)."""
         self._table.cordoned = frozenset(each.path for each in self._table.dirs if paths_hold(paths, each.path))
 
+    def cordoned_ids(self) -> list[Uuid]:
+        """Return the ids of the cordoned directories that are online."""
+        return [each.directory_id for each in self._table.dirs if each.is_online and self.is_cordoned(each)]
+
     def is_cordoned(self, directory: LogDir) -> bool:
         """Tell whether it gets no new logs."""
         return directory.path in self._table.cordoned

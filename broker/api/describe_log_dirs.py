@@ -26,7 +26,7 @@ from kvorum.storage.log_dir import LogDir
 
 UNKNOWN_BYTES: Final = -1
 INVALID_OFFSET_LAG: Final = -1
-"""Of a log whose replica is not here, or offline."""
+"""Of a copy whose log is not here any more."""
 
 
 def handle(ctx: RequestContext, request: DescribeLogDirsRequest, broker: Broker) -> DescribeLogDirsResponse:
@@ -81,12 +81,12 @@ def by_topic(broker: Broker, logs: Iterable[Log]) -> list[DescribeLogDirsTopic]:
 
 def offset_lag(broker: Broker, each: Log) -> int:
     """Return how far a log is behind: a replica's behind its high watermark, a future one's behind the replica's."""
-    partition = broker.replica_manager.hosted.by_name.get(each.partition)
-    if partition is None or partition.log is None:
+    current = broker.log_manager.get_log(each.partition)
+    if current is None:
         return INVALID_OFFSET_LAG
-    if partition.log is each:
+    if current is each:
         return max(0, each.high_watermark - each.log_end_offset)
-    return partition.log.log_end_offset - each.log_end_offset
+    return current.log_end_offset - each.log_end_offset
 
 
 HANDLER = BrokerApi(ApiKey.DESCRIBE_LOG_DIRS, handle)
