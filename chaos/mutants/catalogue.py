@@ -45,7 +45,9 @@ class Mutant:
     drama: str | None = None
     """The one that is played, without other faults: drawn plans play it in a seed of twelve."""
     reassigns: bool = False
-    """Whether replicas move in the directed run."""
+    """Whether replicas move to other brokers in the directed run."""
+    moves: bool = False
+    """Whether they move between the log directories of their brokers."""
     seconds: float = SECONDS
     """Virtual, of a directed run."""
     apply_real: Callable[[Patches], None] | None = None
@@ -123,6 +125,14 @@ ALL: Final = (
         means=DIRECTED,
         options={**THREE, "brokers": 4, "replication_factor": 2, "min_isr": 1, "fault_kinds": ["kill", "cut"]},
         reassigns=True,
+    ),
+    Mutant(
+        name="promote-too-early",
+        apply=broker.promote_too_early,
+        means=DIRECTED,
+        options={**THREE, "log_dirs": 2, "fault_kinds": ["kill", "cut"]},
+        load={"every_s": 0.05, "burst_s": 0.0},
+        moves=True,
     ),
     Mutant(name="acknowledge-metadata-before-commit", apply=controller.acknowledge_metadata_before_commit, first=6),
     Mutant(

@@ -61,9 +61,10 @@ def plan_of(mutant: Mutant, seed: int) -> Plan:
             mutant.drama,
             seconds=mutant.seconds,
             reassigns=mutant.reassigns,
+            moves=mutant.moves,
         )
         if mutant.means == DIRECTED
-        else drawn(seed, SECONDS, coordinators=False, reassignments=False)  # its seeds were found without
+        else drawn(seed, SECONDS, coordinators=False, reassignments=False, moves=False)  # its seeds were found without
     )
 
 

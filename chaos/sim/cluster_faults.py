@@ -62,6 +62,7 @@ class Faults:
             "quota": operator.quota,
             "unregister": operator.unregister,
             "reassign": operator.reassign,
+            "move": operator.move,
         }
 
     def schedule(self) -> None:

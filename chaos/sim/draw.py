@@ -5,14 +5,17 @@ from random import Random
 from kvorum.chaos.sim.changes import changing
 from kvorum.chaos.sim.coordinated import coordinated
 from kvorum.chaos.sim.dramas import dramatised
+from kvorum.chaos.sim.moving import moved
 from kvorum.chaos.sim.plan import Plan, draw_faults, draw_options
 from kvorum.chaos.sim.reassigning import reassigned
 
 
-def drawn(seed: int, seconds: float = 60.0, *, coordinators: bool = True, reassignments: bool = True) -> Plan:
-    """Draw a whole run from its seed. Dramas, changes, coordinators and reassignments have chances of their own.
+def drawn(
+    seed: int, seconds: float = 60.0, *, coordinators: bool = True, reassignments: bool = True, moves: bool = True
+) -> Plan:
+    """Draw a whole run from its seed. Dramas, changes, coordinators and what follows have chances of their own.
 
-    Without them a seed stays as it was; `coordinators`, `reassignments`: whether there may be any.
+    Without them a seed stays as it was; `coordinators`, `reassignments`, `moves`: whether there may be any.
     """
     rng = Random(f"kvorum cluster {seed}")
     options = draw_options(rng)
@@ -23,4 +26,6 @@ def drawn(seed: int, seconds: float = 60.0, *, coordinators: bool = True, reassi
         options, faults = coordinated(Random(f"kvorum coordinators {seed}"), options, faults, seconds)
     if reassignments:
         options, faults = reassigned(Random(f"kvorum reassignments {seed}"), options, faults, seconds)
+    if moves:
+        options, faults = moved(Random(f"kvorum moves {seed}"), options, faults, seconds)
     return Plan(seed=seed, seconds=seconds, options=options, faults=faults)
