@@ -206,11 +206,13 @@ def duplicate_at_log_end(patches: Patches) -> None:
 
 def promote_too_early(patches: Patches) -> None:
     """The copy of a replica in another log directory takes its place while the newest records are missing."""
-    read = future_copy.read
 
     def nearly(current: Log, future: Log, max_bytes: int) -> ReadInfo | None:
-        is_near = current.log_end_offset - future.log_end_offset < 10
-        return None if is_near else read(current, future, max_bytes)
+        end = current.log_end_offset - 3
+        if future.log_end_offset >= end:
+            return None
+        found = current.read(future.log_end_offset, max_bytes, end)
+        return found if found.parts else None
 
     def take_over(self: Log, other: Log) -> None:
         self.high_watermark = other.high_watermark
