@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 from kafka import KafkaAdminClient
-from kafka.errors import NoError
+from kafka.errors import InvalidReplicationAssignmentError, NoError
 
 from kvorum.cluster.local import LocalCluster
 from tests.cluster.clients import Sender, all_led, assert_all_there_once_in_order, eventually, isr_of, read_all
@@ -19,6 +20,7 @@ from tests.cluster.nodes import kill_all, name_of, restart
 from tests.cluster.test_log_directories import two_directories
 
 pytestmark = pytest.mark.cluster
+CORDONED = "cordoned.log.dirs"
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 PARTITIONS = 1
 RECORDS = 30_000
@@ -110,6 +112,41 @@ def test_a_reassignments_file_says_in_which_directory_a_replica_is_to_lie(start_
     eventually(lambda: reassign(cluster, "verify", *options).returncode == 0, "completed")
     assert folders(tmp_path) == {source: [], target: ["orders-0", "orders-1"]}
     assert "None of the specified partition moves are active." in reassign(cluster, "cancel", *options).stdout
+
+
+def test_a_cordoned_broker_gets_no_new_replicas_and_one_cordoned_directory_no_moves(
+    start_cluster: Start, tmp_path: Path
+) -> None:
+    cluster = start_cluster(two_directories(tmp_path))
+    begin(cluster)
+    admin = AdminClient({"bootstrap.servers": cluster.plan.bootstrap})
+
+    def cordon(value: str) -> None:
+        broker = ConfigResource(ConfigResource.Type.BROKER, "1")
+        broker.add_incremental_config(ConfigEntry(CORDONED, value, incremental_operation=AlterConfigOpType.SET))
+        admin.incremental_alter_configs([broker])[broker].result(30)
+
+    def created(name: str) -> str:
+        """Return the error's name; a topic that was made is taken away again."""
+        try:
+            admin.create_topics([NewTopic(name, 1, 3)], operation_timeout=30)[name].result(30)
+        except KafkaException as error:
+            return str(error.args[0].name())
+        admin.delete_topics([name], operation_timeout=30)[name].result(30)
+        return "NONE"
+
+    with pytest.raises(KafkaException, match="/nowhere"):
+        cordon("/nowhere")
+    cordon("*")
+    eventually(lambda: created("more") == "INVALID_REPLICATION_FACTOR", "no topic of three replicas")
+    with closing(KafkaAdminClient(bootstrap_servers=cluster.plan.bootstrap)) as client:
+        [broker] = client.describe_log_dirs(brokers=[1])
+        assert [each["is_cordoned"] for each in broker["log_dirs"]] == [True, True]
+        answer = client.alter_replica_log_dirs({("orders", 0, 1): str(tmp_path / "b")})
+        assert set(answer.values()) == {InvalidReplicationAssignmentError}
+    cordon(str(tmp_path / "a"))
+    eventually(lambda: created("more") == "NONE", "a topic of three replicas")
+    assert not list((tmp_path / "a").glob("more-*"))
 
 
 def reassign(cluster: LocalCluster, action: str, *options: str) -> "subprocess.CompletedProcess[str]":
