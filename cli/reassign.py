@@ -227,8 +227,11 @@ def execute(
 def begin_moves(moves: "dict[Replica, str]", timeout_ms: int, bootstrap: str) -> None:
     """Have replicas move between log directories, new ones once they are there."""
     begun, absent, refused = with_reassignments(bootstrap, lambda found: found.moves.begin(moves, timeout_ms))
-    if begun:
-        click.echo(f"Successfully started log directory move{plural(begun)} for: {told(begun)}")
+    for each in begun:
+        place = f"{each.topic}-{each.partition}"
+        click.echo(
+            f"Successfully started moving log directory to {moves[each]} for replica {place} with broker {each.broker}"
+        )
     fail_if_refused(refused, "Failed to alter dir")
     if absent:
         fail(f"Timed out before log directory move{plural(absent)} could be started for: {told(absent)}")

@@ -212,7 +212,7 @@ def test_log_dirs_of_the_file_are_moves_on_their_brokers(cluster: Cluster, movin
     assert done.exit_code == Exit.DONE, done.output
     assert cluster.moves.asked == [({1}, 5), ({A01: "/b"}, 7)]
     assert "The replica-alter-dir throttle limit was set to 5 B/s" in done.output
-    assert done.output.endswith("Successfully started log directory move for: a-0-1\n")
+    assert done.output.endswith("Successfully started moving log directory to /b for replica a-0 with broker 1\n")
 
 
 @pytest.mark.parametrize(
