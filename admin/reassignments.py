@@ -4,7 +4,8 @@
     {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2],
                                    "log_dirs": ["any", "any"]}]}                                  where to
 
-Files of Kafka's kafka-reassign-partitions.sh are read and written as they are, but for `log_dirs`: only "any" is taken.
+Files of Kafka's kafka-reassign-partitions.sh are read and written as they are. A path among `log_dirs` is where a
+replica is to lie on its broker (log_dir_moves).
 Source: Kafka's ReassignPartitionsCommand.
 """
 
@@ -15,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from kvorum.admin.client import TIMEOUT_MS, ClusterClient, ConfigChange, ConfigOperation, ResourceType, refuse
+from kvorum.admin.log_dir_moves import LOG_DIRS_RATE, LogDirMoves, Replica
 from kvorum.admin.log_dirs import describe_log_dirs
 from kvorum.admin.places import Place
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -33,7 +35,6 @@ VERSION: Final = 1
 ANY_LOG_DIR: Final = "any"
 NO_LOG_DIRS: Final[Mapping[tuple[Place, int], str]] = MappingProxyType({})
 RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
-LOG_DIRS_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 LEADERS: Final = "leader.replication.throttled.replicas"
 FOLLOWERS: Final = "follower.replication.throttled.replicas"
 
@@ -71,14 +72,24 @@ def read_assignment(text: str) -> Assignment:
         log_dirs = each.get("log_dirs", [ANY_LOG_DIR] * len(replicas))
         if not isinstance(log_dirs, list) or len(log_dirs) != len(replicas):
             raise ValueError(f"{place}: as many log_dirs as replicas are wanted")
-        if any(log_dir != ANY_LOG_DIR for log_dir in log_dirs):
-            raise ValueError(f'{place}: replicas are not moved between log directories; log_dirs has to be "any"')
+        if not all(isinstance(log_dir, str) and log_dir for log_dir in log_dirs):
+            raise ValueError(f'{place}: log_dirs are paths, or "any"')
         if place in found:
             raise ValueError(f"{place} is there more than once")
         found[place] = replicas
     if not found:
         raise ValueError("there is no partition in it")
     return found
+
+
+def read_moves(text: str) -> dict[Replica, str]:
+    """Return where the replicas of a file that read_assignment took are to lie, of those for which it says so."""
+    return {
+        Replica(each["topic"], each["partition"], broker): log_dir
+        for each in _listed(text, "partitions")
+        for broker, log_dir in zip(each["replicas"], each.get("log_dirs", ()), strict=False)
+        if log_dir != ANY_LOG_DIR
+    }
 
 
 def read_topics(text: str) -> list[str]:
@@ -180,6 +191,7 @@ class Reassignments:
     def __init__(self, cluster: ClusterClient) -> None:
         """Speak over this client."""
         self._cluster = cluster
+        self.moves = LogDirMoves(cluster)
 
     async def under_way(self) -> dict[Place, UnderWay]:
         """Return what is being reassigned, sorted."""

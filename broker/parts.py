@@ -54,6 +54,7 @@ from kvorum.storage.log_manager import LogManager
 
 PROBE_TIMEOUT_MS = 500
 """Of one question to a suspected broker: so long for the connection, and for its answer."""
+CORDONED = "cordoned.log.dirs"
 FETCH_SESSION_EVICTION_MS = 120_000
 """A fetch session unused for so long makes room for others (Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""
 
@@ -235,6 +236,8 @@ def make_logs(
     )
     cleaner = log_manager.make_cleaner(settings, seams.chance)
     configs.subscribe(lambda changed, _: cleaner.configure(changed))
+    log_manager.cordon(settings.list(CORDONED))
+    configs.subscribe(lambda changed, _: log_manager.cordon(changed.list(CORDONED)))
     follow_cleaner(seams.metrics, cleaner, log_manager, seams.clock)
     return log_manager, cleaner
 
@@ -249,7 +252,7 @@ def make_publisher(
         configs=broker.configs,
         followers=(
             *coordinators.followers,
-            ReplicationThrottles(broker.broker_id, broker.replica_manager.quotas),
+            ReplicationThrottles(broker.broker_id, broker.replica_manager.quotas, broker.replica_manager.moves.quota),
             *(() if broker.telemetry is None else (broker.telemetry,)),
         ),
         behind_configs=(quotas,),

@@ -21,7 +21,7 @@ from typing import Final
 
 from kvorum.broker.metadata.features import SUPPORTED_FEATURES
 from kvorum.broker.metadata.lifecycle import NO_BROKER_EPOCH, BrokerIdentity, BrokerLifecycleManager
-from kvorum.broker.parts import Parts, Seams, build
+from kvorum.broker.parts import CORDONED, Parts, Seams, build
 from kvorum.broker.services import Broker
 from kvorum.network.authorizer import AllowAll, Authorizer
 from kvorum.network.connection_counts import ConnectionCounts, concerns_connections
@@ -256,6 +256,7 @@ class BrokerServer:
             identity,
             parts.channels.lifecycle,
             metadata_offset=lambda: parts.loader.offset,
+            cordoned_log_dirs=parts.log_manager.cordoned_ids,
             heartbeat_interval_ms=settings.int("broker.heartbeat.interval.ms"),
             session_timeout_ms=settings.int("broker.session.timeout.ms"),
             registration_timeout_ms=settings.int("initial.broker.registration.timeout.ms"),
@@ -296,6 +297,9 @@ class BrokerServer:
         """Take over what listeners hold of the configuration."""
         if any(concerns_connections(key) for key in keys):
             self._counts.configure(settings, self._listener_names)
+        lifecycle = self._parts.registration.lifecycle
+        if CORDONED in keys and lifecycle is not None:
+            lifecycle.cordoned_changed()
         if TRACE in keys:
             self._tracing.configure(settings.str(TRACE))
 

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +14,7 @@ from kvorum.cli.progress import bar
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
+    from kvorum.admin.log_dir_moves import Replica, Started
     from kvorum.admin.places import Place
     from kvorum.admin.reassignments import Assignment, Reassignments
 
@@ -81,10 +82,17 @@ def assignment_in(path: Path) -> "Assignment":
         raise click.BadParameter(f"{path}: {error}", param_hint="--reassignment-json-file") from error
 
 
-def fail_if_refused(refused: "dict[Place, str]", what: str) -> None:
-    """End with an error if partitions were refused, a line each."""
+def moves_in(path: Path) -> "dict[Replica, str]":
+    """Return where a file that assignment_in took has replicas lie."""
+    from kvorum.admin.reassignments import read_moves
+
+    return read_moves(path.read_text())
+
+
+def fail_if_refused(refused: "Mapping[Place, str] | Mapping[Replica, str]", what: str) -> None:
+    """End with an error if partitions or replicas were refused, a line each."""
     if refused:
-        fail("\n".join([f"{what}:", *(f"{place}: {why}" for place, why in sorted(refused.items()))]))
+        fail("\n".join([f"{what}:", *sorted(f"{place}: {why}" for place, why in refused.items())]))
 
 
 @reassign.command()
@@ -158,14 +166,25 @@ def placed(current: "Assignment", racks: dict[int, str | None]) -> "Assignment":
 @reassign.command()
 @file_option
 @click.option("--throttle", type=click.IntRange(1), help="Bytes a second each broker moves at the most.")
+@click.option(
+    *("--replica-alter-log-dirs-throttle", "log_dirs_throttle"),
+    type=click.IntRange(1),
+    help="Bytes a second each broker copies at the most between its log directories.",
+)
 @click.option("--additional", is_flag=True, help="Also while others are under way; or to change the throttle.")
 @click.option("--disallow-replication-factor-change", "same_size", is_flag=True, help="No more and no fewer replicas.")
 @timeout_option
 @bootstrap_option
 def execute(
-    path: Path, throttle: int | None, additional: bool, same_size: bool, timeout_ms: int, bootstrap: str
+    path: Path,
+    throttle: int | None,
+    log_dirs_throttle: int | None,
+    additional: bool,
+    same_size: bool,
+    timeout_ms: int,
+    bootstrap: str,
 ) -> None:
-    """Begin to move partitions to the replicas that a file names.
+    """Begin to move partitions to the replicas that a file names, and replicas to the log directories it names.
 
     \b
     kvorum reassign execute --reassignment-json-file plan.json
@@ -173,7 +192,7 @@ def execute(
     """
     from kvorum.admin.reassignments import as_file, moves_of
 
-    wanted = assignment_in(path)
+    wanted, moves = assignment_in(path), moves_in(path)
 
     async def work(found: "Reassignments") -> "dict[Place, str]":
         under_way = await found.under_way()
@@ -192,14 +211,33 @@ def execute(
         before = {place: current[place] for place in wanted}
         click.echo(f"Current partition replica assignment\n\n{json.dumps(as_file(before))}\n")
         click.echo("Save this to use as the --reassignment-json-file option during rollback")
-        if throttle is not None:
+        if throttle is not None or log_dirs_throttle is not None:
             click.echo("Warning: run `kvorum reassign verify` until all is completed, or the throttle stays.")
+        if throttle is not None:
             await found.throttle(moves_of(under_way, current, wanted), throttle)
             click.echo(f"The inter-broker throttle limit was set to {throttle} B/s")
+        if log_dirs_throttle is not None:
+            await found.moves.throttle({replica.broker for replica in moves}, log_dirs_throttle)
+            click.echo(f"The replica-alter-dir throttle limit was set to {log_dirs_throttle} B/s")
         return await found.alter(dict(wanted), timeout_ms, may_resize=not same_size)
 
     fail_if_refused(with_reassignments(bootstrap, work), "Error reassigning partition(s)")
     click.echo(f"Successfully started partition reassignment{plural(wanted)} for {told(wanted)}")
+    if moves:
+        begin_moves(moves, timeout_ms, bootstrap)
+
+
+def begin_moves(moves: "dict[Replica, str]", timeout_ms: int, bootstrap: str) -> None:
+    """Have replicas move between log directories, new ones once they are there."""
+    begun, absent, refused = with_reassignments(bootstrap, lambda found: found.moves.begin(moves, timeout_ms))
+    for each in begun:
+        place = f"{each.topic}-{each.partition}"
+        click.echo(
+            f"Successfully started moving log directory to {moves[each]} for replica {place} with broker {each.broker}"
+        )
+    fail_if_refused(refused, "Failed to alter dir")
+    if absent:
+        fail(f"Timed out before log directory move{plural(absent)} could be started for: {told(absent)}")
 
 
 @reassign.command()
@@ -219,7 +257,7 @@ def verify(path: Path, preserve_throttles: bool, seconds: float, bootstrap: str,
     """
     from kvorum.admin.reassignments import states_of
 
-    wanted = assignment_in(path)
+    wanted, moves = assignment_in(path), moves_in(path)
 
     async def work(found: "Reassignments") -> list[dict[str, Any]]:
         if seconds:
@@ -231,7 +269,12 @@ def verify(path: Path, preserve_throttles: bool, seconds: float, bootstrap: str,
         for (place, target), state in zip(sorted(wanted.items()), states, strict=True):
             row = {"topic": place.topic, "partition": place.partition, "state": state.value}
             rows.append({**row, "replicas": current.get(place, []), "target": target})
-        if not under_way and not preserve_throttles:
+        moving = await found.moves.states(moves)
+        for replica, each in moving.items():
+            row = {"topic": replica.topic, "partition": replica.partition, "state": each.state}
+            rows.append({**row, "replicas": f"{replica.broker}: {each.current}", "target": each.target})
+        is_moving = any(each.future is not None for each in moving.values())
+        if not under_way and not is_moving and not preserve_throttles:
             await say_unthrottled(found, wanted)
         return rows
 
@@ -273,21 +316,32 @@ def cancel(path: Path, preserve_throttles: bool, timeout_ms: int, bootstrap: str
     \b
     kvorum reassign cancel --reassignment-json-file plan.json
     """
-    wanted = assignment_in(path)
+    wanted, moves = assignment_in(path), moves_in(path)
 
-    async def work(found: "Reassignments") -> "tuple[list[Place], dict[Place, str]]":
+    async def work(found: "Reassignments") -> "tuple[list[Place], dict[Place, str], Started]":
         active = [place for place in await found.under_way() if place in wanted]
         refused = await found.alter(dict.fromkeys(active), timeout_ms) if active else {}
+        moving = {
+            replica: each.current
+            for replica, each in (await found.moves.states(moves)).items()
+            if each.future is not None and each.current
+        }
+        stopped = await found.moves.ask(moving)
         if not refused and not preserve_throttles:
             await say_unthrottled(found, wanted)
-        return active, refused
+        return active, refused, stopped
 
-    active, refused = with_reassignments(bootstrap, work)
+    active, refused, stopped = with_reassignments(bootstrap, work)
     fail_if_refused(refused, "Error cancelling partition reassignment(s)")
     if active:
         click.echo(f"Successfully cancelled partition reassignment{plural(active)} for: {told(active)}")
     else:
         click.echo("None of the specified partition reassignments are active.")
+    fail_if_refused(stopped.refused, "Failed to alter dir")
+    if stopped.begun:
+        click.echo(f"Successfully cancelled log directory move{plural(stopped.begun)} for: {told(stopped.begun)}")
+    elif moves:
+        click.echo("None of the specified partition moves are active.")
 
 
 @reassign.command("list")
@@ -320,11 +374,11 @@ def list_(bootstrap: str, output: str) -> None:
     show(rows, output, LIST_COLUMNS)
 
 
-def plural(places: "Assignment | Sequence[Place]") -> str:
+def plural(places: "Assignment | Sequence[Place] | Sequence[Replica]") -> str:
     """Return the ending of a word that counts these."""
     return "" if len(places) == 1 else "s"
 
 
-def told(places: "Assignment | Sequence[Place]") -> str:
-    """Return the partitions in a line."""
+def told(places: "Assignment | Sequence[Place] | Sequence[Replica]") -> str:
+    """Return the partitions, or replicas, in a line."""
     return ",".join(str(place) for place in sorted(places))

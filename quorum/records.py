@@ -78,6 +78,7 @@ class RegisterBroker(Record, frozen=True, kw_only=True):
     in_controlled_shutdown: bool = False
     log_dirs: tuple[Uuid, ...] = ()
     previous_broker_epoch: int = -1
+    cordoned_log_dirs: tuple[Uuid, ...] | None = None
 
 
 class UnregisterBroker(Record, frozen=True, kw_only=True):
@@ -95,6 +96,7 @@ class BrokerRegistrationChange(Record, frozen=True, kw_only=True):
     fenced: bool | None = None
     in_controlled_shutdown: bool | None = None
     log_dirs: tuple[Uuid, ...] | None = None
+    cordoned_log_dirs: tuple[Uuid, ...] | None = None
 
 
 class Topic(Record, frozen=True, kw_only=True):

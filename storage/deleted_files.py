@@ -46,6 +46,11 @@ class DeletedFiles:
         segment.rename_files(DELETED_SUFFIX)
         self._waiting.append(_Waiting(segment, deadline_ms))
 
+    def moved_to(self, folder: str) -> None:
+        """Go by the folder's new name."""
+        for waiting in self._waiting:
+            waiting.segment.moved_to(folder)
+
     def is_due(self, now_ms: int) -> bool:
         """Tell whether any has waited long enough."""
         return any(waiting.deadline_ms <= now_ms for waiting in self._waiting)

@@ -138,6 +138,12 @@ class EpochCache:
         self.is_dirty = self.is_dirty or (epochs, refined) != (self._epochs, self._starts)
         self._epochs, self._starts = epochs, refined
 
+    def take_over(self, other: "EpochCache", log_start_offset: int) -> None:
+        """Know the epochs that another knows, from this start on: those without records too."""
+        self._epochs, self._starts = list(other._epochs), list(other._starts)
+        self.truncate_from_start(log_start_offset)
+        self.is_dirty = True
+
     def clear(self) -> None:
         """Forget everything."""
         self.is_dirty = self.is_dirty or bool(self._epochs)

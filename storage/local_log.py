@@ -317,6 +317,15 @@ class LocalLog:
         """Remove the files whose delay is over."""
         self._deleted.purge(now_ms)
 
+    def moved_to(self, folder: str) -> None:
+        """Go by the folder's new name. No flush is under way: its plan has the old one."""
+        assert self._plan is None, "who renames a folder has waited for its flush"
+        self.folder = folder
+        for segment in self.segments:
+            segment.moved_to(folder)
+        self._deleted.moved_to(folder)
+        self._has_new_names = True
+
     def begin_flush(
         self, include_active: bool, epochs_text: str | None, snapshots: list[tuple[str, bytes]]
     ) -> FlushPlan:

@@ -425,6 +425,20 @@ class Log:
         """Use the log no more: it is deleted, or offline. What was read stays readable until `release`."""
         self._health.abandon(error)
 
+    def moved_to(self, folder: str) -> None:
+        """Go by the folder's new name: it was renamed under the log. No flush is under way."""
+        self._local.moved_to(folder)
+        self.producers.moved_to(folder)
+
+    def take_over(self, other: "Log") -> None:
+        """Be what another log is that this one is a copy of, to the end: what is in no batch goes along."""
+        assert self.log_end_offset == other.log_end_offset, "a copy to the end"
+        self.epoch_cache.take_over(other.epoch_cache, self.log_start_offset)
+        self.producers.take_over(other.producers)
+        self.producers.take_snapshot(self.log_end_offset)
+        self.cleaning.cleaned_offset = other.cleaning.cleaned_offset
+        self.high_watermark = other.high_watermark
+
     def release(self) -> None:
         """Close the files without a word more to the disk. Idempotent."""
         self._local.close()

@@ -25,6 +25,7 @@ from kvorum.storage.names import (
     is_marked_folder,
     join,
     parse_folder,
+    parse_future_folder,
 )
 
 METADATA_TOPIC: Final = "__cluster_metadata"
@@ -103,6 +104,12 @@ class LogDir:
             if partition is not None and partition.topic != METADATA_TOPIC and self._looks_like_log(name):
                 found.append(partition)
         return found
+
+    def future_folders(self) -> dict[str, TopicPartition]:
+        """Return the paths of the folders with future logs, and whose they are. Raises OSError."""
+        names = sorted(self._disk.listdir(self.path))
+        found = {join(self.path, name): partition for name in names if (partition := parse_future_folder(name))}
+        return {path: partition for path, partition in found.items() if self._disk.is_dir(path)}
 
     def _looks_like_log(self, name: str) -> bool:
         """Tell whether a folder of a log's name holds one: something else may live in the directory too."""

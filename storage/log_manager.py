@@ -21,6 +21,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from random import Random
+from typing import Final
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
@@ -40,6 +41,7 @@ from kvorum.storage.checkpoints import (
 from kvorum.storage.cleaner.hosts import OpenHost, open_host
 from kvorum.storage.cleaner.manager import LogCleaner
 from kvorum.storage.directory_checkpoints import DirectoryCheckpoints, write_last_words
+from kvorum.storage.future_logs import FutureLogs
 from kvorum.storage.log import Log
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.log_dir import LogDir
@@ -49,6 +51,10 @@ from kvorum.storage.log_syncs import LogSyncs
 from kvorum.storage.log_table import LogTable
 from kvorum.storage.names import DELETE_FOLDER_SUFFIX, STRAY_FOLDER_SUFFIX, TopicPartition
 from kvorum.storage.recovery import LogDirectoryError
+
+ALL_DIRECTORIES: Final = "*"
+PREFERRED_MAX: Final = 100_000
+"""Places of logs that are not there yet: as many as a large reassignment names."""
 
 log = get_logger("storage")
 
@@ -85,6 +91,10 @@ class LogManager:
         self._checkpoints = DirectoryCheckpoints(disk, self._table)
         self._removal = LogRemoval(disk, clock, self._table, self._checkpoints)
         self._syncs = LogSyncs(self._table, on_flush)
+        self.futures = FutureLogs(
+            *(disk, self._table, self._opening, self._removal, self._syncs, self._checkpoints, clock),
+            self._topic_config,
+        )
 
     @property
     def dirs(self) -> list[LogDir]:
@@ -148,7 +158,7 @@ class LogManager:
                 text = f"the log of {partition} has topic id {existing.topic_id}, not {topic_id}"
                 raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, text)
             return existing
-        directory = self._table.emptiest()
+        directory = self._table.place_for(partition)
         if directory is None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log directory is online")
         try:
@@ -160,6 +170,7 @@ class LogManager:
             self._table.take_offline(directory, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {error}") from error
         self._table.add(directory, created)
+        self._table.preferred.pop(partition, None)
         return created
 
     def _set_topic_id(self, existing: Log, topic_id: Uuid) -> None:
@@ -196,13 +207,13 @@ class LogManager:
 
     def update_topic_config(self, topic: str, config: LogConfig) -> None:
         """Give the logs of a topic its new configuration."""
-        for each in self._table.logs():
+        for each in self._table.all_logs():
             if each.partition.topic == topic:
                 each.config = config
 
     def raise_min_isr(self, minimums: Mapping[str, int]) -> None:
         """Give the logs of these topics {name: min.insync.replicas} where it is more than what they have."""
-        for each in self._table.logs():
+        for each in self._table.all_logs():
             minimum = minimums.get(each.partition.topic, 0)
             if minimum > each.config.min_insync_replicas:
                 each.config = replace(each.config, min_insync_replicas=minimum)
@@ -212,21 +223,29 @@ class LogManager:
 
         Waits for a sync under way. A log that is not there is fine, one in an offline directory is only forgotten.
         """
+        await self.futures.remove(*partitions)
         await self._removal.rename_away(partitions, DELETE_FOLDER_SUFFIX)
 
     async def set_aside_stray(self, *partitions: TopicPartition) -> None:
         """Rename folders of logs that the metadata does not know (`-stray`): they are kept for a person to look at."""
         await self._removal.rename_away(partitions, STRAY_FOLDER_SUFFIX)
 
-    async def settle_rivals(self, is_stray: Callable[[Log], bool]) -> None:
-        """Where two directories have a log of one partition, of two topics: set aside what is a stray, keep the other.
+    async def settle_rivals(
+        self, is_stray: Callable[[Log], bool], is_assigned: Callable[[Log, LogDir], bool] = lambda each, place: False
+    ) -> None:
+        """Where two directories have a log of one partition: set aside what is a stray, keep the other.
 
+        Of two of the same topic the one stays that `is_assigned` its directory: a crash came while the other gave up
+        its place to it. Where neither is, the second one's directory goes offline, and a person has to look.
         Called once, with the first metadata image, before any log is asked for.
         """
         rivals, self._table.rivals = self._table.rivals, []
         for directory, rival in rivals:
             partition = rival.partition
-            first = self._table.get(partition)
+            first, place = self._table.get(partition), self._table.dir_of(partition)
+            if first is not None and place is not None and first.topic_id == rival.topic_id and not is_stray(rival):
+                await self._settle_twins((place, first), (directory, rival), is_assigned)
+                continue
             if first is not None and is_stray(rival):
                 place = self._table.remove(partition)
                 self._table.add(directory, rival)
@@ -236,6 +255,51 @@ class LogManager:
             await self.set_aside_stray(partition)
             if self._table.get(partition) is None:  # a shutdown leaves folders where they are
                 self._table.add(*kept)
+
+    async def _settle_twins(
+        self, first: tuple[LogDir, Log], second: tuple[LogDir, Log], is_assigned: Callable[[Log, LogDir], bool]
+    ) -> None:
+        partition = first[1].partition
+        kept = next((each for each in (first, second) if is_assigned(each[1], each[0])), None)
+        if kept is not None:  # what was written on since is no copy's source
+            kept = max(kept, second if kept is first else first, key=lambda each: reach_of(each[1]))
+        if kept is None or not kept[0].is_online:
+            second[1].release()
+            text = f"{partition} lies in two log directories, {first[0].path} and {second[0].path}"
+            self._table.take_offline(second[0], LogDirectoryError(text))
+            return
+        place, given_up = second if kept is first else first
+        log.warning("a replica had been moved", partition=partition, source=place.path, target=kept[0].path)
+        self._table.remove(partition)
+        self._table.add(*kept)
+        async with self._disk_work:
+            self._removal.rename_folder(place, given_up)
+
+    def directory(self, path: str) -> LogDir | None:
+        """Return the log directory of this path, online or not; None if log.dirs has none."""
+        return next((each for each in self._table.dirs if each.path == path), None)
+
+    def prefer(self, partition: TopicPartition, directory: LogDir) -> None:
+        """Have a log that is not there yet made in this directory; where it lies there already, nothing.
+
+        Forgotten with the process, as in Kafka, and when PREFERRED_MAX others are remembered.
+        """
+        if directory in (self._table.dir_of(partition), self.futures.dir_of(partition)):
+            return
+        if len(self._table.preferred) < PREFERRED_MAX or partition in self._table.preferred:
+            self._table.preferred[partition] = directory
+
+    def cordon(self, paths: Collection[str]) -> None:
+        """Have no new logs made in these directories; ALL_DIRECTORIES stands for all (cordoned.log.dirs, KIP-1066)."""
+        self._table.cordoned = frozenset(each.path for each in self._table.dirs if paths_hold(paths, each.path))
+
+    def cordoned_ids(self) -> list[Uuid]:
+        """Return the ids of the cordoned directories that are online."""
+        return [each.directory_id for each in self._table.dirs if each.is_online and self.is_cordoned(each)]
+
+    def is_cordoned(self, directory: LogDir) -> bool:
+        """Tell whether it gets no new logs."""
+        return directory.path in self._table.cordoned
 
     def stray_logs(self, is_stray: Callable[[Log], bool]) -> list[TopicPartition]:
         """Return the partitions whose logs the caller calls strays (no such topic id here any more)."""
@@ -261,7 +325,7 @@ class LogManager:
         A log that is being cleaned has its turn when that is done.
         """
         deleted = 0
-        for each in self._table.logs():
+        for each in self._table.all_logs():
             if each.failure is None and not each.cleaning.is_in_progress:
                 try:
                     deleted += each.delete_old_segments(now_ms)
@@ -312,6 +376,16 @@ class LogManager:
                     each.release()
                 directory.unlock()
             self._removal.release()
+
+
+def reach_of(each: Log) -> tuple[int, int]:
+    """Return what tells of two logs of one history which has more: the last epoch, and where it ends."""
+    return (-1 if each.latest_epoch is None else each.latest_epoch, each.log_end_offset)
+
+
+def paths_hold(paths: Collection[str], path: str) -> bool:
+    """Tell whether a path is among those of a setting, which may be ALL_DIRECTORIES."""
+    return ALL_DIRECTORIES in paths or path in paths
 
 
 def close_logs(logs: Sequence[Log]) -> None:

@@ -54,7 +54,7 @@ class LogOpening:
         limit = asyncio.Semaphore(self._threads_max)
         started_ms = self._clock.monotonic_ms()
         try:
-            partitions = directory.partitions()
+            partitions, futures = directory.partitions(), directory.future_folders()
             for folder in directory.marked_folders():
                 self._disk.remove_tree(folder)
         except OSError as error:
@@ -66,9 +66,16 @@ class LogOpening:
                 if directory.is_online:
                     await self._open_existing(directory, partition)
 
+        async def open_future(folder: str, partition: TopicPartition) -> None:
+            async with limit:
+                if directory.is_online:
+                    await self._open_future(directory, folder, partition)
+
         async with asyncio.TaskGroup() as group:
             for partition in partitions:
                 group.create_task(open_one(partition))
+            for folder, partition in futures.items():
+                group.create_task(open_future(folder, partition))
         log.info(
             "logs opened",
             dir=directory.path,
@@ -87,7 +94,7 @@ class LogOpening:
             return
         first, other = self._table.get(partition), self._table.dir_of(partition)
         if first is not None and other is not None:
-            if directory.is_online and ZERO_UUID not in (ids := {first.topic_id, opened.topic_id}) and len(ids) > 1:
+            if directory.is_online and ZERO_UUID not in (first.topic_id, opened.topic_id):
                 self._table.rivals.append((directory, opened))
                 return
             opened.release()
@@ -96,12 +103,35 @@ class LogOpening:
         elif directory.is_online:
             self._table.add(directory, opened)
 
-    def open(self, directory: LogDir, partition: TopicPartition, config: LogConfig, topic_id: Uuid | None) -> Log:
+    async def _open_future(self, directory: LogDir, folder: str, partition: TopicPartition) -> None:
+        """Open one future log in a thread, to be gone on with."""
+        config = self._topic_config(partition.topic)
+        try:
+            loop = asyncio.get_running_loop()
+            opened = await blocking.run(loop, self.open, directory, partition, config, None, folder)
+            if directory.is_online and partition not in self._table.futures:
+                self._table.futures[partition] = (directory, opened)
+                return
+            opened.release()
+            if directory.is_online:  # one is enough, and a copy is nobody's only one
+                await blocking.run(loop, self._disk.remove_tree, folder)
+        except (OSError, LogDirectoryError, KafkaError) as error:
+            self._table.take_offline(directory, error)
+
+    def open(
+        self,
+        directory: LogDir,
+        partition: TopicPartition,
+        config: LogConfig,
+        topic_id: Uuid | None,
+        folder: str | None = None,
+    ) -> Log:
         """Open or create a log's folder, and leave the table as it is: it runs in a thread at the start.
 
-        Without `topic_id` the folder says it. Raises OSError, LogDirectoryError, KafkaError.
+        `folder` is a future log's. Without `topic_id` the folder says it.
+        Raises OSError, LogDirectoryError, KafkaError.
         """
-        folder = join(directory.path, str(partition))
+        folder = folder or join(directory.path, str(partition))
         known_id = read_partition_metadata(self._disk, folder) if topic_id is None else topic_id
         options = OpenOptions(
             recovery_point=directory.checkpoints[RECOVERY_POINTS].get(partition, 0),

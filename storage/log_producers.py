@@ -55,6 +55,19 @@ class LogProducers:
         now_ms = self._clock.wall_ms()
         return self.state.begin_verification(producer_id, producer_epoch, sequence, supports_epoch_bump, now_ms)
 
+    def moved_to(self, folder: str) -> None:
+        """Go by the folder's new name."""
+        self._snapshots.moved_to(folder)
+
+    def take_over(self, other: "LogProducers") -> None:
+        """Know what another log's producers wrote, of which this one is a copy to the end.
+
+        Retention may have taken from the copy's source what a producer wrote last, and what is being verified is in no
+        log. Both are of the log that gives up its place.
+        """
+        self.state.take_over(other.state)
+        self._ended_late.update(other._ended_late)
+
     def take_snapshot(self, base_offset: int) -> None:
         """Keep the state as it is at a new segment's base offset; it is written with the next flush."""
         self.state.end_offset = base_offset

@@ -58,12 +58,13 @@ class LogRemoval:
                 return
             for partition, each in found.items():
                 if self._table.get(partition) is each:
-                    self._rename_folder(partition, each, suffix)
+                    self.rename_folder(self._table.remove(partition), each, suffix)
                     await asyncio.sleep(0)
             await self._checkpoints.forget_deleted()
 
-    def _rename_folder(self, partition: TopicPartition, found: Log, suffix: str) -> None:
-        directory = self._table.remove(partition)
+    def rename_folder(self, directory: LogDir, found: Log, suffix: str = DELETE_FOLDER_SUFFIX) -> None:
+        """Rename the folder of a log that is in no table any more. Holds `disk_work`."""
+        partition = found.partition
         self._renames += 1
         now_ms = self._clock.wall_ms()
         target = join(directory.path, marked_folder(partition, f"{now_ms:016x}{self._renames:016x}", suffix))
@@ -94,7 +95,7 @@ class LogRemoval:
             if self._table.is_closed:
                 return
             loop = asyncio.get_running_loop()
-            for each in self._table.logs():
+            for each in self._table.all_logs():
                 if each.failure is None and each.has_deleted_files(now_ms):
                     try:
                         await blocking.run(loop, each.purge_deleted, now_ms)

@@ -32,7 +32,7 @@ class LogSyncs:
 
         Whole logs by flush.messages too, in case nobody waits for them: a smaller one was configured since the append.
         """
-        for each in self._table.logs():
+        for each in self._table.all_logs():
             if each.is_flush_due(now_ms):
                 await asyncio.shield(self._flush_due(each, now_ms))
             if each.is_retention_waiting and each.failure is None and not each.cleaning.is_in_progress:
@@ -67,6 +67,10 @@ class LogSyncs:
             wanted, self._wanted = self._wanted, {}
             await asyncio.gather(*[self._flush(each, include_active=True) for each in wanted])
 
+    async def sync_whole(self, each: Log) -> None:
+        """Sync all that was appended to one log so far. Holds `disk_work`."""
+        await self._flush(each, include_active=True)
+
     async def _flush(self, each: Log, *, include_active: bool) -> None:
         """Sync one log in a thread. A disk that fails takes the directory offline. Holds `disk_work`."""
         if each.failure is not None:
@@ -81,7 +85,7 @@ class LogSyncs:
             if each.failure is None:
                 each.complete_flush(plan)
         except OSError as error:
-            directory = self._table.dir_of(each.partition)
+            directory = self._table.place_of(each)
             if directory is not None and each.failure is None:
                 self._table.take_offline(directory, error)
         except KafkaError as error:

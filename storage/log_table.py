@@ -29,6 +29,12 @@ class LogTable:
         self.rivals: list[tuple[LogDir, Log]] = []
         """Logs of partitions that have a log in another directory too, under another topic id: one of the two is an
         earlier topic's, deleted or made anew while its directory was offline. The metadata tells which."""
+        self.futures: dict[TopicPartition, tuple[LogDir, Log]] = {}
+        """Copies in other directories that are to take the place of a partition's log, one a partition."""
+        self.preferred: dict[TopicPartition, LogDir] = {}
+        """Where logs are to be made that are not there yet. Only in memory, as Kafka's."""
+        self.cordoned: frozenset[str] = frozenset()
+        """The paths of directories that get no new logs (KIP-1066)."""
         self._on_offline = on_offline
         self._logs: dict[TopicPartition, Log] = {}
         self._dir_of: dict[TopicPartition, LogDir] = {}
@@ -54,21 +60,43 @@ class LogTable:
         return self._logs.get(partition)
 
     def logs(self) -> Iterator[Log]:
-        """Go through a copy of all logs."""
+        """Go through a copy of all logs; future ones are none."""
         return iter(list(self._logs.values()))
+
+    def all_logs(self) -> Iterator[Log]:
+        """Go through a copy of all logs, the future ones too."""
+        return iter([*self._logs.values(), *(each for _, each in self.futures.values())])
 
     def dir_of(self, partition: TopicPartition) -> LogDir | None:
         """Return the directory of a partition's log."""
         return self._dir_of.get(partition)
 
-    def logs_in(self, directory: LogDir) -> list[Log]:
-        """Return the logs of a directory."""
-        return [each for partition, each in self._logs.items() if self._dir_of[partition] is directory]
+    def place_of(self, each: Log) -> LogDir | None:
+        """Return the directory of a log, of a future one too; None if it is none of these any more."""
+        place, future = self.futures.get(each.partition, (None, None))
+        if future is each:
+            return place
+        return self._dir_of[each.partition] if self._logs.get(each.partition) is each else None
 
-    def emptiest(self) -> LogDir | None:
-        """Return the online directory with the fewest logs, the first of equals; None if all are offline."""
+    def logs_in(self, directory: LogDir) -> list[Log]:
+        """Return the logs of a directory, the future ones too: of a partition there is one or the other."""
+        found = [each for partition, each in self._logs.items() if self._dir_of[partition] is directory]
+        return found + [each for place, each in self.futures.values() if place is directory]
+
+    def place_for(self, partition: TopicPartition) -> LogDir | None:
+        """Return where a new log is to lie: as was asked for, else the emptiest place; None if all are offline."""
+        preferred = self.preferred.get(partition)
+        return preferred if preferred is not None and preferred.is_online else self._emptiest()
+
+    def _emptiest(self) -> LogDir | None:
+        """Return the online directory with the fewest logs, the first of equals.
+
+        Cordoned ones come last: a log that has to be made lies somewhere.
+        """
+        places = [*self._dir_of.values(), *(place for place, _ in self.futures.values())]
         online = [each for each in self.dirs if each.is_online]
-        return min(online, key=lambda each: sum(other is each for other in self._dir_of.values()), default=None)
+        open_ = [each for each in online if each.path not in self.cordoned] or online
+        return min(open_, key=lambda each: sum(other is each for other in places), default=None)
 
     def take_offline(self, directory: LogDir, error: Exception) -> None:
         """Give a directory up: its logs fail from now on, and the listener is told, once."""

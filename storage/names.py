@@ -16,6 +16,8 @@ SWAP_SUFFIX: Final = ".swap"
 TEMPORARY_SUFFIX: Final = ".tmp"
 DELETE_FOLDER_SUFFIX: Final = "-delete"
 STRAY_FOLDER_SUFFIX: Final = "-stray"
+FUTURE_FOLDER_SUFFIX: Final = "-future"
+"""A copy of a log that is to take its place, in another log directory."""
 
 LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
@@ -25,6 +27,7 @@ DURABLE_LENGTH: Final = "durable-length"
 FOLDER_NAME_MAX: Final = 255
 _FOLDER: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)")
 _MARKED_FOLDER: Final = re.compile(r"(?P<name>.+)\.(?P<unique>[0-9a-f]{32})(?P<suffix>-delete|-stray)")
+_FUTURE_FOLDER: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)\.[0-9a-f]{32}-future")
 
 
 class TopicPartition(NamedTuple):
@@ -60,6 +63,18 @@ def parse_folder(name: str) -> TopicPartition | None:
     if match is None or is_marked_folder(name):
         return None
     return TopicPartition(match["topic"], int(match["partition"]))
+
+
+def parse_future_folder(name: str) -> TopicPartition | None:
+    """Return the partition whose future log this folder holds, None if it is no such name."""
+    match = _FUTURE_FOLDER.fullmatch(name)
+    return None if match is None else TopicPartition(match["topic"], int(match["partition"]))
+
+
+def future_folder(partition: TopicPartition, unique: str) -> str:
+    """Return the name of a future log's folder: `topic-N.32 hex digits-future`. It may be longer than names may be."""
+    assert len(unique) == 32, "Kafka's form"
+    return f"{partition}.{unique}{FUTURE_FOLDER_SUFFIX}"
 
 
 def is_marked_folder(name: str) -> bool:

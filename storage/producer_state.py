@@ -332,6 +332,12 @@ class ProducerState:
         self._find_first_unstable()
         self.expire(now_ms, expiration_ms)
 
+    def take_over(self, other: "ProducerState") -> None:
+        """Be as another state is, which is used no more."""
+        self.producers, self.end_offset, self.verifications = other.producers, other.end_offset, other.verifications
+        self._ongoing, self._unreplicated = other._ongoing, other._unreplicated
+        self._find_first_unstable()
+
     def to_snapshot(self) -> bytes:
         """Return the `.snapshot` file of this state, in Kafka's format."""
         return encode_snapshot(self.producers)

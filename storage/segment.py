@@ -122,6 +122,16 @@ class Segment:
         """Return the path of one of the segment's files."""
         return segment_file(self.folder, self.base_offset, suffix)
 
+    def moved_to(self, folder: str) -> None:
+        """Go by the folder's new name; what is open and in memory stays."""
+        self.folder = folder
+        if self._offset_index is not None:
+            self._offset_index.path = self.path(INDEX_SUFFIX)
+        if self._time_index is not None:
+            self._time_index.path = self.path(TIME_INDEX_SUFFIX)
+        if self._txn_index is not None:
+            self._txn_index.path = self.path(TXN_INDEX_SUFFIX)
+
     @property
     def file(self) -> File:
         """The `.log`, opened on first use."""

@@ -24,6 +24,10 @@ class Snapshots:
         self._offsets = sorted(offset for name in names if (offset := offset_of(name)) is not None)
         self._unwritten: dict[int, bytes] = {}
 
+    def moved_to(self, folder: str) -> None:
+        """Go by the folder's new name."""
+        self._folder = folder
+
     @property
     def offsets(self) -> list[int]:
         """All of them, ascending."""

@@ -35,7 +35,6 @@ REASONS: dict[ApiKey, str] = {
         ],
         SECURITY,
     ),
-    ApiKey.ALTER_REPLICA_LOG_DIRS: "moving replicas between log directories",
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: "moving replicas between log directories",
     **dict.fromkeys(
         [

@@ -13,7 +13,9 @@ from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ResourceType
 from kvorum.runtime import config_defs
 from kvorum.runtime.config_defs import Mutability
 from kvorum.runtime.config_types import InvalidValue
+from kvorum.storage.log_manager import ALL_DIRECTORIES
 
+CORDONED = "cordoned.log.dirs"
 KNOWN_TYPES = tuple(each.value for each in ResourceType if each is not ResourceType.UNKNOWN)
 
 
@@ -52,6 +54,21 @@ def check_broker(broker: Broker, name: str, configs: Iterable[tuple[str, str | N
                 definition.parse(value)
             except InvalidValue as error:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+            if key == CORDONED:
+                check_cordoned(broker, value)
+
+
+def check_cordoned(broker: Broker, value: str) -> None:
+    """Raise KafkaError INVALID_REQUEST unless these are log directories of this broker, or `*` alone (KIP-1066)."""
+    entries = [each.strip() for each in value.split(",") if each.strip()]
+    own = [each.path for each in broker.log_manager.dirs]
+    if ALL_DIRECTORIES in entries:
+        if len(entries) > 1:
+            problem = f"When {CORDONED} is set to {ALL_DIRECTORIES}, it must not contain other values"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
+    elif unknown := [each for each in entries if each not in own]:
+        problem = f"All entries in {CORDONED} must be present in log.dirs or log.dir: {', '.join(unknown)}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{problem}. This broker has {', '.join(own)}")
 
 
 def require_own_id(broker: Broker, name: str) -> None:

@@ -1,7 +1,8 @@
 """DescribeLogDirs (35): v1-v5: what lies in each log directory, and how large it is.
 
 v3: top-level error. v4: space on the volume (KIP-827). v5: cordoned directories.
-Not here: future replicas: there is no AlterReplicaLogDirs.
+A copy that is to take a replica's place (AlterReplicaLogDirs) is an entry of its own, a future one; its lag is what it
+misses of the replica's log.
 Order: authorise, list the directories.
 """
 
@@ -24,7 +25,8 @@ from kvorum.storage.log import Log
 from kvorum.storage.log_dir import LogDir
 
 UNKNOWN_BYTES: Final = -1
-ALL_DIRECTORIES: Final = "*"
+INVALID_OFFSET_LAG: Final = -1
+"""Of a copy whose log is not here any more."""
 
 
 def handle(ctx: RequestContext, request: DescribeLogDirsRequest, broker: Broker) -> DescribeLogDirsResponse:
@@ -37,10 +39,9 @@ def handle(ctx: RequestContext, request: DescribeLogDirsRequest, broker: Broker)
     asked = None
     if request.topics is not None:
         asked = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    cordoned = broker.settings.list("cordoned.log.dirs")
     for directory in broker.log_manager.dirs:
         result = describe(broker, directory, asked)
-        result.is_cordoned = ALL_DIRECTORIES in cordoned or directory.path in cordoned
+        result.is_cordoned = broker.log_manager.is_cordoned(directory)
         response.results.append(result)
     return response
 
@@ -58,11 +59,11 @@ def describe(broker: Broker, directory: LogDir, asked: set[tuple[str, int]] | No
         return result
     result.usable_bytes, result.total_bytes = usable, total
     logs = broker.log_manager.logs_in(directory)
-    result.topics = by_topic(each for each in logs if asked is None or tuple(each.partition) in asked)
+    result.topics = by_topic(broker, (each for each in logs if asked is None or tuple(each.partition) in asked))
     return result
 
 
-def by_topic(logs: Iterable[Log]) -> list[DescribeLogDirsTopic]:
+def by_topic(broker: Broker, logs: Iterable[Log]) -> list[DescribeLogDirsTopic]:
     """Put the logs under their topics."""
     topics: dict[str, DescribeLogDirsTopic] = {}
     for each in logs:
@@ -71,10 +72,21 @@ def by_topic(logs: Iterable[Log]) -> list[DescribeLogDirsTopic]:
             DescribeLogDirsPartition(
                 partition_index=each.partition.partition,
                 partition_size=each.size,
-                offset_lag=max(0, each.high_watermark - each.log_end_offset),
+                offset_lag=offset_lag(broker, each),
+                is_future_key=broker.log_manager.futures.get(each.partition) is each,
             )
         )
     return list(topics.values())
+
+
+def offset_lag(broker: Broker, each: Log) -> int:
+    """Return how far a log is behind: a replica's behind its high watermark, a future one's behind the replica's."""
+    current = broker.log_manager.get_log(each.partition)
+    if current is None:
+        return INVALID_OFFSET_LAG
+    if current is each:
+        return max(0, each.high_watermark - each.log_end_offset)
+    return current.log_end_offset - each.log_end_offset
 
 
 HANDLER = BrokerApi(ApiKey.DESCRIBE_LOG_DIRS, handle)

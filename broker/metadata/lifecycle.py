@@ -103,6 +103,7 @@ class BrokerLifecycleManager:
     __slots__ = (
         "_caught_up",
         "_controller",
+        "_cordoned_log_dirs",
         "_heartbeat_interval_ms",
         "_identity",
         "_last_contact",
@@ -128,6 +129,7 @@ class BrokerLifecycleManager:
         controller: LifecycleController,
         *,
         metadata_offset: Callable[[], int],
+        cordoned_log_dirs: Callable[[], list[Uuid]] = list,
         heartbeat_interval_ms: int,
         session_timeout_ms: int,
         registration_timeout_ms: int,
@@ -135,12 +137,14 @@ class BrokerLifecycleManager:
     ) -> None:
         """`metadata_offset` answers the last metadata offset this broker has applied.
 
+        `cordoned_log_dirs` answers which of those that are online are to get no new replicas (KIP-1066).
         `on_fault` is told when the broker cannot go on: RegistrationRefused, or a fault of ours.
         """
         loop = asyncio.get_running_loop()
         self._identity = identity
         self._controller = controller
         self._metadata_offset = metadata_offset
+        self._cordoned_log_dirs = cordoned_log_dirs
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._session_timeout_ms = session_timeout_ms
         self._registration_timeout_ms = registration_timeout_ms
@@ -191,6 +195,11 @@ class BrokerLifecycleManager:
         """Tell the controller at once that a log directory is offline (KIP-858)."""
         self._offline_log_dirs.add(directory_id)
         self._wake.set()
+
+    def cordoned_changed(self) -> None:
+        """Tell the controller at once which log directories are cordoned."""
+        if self.state is BrokerState.RUNNING:
+            self._wake.set()
 
     async def controlled_shutdown(self) -> bool:
         """Ask to go and wait until the controller agrees; False if it could not be asked or took too long."""
@@ -310,6 +319,8 @@ class BrokerLifecycleManager:
                 want_fence=not self._ready_to_unfence,
                 want_shut_down=wants_shutdown,
                 offline_log_dirs=sorted(self._offline_log_dirs),
+                # Before its metadata are there a broker does not know which are.
+                cordoned_log_dirs=None if self.state is BrokerState.STARTING else sorted(self._cordoned_log_dirs()),
             )
         )
         if response.error_code != ErrorCode.NONE:

@@ -1,6 +1,7 @@
 """Takes the replication throttles of the metadata over into the quotas that heed them (KIP-73).
 
-    broker's own or cluster-wide   leader.replication.throttled.rate, follower.replication.throttled.rate
+    broker's own or cluster-wide   leader.replication.throttled.rate, follower.replication.throttled.rate,
+                                   replica.alter.log.dirs.io.max.bytes.per.second
     topic                          leader.replication.throttled.replicas, follower.replication.throttled.replicas
 
 As in Kafka the rates count as dynamic configs only, and what a node's own file says of them does not.
@@ -9,6 +10,8 @@ Source: Kafka's BrokerConfigHandler, TopicConfigHandler.
 
 from typing import Final
 
+from kvorum.broker.replica.log_dir_moves import RATE as MOVES_RATE
+from kvorum.broker.replica.log_dir_moves import MoveQuota
 from kvorum.broker.replica.replication_quota import ReplicationQuota, ReplicationQuotas
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ConfigResource, ConfigsImage, ResourceType
@@ -26,11 +29,12 @@ REPLICAS: Final = "{side}.replication.throttled.replicas"
 class ReplicationThrottles:
     """A MetadataPublisher that comes after the replicas."""
 
-    __slots__ = ("_broker_id", "_sides")
+    __slots__ = ("_broker_id", "_moves", "_sides")
 
-    def __init__(self, broker_id: int, quotas: ReplicationQuotas) -> None:
+    def __init__(self, broker_id: int, quotas: ReplicationQuotas, moves: MoveQuota) -> None:
         """Tell these quotas."""
         self._broker_id = broker_id
+        self._moves = moves
         self._sides: dict[str, ReplicationQuota] = {"leader": quotas.leader, "follower": quotas.follower}
 
     def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage, manifest: LoaderManifest) -> None:
@@ -54,8 +58,9 @@ class ReplicationThrottles:
             quota.throttle(topic, text)
 
     def _take_rates(self, configs: ConfigsImage) -> None:
-        for side, quota in self._sides.items():
-            key = RATE.format(side=side)
+        rated: dict[str, ReplicationQuota | MoveQuota] = {MOVES_RATE: self._moves}
+        rated.update((RATE.format(side=side), quota) for side, quota in self._sides.items())
+        for key, quota in rated.items():
             found = configs.broker_value([key], self._broker_id)
             before, quota.bound = quota.bound, None
             try:
@@ -65,4 +70,4 @@ class ReplicationThrottles:
             except InvalidValue as error:
                 log.error("replication throttle is left out", reason=error)
             if quota.bound != before:
-                log.info("replication throttle", side=side, bytes_a_second=quota.bound)
+                log.info("replication throttle", key=key, bytes_a_second=quota.bound)

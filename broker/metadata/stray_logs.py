@@ -10,6 +10,7 @@ from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.publisher import LoaderManifest
 from kvorum.runtime.logs import get_logger
 from kvorum.storage.log import Log
+from kvorum.storage.log_dir import LogDir
 from kvorum.storage.log_manager import LogManager
 
 log = get_logger("broker")
@@ -31,11 +32,26 @@ class StrayLogs:
         if self._done:
             return
         self._done = True
-        await self._logs.settle_rivals(lambda each: self._is_stray(each, image))
-        strays = self._logs.stray_logs(lambda each: self._is_stray(each, image))
+
+        def is_stray(each: Log) -> bool:
+            return self._is_stray(each, image)
+
+        def is_assigned(each: Log, place: LogDir) -> bool:
+            return self._is_assigned(each, place, image)
+
+        await self._logs.settle_rivals(is_stray, is_assigned)
+        await self._logs.futures.settle(is_stray, is_assigned)
+        strays = self._logs.stray_logs(is_stray)
         for partition in strays:
             log.warning("stray log set aside", partition=partition)
         await self._logs.set_aside_stray(*strays)
+
+    def _is_assigned(self, each: Log, place: LogDir, image: MetadataImage) -> bool:
+        topic = image.topics.topic(each.partition.topic)
+        registered = None if topic is None else topic.partition(each.partition.partition)
+        if registered is None or place.directory_id == ZERO_UUID or self._broker_id not in registered.replicas:
+            return False
+        return registered.directory(self._broker_id) == place.directory_id
 
     def _is_stray(self, each: Log, image: MetadataImage) -> bool:
         topic = image.topics.topic(each.partition.topic)

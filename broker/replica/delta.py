@@ -14,11 +14,13 @@ from kvorum.broker.replica.directory_assignments import DirectoryAssignments
 from kvorum.broker.replica.fetcher_manager import FetcherManager
 from kvorum.broker.replica.figures import Figures
 from kvorum.broker.replica.hosted import HostedPartitions, Outbox
+from kvorum.broker.replica.log_dir_moves import LogDirMoves
 from kvorum.broker.replica.partition import Partition
 from kvorum.broker.replica.types import ClusterView, Role
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.quorum.image import MetadataDelta, MetadataImage
+from kvorum.quorum.image.partition import LOST_DIRECTORY
 from kvorum.quorum.image.topics_delta import LocalReplicaChanges, PartitionInfo
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
@@ -66,6 +68,14 @@ class DeltaApplier:
         self._cluster = cluster
         self._broker_epoch = broker_epoch
         self._figures = figures
+        self.moves = LogDirMoves(
+            broker_id=broker_id,
+            settings=settings,
+            clock=clock,
+            hosted=hosted,
+            cluster=cluster,
+            log_manager=log_manager,
+        )
         self._slice_began_ms = 0
         self._prepared: tuple[MetadataDelta, LocalReplicaChanges] | None = None
 
@@ -148,6 +158,7 @@ class DeltaApplier:
         if partition is not None and partition.topic_id != topic_id:
             return False
         self._fetchers.stop([key])
+        self.moves.forget([key])
         if partition is not None:
             del self._hosted.by_name[key]
             partition.delete()
@@ -161,6 +172,7 @@ class DeltaApplier:
         if replica_log is None:
             return
         is_new_epoch = partition.make_leader(info.partition, replica_log, self._clock.monotonic_ms())
+        self.moves.resume(key)
         self._hosted.assignment_taken(partition)
         if is_new_epoch:
             log.info(
@@ -179,6 +191,7 @@ class DeltaApplier:
         if replica_log is None:
             return None
         is_new_epoch = partition.make_follower(info.partition, replica_log)
+        self.moves.resume(key)
         self._hosted.assignment_taken(partition)
         if not is_new_epoch:
             return None
@@ -213,6 +226,7 @@ class DeltaApplier:
             )
             self._hosted.by_name[key] = partition
         elif partition.role is Role.OFFLINE:
+            self._assign(key, info)
             return partition, None
         try:
             opened = await self._open_log(key, info)
@@ -222,14 +236,22 @@ class DeltaApplier:
             log.error("replica is offline: its log cannot be opened", partition=key, error=error)
             partition.mark_offline()
             self._outbox.wake_all(key)
+            self._assign(key, info)
             return partition, None
 
     def _assign(self, key: TopicPartition, info: PartitionInfo) -> None:
-        """Have the controller know in which directory a replica lies (KIP-858)."""
-        directory = self._log_manager.dir_of(key)
-        if self.assignments is None or directory is None or directory.directory_id == ZERO_UUID:
+        """Have the controller know in which directory a replica lies (KIP-858), or that it is lost.
+
+        One on its way to the directory that the metadata name is left there. But if its log is in none that is online,
+        the copy is no replica: it may lack what was written last.
+        """
+        directory, named = self._log_manager.dir_of(key), info.partition.directory(self._broker_id)
+        if self.assignments is None or self.moves.is_on_its_way(key, named):
             return
-        if info.partition.directory(self._broker_id) != directory.directory_id:
+        place = self._log_manager.futures.dir_of(key)
+        if directory is None and place is not None and named == place.directory_id:
+            self.assignments.submit(key, info.topic_id, LOST_DIRECTORY)
+        elif directory is not None and directory.directory_id not in (ZERO_UUID, named):
             self.assignments.submit(key, info.topic_id, directory.directory_id)
 
     def log_dir_failed(self, directory: str) -> None:
@@ -243,6 +265,7 @@ class DeltaApplier:
         self._fetchers.stop(failed)
         for key in failed:
             self._hosted.by_name[key].mark_offline()
+        self.moves.log_dir_failed(failed)
         for key in failed:
             self._outbox.wake_all(key)
 

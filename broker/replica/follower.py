@@ -134,6 +134,7 @@ class Follower:
             # The watermarks wait for the fetch that follows: those of a log that differs mean nothing.
             diverging = EpochEndOffset(row.diverging_epoch.epoch, row.diverging_epoch.end_offset)
             log.truncate_to(truncation_offset(log, diverging))
+            self.partition.watchers.wake()
             return Outcome.TRUNCATED
         records = one_view(row.records)
         if records and self.partition.append_records_to_follower(records, self.leader_epoch) is None:
@@ -158,6 +159,7 @@ class Follower:
                 log.truncate_fully_and_start_at(leader_end_offset)
         elif leader_start_offset > log.log_end_offset:
             log.truncate_fully_and_start_at(leader_start_offset)
+        self.partition.watchers.wake()
         self.phase = FollowerPhase.FETCHING
         self.not_before_ms = None
 

@@ -25,6 +25,7 @@ from kvorum.broker.replica.follower import Follower
 from kvorum.broker.replica.hosted import HostedPartitions, Outbox
 from kvorum.broker.replica.housekeeping import Deadlines, Housekeeping
 from kvorum.broker.replica.isr_manager import AlterPartitionController, IsrManager
+from kvorum.broker.replica.log_dir_moves import LogDirMoves
 from kvorum.broker.replica.offsets import Offsets
 from kvorum.broker.replica.partition import Partition
 from kvorum.broker.replica.purgatory import Parked
@@ -127,7 +128,12 @@ class ReplicaManager:
 
     def tell_directories(self, assignments: DirectoryAssignments) -> None:
         """Have the controller know in which log directory each replica lies (KIP-858). Before the first metadata."""
-        self._delta.assignments = assignments
+        self._delta.assignments = self.moves.assignments = assignments
+
+    @property
+    def moves(self) -> LogDirMoves:
+        """What moves replicas between the log directories of this broker."""
+        return self._delta.moves
 
     # --- life ------------------------------------------------------------------------------------------------------
 
@@ -138,6 +144,7 @@ class ReplicaManager:
     async def shutdown(self) -> None:
         """Stop fetching, proposing and the duties. The logs and their last checkpoints are the log manager's."""
         await self._fetchers.close()
+        await self.moves.close()
         self.transactions.close()
         await self._appends.close()
         await self._isr_manager.close()

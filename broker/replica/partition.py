@@ -190,6 +190,12 @@ class Partition:
         elif isinstance(state, PendingShrinkIsr) and not state.out_of_sync_replica_ids.intersection(registration.isr):
             self.add_effects().isr_shrunk += 1
 
+    def replace_log(self, log: ReplicaLog) -> None:
+        """Go on with a copy of the log, which has lain in another directory until now. Only while there is a log."""
+        assert self.log is not None and log.log_end_offset == self.log.log_end_offset, "a copy to the end"
+        self._take_log(log)
+        self.watchers.wake()
+
     def _take_log(self, log: ReplicaLog) -> None:
         self.log = log
         log.on_start_moved = self.watchers.wake
@@ -334,7 +340,9 @@ class Partition:
             base_offset = int.from_bytes(records[:OFFSET_SIZE], "big", signed=True)
             if 0 <= base_offset < log.log_end_offset:
                 log.truncate_fully_and_start_at(base_offset)
-        return log.append_as_follower(records, leader_epoch)
+        info = log.append_as_follower(records, leader_epoch)
+        self.watchers.wake()
+        return info
 
     def update_follower_offsets(self, leader_high_watermark: int, leader_log_start_offset: int) -> bool:
         """Take over the leader's high watermark (it may go back) and log start. Return whether the first moved."""

@@ -1,6 +1,6 @@
 """Mistakes in a broker's replication: what leaders acknowledge, whom they count, what followers cut off."""
 
-from kvorum.broker.replica import isr_changes, isr_manager, partition_reads
+from kvorum.broker.replica import future_copy, isr_changes, isr_manager, partition_reads
 from kvorum.broker.replica.follower_state import FollowerState
 from kvorum.broker.replica.isr import (
     AlterPartitionAnswer,
@@ -18,6 +18,8 @@ from kvorum.quorum.controller import alter_partition
 from kvorum.quorum.controller.context import Context
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.storage.disk_health import DiskHealth
+from kvorum.storage.log import Log
+from kvorum.storage.log_read import ReadInfo
 from kvorum.storage.log_types import AppendInfo
 
 
@@ -200,3 +202,24 @@ def duplicate_at_log_end(patches: Patches) -> None:
         return info._replace(first_offset=self.log.log_end_offset)
 
     patches.replace(Partition, "append_records_to_leader", appended)
+
+
+def promote_too_early(patches: Patches) -> None:
+    """The copy of a replica in another log directory takes its place while the newest records are missing."""
+
+    def nearly(current: Log, future: Log, max_bytes: int) -> ReadInfo | None:
+        end = current.log_end_offset - 3
+        if future.log_end_offset >= end:
+            return None
+        found = current.read(future.log_end_offset, max_bytes, end)
+        return found if found.parts else None
+
+    def take_over(self: Log, other: Log) -> None:
+        self.high_watermark = other.high_watermark
+
+    def replace_log(self: Partition, log: ReplicaLog) -> None:
+        self._take_log(log)
+
+    patches.replace(future_copy, "read", nearly)
+    patches.replace(Log, "take_over", take_over)
+    patches.replace(Partition, "replace_log", replace_log)

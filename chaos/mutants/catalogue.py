@@ -45,9 +45,11 @@ class Mutant:
     drama: str | None = None
     """The one that is played, without other faults: drawn plans play it in a seed of twelve."""
     reassigns: bool = False
-    """Whether replicas move in the directed run."""
+    """Whether replicas move to other brokers in the directed run."""
     duties: bool = False
     """Whether brokers go into maintenance and are decommissioned in the directed run."""
+    moves: bool = False
+    """Whether replicas move between the log directories of their brokers."""
     seconds: float = SECONDS
     """Virtual, of a directed run."""
     apply_real: Callable[[Patches], None] | None = None
@@ -144,6 +146,14 @@ ALL: Final = (
             ("place-on-who-leaves", duties.place_on_who_leaves, 2),
             ("look-once", duties.look_once, 4),
         )
+    ),
+    Mutant(
+        name="promote-too-early",
+        apply=broker.promote_too_early,
+        means=DIRECTED,
+        options={**THREE, "log_dirs": 2, "fault_kinds": ["kill", "cut"]},
+        load={"every_s": 0.05, "burst_s": 0.0},
+        moves=True,
     ),
     Mutant(name="acknowledge-metadata-before-commit", apply=controller.acknowledge_metadata_before_commit, first=6),
     Mutant(

@@ -62,9 +62,11 @@ def plan_of(mutant: Mutant, seed: int) -> Plan:
             seconds=mutant.seconds,
             reassigns=mutant.reassigns,
             duties=mutant.duties,
+            moves=mutant.moves,
         )
         if mutant.means == DIRECTED
-        else drawn(seed, SECONDS, coordinators=False, reassignments=False, duties=False)  # its seeds were found without
+        # Its seeds were found without.
+        else drawn(seed, SECONDS, coordinators=False, reassignments=False, duties=False, moves=False)
     )
 
 

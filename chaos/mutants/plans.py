@@ -8,6 +8,7 @@ import msgspec
 from kvorum.chaos.sim.coordinated import OFFSETS, aimed
 from kvorum.chaos.sim.dramas import dramatised
 from kvorum.chaos.sim.duties import dutiful
+from kvorum.chaos.sim.moving import moved
 from kvorum.chaos.sim.plan import BROKERS, LEADER, Coordination, Load, Plan, draw_faults, draw_options
 from kvorum.chaos.sim.reassigning import reassigned
 
@@ -25,11 +26,13 @@ def directed(
     seconds: float = SECONDS,
     reassigns: bool = False,
     duties: bool = False,
+    moves: bool = False,
 ) -> Plan:
     """Draw a plan from its seed with some options, some of its load, and some of every fault fixed.
 
     With a drama (see chaos.sim.dramas) its faults are all there are; `reassigns`: the topic is reassigned meanwhile;
-    `duties`: brokers are taken out for maintenance and decommissioned.
+    `duties`: brokers are taken out for maintenance and decommissioned; `moves`: its replicas move between log
+    directories.
     """
     rng = Random(f"kvorum mutant {seed}")
     options = draw_options(rng)
@@ -45,6 +48,8 @@ def directed(
         options, faults = reassigned(rng, options, faults, seconds, certain=True)
     if duties:
         options, faults = dutiful(rng, options, faults, seconds, certain=True)
+    if moves:
+        options, faults = moved(rng, options, faults, seconds, certain=True)
     return Plan(seed=seed, seconds=seconds, options=options, faults=faults)
 
 

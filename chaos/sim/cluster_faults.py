@@ -63,6 +63,7 @@ class Faults:
             "unregister": operator.unregister,
             "reassign": operator.reassign,
             "duty": operator.duty,
+            "move": operator.move,
         }
 
     def schedule(self) -> None:

@@ -6,16 +6,23 @@ from kvorum.chaos.sim.changes import changing
 from kvorum.chaos.sim.coordinated import coordinated
 from kvorum.chaos.sim.dramas import dramatised
 from kvorum.chaos.sim.duties import dutiful
+from kvorum.chaos.sim.moving import moved
 from kvorum.chaos.sim.plan import Plan, draw_faults, draw_options
 from kvorum.chaos.sim.reassigning import reassigned
 
 
 def drawn(
-    seed: int, seconds: float = 60.0, *, coordinators: bool = True, reassignments: bool = True, duties: bool = True
+    seed: int,
+    seconds: float = 60.0,
+    *,
+    coordinators: bool = True,
+    reassignments: bool = True,
+    duties: bool = True,
+    moves: bool = True,
 ) -> Plan:
-    """Draw a whole run from its seed. Dramas, changes, coordinators, reassignments, duties have chances of their own.
+    """Draw a whole run from its seed. Dramas, changes, coordinators and what follows have chances of their own.
 
-    Without them a seed stays as it was; `coordinators`, `reassignments`, `duties`: whether there may be any.
+    Without them a seed stays as it was; `coordinators` to `moves`: whether there may be any.
     """
     rng = Random(f"kvorum cluster {seed}")
     options = draw_options(rng)
@@ -28,4 +35,6 @@ def drawn(
         options, faults = reassigned(Random(f"kvorum reassignments {seed}"), options, faults, seconds)
     if duties:
         options, faults = dutiful(Random(f"kvorum duties {seed}"), options, faults, seconds)
+    if moves:
+        options, faults = moved(Random(f"kvorum moves {seed}"), options, faults, seconds)
     return Plan(seed=seed, seconds=seconds, options=options, faults=faults)

@@ -3,8 +3,8 @@
 Brokers     a leader epoch has one leader; epochs only grow; a leader's high watermark never goes back within its epoch;
             what committed replicas show is what is committed (see ledger); who leads has all of it; the leader's
             maximal ISR holds every member of the controller's ISR and ELR (ReplicationQuorumSuperset); what a process
-            wrote before kill -9 is there when it comes back; its log starts where it may (see log_starts); metadata
-            are the controllers' committed ones.
+            wrote before kill -9 is there when it comes back; its log starts where it may (see log_starts), and is the
+            same after a move between log directories (MoveKeepsAll); metadata are the controllers' committed ones.
 Controllers see metadata_watch: committed batches and images equal, and what an image may say.
 
 The properties of Vanlightly's kip_966_properties.tla by their names there, and where each is checked:
@@ -25,7 +25,7 @@ from kvorum.chaos.sim.machine import SimProcess
 from kvorum.chaos.sim.metadata_watch import MetadataWatch
 from kvorum.chaos.sim.plan import Options
 from kvorum.chaos.sim.tolerance import borne_in, lost_globally, unexplained
-from kvorum.chaos.sim.watched import NOWHERE, Key, Watched, not_waited_for
+from kvorum.chaos.sim.watched import NOWHERE, Key, Watched, check_moved, not_waited_for
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.storage.names import TopicPartition
@@ -136,7 +136,10 @@ class Invariants:
             or each.folder != log.folder  # type: ignore[attr-defined]  # storage's Log
             or each.partition is not partition  # it left, and was assigned again
         ):
-            each = known[name] = self._opened(process, name, partition)
+            before, each = each, self._opened(process, name, partition)
+            known[name] = each
+            if before is not None and before.partition is partition and before.key == each.key:
+                check_moved(process, str(name), before, each)
         each.log, each.partition, each.shadow.deleted_below = log, partition, log.log_start_offset
         if log.log_end_offset != each.end:
             self._moved(process, each, partition)

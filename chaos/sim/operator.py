@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from kvorum.chaos.sim.changes import ALIVE, HIGH_WATERMARK
-from kvorum.chaos.sim.client import RETRIABLE, RETRY_S, NoAnswer, SimClient
+from kvorum.chaos.sim.client import PORT, RETRIABLE, RETRY_S, NoAnswer, SimClient
 from kvorum.chaos.sim.cluster import TOPIC, SimCluster
 from kvorum.chaos.sim.ledger import Violation
 from kvorum.chaos.sim.link_faults import Story
-from kvorum.chaos.sim.machine import BROKER
+from kvorum.chaos.sim.machine import BROKER, address_of
 from kvorum.chaos.sim.plan import Fault
 from kvorum.chaos.sim.reassigning import CANCEL
 from kvorum.network.context import ANONYMOUS
@@ -31,6 +31,12 @@ from kvorum.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignableTopic,
+)
+from kvorum.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
 )
 from kvorum.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -216,6 +222,19 @@ class Operator:
             return response.error_code or response.responses[0].partitions[0].error_code
 
         return self._start(f"{name}-{number} to {fault.detail}", ask, [])
+
+    def move(self, fault: Fault) -> Story | None:
+        """Have a replica lie in a log directory of its broker, whatever that broker makes of it."""
+        node, _, number = fault.target.partition(":")
+        topics = [AlterReplicaLogDirTopic(name=TOPIC, partitions=[int(number)])]
+        request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=f"/data-{fault.detail}", topics=topics)])
+
+        async def ask(client: SimClient) -> int:
+            address = (address_of(int(node)), PORT)
+            response = await client.ask(address, request, AlterReplicaLogDirsResponse)
+            return response.results[0].partitions[0].error_code
+
+        return self._start(f"the replica of {TOPIC}-{number} on {node} to directory {fault.detail}", ask, [])
 
     # Brokers.
 

@@ -5,7 +5,8 @@ from typing import Final
 from kvorum.broker.replica.isr import IsrState
 from kvorum.broker.replica.partition import Partition
 from kvorum.broker.replica.types import Role
-from kvorum.chaos.sim.ledger import Shadow
+from kvorum.chaos.sim.ledger import Shadow, Violation
+from kvorum.chaos.sim.machine import SimProcess
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.image.partition import PartitionRegistration
 
@@ -55,6 +56,19 @@ class Watched:
         """
         following, log = self.partition.role is Role.FOLLOWING, self.partition.log
         return following and log is not None and log.log_start_offset == log.log_end_offset == start
+
+
+def check_moved(process: SimProcess, name: str, before: Watched, after: Watched) -> None:
+    """Hold a log that took the place of another one of its replica, in another directory, against that one."""
+    start = after.shadow.start
+    held = [entry for entry in before.shadow.entries if entry.base_offset >= start]
+    found = [entry for entry in after.shadow.entries if entry.base_offset >= start]
+    if held != found or before.end != after.end:
+        raise Violation(
+            "MoveKeepsAll",
+            f"{process.name} moved {name} from {before.folder} to {after.folder}: {len(held)} batches up to "
+            f"{before.end} became {len(found)} up to {after.end}, or others",
+        )
 
 
 def not_waited_for(partition: Partition, registration: PartitionRegistration) -> list[int]:

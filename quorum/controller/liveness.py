@@ -18,6 +18,7 @@ replica could still join that ISR: a rolling restart then never refuses a write 
 from enum import Enum
 from typing import Final, assert_never
 
+from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kvorum.quorum.controller.context import Context
 from kvorum.quorum.controller.heartbeats import BrokerHeartbeat
@@ -47,7 +48,10 @@ class BrokerState(Enum):
 
 
 def heartbeat(context: Context, request: BrokerHeartbeatRequest) -> Steps[Result[BrokerHeartbeatResponse]]:
-    """Note a sign of life and move the broker to its next state. Raises KafkaError STALE_BROKER_EPOCH."""
+    """Note a sign of life and move the broker to its next state.
+
+    Raises KafkaError STALE_BROKER_EPOCH; INVALID_REQUEST for cordoned log directories that are not its own.
+    """
     broker = context.checked_broker(request.broker_id, request.broker_epoch)
     contact = context.heartbeats.touch(broker, context.now_ms, request.current_metadata_offset)
     current = current_state(broker)
@@ -68,6 +72,7 @@ def heartbeat(context: Context, request: BrokerHeartbeatRequest) -> Steps[Result
             assert_never(target)
     if not records:
         records = yield from offline_log_dir_records(context, broker, request)
+    records += cordon_records(broker, request)
     response = BrokerHeartbeatResponse(
         is_caught_up=request.current_metadata_offset >= broker.broker_epoch,
         is_fenced=target in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
@@ -159,6 +164,27 @@ def offline_log_dir_records(
         BrokerRegistrationChange(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, log_dirs=online)
     )
     return records
+
+
+def cordon_records(broker: BrokerRegistration, request: BrokerHeartbeatRequest) -> list[MetadataRecord]:
+    """Note which log directories are cordoned, where that has changed; None in a heartbeat: not known yet (KIP-1066).
+
+    Raises KafkaError INVALID_REQUEST (ReplicationControlManager.handleDirectoriesCordoned, KAFKA-20441).
+    """
+    if request.cordoned_log_dirs is None:
+        return []
+    unknown = [each for each in request.cordoned_log_dirs if each not in broker.log_dirs]
+    if unknown:
+        text = ", ".join(map(str, unknown))
+        message = f"All cordoned directories must be existing directories. Found unknown directories: [{text}]"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+    cordoned = tuple(sorted(set(request.cordoned_log_dirs)))
+    if cordoned == broker.cordoned_log_dirs:
+        return []
+    change = BrokerRegistrationChange(
+        broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, cordoned_log_dirs=cordoned
+    )
+    return [change]
 
 
 def fence_stale_brokers(context: Context) -> Steps[Result[list[int]]]:

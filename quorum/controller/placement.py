@@ -2,7 +2,8 @@
 
 Must: one replica a broker at most; the first of each partition on an unfenced broker. Wanted, in this order: replicas
 spread over racks; replicas and leaderships spread over brokers; fenced brokers only when the unfenced ones of their
-rack are used up. Brokers that are shutting down get nothing.
+rack are used up. Brokers that are shutting down get nothing, nor do those whose log directories are all cordoned
+(KIP-1066).
 
 How: racks stand in a ring, brokers of a rack in a ring, both begun at random. Each partition takes its leader from the
 rack whose turn it is (the next one with an unfenced broker), its other replicas from the racks after that; the next
@@ -29,8 +30,9 @@ class UsableBroker:
 
 
 def usable_brokers(cluster: ClusterImage) -> list[UsableBroker]:
-    """Return the brokers that may get replicas, by id: those that are not shutting down."""
-    return [usable(broker) for broker in cluster.sorted_brokers() if not broker.in_controlled_shutdown]
+    """Return the brokers that may get replicas, by id: not shutting down, and not with all directories cordoned."""
+    may = (each for each in cluster.sorted_brokers() if not each.in_controlled_shutdown and each.takes_replicas)
+    return [usable(broker) for broker in may]
 
 
 def usable(broker: BrokerRegistration) -> UsableBroker:

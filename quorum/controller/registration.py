@@ -125,6 +125,7 @@ def _record(
         in_controlled_shutdown=False if same is None else same.in_controlled_shutdown,
         log_dirs=tuple(request.log_dirs),
         previous_broker_epoch=request.previous_broker_epoch,
+        cordoned_log_dirs=None if same is None else same.cordoned_log_dirs,
     )
 
 

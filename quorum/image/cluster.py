@@ -21,7 +21,10 @@ from kvorum.quorum.records import (
 
 
 class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
-    """One broker's incarnation; `log_dirs` are those online, in the broker's order."""
+    """One broker's incarnation; `log_dirs` are those online, in the broker's order.
+
+    `cordoned_log_dirs` get no new replicas (KIP-1066); None: it has not said yet, which counts as none.
+    """
 
     broker_id: int
     broker_epoch: int
@@ -33,6 +36,12 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
     in_controlled_shutdown: bool
     log_dirs: tuple[Uuid, ...]
     previous_broker_epoch: int = -1
+    cordoned_log_dirs: tuple[Uuid, ...] | None = None
+
+    @property
+    def takes_replicas(self) -> bool:
+        """Tell whether a directory is online and not cordoned. A broker that named no directories does, too."""
+        return not self.log_dirs or not set(self.log_dirs) <= set(self.cordoned_log_dirs or ())
 
     @property
     def active(self) -> bool:
@@ -57,6 +66,7 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
             in_controlled_shutdown=record.in_controlled_shutdown,
             log_dirs=record.log_dirs,
             previous_broker_epoch=record.previous_broker_epoch,
+            cordoned_log_dirs=record.cordoned_log_dirs,
         )
 
     def to_record(self) -> RegisterBroker:
@@ -72,6 +82,7 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
             in_controlled_shutdown=self.in_controlled_shutdown,
             log_dirs=self.log_dirs,
             previous_broker_epoch=self.previous_broker_epoch,
+            cordoned_log_dirs=self.cordoned_log_dirs,
         )
 
     def merge(self, change: BrokerRegistrationChange) -> BrokerRegistration:
@@ -83,6 +94,9 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
                 self.in_controlled_shutdown if change.in_controlled_shutdown is None else change.in_controlled_shutdown
             ),
             log_dirs=self.log_dirs if change.log_dirs is None else change.log_dirs,
+            cordoned_log_dirs=(
+                self.cordoned_log_dirs if change.cordoned_log_dirs is None else change.cordoned_log_dirs
+            ),
         )
 
 

@@ -232,6 +232,8 @@ class LogCleaner:
     def _is_candidate(self, each: Log) -> bool:
         if not each.config.is_compacted or each.failure is not None or each.cleaning.is_in_progress:
             return False
+        if each.partition in self._table.futures:  # it is being copied: Kafka pauses its cleaning, too
+            return False
         return self._uncleanable.get(each.partition) is not each and self._table.get(each.partition) is each
 
     # One cleaning
@@ -389,7 +391,8 @@ class LogCleaner:
 
     def _check(self, run: _Run) -> None:
         """Raise Aborted where the cleaning is not to go on."""
-        if not self._is_running or not run.log.config.is_compacted:
+        is_moving = run.log.partition in self._table.futures
+        if not self._is_running or not run.log.config.is_compacted or is_moving:
             raise Aborted
         self._check_same(run)
 

@@ -54,7 +54,7 @@ def test_what_is_written_is_what_kafkas_tool_writes_and_is_read_back() -> None:
         (text(row(topic=None)), "not a topic"),
         (text("a"), "list of objects"),
         (text(row(log_dirs=["any"])), "as many log_dirs"),
-        (text(row(log_dirs=["any", "/d"])), "log directories"),
+        (text(row(log_dirs=["any", 7])), "log_dirs are paths"),
     ],
 )
 def test_a_wrong_file_is_refused_with_what_is_wrong(content: str, words: str) -> None:

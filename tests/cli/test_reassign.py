@@ -9,12 +9,36 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from kvorum.admin.log_dir_moves import MoveState, Replica, Started
 from kvorum.admin.places import Place
 from kvorum.admin.reassignments import Move, UnderWay
 from kvorum.cli import reassign as commands
 from kvorum.cli.output import Exit
 
 A0, A1 = Place("a", 0), Place("a", 1)
+
+
+class Moves:
+    """Stands for LogDirMoves: what is asked, and what is answered."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.answer = Started([], [], {})
+        self.found: dict[Replica, MoveState] = {}
+
+    async def ask(self, wanted: Mapping[Replica, str]) -> Started:
+        self.asked.append(dict(wanted))
+        return self.answer if wanted else Started([], [], {})
+
+    async def begin(self, wanted: Mapping[Replica, str], timeout_ms: int) -> Started:
+        self.asked.append((dict(wanted), timeout_ms))
+        return self.answer
+
+    async def states(self, wanted: Mapping[Replica, str]) -> dict[Replica, MoveState]:
+        return self.found
+
+    async def throttle(self, brokers: Iterable[int], bytes_a_second: int) -> None:
+        self.asked.append((set(brokers), bytes_a_second))
 
 
 class Cluster:
@@ -26,6 +50,7 @@ class Cluster:
         self.racks: dict[int, str | None] = dict.fromkeys(range(1, 5))
         self.asked: list[Any] = []
         self.refusals: dict[Place, str] = {}
+        self.moves = Moves()
 
     async def under_way(self) -> dict[Place, UnderWay]:
         return self.ongoing
@@ -203,3 +228,66 @@ def test_verify_waits_no_longer_than_it_is_told(
     monkeypatch.setattr(commands, "WAIT_PAUSE_SECONDS", 0.01)
     told = run("verify", *plan, "--wait", "0.001")
     assert told.exit_code == Exit.FAILED and "in progress" in told.output
+
+
+@pytest.fixture
+def moving(tmp_path: Path) -> tuple[str, str]:
+    """A file that leaves the first partition on 1 and 2, and has 1's replica lie in /b."""
+    file = tmp_path / "moving.json"
+    row = {"topic": "a", "partition": 0, "replicas": [1, 2], "log_dirs": ["/b", "any"]}
+    file.write_text(json.dumps({"version": 1, "partitions": [row]}))
+    return "--reassignment-json-file", str(file)
+
+
+A01 = Replica("a", 0, 1)
+
+
+def test_log_dirs_of_the_file_are_moves_on_their_brokers(cluster: Cluster, moving: tuple[str, str]) -> None:
+    cluster.moves.answer = Started([A01], [], {})
+    done = run("execute", *moving, "--replica-alter-log-dirs-throttle", "5", "--timeout", "7")
+    assert done.exit_code == Exit.DONE, done.output
+    assert cluster.moves.asked == [({1}, 5), ({A01: "/b"}, 7)]
+    assert "The replica-alter-dir throttle limit was set to 5 B/s" in done.output
+    assert done.output.endswith("Successfully started moving log directory to /b for replica a-0 with broker 1\n")
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (Started([], [A01], {}), "Timed out before log directory move could be started for: a-0-1"),
+        (Started([], [], {A01: "LOG_DIR_NOT_FOUND"}), "a-0-1: LOG_DIR_NOT_FOUND"),
+    ],
+)
+def test_moves_that_do_not_begin_are_told(
+    cluster: Cluster, moving: tuple[str, str], answer: Started, words: str
+) -> None:
+    cluster.moves.answer = answer
+    done = run("execute", *moving)
+    assert done.exit_code == Exit.FAILED and words in done.output
+
+
+@pytest.mark.parametrize(
+    ("state", "words", "is_done"),
+    [
+        (MoveState("/a", "/b", "/b"), "in progress", False),
+        (MoveState("/a", "/c", "/b"), "moves to /c", False),
+        (MoveState("/a", None, "/b"), "not as wanted", False),
+        (MoveState("", None, "/b"), "not found", False),
+        (MoveState("/b", None, "/b"), "completed", True),
+    ],
+)
+def test_verify_tells_how_far_moves_are(
+    cluster: Cluster, moving: tuple[str, str], state: MoveState, words: str, is_done: bool
+) -> None:
+    cluster.moves.found = {A01: state}
+    done = run("verify", *moving)
+    assert words in done.output and (done.exit_code == Exit.DONE) is is_done
+    assert ("unthrottle" in cluster.asked) is (state.future is None)
+
+
+def test_cancel_has_replicas_stay_where_they_are(cluster: Cluster, moving: tuple[str, str]) -> None:
+    cluster.moves.found, cluster.moves.answer = {A01: MoveState("/a", "/b", "/b")}, Started([A01], [], {})
+    assert "Successfully cancelled log directory move for: a-0-1" in run("cancel", *moving).output
+    assert cluster.moves.asked == [{A01: "/a"}]
+    cluster.moves.found = {A01: MoveState("/b", None, "/b")}
+    assert "None of the specified partition moves are active." in run("cancel", *moving).output

@@ -39,6 +39,7 @@ def test_seeds_together_reach_every_size_and_every_kind_of_fault() -> None:
         "moment",
         "reassign",
         "duty",
+        "move",
         *CHANGES,
     }
 

@@ -272,7 +272,8 @@ def test_two_logs_of_one_topic_in_two_directories_are_nobodys_to_choose() -> Non
             manager.get_or_create(name, TOPIC_ID)
             await manager.shutdown()
         world.settings = Settings.of({"log.dirs": [A, B], "node.id": 1})
-        await world.started()
+        manager = await world.started()
+        await manager.settle_rivals(lambda log: False)
         assert len(world.offline) == 1
 
     run(work())

@@ -154,16 +154,27 @@ class Directories:
 
     dirs = (SimpleNamespace(path="/good", is_online=True), SimpleNamespace(path="/bad", is_online=False))
 
-    def logs_in(self, directory: Any) -> list[Any]:
-        return [
+    def __init__(self) -> None:
+        self.logs = [
             SimpleNamespace(partition=TopicPartition(name, 0), size=size, high_watermark=5, log_end_offset=7)
             for name, size in (("orders", 100), ("bills", 200))
         ]
+        self.copies: list[Any] = []
+        self.futures = SimpleNamespace(get=lambda key: next((e for e in self.copies if e.partition == key), None))
+
+    def logs_in(self, directory: Any) -> list[Any]:
+        return [*self.logs, *self.copies]
+
+    def get_log(self, key: TopicPartition) -> Any:
+        return next((each for each in self.logs if each.partition == key), None)
+
+    def is_cordoned(self, directory: Any) -> bool:
+        return bool(directory.path == "/good")
 
 
 def a_storing_broker(**parts: Any) -> Any:
     disk = SimpleNamespace(free_bytes=lambda path: 12345, total_bytes=lambda path: 99999)
-    return a_broker(log_manager=Directories(), disk=disk, settings={"cordoned.log.dirs": "/good"}, **parts)
+    return a_broker(log_manager=Directories(), disk=disk, **parts)
 
 
 @pytest.mark.parametrize("version", range(1, 6))
@@ -180,6 +191,18 @@ def test_log_directories_are_described(version: int) -> None:
         assert (bad.usable_bytes, bad.total_bytes) == (-1, -1)
     if version >= 5:
         assert (good.is_cordoned, bad.is_cordoned) == (True, False)
+
+
+def test_a_future_replica_is_described_with_what_it_misses() -> None:
+    broker = a_storing_broker()
+    copies = broker.log_manager.copies
+    copies += [
+        SimpleNamespace(partition=TopicPartition(name, 0), size=1, high_watermark=2, log_end_offset=3)
+        for name in ("orders", "gone")
+    ]
+    good, _ = ask(broker, DescribeLogDirsRequest(topics=None), 4).results
+    rows = {(each.name, row.is_future_key): row.offset_lag for each in good.topics for row in each.partitions}
+    assert rows == {("orders", False): 0, ("bills", False): 0, ("orders", True): 4, ("gone", True): -1}
 
 
 def test_only_the_partitions_asked_for_are_described() -> None:

@@ -73,11 +73,13 @@ class Setting:
     def __init__(self, **values: int) -> None:
         self.controller = Controller()
         self.offset = 0
+        self.cordoned: list[Uuid] = []
         self.faults: list[BaseException] = []
         self.manager = BrokerLifecycleManager(
             IDENTITY,
             self.controller,
             metadata_offset=lambda: self.offset,
+            cordoned_log_dirs=lambda: self.cordoned,
             heartbeat_interval_ms=values.get("interval", 60_000),
             session_timeout_ms=values.get("session", 9_000),
             registration_timeout_ms=values.get("registration", 60_000),
@@ -248,6 +250,19 @@ def test_a_broker_that_was_never_unfenced_or_registered_just_goes() -> None:
     async def story() -> None:
         setting = Setting()
         assert await setting.manager.controlled_shutdown() is False
+        await setting.manager.close()
+
+    run(story)
+
+
+def test_cordoned_log_directories_are_told_at_once_but_not_before_the_metadata_are_there() -> None:
+    async def story() -> None:
+        setting = await Setting().started()
+        told = [beat.cordoned_log_dirs for beat in setting.controller.beats]
+        assert told[0] is None and told[-1] == []
+        setting.cordoned = [FAILED_DIRECTORY]
+        setting.manager.cordoned_changed()
+        await until(lambda: setting.controller.beats[-1].cordoned_log_dirs == [FAILED_DIRECTORY])
         await setting.manager.close()
 
     run(story)

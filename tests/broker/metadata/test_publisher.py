@@ -132,7 +132,9 @@ class Logs:
         self.set_aside: list[str] = []
         self.settled = 0
 
-    async def settle_rivals(self, is_stray: Any) -> None:
+        self.futures = SimpleNamespace(settle=self.settle_rivals)
+
+    async def settle_rivals(self, is_stray: Any, is_assigned: Any) -> None:
         assert not self.set_aside, "before anything is set aside"
         self.settled += 1
 
@@ -159,4 +161,4 @@ def test_logs_the_first_image_does_not_give_this_broker_are_set_aside_once() -> 
     assert sorted(logs.set_aside) == ["deleted", "moved", "remade"]
     delta, image = changed(image, records.RemoveTopic(topic_id=ids[0]))
     asyncio.run(strays.on_metadata_update(delta, image, MANIFEST))
-    assert len(logs.set_aside) == 3 and logs.settled == 1
+    assert len(logs.set_aside) == 3 and logs.settled == 2, "rivals and future logs, once each"

@@ -1,6 +1,7 @@
 """Throttles of the metadata reach the quotas: rates by broker, lists by topic, and they go with what set them."""
 
 from kvorum.broker.metadata.replication_throttles import ReplicationThrottles
+from kvorum.broker.replica.log_dir_moves import MoveQuota
 from kvorum.broker.replica.replication_quota import ReplicationQuotas
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
@@ -20,7 +21,8 @@ class Broker:
 
     def __init__(self) -> None:
         self.quotas = ReplicationQuotas(1, Settings.of({}))
-        self.throttles = ReplicationThrottles(1, self.quotas)
+        self.moves = MoveQuota(Settings.of({}))
+        self.throttles = ReplicationThrottles(1, self.quotas, self.moves)
         self.image = MetadataImage()
 
     def hear(self, *made: records.MetadataRecord) -> None:

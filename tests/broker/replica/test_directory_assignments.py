@@ -166,7 +166,10 @@ def test_a_replica_is_told_of_where_the_metadata_say_something_else(
     submitted: list[Uuid] = []
     applier: Any = DeltaApplier.__new__(DeltaApplier)
     applier._broker_id = 1
-    applier._log_manager = SimpleNamespace(dir_of=lambda key: SimpleNamespace(directory_id=lies_in))
+    applier.moves = SimpleNamespace(is_on_its_way=lambda key, named: False)
+    applier._log_manager = SimpleNamespace(
+        dir_of=lambda key: SimpleNamespace(directory_id=lies_in), futures=SimpleNamespace(dir_of=lambda key: None)
+    )
     applier.assignments = SimpleNamespace(submit=lambda key, topic_id, directory: submitted.append(directory))
     info = SimpleNamespace(topic_id=TOPIC_ID, partition=SimpleNamespace(directory=lambda broker_id: registered))
     applier._assign(KEY, info)

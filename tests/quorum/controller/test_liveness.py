@@ -39,6 +39,20 @@ def test_a_heartbeat_that_changes_nothing_writes_nothing() -> None:
     assert world.next_offset == offset
 
 
+def test_cordoned_directories_are_noted_once_and_have_to_be_the_brokers_own() -> None:
+    world = World()
+    world.start(1)
+    world.beat(1, cordoned_log_dirs=[log_dir(1)])
+    broker = world.image.cluster.broker(1)
+    assert broker is not None and broker.cordoned_log_dirs == (log_dir(1),)
+    offset = world.next_offset
+    world.beat(1, cordoned_log_dirs=[log_dir(1)])
+    world.beat(1, cordoned_log_dirs=None)
+    assert world.next_offset == offset, "nothing new"
+    request = BrokerHeartbeatRequest(broker_id=1, broker_epoch=broker.broker_epoch, cordoned_log_dirs=[log_dir(9)])
+    assert world.refused(heartbeat, request) == ErrorCode.INVALID_REQUEST
+
+
 def test_a_broker_that_asks_for_it_is_fenced() -> None:
     world = World()
     world.start(1, 2)

@@ -4,7 +4,7 @@ from collections import Counter
 from random import Random
 
 import pytest
-from controller_kit import World
+from controller_kit import World, log_dir
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -95,3 +95,17 @@ def test_a_broker_that_shuts_down_gets_nothing() -> None:
         (2, False),
         (3, True),
     ]
+
+
+def test_a_broker_whose_directories_are_all_cordoned_gets_nothing() -> None:
+    """KIP-1066. One that has one left does, and so does one that has not said yet."""
+    world = World()
+    for broker_id in (1, 2, 3):
+        world.register(broker_id, log_dirs=[log_dir(broker_id), log_dir(broker_id + 10)])
+    world.beat(1, cordoned_log_dirs=[log_dir(1), log_dir(11)])
+    world.beat(2, cordoned_log_dirs=[log_dir(12)])
+    assert [broker.broker_id for broker in usable_brokers(world.image.cluster)] == [2, 3]
+    with pytest.raises(KafkaError, match="or some brokers have all their log directories cordoned"):
+        ReplicaPlacer(usable_brokers(world.image.cluster), Random(1)).place(3)
+    world.beat(1, cordoned_log_dirs=[])
+    assert [broker.broker_id for broker in usable_brokers(world.image.cluster)] == [1, 2, 3]

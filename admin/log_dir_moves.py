@@ -1,0 +1,137 @@
+"""How tools have replicas moved between the log directories of their brokers, and what they are told of it (KIP-113).
+
+The `log_dirs` of a reassignment's file say where each replica is to lie on its broker: a path, or "any". A broker that
+has no such replica yet makes it there when it comes; it is asked until it has one.
+Source: Kafka's ReassignPartitionsCommand (executeMoves, findLogDirMoveStates).
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from kvorum.admin.client import ClusterClient, ConfigChange, ResourceType
+from kvorum.admin.log_dirs import describe_log_dirs
+from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
+
+LOG_DIRS_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+AGAIN_SECONDS: Final = 0.1
+"""Between two questions to brokers that have no such replica yet, as Kafka's."""
+
+
+class Replica(NamedTuple):
+    """Of a partition, on a broker."""
+
+    topic: str
+    partition: int
+    broker: int
+
+    def __str__(self) -> str:
+        """Write it as Kafka does."""
+        return f"{self.topic}-{self.partition}-{self.broker}"
+
+
+class MoveState(NamedTuple):
+    """Where a replica lies, where it goes (None: nowhere), and where it is wanted. Empty: it was not found."""
+
+    current: str
+    future: str | None
+    target: str
+
+    @property
+    def state(self) -> str:
+        """In words."""
+        if not self.current:
+            return "not found"
+        if self.future is not None:
+            return "in progress" if self.future == self.target else f"moves to {self.future}"
+        return "completed" if self.current == self.target else "not as wanted"
+
+
+class Started(NamedTuple):
+    """What brokers answered: moves begun, replicas that are not there yet, and what was refused, and why."""
+
+    begun: list[Replica]
+    absent: list[Replica]
+    refused: dict[Replica, str]
+
+
+class LogDirMoves:
+    """Of a cluster. All methods raise KafkaError and Unreachable."""
+
+    def __init__(self, cluster: ClusterClient) -> None:
+        """Speak over this client."""
+        self._cluster = cluster
+
+    async def ask(self, wanted: Mapping[Replica, str]) -> Started:
+        """Ask each broker once to have its replicas lie there."""
+        known = {each.node_id: (each.host, each.port) for each in (await self._cluster.metadata([])).brokers}
+        started = Started([], [], {})
+        for broker in sorted({replica.broker for replica in wanted}):
+            own = {replica: path for replica, path in wanted.items() if replica.broker == broker}
+            if broker not in known:
+                started.refused.update(dict.fromkeys(own, "its broker is not there"))
+                continue
+            answer = await self._cluster.ask(request_of(own), AlterReplicaLogDirsResponse, known[broker])
+            for topic in answer.results:
+                for row in topic.partitions:
+                    replica = Replica(topic.topic_name, row.partition_index, broker)
+                    if row.error_code == ErrorCode.NONE:
+                        started.begun.append(replica)
+                    elif row.error_code == ErrorCode.REPLICA_NOT_AVAILABLE:
+                        started.absent.append(replica)
+                    else:
+                        started.refused[replica] = ErrorCode(row.error_code).name
+        return started
+
+    async def begin(self, wanted: Mapping[Replica, str], timeout_ms: int) -> Started:
+        """Ask until every broker has its replicas, or one refuses, or the time is over: `absent` are those left."""
+        loop = asyncio.get_running_loop()
+        deadline, left, begun = loop.time() + timeout_ms / 1000, dict(wanted), list[Replica]()
+        while True:
+            started = await self.ask(left)
+            begun += started.begun
+            left = {replica: wanted[replica] for replica in started.absent}
+            if not left or started.refused or loop.time() >= deadline:
+                return Started(begun, list(left), started.refused)
+            await asyncio.sleep(AGAIN_SECONDS)
+
+    async def states(self, wanted: Mapping[Replica, str]) -> dict[Replica, MoveState]:
+        """Return how far these are."""
+        current: dict[Replica, str] = {}
+        future: dict[Replica, str] = {}
+        brokers = sorted({replica.broker for replica in wanted})
+        for broker, directories in (await describe_log_dirs(self._cluster, brokers) if brokers else {}).items():
+            for directory in directories:
+                for topic in directory.topics:
+                    for row in topic.partitions:
+                        place = future if row.is_future_key else current
+                        place[Replica(topic.name, row.partition_index, broker)] = directory.log_dir
+        return {
+            replica: MoveState(current.get(replica, ""), future.get(replica), target)
+            for replica, target in sorted(wanted.items())
+        }
+
+    async def throttle(self, brokers: Iterable[int], bytes_a_second: int) -> None:
+        """Have these brokers copy no faster."""
+        change = ConfigChange(name=LOG_DIRS_RATE, value=str(bytes_a_second))
+        for broker in sorted(set(brokers)):
+            await self._cluster.alter_configs(ResourceType.BROKER, str(broker), [change])
+
+
+def request_of(wanted: Mapping[Replica, str]) -> AlterReplicaLogDirsRequest:
+    """Return what one broker is asked."""
+    directories: dict[str, dict[str, AlterReplicaLogDirTopic]] = {}
+    for replica, path in sorted(wanted.items()):
+        topics = directories.setdefault(path, {})
+        topics.setdefault(replica.topic, AlterReplicaLogDirTopic(name=replica.topic)).partitions.append(
+            replica.partition
+        )
+    return AlterReplicaLogDirsRequest(
+        dirs=[AlterReplicaLogDir(path=path, topics=list(topics.values())) for path, topics in directories.items()]
+    )

@@ -1,0 +1,53 @@
+"""AlterReplicaLogDirs (34): v1-v2: replicas of this broker are to lie in other log directories of it (KIP-113).
+
+v2: flexible. Answered when the copy has been made, empty; the move goes on by itself (broker/replica/log_dir_moves),
+and DescribeLogDirs tells how far it is.
+Order: authorise, then each partition by itself.
+"""
+
+from kvorum.broker.services import Broker, BrokerApi
+from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kvorum.network.context import RequestContext
+from kvorum.protocol.api import ApiKey
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+from kvorum.storage.names import TopicPartition
+
+
+async def handle(
+    ctx: RequestContext, request: AlterReplicaLogDirsRequest, broker: Broker
+) -> AlterReplicaLogDirsResponse:
+    """Begin to move, cancel, or remember where what is not here yet is to lie."""
+    wanted = {
+        TopicPartition(topic.name, index): directory.path
+        for directory in request.dirs
+        for topic in directory.topics
+        for index in topic.partitions
+    }
+    may_alter = broker.authorizer.authorize(ctx, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
+    response = AlterReplicaLogDirsResponse()
+    topics: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for key, path in wanted.items():
+        code = await alter(broker, key, path) if may_alter else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        topic = topics.setdefault(key.topic, AlterReplicaLogDirTopicResult(topic_name=key.topic))
+        topic.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=key.partition, error_code=code))
+    response.results = list(topics.values())
+    response.throttle_time = broker.throttle(ctx)
+    return response
+
+
+async def alter(broker: Broker, key: TopicPartition, path: str) -> ErrorCode:
+    """Have one replica lie in a directory; return the error code."""
+    try:
+        await broker.replica_manager.moves.alter(key, path)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+HANDLER = BrokerApi(ApiKey.ALTER_REPLICA_LOG_DIRS, handle)

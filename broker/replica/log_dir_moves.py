@@ -1,0 +1,337 @@
+"""Replicas on their way from one log directory of this broker to another (KIP-113, KIP-858).
+
+    alter: the copy is made, empty
+    COPYING    batch by batch (future_copy), within the quota; woken by each change of the partition
+    ASSIGNING  it has all; the controller is told where the replica will lie (AssignReplicasToDirs), and it is copied on
+    PROMOTING  the metadata say so: synced, the last batches copied, renamed, and the copy is the partition's log
+    given up   by a move back to where the log lies, with the partition, or when either directory fails
+
+Between ASSIGNING and the end the metadata name the directory in which the copy lies; should the log's own fail
+meanwhile, the controller is told of that directory again, so that it knows that the replica is gone. A start finds the
+copies and goes on with them.
+
+One task a move, at most num.replica.alter.log.dirs.threads of them (unset: one a directory) at work at once.
+Source: Kafka's ReplicaManager.alterReplicaLogDirs, ReplicaAlterLogDirsThread, Partition.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Iterable
+from typing import Final
+
+from kvorum.broker.replica import future_copy
+from kvorum.broker.replica.directory_assignments import DirectoryAssignments
+from kvorum.broker.replica.hosted import HostedPartitions
+from kvorum.broker.replica.partition import Partition
+from kvorum.broker.replica.replication_quota import WindowedRate
+from kvorum.broker.replica.tasks import spawn
+from kvorum.broker.replica.types import ClusterView, Role
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.uuids import ZERO_UUID, Uuid
+from kvorum.runtime import blocking
+from kvorum.runtime.clock import Clock
+from kvorum.runtime.config import Settings
+from kvorum.runtime.logs import get_logger
+from kvorum.storage.future_logs import is_name_too_long
+from kvorum.storage.log import Log
+from kvorum.storage.log_dir import LogDir
+from kvorum.storage.log_manager import LogManager
+from kvorum.storage.names import TopicPartition
+
+RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+CHUNK_BYTES: Final = 256 * 1024
+"""Copied in one go: the append of so much, with its checks, stays far below 10 ms."""
+TAIL_BYTES_MAX: Final = 256 * 1024
+"""What may be missing when a copy is about to be promoted: it is copied without a pause."""
+
+log = get_logger("broker")
+
+
+class MoveQuota:
+    """How fast all moves together may copy. Sans-IO; times are monotonic milliseconds."""
+
+    __slots__ = ("_rate", "_window_ms", "bound")
+
+    def __init__(self, settings: Settings) -> None:
+        """Begin without a bound."""
+        self._window_ms = 1000 * settings.int("alter.log.dirs.replication.quota.window.size.seconds")
+        self._rate = WindowedRate(settings.int("alter.log.dirs.replication.quota.window.num"), self._window_ms)
+        self.bound: int | None = None
+        """Bytes a second; None: as fast as it goes."""
+
+    def note(self, size: int, now_ms: int) -> None:
+        """Count bytes that were copied."""
+        self._rate.note(size, now_ms)
+
+    def wait_ms(self, now_ms: int) -> int:
+        """Return for how long nothing is to be copied: until the rate may have fallen to the bound, 0 if it has."""
+        if self.bound is None:
+            return 0
+        measured = self._rate.measured(now_ms)
+        if measured <= self.bound:
+            return 0
+        # Each window that passes takes its bytes along: to wait for more than one at once could be too long.
+        return self._window_ms if self.bound <= 0 else min(self._window_ms, int(1000 * measured / self.bound) + 1)
+
+
+class Move:
+    """One replica on its way; a Watcher of its partition."""
+
+    __slots__ = ("_changed", "is_given_up", "is_promoting", "key", "partition", "task", "told_epoch")
+
+    def __init__(self, key: TopicPartition, partition: Partition) -> None:
+        """Begin to watch with `watch`."""
+        self.key = key
+        self.partition = partition
+        self.is_given_up = False
+        self.is_promoting = False
+        self.told_epoch = -1
+        """The partition epoch in which the controller was last asked to name the copy's directory."""
+        self.task: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+
+    def wake(self) -> None:
+        """See Watcher."""
+        self._changed.set()
+
+    def watch(self) -> None:
+        """From here on a change ends the next `changed`."""
+        self._changed.clear()
+        self.partition.watchers.add(self)
+
+    async def changed(self) -> None:
+        """Wait for a change since `watch`."""
+        await self._changed.wait()
+
+    def give_up(self) -> None:
+        """End soon; nothing of it is promoted any more."""
+        self.is_given_up = True
+        self.partition.watchers.remove(self)
+        self._changed.set()
+
+
+class LogDirMoves:
+    """Of one broker, on its event loop."""
+
+    def __init__(
+        self,
+        *,
+        broker_id: int,
+        settings: Settings,
+        clock: Clock,
+        hosted: HostedPartitions,
+        cluster: ClusterView,
+        log_manager: LogManager,
+    ) -> None:
+        """Move nothing yet."""
+        self.assignments: DirectoryAssignments | None = None
+        """Who tells the controller; without one copies are promoted without a word."""
+        self.quota = MoveQuota(settings)
+        self._broker_id = broker_id
+        self._clock = clock
+        self._hosted = hosted
+        self._cluster = cluster
+        self._log_manager = log_manager
+        self._futures = log_manager.futures
+        self._slots = asyncio.Semaphore(
+            settings.optional_int("num.replica.alter.log.dirs.threads") or len(log_manager.dirs)
+        )
+        self._altering = asyncio.Lock()
+        self._moves: dict[TopicPartition, Move] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    # --- what is asked for -------------------------------------------------------------------------------------------
+
+    async def alter(self, key: TopicPartition, path: str) -> None:
+        """Have a replica lie in a directory: begin to move it, go on, or give up a move to elsewhere.
+
+        A replica that is not here yet is to be made there. Raises KafkaError, in Kafka's order:
+            INVALID_TOPIC_EXCEPTION: the name of the copy's folder would be too long.
+            LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, INVALID_REPLICA_ASSIGNMENT: there is no such directory; it is
+                offline; it is cordoned (KIP-1066).
+            KAFKA_STORAGE_ERROR: the replica is offline, or a disk failed.
+            REPLICA_NOT_AVAILABLE: it is not here; made there when it comes.
+            UNKNOWN_TOPIC_OR_PARTITION: it is nowhere; made there when it comes.
+        """
+        async with self._altering:
+            directory = self._checked_directory(key, path)
+            partition = self._hosted.by_name.get(key)
+            if partition is not None and partition.role is Role.OFFLINE:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{key} is in an offline log directory")
+            if partition is not None and self._futures.dir_of(key) not in (None, directory):
+                await self._cancel(key)
+            self._log_manager.prefer(key, directory)
+            partition = self._partition_or_raise(key)
+            if self._log_manager.dir_of(key) is directory:
+                return
+            if self._futures.get(key) is None:
+                await self._futures.create(key, partition.topic_id, directory)
+                log.info("replica is to move", partition=key, target=path)
+            self.resume(key)
+
+    def _checked_directory(self, key: TopicPartition, path: str) -> LogDir:
+        if is_name_too_long(key):
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
+        directory = self._log_manager.directory(path)
+        if directory is None:
+            raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"Log dir {path} is not found in the config.")
+        if not directory.is_online:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")
+        if self._log_manager.is_cordoned(directory):
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Log directory {path} is cordoned")
+        return directory
+
+    def _partition_or_raise(self, key: TopicPartition) -> Partition:
+        try:
+            partition = self._hosted.partition_or_raise(key)
+        except KafkaError as error:
+            if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, str(error)) from error
+            raise
+        if partition.log is None:
+            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"{key} has no log here yet")
+        return partition
+
+    async def _cancel(self, key: TopicPartition) -> None:
+        """Give a move up: the copy goes, and the metadata are to name the log's directory again."""
+        self.forget([key])
+        await self._futures.remove(key)
+        log.info("move of a replica given up", partition=key)
+        self.tell(key)
+
+    # --- what becomes of the partitions ----------------------------------------------------------------------------
+
+    def resume(self, key: TopicPartition) -> None:
+        """Go on with the copy of a replica that is here, if it has one and nobody is at it. Idempotent."""
+        partition, future = self._hosted.by_name.get(key), self._futures.get(key)
+        if partition is None or partition.log is None or future is None or key in self._moves or self._is_closed:
+            return
+        if future.topic_id != partition.topic_id or self._futures.dir_of(key) is self._log_manager.dir_of(key):
+            self._later(f"future-log-remove-{key}", self._futures.remove(key))
+            return
+        move = self._moves[key] = Move(key, partition)
+        move.task = spawn(f"log-dir-move-{key}", self._run(move))
+
+    def forget(self, keys: Iterable[TopicPartition]) -> None:
+        """Copy no more; the future logs are left as they are."""
+        for key in keys:
+            move = self._moves.pop(key, None)
+            if move is not None:
+                move.give_up()
+                if move.task is not None and not move.is_promoting:
+                    move.task.cancel()
+
+    def is_on_its_way(self, key: TopicPartition, directory_id: Uuid) -> bool:
+        """Tell whether a replica's copy lies in this directory, and its log in one that works."""
+        target, source = self._futures.dir_of(key), self._log_manager.dir_of(key)
+        if target is None or not target.is_online or source is None or not source.is_online:
+            return False
+        return target.directory_id == directory_id
+
+    def tell(self, key: TopicPartition) -> None:
+        """Have the metadata name the directory in which a replica's log lies, if they name another."""
+        source = self._log_manager.dir_of(key)
+        registered = self._cluster.partition(key.topic, key.partition)
+        topic_id = self._cluster.topic_id(key.topic)
+        if self.assignments is None or source is None or registered is None or topic_id is None:
+            return
+        named = registered.directory(self._broker_id)
+        if source.directory_id not in (ZERO_UUID, named) and not self.is_on_its_way(key, named):
+            self.assignments.submit(key, topic_id, source.directory_id)
+
+    def log_dir_failed(self, failed: Collection[TopicPartition]) -> None:
+        """Give up what was on its way from a directory that has failed (of these replicas) or to one."""
+        gone = self._futures.forget_failed()
+        self.forget([*failed, *gone])
+        for key in (*failed, *gone):
+            self.tell(key)
+
+    async def close(self) -> None:
+        """Copy no more; the next process goes on."""
+        self._is_closed = True
+        tasks = {move.task for move in self._moves.values() if move.task is not None} | self._ending
+        self.forget(list(self._moves))
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _later(self, name: str, work: Coroutine[None, None, None]) -> None:
+        task = spawn(name, work)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    # --- one move ----------------------------------------------------------------------------------------------------
+
+    async def _run(self, move: Move) -> None:
+        try:
+            while not move.is_given_up:
+                move.watch()
+                pair = self._pair(move)
+                if pair is None:
+                    return
+                if not await self._copy_some(*pair) and not await self._end(move):
+                    await move.changed()
+        except (KafkaError, OSError) as error:
+            log.error("a replica cannot be moved", partition=move.key, error=error)
+        finally:
+            move.partition.watchers.remove(move)
+            if self._moves.get(move.key) is move:
+                del self._moves[move.key]
+
+    def _pair(self, move: Move) -> tuple[Log, Log] | None:
+        """Return the log and its copy, None where one of them is gone or no move is under way any more."""
+        current, future = self._log_manager.get_log(move.key), self._futures.get(move.key)
+        is_hosted = self._hosted.by_name.get(move.key) is move.partition and move.partition.log is current
+        if current is None or future is None or not is_hosted or move.is_given_up:
+            return None
+        return None if current.failure is not None or future.failure is not None else (current, future)
+
+    async def _copy_some(self, current: Log, future: Log) -> bool:
+        """Copy a chunk, if one is missing; return whether it is to be looked again at once. Raises KafkaError."""
+        async with self._slots:
+            future_copy.align(current, future)
+            found = future_copy.read(current, future, CHUNK_BYTES)
+            if found is None:
+                return False
+            while (wait_ms := self.quota.wait_ms(self._clock.monotonic_ms())) > 0:  # noqa: ASYNC110  # time alone helps
+                await asyncio.sleep(wait_ms / 1000)
+            structure, offset = current.cleaning.structure, future.log_end_offset
+            records = await blocking.run(asyncio.get_running_loop(), future_copy.joined, found.parts)
+            # Where the log was cut meanwhile, what was read may be of what is no more, or of two histories.
+            if current.cleaning.structure != structure or future.failure is not None or current.failure is not None:
+                return True
+            if offset == future.log_end_offset:
+                future_copy.append(future, records)
+                self.quota.note(len(records), self._clock.monotonic_ms())
+            return True
+
+    async def _end(self, move: Move) -> bool:
+        """Promote a copy that has all, once the metadata name its directory; return whether to look again at once."""
+        target, registered = self._futures.dir_of(move.key), self._cluster.partition(move.key.topic, move.key.partition)
+        if target is None or registered is None:
+            return False
+        is_named = target.directory_id in (ZERO_UUID, registered.directory(self._broker_id))
+        if self.assignments is not None and not is_named:
+            if move.told_epoch != registered.partition_epoch:
+                move.told_epoch = registered.partition_epoch
+                self.assignments.submit(move.key, move.partition.topic_id, target.directory_id)
+            return False
+        move.is_promoting = True
+        try:
+            await self._futures.promote(move.key, self._catch_up(move), self._take(move))
+        finally:
+            move.is_promoting = False
+        return True
+
+    def _catch_up(self, move: Move) -> Callable[[Log, Log], bool]:
+        def catch_up(current: Log, future: Log) -> bool:
+            if self._pair(move) != (current, future):
+                return False
+            return future_copy.catch_up(current, future, TAIL_BYTES_MAX)
+
+        return catch_up
+
+    def _take(self, move: Move) -> Callable[[Log], None]:
+        def take(promoted: Log) -> None:
+            move.partition.replace_log(promoted)
+
+        return take

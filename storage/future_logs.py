@@ -1,0 +1,215 @@
+"""Future logs: copies of logs in another directory of the same broker, made to take their place (KIP-113).
+
+    create    the folder `topic-N.<32 hex digits>-future`, empty
+    promote   the copy's folder becomes `topic-N`, the log's `topic-N.<...>-delete`; in the table the copy is the log
+    remove    the copy is given up: its folder is renamed for deletion
+
+What goes into a copy, and when it is promoted, is others' business (broker/replica). A copy is opened at a start like
+a log, and goes on.
+
+The order of a promotion is what a crash may leave behind: the copy is synced, then it has the name, then the log loses
+it. In between both have it, and the next start keeps the one in the directory that the metadata name: the controller
+was told of the move before (KIP-858). Source: Kafka's LogManager.replaceCurrentWithFutureLog.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.uuids import Uuid
+from kvorum.runtime import blocking, failpoints
+from kvorum.runtime.clock import Clock
+from kvorum.runtime.disk import Disk
+from kvorum.runtime.logs import get_logger
+from kvorum.storage.checkpoints import sync_partition_metadata, write_partition_metadata
+from kvorum.storage.directory_checkpoints import DirectoryCheckpoints
+from kvorum.storage.log import Log
+from kvorum.storage.log_config import LogConfig
+from kvorum.storage.log_dir import LogDir
+from kvorum.storage.log_opening import LogOpening
+from kvorum.storage.log_removal import LogRemoval
+from kvorum.storage.log_syncs import LogSyncs
+from kvorum.storage.log_table import LogTable
+from kvorum.storage.names import FOLDER_NAME_MAX, STRAY_FOLDER_SUFFIX, TopicPartition, future_folder, join
+from kvorum.storage.recovery import LogDirectoryError
+
+log = get_logger("storage")
+
+ANY_UNIQUE: Final = "0" * 32
+
+CatchUp: TypeAlias = Callable[[Log, Log], bool]
+"""(log, future): appends what is missing."""
+
+
+def is_name_too_long(partition: TopicPartition) -> bool:
+    """Tell whether a future log's folder could not have its name (KAFKA-4893)."""
+    return len(future_folder(partition, ANY_UNIQUE)) > FOLDER_NAME_MAX
+
+
+class FutureLogs:
+    """Of the logs of a table, on the event loop."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        table: LogTable,
+        opening: LogOpening,
+        removal: LogRemoval,
+        syncs: LogSyncs,
+        checkpoints: DirectoryCheckpoints,
+        clock: Clock,
+        topic_config: Callable[[str], LogConfig],
+    ) -> None:
+        """Begin with those that the start finds."""
+        self._disk = disk
+        self._table = table
+        self._opening = opening
+        self._removal = removal
+        self._syncs = syncs
+        self._checkpoints = checkpoints
+        self._clock = clock
+        self._count = 0
+        self._topic_config = topic_config
+
+    def get(self, partition: TopicPartition) -> Log | None:
+        """Return a partition's future log, None if there is none."""
+        _, found = self._table.futures.get(partition, (None, None))
+        return found
+
+    def dir_of(self, partition: TopicPartition) -> LogDir | None:
+        """Return where it lies."""
+        place, _ = self._table.futures.get(partition, (None, None))
+        return place
+
+    def keys(self) -> list[TopicPartition]:
+        """Return the partitions that have one."""
+        return list(self._table.futures)
+
+    async def create(self, partition: TopicPartition, topic_id: Uuid, directory: LogDir) -> Log:
+        """Make an empty one, whose topic id is durable. Raises KafkaError KAFKA_STORAGE_ERROR."""
+        assert partition not in self._table.futures, "a partition has one future log at most"
+        for offsets in directory.checkpoints.values():
+            offsets.pop(partition, None)
+        self._count += 1
+        unique = f"{self._clock.wall_ms():016x}{self._count:016x}"
+        folder = join(directory.path, future_folder(partition, unique))
+        try:
+            config = self._topic_config(partition.topic)
+            created = self._opening.open(directory, partition, config, topic_id, folder)
+            write_partition_metadata(self._disk, folder, topic_id)
+        except (OSError, LogDirectoryError) as error:
+            self._table.take_offline(directory, error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {error}") from error
+        self._table.futures[partition] = (directory, created)
+        try:
+            await blocking.run(asyncio.get_running_loop(), sync_partition_metadata, self._disk, folder)
+        except OSError as error:
+            if created.failure is None:
+                self._table.take_offline(directory, error)
+        if created.failure is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {created.failure}")
+        created.is_topic_id_durable = True
+        return created
+
+    async def remove(self, *partitions: TopicPartition) -> None:
+        """Give them up. One that is not there is fine; one in an offline directory is only forgotten."""
+        found = [each for partition in partitions if (each := self.get(partition)) is not None]
+        for each in found:
+            each.abandon(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the future log of {each.partition} is given up"))
+        if found:
+            await asyncio.shield(self._remove(found))
+
+    async def _remove(self, found: list[Log]) -> None:
+        async with self._table.disk_work:
+            if self._table.is_closed:
+                return
+            for each in found:
+                place = self._table.place_of(each)
+                if place is not None and self.get(each.partition) is each:
+                    del self._table.futures[each.partition]
+                    self._removal.rename_folder(place, each)
+                    await asyncio.sleep(0)
+            await self._checkpoints.forget_deleted()
+
+    async def settle(self, is_stray: Callable[[Log], bool], is_assigned: Callable[[Log, LogDir], bool]) -> None:
+        """Find out what became of copies while the process was down. Once, with the first metadata image.
+
+        Strays go. One whose log is in no directory, all being online, takes its place if it `is_assigned` its own, as
+        in Kafka: the log's was taken out of service for good. Else it is set aside: a person may want it.
+        """
+        strays = [key for key in self.keys() if (each := self.get(key)) is not None and is_stray(each)]
+        await self.remove(*strays)
+        if not all(each.is_online for each in self._table.dirs):
+            return
+        async with self._table.disk_work:
+            for key in [key for key in self.keys() if self._table.get(key) is None]:
+                place, each = self._table.futures.pop(key)
+                if not is_assigned(each, place):
+                    log.warning("a future log without its log is set aside", partition=key, dir=place.path)
+                    self._removal.rename_folder(place, each, STRAY_FOLDER_SUFFIX)
+                    continue
+                log.warning("a future log takes the place of a lost one", partition=key, dir=place.path)
+                try:
+                    self._name_as_log(place, each)
+                    self._table.add(place, each)
+                except OSError as error:
+                    each.release()
+                    self._table.take_offline(place, error)
+
+    def _name_as_log(self, place: LogDir, each: Log) -> None:
+        folder = join(place.path, str(each.partition))
+        self._disk.rename(each.folder, folder)
+        each.moved_to(folder)
+        failpoints.hit("log.promote.renamed")
+        self._disk.sync_dir(place.path)
+
+    def forget_failed(self) -> list[TopicPartition]:
+        """Forget those whose directory is offline; return whose they were. They are found again if it comes back."""
+        failed = [key for key, (place, _) in self._table.futures.items() if not place.is_online]
+        for key in failed:
+            _, each = self._table.futures.pop(key)
+            each.release()
+        return failed
+
+    async def promote(self, partition: TopicPartition, catch_up: CatchUp, take: Callable[[Log], None]) -> bool:
+        """Put the future log in the place of the log; return whether that was done.
+
+        `catch_up(log, future)` appends what is missing to the copy, or answers False: it is not to be now. It is called
+        before the copy is synced and after, and from the second call on nothing suspends until `take(future)` has been
+        called. Goes on though the caller is cancelled. A disk that fails takes its directory offline.
+        """
+        return await asyncio.shield(self._promote(partition, catch_up, take))
+
+    async def _promote(self, partition: TopicPartition, catch_up: CatchUp, take: Callable[[Log], None]) -> bool:
+        async with self._table.disk_work:
+            future, target = self.get(partition), self.dir_of(partition)
+            current, source = self._table.get(partition), self._table.dir_of(partition)
+            if self._table.is_closed or future is None or target is None or current is None or source is None:
+                return False
+            if not catch_up(current, future):
+                return False
+            # No sync of the log ends meanwhile: what it has synced, the copy will have synced.
+            await self._syncs.sync_whole(future)
+            if self.get(partition) is not future or self._table.get(partition) is not current:
+                return False
+            if future.failure is not None or current.failure is not None or not catch_up(current, future):
+                return False
+            future.take_over(current)
+            failpoints.hit("log.promote.before")
+            try:
+                self._name_as_log(target, future)
+            except OSError as error:
+                self._table.take_offline(target, error)
+                return False
+            failpoints.hit("log.promote.synced")
+            del self._table.futures[partition]
+            self._table.remove(partition)
+            self._table.add(target, future)
+            take(future)
+            current.abandon(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition} lies in another directory now"))
+            self._removal.rename_folder(source, current)
+            failpoints.hit("log.promote.after")
+            await self._checkpoints.forget_deleted()
+            log.info("replica moved", partition=partition, source=source.path, target=target.path)
+            return True

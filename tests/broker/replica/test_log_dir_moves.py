@@ -1,0 +1,414 @@
+"""Replicas move between the log directories of a broker: nothing is lost, and the controller knows before."""
+
+import asyncio
+import shutil
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+
+import pytest
+from manager_kit import LoopClock, World, brokers, fetch, produce, settled, topic, until, values
+from replica_kit import KEY, TOPIC_ID
+
+from kvorum.broker.metadata.stray_logs import StrayLogs
+from kvorum.broker.replica import log_dir_moves
+from kvorum.broker.replica.directory_assignments import DirectoryAssignments
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    ResponseDirectoryData,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
+from kvorum.protocol.uuids import Uuid
+from kvorum.quorum import records
+from kvorum.quorum.image.partition import LOST_DIRECTORY
+from kvorum.quorum.publisher import LoaderManifest, ManifestKind
+from kvorum.runtime.disk import OsDisk
+from kvorum.storage.checkpoints import MetaProperties, write_meta_properties
+from kvorum.storage.names import TopicPartition
+
+IDS = {"a": Uuid(b"\x0a" * 16), "b": Uuid(b"\x0b" * 16)}
+MANIFEST = LoaderManifest(kind=ManifestKind.LOG_DELTA, offset=0, epoch=1, batches_count=1, bytes_count=1, leader_id=1)
+
+
+class Broker:
+    """Broker 1 with the log directories a and b, and a controller that notes where replicas are said to lie."""
+
+    def __init__(self, folder: Path, **settings: object) -> None:
+        self.folder = folder
+        for name, directory_id in IDS.items():
+            (folder / name).mkdir(exist_ok=True)
+            write_meta_properties(
+                OsDisk(), str(folder / name), MetaProperties(cluster_id="c", node_id=1, directory_id=directory_id)
+            )
+        self.settings = {"log.dirs": f"{folder}/a,{folder}/b", **settings}
+        self.told: list[Uuid] = []
+        self.held: list[records.MetadataRecord] | None = None
+        self.world = self.made()
+
+    def made(self) -> World:
+        world = World(self.folder, settings=self.settings, clock=LoopClock())
+        world.manager.tell_directories(
+            DirectoryAssignments(broker_id=1, broker_epoch=lambda: 101, controller=self, cluster=world.cache)
+        )
+        return world
+
+    async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+        """Commit it, or hold it back."""
+        response = AssignReplicasToDirsResponse()
+        for directory in request.directories:
+            answer = ResponseDirectoryData(id_=directory.id_)
+            for each in directory.topics:
+                rows = [ResponsePartitionData(partition_index=row.partition_index) for row in each.partitions]
+                answer.topics.append(ResponseTopicData(topic_id=each.topic_id, partitions=rows))
+                self.told.append(directory.id_)
+                change = records.PartitionChange(
+                    topic_id=each.topic_id,
+                    partition_id=each.partitions[0].partition_index,
+                    directories=(directory.id_,),
+                )
+                if self.held is None:
+                    asyncio.get_running_loop().create_task(self.world.metadata(change))
+                else:
+                    self.held.append(change)
+            response.directories.append(answer)
+        return response
+
+    async def commit_held(self) -> None:
+        held, self.held = self.held or [], None
+        await self.world.metadata(*held)
+
+    async def start(self) -> None:
+        await self.world.start()
+        await self.world.metadata(*brokers(), *topic())
+        await until(lambda: self.told or self.lies_in() is None)
+        await settled()
+        if self.lies_in() == "b":  # the tests speak of a
+            await self.move("b")
+
+    async def again(self, *, clean: bool = True) -> None:
+        """End this process and begin another, which is told what the metadata are."""
+        image = self.world.cache.image
+        if clean:
+            await self.world.close()
+        self.world = self.made()
+        await self.world.start()
+        await self.take(image)
+
+    async def take(self, image: object) -> None:
+        from kvorum.quorum.image import MetadataDelta, MetadataImage
+
+        assert isinstance(image, MetadataImage)
+        delta = MetadataDelta(MetadataImage())
+        for record in image.to_records():
+            delta.replay(record)
+        await StrayLogs(1, self.world.logs).on_metadata_update(delta, image, MANIFEST)
+        self.world.cache.image = image
+        await self.world.manager.apply_delta(delta, image)
+
+    def lies_in(self, key: TopicPartition = KEY) -> str | None:
+        directory = self.world.logs.dir_of(key)
+        return None if directory is None else directory.path.rpartition("/")[2]
+
+    @property
+    def named(self) -> str | None:
+        """Which directory the metadata name."""
+        partition = self.world.cache.partition(*KEY)
+        assert partition is not None
+        return next((name for name, each in IDS.items() if each == partition.directory(1)), None)
+
+    async def alter(self, name: str, key: TopicPartition = KEY) -> None:
+        await self.world.manager.moves.alter(key, f"{self.folder}/{name}")
+
+    async def move(self, name: str) -> None:
+        await self.alter(name)
+        await until(lambda: self.lies_in() == name)
+
+    def folders(self) -> list[str]:
+        """Which folders of logs there are, but for those that wait for their removal."""
+        found = [path for path in self.folder.glob("*/orders-*") if not path.name.endswith("-delete")]
+        return sorted(
+            f"{path.parent.name}/{'future' if path.name.endswith('-future') else path.name}" for path in found
+        )
+
+    def read(self) -> list[bytes | None]:
+        return values(fetch(self.world).result()[0])
+
+
+def run(test: Callable[[Broker], Coroutine[None, None, None]], folder: Path, **settings: object) -> None:
+    async def story() -> None:
+        broker = Broker(folder, **{key.replace("_", "."): value for key, value in settings.items()})
+        await broker.start()
+        try:
+            await test(broker)
+        finally:
+            await broker.world.close()
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+
+
+def other(name: str) -> str:
+    return "b" if name == "a" else "a"
+
+
+def test_a_replica_moves_with_all_that_is_in_it_while_it_is_written_to(tmp_path: Path) -> None:
+    async def test(broker: Broker) -> None:
+        sent = [b"%d" % number for number in range(300)]
+        for value in sent[:200]:
+            assert produce(broker.world, value).result().error_code == 0
+        await broker.alter("b")
+        for value in sent[200:]:
+            assert produce(broker.world, value).result().error_code == 0
+            await asyncio.sleep(0)
+        await until(lambda: broker.lies_in() == "b")
+        assert produce(broker.world, b"after").result().base_offset == 300
+        assert broker.read() == [*sent, b"after"]
+        assert broker.folders() == ["b/orders-0"] and broker.named == "b"
+        await broker.again()
+        assert broker.read() == [*sent, b"after"] and broker.lies_in() == "b"
+
+    run(test, tmp_path)
+
+
+def test_the_controller_knows_before_the_copy_takes_over(tmp_path: Path) -> None:
+    async def test(broker: Broker) -> None:
+        produce(broker.world, b"1")
+        broker.held = []
+        await broker.alter("b")
+        await until(lambda: broker.held)
+        produce(broker.world, b"2")
+        await settled()
+        assert broker.lies_in() == "a" and broker.folders() == ["a/orders-0", "b/future"]
+        await broker.commit_held()
+        await until(lambda: broker.lies_in() == "b")
+        assert broker.read() == [b"1", b"2"]
+        await settled()
+        assert broker.told[-1] == IDS["b"] and broker.named == "b"
+
+    run(test, tmp_path)
+
+
+def test_a_move_back_to_where_the_log_lies_gives_it_up(tmp_path: Path) -> None:
+    """Also after the controller was told: it hears of the old place again."""
+
+    async def test(broker: Broker) -> None:
+        produce(broker.world, b"1")
+        broker.held = []
+        await broker.alter("b")
+        await until(lambda: broker.held)
+        await broker.alter("a")
+        assert broker.folders() == ["a/orders-0"]
+        await broker.commit_held()
+        await until(lambda: broker.named == "a")
+        assert broker.lies_in() == "a" and broker.read() == [b"1"]
+
+    run(test, tmp_path)
+
+
+def test_a_move_goes_on_after_a_restart(tmp_path: Path) -> None:
+    async def test(broker: Broker) -> None:
+        for _ in range(50):
+            produce(broker.world, b"x" * 100)
+        broker.held = []
+        await broker.alter("b")
+        await until(lambda: broker.held)
+        broker.held = None
+        await broker.again()
+        await until(lambda: broker.lies_in() == "b")
+        assert len(broker.read()) == 50 and broker.folders() == ["b/orders-0"]
+
+    run(test, tmp_path)
+
+
+def test_a_log_that_is_cut_and_written_anew_is_copied_as_it_is(tmp_path: Path) -> None:
+    """A new leader's truncation takes what the copy has already."""
+
+    async def test(broker: Broker) -> None:
+        for value in (b"1", b"2", b"3"):
+            produce(broker.world, value)
+        broker.held = []
+        await broker.alter("b")
+        await until(lambda: broker.held)
+        log = broker.world.logs.get_log(KEY)
+        assert log is not None
+        log.truncate_to(1)
+        await broker.world.metadata(
+            records.PartitionChange(topic_id=TOPIC_ID, partition_id=0, leader=-1),
+            records.PartitionChange(topic_id=TOPIC_ID, partition_id=0, leader=1),
+        )
+        produce(broker.world, b"new")
+        await until(lambda: broker.world.logs.futures.get(KEY).log_end_offset == 2)  # type: ignore[union-attr]
+        await broker.commit_held()
+        await until(lambda: broker.lies_in() == "b")
+        assert broker.read() == [b"1", b"new"]
+        moved = broker.world.logs.get_log(KEY)
+        assert moved is not None and moved.epoch_cache.entries == log.epoch_cache.entries
+
+    run(test, tmp_path)
+
+
+def test_deleted_records_are_not_copied_back(tmp_path: Path) -> None:
+    async def test(broker: Broker) -> None:
+        for value in (b"1", b"2", b"3"):
+            produce(broker.world, value)
+        log = broker.world.logs.get_log(KEY)
+        assert log is not None
+        log.maybe_increment_log_start_offset(2)
+        await broker.move("b")
+        moved = broker.world.logs.get_log(KEY)
+        assert moved is not None and (moved.log_start_offset, moved.log_end_offset) == (2, 3)
+
+    run(test, tmp_path)
+
+
+def test_a_copy_goes_with_its_partition(tmp_path: Path) -> None:
+    async def test(broker: Broker) -> None:
+        produce(broker.world, b"1")
+        broker.held = []
+        await broker.alter("b")
+        await until(lambda: broker.held)
+        await broker.world.metadata(records.RemoveTopic(topic_id=TOPIC_ID))
+        assert broker.folders() == [] and broker.world.logs.futures.keys() == []
+
+    run(test, tmp_path)
+
+
+@pytest.mark.parametrize("failed", ["a", "b"])
+def test_a_directory_that_fails_takes_only_what_lies_there(tmp_path: Path, failed: str) -> None:
+    """The copy's costs the move alone. The log's costs the replica: the controller is told of a again."""
+
+    async def test(broker: Broker) -> None:
+        produce(broker.world, b"1")
+        broker.held = []
+        await broker.alter("b")
+        await until(lambda: broker.held)
+        await broker.commit_held()  # nothing suspends before the failure below
+        broker.world.logs._table.take_offline(
+            broker.world.logs.directory(f"{tmp_path}/{failed}"),  # type: ignore[arg-type]
+            OSError("the disk"),
+        )
+        if failed == "b":
+            assert broker.read() == [b"1"] and broker.lies_in() == "a"
+        else:
+            assert produce(broker.world, b"2").result().error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        await until(lambda: broker.named == "a")
+
+    run(test, tmp_path)
+
+
+def test_a_copy_whose_log_is_lost_is_no_replica(tmp_path: Path) -> None:
+    """Its directory is offline after a restart, and the metadata name the copy's: the controller hears of the loss."""
+
+    async def test(broker: Broker) -> None:
+        produce(broker.world, b"1")
+        broker.held = []
+        await broker.alter("b")
+        await until(lambda: broker.held)
+        await broker.commit_held()
+        image = broker.world.cache.image
+        broker.world.manager.moves.forget([KEY])
+        await broker.world.close()
+        shutil.rmtree(tmp_path / "a")
+        (tmp_path / "a").write_text("no directory")
+        broker.told.clear()
+        broker.world = broker.made()
+        await broker.world.start()
+        await broker.take(image)
+        await until(lambda: broker.told == [LOST_DIRECTORY])
+        assert produce(broker.world, b"2").result().error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+    run(test, tmp_path)
+
+
+def test_the_answers_are_kafkas(tmp_path: Path) -> None:
+    async def test(broker: Broker) -> None:
+        moves, folder = broker.world.manager.moves, broker.folder
+
+        async def code(name: str, key: TopicPartition = KEY) -> ErrorCode:
+            try:
+                await moves.alter(key, name if name.startswith("/") else f"{folder}/{name}")
+            except KafkaError as error:
+                return error.code
+            return ErrorCode.NONE
+
+        await broker.world.metadata(*topic("far", topic_id=Uuid(b"\x06" * 16), replicas=(2,), leader=2))
+        assert await code("/nowhere") is ErrorCode.LOG_DIR_NOT_FOUND
+        assert await code("b", TopicPartition("x" * 249, 0)) is ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert await code("b", TopicPartition("nothing", 0)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert await code("b", TopicPartition("far", 0)) is ErrorCode.REPLICA_NOT_AVAILABLE
+        assert await code("a") is ErrorCode.NONE and broker.folders() == ["a/orders-0"]
+        broker.world.logs.cordon([f"{folder}/b"])
+        assert await code("b") is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        broker.world.logs.cordon([])
+        # What was not here is made where it was wanted, and the name is heeded once.
+        await broker.world.metadata(*topic("nothing", topic_id=Uuid(b"\x08" * 16)))
+        assert broker.lies_in(TopicPartition("nothing", 0)) == "b"
+
+    run(test, tmp_path)
+
+
+def test_a_cordoned_directory_gets_no_new_logs(tmp_path: Path) -> None:
+    async def test(broker: Broker) -> None:
+        broker.world.logs.cordon([f"{broker.folder}/b"])
+        await broker.world.metadata(*topic("many", topic_id=Uuid(b"\x08" * 16), partitions=4))
+        assert {broker.lies_in(TopicPartition("many", index)) for index in range(4)} == {"a"}
+
+    run(test, tmp_path)
+
+
+def test_copying_is_throttled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 40 kB a second 60 kB take over a second, in which the first is in the window."""
+    monkeypatch.setattr(log_dir_moves, "CHUNK_BYTES", 4096)
+
+    async def test(broker: Broker) -> None:
+        loop = asyncio.get_running_loop()
+        for _ in range(60):
+            produce(broker.world, b"x" * 1000)
+        broker.world.manager.moves.quota.bound = 40_000
+        began = loop.time()
+        await broker.move("b")
+        assert loop.time() - began > 0.5
+        assert len(broker.read()) == 60
+
+    run(test, tmp_path)
+
+
+def test_a_copy_whose_logs_directory_was_taken_away_is_the_log(tmp_path: Path) -> None:
+    """As in Kafka: the metadata name the copy's directory, and all directories that are configured work."""
+
+    async def test(broker: Broker) -> None:
+        produce(broker.world, b"1")
+        broker.held = []
+        await broker.alter("b")
+        await until(lambda: broker.held)
+        await broker.commit_held()
+        image = broker.world.cache.image
+        broker.world.manager.moves.forget([KEY])
+        await broker.world.close()
+        broker.settings["log.dirs"] = f"{tmp_path}/b"
+        broker.world = broker.made()
+        await broker.world.start()
+        await broker.take(image)
+        assert broker.read() == [b"1"] and broker.lies_in() == "b"
+
+    run(test, tmp_path)
+
+
+def test_a_crash_between_two_names_leaves_the_copy(tmp_path: Path) -> None:
+    """The log keeps its own until the copy has its name: the metadata tell which of the two is the replica."""
+
+    async def test(broker: Broker) -> None:
+        produce(broker.world, b"1")
+        await broker.move("b")
+        produce(broker.world, b"2")
+        image = broker.world.cache.image
+        await broker.world.close()
+        [old] = (tmp_path / "a").glob("orders-*-delete")
+        old.rename(tmp_path / "a" / "orders-0")
+        broker.world = broker.made()
+        await broker.world.start()
+        await broker.take(image)
+        assert broker.read() == [b"1", b"2"] and broker.folders() == ["b/orders-0"]
+
+    run(test, tmp_path)
