@@ -17,12 +17,14 @@ from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
 from kvorum.admin import (
+    batch_routes,
     broker_duty_routes,
     cluster_routes,
     event_routes,
     groups_routes,
     message_routes,
     partition_routes,
+    quorum_stream,
     topic_routes,
     transaction_routes,
 )
@@ -30,6 +32,7 @@ from kvorum.admin.access import Access, Refused
 from kvorum.admin.client import ClusterClient, Unreachable
 from kvorum.admin.console_files import add_console
 from kvorum.admin.fields import field_of
+from kvorum.admin.metadata_routes import MetadataRoutes
 from kvorum.admin.openapi import document, page
 from kvorum.admin.operations import (
     EVENT_STREAM,
@@ -75,6 +78,9 @@ def operations() -> Sequence[Operation]:
         *transaction_routes.OPERATIONS,
         *event_routes.OPERATIONS,
         *v3_routes.OPERATIONS,
+        *batch_routes.OPERATIONS,
+        *quorum_stream.OPERATIONS,
+        *MetadataRoutes().operations(),
     ]
 
 

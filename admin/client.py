@@ -115,6 +115,8 @@ class ClusterClient:
     timeout_ms: int = TIMEOUT_MS
     """How long one request may take."""
     _channels: dict[Address, Channel] = field(default_factory=dict)
+    _silent: set[Address] = field(default_factory=set)
+    """Who did not answer when it was asked last: asked behind all others."""
 
     async def close(self) -> None:
         """Close all connections."""
@@ -122,7 +124,7 @@ class ClusterClient:
 
     def another(self) -> "ClusterClient":
         """Return a client with connections of its own: for what waits long, and would hold up others. Close it."""
-        return ClusterClient(self.bootstrap, self.client_id, self.chance)
+        return ClusterClient(self.bootstrap, self.client_id, self.chance, self.timeout_ms)
 
     async def ask(
         self, request: Message, response: type[M], address: Address | None = None, *, version_max: int | None = None
@@ -132,13 +134,16 @@ class ClusterClient:
         `version_max` keeps to versions whose fields the caller fills (names where newer ones have topic ids).
         """
         failures = []
-        for each in [address] if address is not None else list(self.bootstrap):
+        for each in [address] if address is not None else sorted(self.bootstrap, key=self._silent.__contains__):
             try:
                 channel, version = self._channel(each), None
                 if version_max is not None:
                     version = min(common_version(type(request), (await channel.connect()).versions), version_max)
-                return await channel.ask(request, response, timeout_ms=self.timeout_ms, version=version)
+                answer = await channel.ask(request, response, timeout_ms=self.timeout_ms, version=version)
+                self._silent.discard(each)
+                return answer
             except ChannelError as error:
+                self._silent.add(each)
                 failures.append(f"{each[0]}:{each[1]} {error}")
                 if error.maybe_sent:
                     break

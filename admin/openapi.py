@@ -26,7 +26,7 @@ PARAMETERS: Mapping[str, dict[str, Any]] = {
     **dict.fromkeys(("broker", "partition", "broker_id", "partition_id"), INT32),
     **dict.fromkeys(("validate_only", "dry_run", "internal", "all", "include_authorized_operations"), FLAG),
     **dict.fromkeys(("limit", "scanned", "bytes", "time_ms", "tail", "seconds"), COUNT),
-    **dict.fromkeys(("offset", "timestamp_ms", "open_for_ms"), INT64),
+    **dict.fromkeys(("offset", "at", "since", "timestamp_ms", "open_for_ms"), INT64),
     **dict.fromkeys(("partitions", "producer_ids"), NUMBERS),
     "open_for_minutes": NUMBER,
     "offsets": {"type": "string", "pattern": r"^[0-9]{1,10}:[0-9]{1,19}(,[0-9]{1,10}:[0-9]{1,19})*$"},

@@ -10,9 +10,11 @@ Source: Kafka's ReassignPartitionsCommand.
 
 import json
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from kvorum.admin.client import TIMEOUT_MS, ClusterClient, ConfigChange, ConfigOperation, ResourceType, refuse
+from kvorum.admin.log_dirs import describe_log_dirs
 from kvorum.admin.places import Place
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.alter_partition_reassignments import (
@@ -28,6 +30,7 @@ from kvorum.protocol.messages.list_partition_reassignments import (
 
 VERSION: Final = 1
 ANY_LOG_DIR: Final = "any"
+NO_LOG_DIRS: Final[Mapping[tuple[Place, int], str]] = MappingProxyType({})
 RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LOG_DIRS_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 LEADERS: Final = "leader.replication.throttled.replicas"
@@ -104,14 +107,16 @@ def _is_id(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def as_file(assignment: Mapping[Place, list[int]]) -> dict[str, Any]:
-    """Return what a file of this assignment holds, sorted."""
+def as_file(
+    assignment: Mapping[Place, list[int]], log_dirs: Mapping[tuple[Place, int], str] = NO_LOG_DIRS
+) -> dict[str, Any]:
+    """Return what a file of this assignment holds, sorted; log directories where they are known."""
     rows = [
         {
             "topic": place.topic,
             "partition": place.partition,
             "replicas": replicas,
-            "log_dirs": [ANY_LOG_DIR] * len(replicas),
+            "log_dirs": [log_dirs.get((place, broker), ANY_LOG_DIR) for broker in replicas],
         }
         for place, replicas in sorted(assignment.items())
     ]
@@ -176,6 +181,18 @@ class Reassignments:
             refuse(topic.error_code, f"topic {topic.name!r}")
             found.update({Place(topic.name or "", row.partition_index): row.replica_nodes for row in topic.partitions})
         return dict(sorted(found.items()))
+
+    async def log_dirs(self, current: Mapping[Place, list[int]]) -> dict[tuple[Place, int], str]:
+        """Return {(partition, broker): log directory} of replicas; nothing of brokers that are not there."""
+        wanted = {broker for replicas in current.values() for broker in replicas}.intersection(await self.brokers())
+        found: dict[tuple[Place, int], str] = {}
+        for broker, dirs in (await describe_log_dirs(self._cluster, sorted(wanted))).items() if wanted else ():
+            for each in dirs:
+                for topic in each.topics:
+                    for row in topic.partitions:
+                        if not row.is_future_key:
+                            found[Place(topic.name, row.partition_index), broker] = each.log_dir
+        return found
 
     async def brokers(self) -> dict[int, str | None]:
         """Return the brokers that are there, fenced ones left out, with their racks."""

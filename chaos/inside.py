@@ -16,7 +16,7 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -119,10 +119,16 @@ class Inside:
             raise InsideError(f"{process!r} has no control listener")
         return self.doors[process].ask(command)
 
-    def state(self) -> dict[str, dict[str, Any] | None]:
-        """Return {process: what is in force inside}, None for one that does not answer."""
+    def state(self, silent: Collection[str] = ()) -> dict[str, dict[str, Any] | None]:
+        """Return {process: what is in force inside}, None for one that does not answer; `silent` ones are not asked.
+
+        One that is stopped (SIGSTOP) takes the connection and says nothing: it would be waited for.
+        """
         found: dict[str, dict[str, Any] | None] = {}
         for process, door in self.doors.items():
+            if process in silent:
+                found[process] = None
+                continue
             try:
                 found[process] = door.ask({"do": "state"})
             except NotReached:

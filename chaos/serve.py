@@ -1,5 +1,8 @@
 """The HTTP interface to everything that can be done to a cluster on this machine: `kvorum chaos serve`.
 
+    /                                    the web console; its chaos page works here (docs/decisions/0022)
+    /v1/...                              the admin API, of this process: it lives on when nodes die
+
     GET    /v1/chaos/state               nodes, processes, links, faults in force, also inside (?health=true)
     GET    /v1/chaos/kinds               the faults there are, their options (JSON schema), whether possible here
     GET    /v1/chaos/faults              those in force
@@ -9,34 +12,43 @@
     GET    /v1/chaos/events              server-sent events; Last-Event-ID (or ?after=) for what was missed
     POST   /v1/chaos/scenarios           {"scenario": "n-minus-one", "seed": 1, "duration": 60}
     GET    /v1/chaos/scenarios[/{id}]    runs; one with its output and verdicts
+    GET    /v1/chaos/shipped             the scenarios there are: name, title, cells
     DELETE /v1/chaos/scenarios/{id}      end a run: it heals, reads, judges
 
-Whoever asks must know the token (Authorization: Bearer TOKEN) and call this machine by a name of its own: a page from
-elsewhere can do neither. Errors are models.Problem, as in the admin API. Loopback unless told otherwise.
+Whoever asks must know the token (Authorization: Bearer TOKEN), but for the console's files, and call this machine by a
+name of its own: a page from elsewhere can do neither. Errors are models.Problem, as in the admin API. Loopback unless
+told otherwise.
 """
 
 import asyncio
+import hashlib
 import hmac
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from kvorum.admin.access import is_local
+from kvorum.admin.access import Access, is_local
+from kvorum.admin.app import AdminApp
+from kvorum.admin.client import ClusterClient, parse_bootstrap
+from kvorum.admin.operations import Role
 from kvorum.admin.problems import problem
 from kvorum.chaos import history
 from kvorum.chaos.faults.events import Injected
 from kvorum.chaos.faults.lab import LabError
 from kvorum.chaos.faults.processes import NotStarted
+from kvorum.chaos.scenario import files
 from kvorum.chaos.serve_events import Events, Listener, SentAway, TooManyListeners
 from kvorum.chaos.serve_faults import KINDS, TARGETS_MAX, CannotDo, NotHere, begin
 from kvorum.chaos.serve_scenarios import Busy, ScenarioRun, Scenarios
 from kvorum.chaos.served import Served
+from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.logs import get_logger
+from kvorum.runtime.metrics import Metrics
 
 BODY_BYTES_MAX: Final = 64 * 1024
 EVENT_IDLE_SECONDS: Final = 15.0
@@ -44,6 +56,8 @@ EVENT_IDLE_SECONDS: Final = 15.0
 WORKERS_MAX: Final = 8
 """Verbs under way at a time; others wait. Each may block as long as a node takes to start."""
 PREFIX: Final = "/v1/chaos"
+ADMIN_TIMEOUT_MS: Final = 10_000
+"""What the admin API here waits for a broker, which may be paused: then another one is asked."""
 
 log = get_logger("chaos")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -103,24 +117,39 @@ class ChaosServer:
 
     def __post_init__(self) -> None:
         """Make what belongs to it."""
-        self._scenarios = Scenarios(self.runs, self._scenario_told)
+        self._scenarios = Scenarios(self.runs, self._scenario_told, heard=self._output_told)
         self._workers = asyncio.Semaphore(WORKERS_MAX)
 
     def build(self) -> web.Application:
-        """Return the application. Called in the loop that runs it."""
-        app = web.Application(middlewares=[self._guard], client_max_size=BODY_BYTES_MAX)
-        app.router.add_get(f"{PREFIX}/state", self._state)
-        app.router.add_get(f"{PREFIX}/kinds", self._kinds)
-        app.router.add_get(f"{PREFIX}/faults", self._faults)
-        app.router.add_post(f"{PREFIX}/faults", self._begin)
-        app.router.add_delete(f"{PREFIX}/faults/{{id}}", self._end)
-        app.router.add_post(f"{PREFIX}/heal", self._heal)
-        app.router.add_get(f"{PREFIX}/events", self._listen)
-        app.router.add_get(f"{PREFIX}/scenarios", self._runs)
-        app.router.add_post(f"{PREFIX}/scenarios", self._run)
-        app.router.add_get(f"{PREFIX}/scenarios/{{id}}", self._one_run)
-        app.router.add_delete(f"{PREFIX}/scenarios/{{id}}", self._stop_run)
+        """Return the application: the admin API with the console, and the chaos API in it. Called in its loop."""
+        cluster = ClusterClient(parse_bootstrap(self.served.observed), timeout_ms=ADMIN_TIMEOUT_MS)
+        access = Access({hashlib.sha256(self.token.encode()).hexdigest(): Role.ADMIN})
+        app = AdminApp(cluster, Metrics(), access).build()
+        app.middlewares.insert(0, self._pages)  # a list until the application runs
+        app.add_subapp(PREFIX, self._chaos())
+
+        async def closing(app: web.Application) -> AsyncIterator[None]:
+            yield
+            await cluster.close()
+
+        app.cleanup_ctx.append(closing)
         app.on_shutdown.append(self._shut_down)
+        return app
+
+    def _chaos(self) -> web.Application:
+        app = web.Application(middlewares=[self._guard])
+        app.router.add_get("/state", self._state)
+        app.router.add_get("/kinds", self._kinds)
+        app.router.add_get("/faults", self._faults)
+        app.router.add_post("/faults", self._begin)
+        app.router.add_delete("/faults/{id}", self._end)
+        app.router.add_post("/heal", self._heal)
+        app.router.add_get("/events", self._listen)
+        app.router.add_get("/shipped", self._shipped)
+        app.router.add_get("/scenarios", self._runs)
+        app.router.add_post("/scenarios", self._run)
+        app.router.add_get("/scenarios/{id}", self._one_run)
+        app.router.add_delete("/scenarios/{id}", self._stop_run)
         return app
 
     async def _shut_down(self, app: web.Application) -> None:
@@ -130,13 +159,19 @@ class ChaosServer:
     # Who may ask.
 
     @web.middleware
-    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _pages(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Turn away pages from elsewhere, whatever they ask for."""
         host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
         name = host.rpartition(":")[0] if host.count(":") == 1 else host
         if not (is_local(host) or name == self.host):
             return problem(403, "FORBIDDEN_HOST", f"Host {host!r} is no name of this machine")
         if origin is not None and origin.lower() != f"http://{host.lower()}":
             return problem(403, "FORBIDDEN_ORIGIN", f"a page of {origin!r} may not use this API")
+        return await handler(request)
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Turn away who does not know the token."""
         scheme, _, said = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(said.strip().encode(), self.token.encode()):
             answer = problem(401, "UNAUTHORIZED", "say the token: Authorization: Bearer TOKEN")
@@ -173,7 +208,8 @@ class ChaosServer:
     async def _state(self, request: web.Request) -> web.Response:
         served = self.served
         health = request.query.get("health") == "true"
-        nodes, inside = await asyncio.gather(self._work(served.described), self._work(served.inside.state))
+        nodes = await self._work(served.described)
+        inside = await self._work(served.inside.state, silent_of(nodes))
         body: dict[str, object] = {
             "cluster_id": served.cluster.plan.cluster_id,
             "folder": served.cluster.paths.folder,
@@ -199,6 +235,7 @@ class ChaosServer:
         kinds = [
             {
                 "fault": name,
+                "about": kind.about,
                 "needs": kind.needs,
                 "possible": here[kind.needs],
                 "targets": {"from": kind.targets[0], "to": kind.targets[1]},
@@ -259,9 +296,16 @@ class ChaosServer:
                 return response
 
     def _scenario_told(self, run: ScenarioRun) -> None:
-        self.events.tell("scenario", run.described(whole=False))
+        self.events.tell("scenario", {**run.described(whole=False), "timestamp_ms": SystemClock().wall_ms()})
+
+    def _output_told(self, run: ScenarioRun, line: str) -> None:
+        # Not kept: who comes later reads the run, and may have no faults of it thrown out by what it printed.
+        self.events.tell("output", {"id": run.id, "number": run.lines_count, "line": line}, kept=False)
 
     # Scenarios.
+
+    async def _shipped(self, request: web.Request) -> web.Response:
+        return web.json_response(await self._work(shipped))
 
     async def _runs(self, request: web.Request) -> web.Response:
         return web.json_response([each.described(whole=False) for each in self._scenarios.runs])
@@ -297,6 +341,7 @@ async def next_of(listener: Listener) -> bytes:
 
 def fault_told(events: Events) -> Callable[[history.Fault], None]:
     """Return what a register tells its faults to."""
+    clock = SystemClock()
 
     def tell(fault: history.Fault) -> None:
         data: dict[str, object] = {
@@ -307,10 +352,21 @@ def fault_told(events: Events) -> Callable[[history.Fault], None]:
             "lossy": fault.lossy,
             "story": fault.story,
             "t": fault.t,
+            "timestamp_ms": clock.wall_ms(),
         }
         events.tell("fault", data)
 
     return tell
+
+
+def silent_of(nodes: list[dict[str, Any]]) -> set[str]:
+    """Return the processes that cannot answer: those that are down, or stopped."""
+    return {
+        f"{node['name']}/{role}"
+        for node in nodes
+        for role, process in node["processes"].items()
+        if process is None or process["stopped"]
+    }
 
 
 def described(fault: Injected) -> dict[str, object]:
@@ -324,6 +380,17 @@ def described(fault: Injected) -> dict[str, object]:
     }
 
 
+def shipped() -> list[dict[str, object]]:
+    """Return the scenarios that can be run, each with its cells: the ways it can be run one by one."""
+    found: list[dict[str, object]] = []
+    for name in files.shipped():
+        cells = files.find(name)
+        title = cells[0].title if len(cells) == 1 else name
+        named = [{"name": each.name, "title": each.title, "seconds": each.duration} for each in cells]
+        found.append({"name": name, "title": title, "cells": named})
+    return found
+
+
 def id_of(request: web.Request) -> int:
     """Return the id in a path. Raises BadRequest."""
     text = request.match_info["id"]
@@ -335,6 +402,8 @@ def id_of(request: web.Request) -> int:
 async def body_of(request: web.Request, model: type[B]) -> B:
     """Return the body, which is JSON and says so. Raises BadRequest, web.HTTPException."""
     data = await request.read()
+    if len(data) > BODY_BYTES_MAX:
+        raise web.HTTPRequestEntityTooLarge(BODY_BYTES_MAX, len(data))
     if data and request.content_type != "application/json":
         raise web.HTTPUnsupportedMediaType
     try:

@@ -70,12 +70,13 @@ class Events:
         self._next_id = 1
         self._is_closed = False
 
-    def tell(self, kind: str, data: dict[str, object]) -> None:
-        """Tell all who listen."""
+    def tell(self, kind: str, data: dict[str, object], *, kept: bool = True) -> None:
+        """Tell all who listen; `kept`: and those who come later."""
         with self._lock:
             told = Told(self._next_id, kind, data)
             self._next_id += 1
-            self._kept.append(told)
+            if kept:
+                self._kept.append(told)
             for listener in self._listeners:
                 listener.loop.call_soon_threadsafe(listener.put, told)
 

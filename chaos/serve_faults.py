@@ -135,6 +135,8 @@ class Kind:
     """One fault that can be asked for."""
 
     needs: Needs
+    about: str
+    """What it does, for people."""
     do: Do
     options: type[Strict] = NoOptions
     targets: tuple[int, int] = (1, 1)
@@ -247,27 +249,42 @@ def _failpoints(served: Served, targets: Sequence[str], options: FailpointOption
 
 
 KINDS: Final[Mapping[str, Kind]] = {
-    "kill": Kind("processes", _kill),
-    "terminate": Kind("processes", _terminate),
-    "pause": Kind("processes", _pause),
-    "restart": Kind("processes", _restart),
-    "kill_all": Kind("processes", _kill_all, targets=(0, 0)),
-    "wipe": Kind("disks", _wipe),
-    "lose_tail": Kind("disks", _lose_tail, targets=(1, TARGETS_MAX)),
-    "flip_bits": Kind("disks", _flip_bits, FlipOptions),
-    "disk_full": Kind("disks", _disk_full),
-    "read_only": Kind("disks", _read_only),
-    "clock_jump": Kind("clocks", _jump_clock, ClockOptions),
-    "cut": Kind("links", partial(_cut, one_way=False), CutOptions, (2, 2)),
-    "cut_one_way": Kind("links", partial(_cut, one_way=True), CutOptions, (2, 2)),
-    "isolate": Kind("links", _isolate, IsolateOptions),
-    "slow": Kind("links", _slow, SlowOptions, (2, 2)),
-    "link": Kind("links", _link, LinkOptions, (2, 2)),
-    "error": Kind("inside", _error, ErrorOptions),
-    "delay": Kind("inside", _delay, DelayOptions),
-    "drop": Kind("inside", _drop, DropOptions),
-    "refuse_listener": Kind("inside", _refuse, RefuseOptions),
-    "failpoints": Kind("inside", _failpoints, FailpointOptions),
+    "kill": Kind(
+        "processes",
+        "kill -9 of a node or one process; it is down until it is started (a process comes back by itself)",
+        _kill,
+    ),
+    "terminate": Kind("processes", "Shut a node down in order; down until it is started", _terminate),
+    "pause": Kind("processes", "SIGSTOP of a node or one process: alive, connected, and silent", _pause),
+    "restart": Kind("processes", "Shut a node down in order and start it again", _restart),
+    "kill_all": Kind(
+        "processes", "kill -9 of every node at once: the power cut of the whole machine room", _kill_all, targets=(0, 0)
+    ),
+    "wipe": Kind("disks", "kill -9, and its directories are emptied: a disk that was replaced", _wipe),
+    "lose_tail": Kind(
+        "disks",
+        "kill -9, and what was not synced is cut off its logs: a power loss",
+        _lose_tail,
+        targets=(1, TARGETS_MAX),
+    ),
+    "flip_bits": Kind("disks", "Bits of what lies on the disk are flipped", _flip_bits, FlipOptions),
+    "disk_full": Kind("disks", "Writes find no room", _disk_full),
+    "read_only": Kind("disks", "Writes are refused", _read_only),
+    "clock_jump": Kind("clocks", "The wall clock of a node is off by so much", _jump_clock, ClockOptions),
+    "cut": Kind("links", "Nothing passes between two, either way", partial(_cut, one_way=False), CutOptions, (2, 2)),
+    "cut_one_way": Kind(
+        "links", "Nothing passes from the first to the second", partial(_cut, one_way=True), CutOptions, (2, 2)
+    ),
+    "isolate": Kind("links", "A node is cut off from everybody", _isolate, IsolateOptions),
+    "slow": Kind("links", "Everything between two takes so much longer, each way", _slow, SlowOptions, (2, 2)),
+    "link": Kind("links", "Any fault of a link by its own name, as Toxiproxy has it", _link, LinkOptions, (2, 2)),
+    "error": Kind("inside", "Requests of an API are refused with a code", _error, ErrorOptions),
+    "delay": Kind("inside", "Requests of an API are answered late", _delay, DelayOptions),
+    "drop": Kind("inside", "Requests of an API are not answered", _drop, DropOptions),
+    "refuse_listener": Kind("inside", "A listener refuses connections while its process lives", _refuse, RefuseOptions),
+    "failpoints": Kind(
+        "inside", "The process dies at a step of its own: log.append.after=kill", _failpoints, FailpointOptions
+    ),
 }
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from kvorum.chaos.faults.leash import leashed
+from kvorum.runtime.clock import SystemClock
 
 RUNS_MAX: Final = 1000
 """Kept in the list; the oldest is forgotten (its folder stays)."""
@@ -42,10 +43,13 @@ class ScenarioRun:
     scenario: str
     seed: int
     folder: Path
+    began_ms: int
     state: State = "running"
     exit_code: int | None = None
     stopped: bool = False
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
+    lines_count: int = 0
+    """All that it printed, kept or not."""
     verdicts: dict[str, Any] = field(default_factory=dict)
     """{run: what `kvorum chaos check -o json` says of its history}."""
 
@@ -55,20 +59,30 @@ class ScenarioRun:
             "id": self.id,
             "scenario": self.scenario,
             "seed": self.seed,
+            "began_ms": self.began_ms,
             "state": self.state,
             "exit_code": self.exit_code,
             "folder": str(self.folder),
         }
-        return {**brief, "output": list(self.lines), "verdicts": self.verdicts} if whole else brief
+        if not whole:
+            return brief
+        return {**brief, "output": list(self.lines), "lines": self.lines_count, "verdicts": self.verdicts}
 
 
 class Scenarios:
     """Starts, follows and ends them. Lives in one event loop; `close` ends what runs."""
 
-    def __init__(self, folder: Path, told: Callable[[ScenarioRun], None], command: tuple[str, ...] = COMMAND) -> None:
-        """Keep runs below a folder; `told` is called when one begins and ends."""
+    def __init__(
+        self,
+        folder: Path,
+        told: Callable[[ScenarioRun], None],
+        command: tuple[str, ...] = COMMAND,
+        heard: Callable[[ScenarioRun, str], None] = lambda run, line: None,
+    ) -> None:
+        """Keep runs below a folder; `told` is called when one begins and ends, `heard` with each line it prints."""
         self._folder = folder
         self._told = told
+        self._heard = heard
         self._command = command
         self._runs: dict[int, ScenarioRun] = {}
         self._next_id = 1
@@ -92,7 +106,7 @@ class Scenarios:
             raise Busy("a scenario runs already")
         folder = self._folder / f"{self._next_id:04d}-{scenario.replace('/', '-')}"
         await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
-        run = ScenarioRun(self._next_id, scenario, seed, folder)
+        run = ScenarioRun(self._next_id, scenario, seed, folder, SystemClock().wall_ms())
         arguments = ["run", scenario, "--seed", str(seed), "--out", str(folder)]
         arguments += [] if duration is None else ["--duration", f"{duration:g}"]
         self._process = await asyncio.create_subprocess_exec(
@@ -116,6 +130,8 @@ class Scenarios:
         assert process.stdout is not None
         while line := await process.stdout.readline():
             run.lines.append(line.decode(errors="replace").rstrip())
+            run.lines_count += 1
+            self._heard(run, run.lines[-1])
         code = await process.wait()
         for path in await asyncio.to_thread(histories, run.folder):
             run.verdicts[path.parent.name] = await self._verdict(path)

@@ -7,7 +7,7 @@ links only of one that was made with proxies, clocks only of one whose nodes wer
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from kvorum.chaos.faults.clocks import NodeClock
 from kvorum.chaos.faults.cuts import Cuts
@@ -39,6 +39,9 @@ class Served:
     observer: Observer
     inside: Inside
     bootstrap: str
+    """What clients are given: behind proxies, where there are any."""
+    observed: str
+    """Where brokers are reached past them, so that what is looked at is not what was cut off."""
     cuts: Cuts | None = None
     clocks: Mapping[str, NodeClock] = field(default_factory=dict)
     links: Mapping[str, str] = field(default_factory=dict)
@@ -56,6 +59,7 @@ class Served:
             observer=lab.observer,
             inside=Inside.of(lab.plan.cluster, lab.register),
             bootstrap=lab.bootstrap,
+            observed=lab.direct_bootstrap,
             cuts=lab.cuts,
             clocks=lab.clocks,
             links={each.name: each.upstream for each in lab.plan.topology.proxies.values()},
@@ -80,6 +84,7 @@ class Served:
             ),
             inside=Inside.of(cluster.plan, register),
             bootstrap=cluster.plan.bootstrap,
+            observed=cluster.plan.bootstrap,
             close=spawner.shutdown,
         )
 
@@ -88,9 +93,9 @@ class Served:
         """All nodes, running or not."""
         return self.processes.names
 
-    def described(self) -> list[dict[str, object]]:
+    def described(self) -> list[dict[str, Any]]:
         """Return each node with its processes, as they are."""
-        found: list[dict[str, object]] = []
+        found: list[dict[str, Any]] = []
         for node in self.cluster.plan.nodes:
             living = self.cluster.processes(node.name)
             processes = {

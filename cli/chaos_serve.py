@@ -4,6 +4,7 @@ import asyncio
 import os
 import secrets
 import signal
+import sys
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -50,7 +51,9 @@ def serve(
     plain: bool,
     configs: tuple[str, ...],
 ) -> None:
-    """Serve the control of a cluster: its state, every fault there is, events, scenarios. Until Ctrl-C.
+    """Serve the control of a cluster: its state, every fault there is, events, scenarios; with the web console.
+
+    Until Ctrl-C.
 
     A cluster that was made with --create ends with it; one that was there goes on.
 
@@ -151,7 +154,11 @@ async def run(server: "ChaosServer", host: str, port: int, token_path: Path) -> 
         site = web.TCPSite(runner, host, port)
         await site.start()
         address = runner.addresses[0]
-        click.echo(f"chaos control: http://{host}:{address[1]}/v1/chaos/state   token: {token_path}")
+        console = f"http://{host}:{address[1]}"
+        click.echo(f"chaos control: {console}/v1/chaos/state   token: {token_path}")
+        # A terminal is its owner's; a file or a pipe may be kept: there the token is not written, only where it is.
+        known = f"?token={server.token}" if sys.stdout.isatty() else ""
+        click.echo(f"console: {console}/#/chaos{known}")
         click.echo(f"bootstrap.servers: {server.served.bootstrap}   Ctrl-C ends it")
         await ending.wait()
     except OSError as error:

@@ -44,13 +44,11 @@ FEATURE_LEVELS: dict[str, tuple[tuple[int, int], ...]] = {
 }
 
 # What a feature at a level needs of metadata.version (FeatureVersion.dependencies); the others need nothing.
-DEPENDENCIES: dict[tuple[str, int], int] = {
-    ("kraft.version", 1): 21,
-    ("eligible.leader.replicas.version", 1): 24,
-    ("share.version", 1): 27,
-}
+DEPENDENCIES: dict[tuple[str, int], int] = {("eligible.leader.replicas.version", 1): 23}
 # The highest level of each feature in Kafka 4.3.
 LEVELS_MAX = {name: max(level for _, level in steps) for name, steps in FEATURE_LEVELS.items()}
+
+SUPPORTED = f"Supported {METADATA_VERSION} are:"
 
 
 class LevelError(ValueError):
@@ -68,7 +66,7 @@ def metadata_level(release: str) -> int:
     """Return the level of metadata.version of a release: 4.3, or 4.3-IV0. Raises LevelError."""
     found = [level for name, level in METADATA_LEVELS.items() if name == release or name.startswith(f"{release}-")]
     if not found:
-        raise LevelError(f"Unknown metadata.version {release}. Known are {', '.join(METADATA_LEVELS)}")
+        raise LevelError(f"Unknown {METADATA_VERSION} '{release}'. {SUPPORTED} {', '.join(METADATA_LEVELS)}")
     return max(found)
 
 
@@ -98,13 +96,8 @@ def parse_levels(texts: Sequence[str]) -> dict[str, int]:
 
 def mapping_lines(release: str | None) -> list[str]:
     """Return the levels of a release, or of the newest, as Kafka's tools print them. Raises LevelError."""
-    names = list(METADATA_LEVELS)
-    given = names[-1] if release is None else release
-    try:
-        found = release_levels(given)
-    except LevelError:
-        known = f"{names[0]} to {names[-1]}"
-        raise LevelError(f"Unknown release version '{given}'. Supported versions are: {known}") from None
+    given = list(METADATA_LEVELS)[-1] if release is None else release
+    found = release_levels(given)
     rest = [f"{feature}={level}" for feature, level in found.items() if feature != METADATA_VERSION]
     return [f"{METADATA_VERSION}={found[METADATA_VERSION]} ({given})", *rest]
 

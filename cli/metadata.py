@@ -10,8 +10,8 @@ from kvorum.cli.output import Exit, fail, output_option, show
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
-    from kvorum.cli.metadata_image import Source
-    from kvorum.cli.metadata_tree import Tree
+    from kvorum.admin.metadata_image import Source
+    from kvorum.admin.metadata_tree import Tree
 
 F = TypeVar("F", bound=Callable[..., object])
 DIFF_COLUMNS = ("path", "before", "after")
@@ -52,8 +52,9 @@ def options(command: F) -> F:
 
 def source_of(folder: str | None, bootstrap: str) -> "Source":
     """Return where the metadata come from."""
-    from kvorum.cli.metadata_fetch import fetch_source
-    from kvorum.cli.metadata_image import MetadataProblem, folder_source
+    from kvorum.admin.metadata_fetch import fetch_source
+    from kvorum.admin.metadata_image import MetadataProblem
+    from kvorum.cli.metadata_files import folder_source
 
     async def work(cluster: "ClusterClient") -> "Source":
         return await fetch_source(cluster)
@@ -68,9 +69,9 @@ def source_of(folder: str | None, bootstrap: str) -> "Source":
 
 def tree_at(source: "Source", at: int | None) -> "Tree":
     """Return the tree at an offset."""
+    from kvorum.admin.metadata_image import MetadataProblem, image_at
+    from kvorum.admin.metadata_tree import tree_of
     from kvorum.cli.log_files import FileProblem
-    from kvorum.cli.metadata_image import MetadataProblem, image_at
-    from kvorum.cli.metadata_tree import tree_of
 
     try:
         return tree_of(image_at(source, at))
@@ -82,7 +83,7 @@ def tree_at(source: "Source", at: int | None) -> "Tree":
 
 def found(path: str, folder: str | None, bootstrap: str, at: int | None) -> "list[tuple[str, Tree | str]]":
     """Return what is at a path, which may be a pattern."""
-    from kvorum.cli.metadata_tree import NoSuchPath, matching
+    from kvorum.admin.metadata_tree import NoSuchPath, matching
 
     tree = tree_at(source_of(folder, bootstrap), at)
     try:
@@ -99,7 +100,7 @@ def ls(path: str, folder: str | None, bootstrap: str, at: int | None) -> None:
     \b
     kvorum metadata ls /image/topics/byName
     """
-    from kvorum.cli.metadata_tree import ordered
+    from kvorum.admin.metadata_tree import ordered
 
     each_with_title = found(path, folder, bootstrap, at)
     for where, node in each_with_title:
@@ -137,7 +138,7 @@ def find(path: str, folder: str | None, bootstrap: str, at: int | None) -> None:
     \b
     kvorum metadata find /image/configs
     """
-    from kvorum.cli.metadata_tree import walk
+    from kvorum.admin.metadata_tree import walk
 
     for where, node in found(path, folder, bootstrap, at):
         for each, _ in walk(node, where):
@@ -154,7 +155,7 @@ def tree(path: str, folder: str | None, bootstrap: str, at: int | None, output: 
     kvorum metadata tree /image/topics/byName/orders
     kvorum metadata tree -o json --dir data/controller --at 1200
     """
-    from kvorum.cli.metadata_tree import indented
+    from kvorum.admin.metadata_tree import indented
 
     for where, node in found(path, folder, bootstrap, at):
         if output != "table":
@@ -177,7 +178,7 @@ def diff(before: int, after: int, folder: str | None, bootstrap: str, output: st
     \b
     kvorum metadata diff 1000 1200 --dir data/controller -o json
     """
-    from kvorum.cli.metadata_tree import difference
+    from kvorum.admin.metadata_tree import difference
 
     source = source_of(folder, bootstrap)
     old, new = tree_at(source, before), tree_at(source, after)

@@ -173,6 +173,7 @@ def what_next(cluster: "LocalCluster", topic: str) -> None:
         f"kvorum nodes kill node-2 --dir {folder}      # and nothing acknowledged is lost",
         f"kvorum nodes start node-2 --dir {folder}",
         f"kvorum topics describe {topic} -b {bootstrap}",
+        f"kvorum chaos serve --dir {folder}            # the same in a browser, and much more: docs/chaos.md",
         f"{cluster.plan.admin_urls()[0]}/docs           # the admin HTTP API",
     ):
         click.echo(f"  {line}")

@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any
 
-from kvorum.protocol.schema import Field, Struct
+from kvorum.protocol.schema import Field, Struct, camel_case
 from kvorum.protocol.uuids import Uuid
 
 
@@ -54,9 +54,3 @@ def default_values(cls: type[Any]) -> dict[str, Any]:
         elif field.default_factory is not MISSING:
             found[field.name] = field.default_factory()
     return found
-
-
-def camel_case(name: str) -> str:
-    """Return producer_id as producerId."""
-    head, *rest = name.split("_")
-    return head + "".join(part.capitalize() for part in rest)

@@ -37,3 +37,9 @@ class Message(Struct, Protocol):
     API_KEY: ClassVar[int]
     VERSIONS: ClassVar[Versions]
     FLEXIBLE_FROM: ClassVar[int]
+
+
+def camel_case(name: str) -> str:
+    """Return a field's name as Kafka's JSON has it: producer_id is producerId."""
+    head, *rest = name.split("_")
+    return head + "".join(part.capitalize() for part in rest)

@@ -5,11 +5,15 @@ import { ask, field, h, note } from "./dom.js";
 import { follow } from "./live.js";
 import { shown } from "./view.js";
 import * as brokers from "./brokers.js";
+import * as chaos from "./chaos.js";
+import * as chaosRun from "./chaos-run.js";
 import * as groups from "./groups.js";
 import * as leaders from "./leaders.js";
 import * as messages from "./messages.js";
+import * as metadata from "./metadata.js";
 import * as overview from "./overview.js";
 import * as quorum from "./quorum.js";
+import * as segments from "./segments.js";
 import * as topic from "./topic.js";
 import * as topics from "./topics.js";
 import * as transactions from "./transactions.js";
@@ -23,11 +27,16 @@ const ROUTES = [
   ["topics/:topic", topic],
   ["topics/:topic/messages", messages],
   ["topics/:topic/:tab", topic],
+  ["topics/:topic/batches/:partition", segments],
   ["groups", groups, "Groups", "g"],
   ["groups/:group", groups],
   ["transactions", transactions, "Transactions", "x"],
   ["quorum", quorum, "Quorum", "q"],
+  ["metadata", metadata, "Metadata", "m"],
+  ["metadata/:tab", metadata],
   ["leaders", leaders, "Elections", "e"],
+  ["chaos", chaos, "Chaos lab", "c"],
+  ["chaos/runs/:run", chaosRun],
 ];
 
 function where() {
@@ -102,6 +111,14 @@ function help() {
   });
 }
 
+/** A link with a token is for its first use: the token is kept for this tab, and no longer in the address. */
+function takeToken() {
+  const [parts, query] = where();
+  if (!query.has("token")) return;
+  setToken(query.get("token"));
+  history.replaceState(null, "", `#/${parts.map(encodeURIComponent).join("/")}`);
+}
+
 function theme(name) {
   document.documentElement.dataset.theme = name;
   localStorage.setItem("kvorum.theme", name);
@@ -152,5 +169,7 @@ function start() {
   bar();
   show();
 }
+
+takeToken();
 
 start();

@@ -75,7 +75,7 @@ function partitions(topic) {
     return each.isr.length < each.replicas.length ? badge(`${each.isr.length} of ${each.replicas.length} in sync`, "warn") : badge("in sync", "good");
   };
   return table("Partitions", [
-    { title: "Partition", number: true, cell: (each) => each.partition },
+    { title: "Partition", number: true, cell: (each) => h("a", { href: `#/topics/${encodeURIComponent(topic.name)}/batches/${each.partition}`, "aria-label": `Batches of partition ${each.partition}` }, each.partition) },
     { title: "State", cell: state },
     { title: "Leader", cell: (each) => (each.leader < 0 ? "–" : [h("a", { href: `#/brokers/${each.leader}` }, each.leader), each.leader !== each.replicas[0] && [" ", badge("not the preferred one")]]) },
     { title: "Replicas", cell: (each) => list(each.replicas) },

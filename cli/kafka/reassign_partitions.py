@@ -16,6 +16,7 @@ from kvorum.cli.reassign import placed, plural, told
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
+    from kvorum.admin.places import Place
     from kvorum.admin.reassignments import Assignment, Reassignments
 
 T = TypeVar("T")
@@ -118,11 +119,11 @@ def stop(text: str) -> NoReturn:
     raise SystemExit(Exit.FAILED)
 
 
-def as_json(assignment: "Assignment") -> str:
+def as_json(assignment: "Assignment", log_dirs: "Mapping[tuple[Place, int], str] | None" = None) -> str:
     """Return an assignment as Kafka writes it, without blanks."""
     from kvorum.admin.reassignments import as_file
 
-    return json.dumps(as_file(assignment), separators=(",", ":"))
+    return json.dumps(as_file(assignment, log_dirs or {}), separators=(",", ":"))
 
 
 def assignment_in(path: Path) -> "Assignment":
@@ -148,10 +149,11 @@ def generate(connection: Connection, options: dict[str, Any]) -> None:
     if twice:
         stop(f"Error: Broker list contains duplicate entries: {twice}")
 
-    async def work(found: "Reassignments") -> "tuple[Assignment, dict[int, str | None]]":
-        return await found.current(topics), await found.brokers()
+    async def work(found: "Reassignments") -> "tuple[Assignment, dict[int, str | None], dict[tuple[Place, int], str]]":
+        current = await found.current(topics)
+        return current, await found.brokers(), await found.log_dirs(current)
 
-    current, racks = ask(connection, work)
+    current, racks, log_dirs = ask(connection, work)
     for missing in sorted(set(topics) - {place.topic for place in current}):
         stop(f"Error: Topic {missing} not found.")
     aware = not options["disable_rack_aware"]
@@ -162,7 +164,7 @@ def generate(connection: Connection, options: dict[str, Any]) -> None:
             "assignment without rack information."
         )
     proposed = placed(current, chosen)
-    click.echo(f"Current partition replica assignment\n{as_json(current)}\n")
+    click.echo(f"Current partition replica assignment\n{as_json(current, log_dirs)}\n")
     click.echo(f"Proposed partition reassignment configuration\n{as_json(proposed)}")
 
 
@@ -182,7 +184,8 @@ def execute(connection: Connection, options: dict[str, Any]) -> None:
         if unknown:
             stop(f"Error: Unknown broker id {min(unknown)}")
         current = await current_of(found, wanted)
-        click.echo(f"Current partition replica assignment\n\n{as_json(current)}\n")
+        now = as_json(current, await found.log_dirs(current))
+        click.echo(f"Current partition replica assignment\n\n{now}\n")
         click.echo("Save this to use as the --reassignment-json-file option during rollback")
         if throttle >= 0 or log_dirs_throttle >= 0:
             click.echo(VERIFY_PERIODICALLY)

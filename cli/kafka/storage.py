@@ -63,7 +63,7 @@ def feature_dependencies(levels: tuple[str, ...]) -> None:
     """Print what features at some levels need of others.
 
     \b
-    kvorum kafka-storage feature-dependencies --feature kraft.version=1
+    kvorum kafka-storage feature-dependencies --feature share.version=1
     """
     from kvorum.cli.feature_levels import dependency_lines
 

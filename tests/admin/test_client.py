@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from kvorum.admin.client import ClusterClient, Eligible
+from kvorum.admin.client import ClusterClient, Eligible, Unreachable
 from kvorum.network.addresses import Address
+from kvorum.network.dial import RequestTimedOut
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -18,6 +19,7 @@ from kvorum.protocol.messages.describe_topic_partitions import (
 from kvorum.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 from kvorum.protocol.schema import Message
 
+ONE, OTHER = ("one", 1), ("other", 2)
 Answer = Callable[[DescribeTopicPartitionsRequest], DescribeTopicPartitionsResponse]
 
 
@@ -36,6 +38,44 @@ class AnsweringClient(ClusterClient):
         cursor = request.cursor
         self.asked.append((request.topics[0].name, -1 if cursor is None else cursor.partition_index))
         return self.answer(request)
+
+
+class Told:
+    """A channel that answers, or does not."""
+
+    def __init__(self, address: Address, asked: list[Address], silent: set[Address]) -> None:
+        self.address, self.asked, self.silent = address, asked, silent
+
+    async def ask(self, *_: object, **__: object) -> str:
+        self.asked.append(self.address)
+        if self.address in self.silent:
+            raise RequestTimedOut("no answer", maybe_sent=True)
+        return "an answer"
+
+
+def test_who_did_not_answer_is_asked_last_until_it_answers_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A paused broker takes connections and says nothing: without this every question would wait for it again."""
+    asked: list[Address] = []
+    silent = {ONE}
+    client = ClusterClient([ONE, OTHER])
+    monkeypatch.setattr(ClusterClient, "_channel", lambda _, address: Told(address, asked, silent))
+
+    async def ask() -> None:
+        await client.ask(DescribeTopicPartitionsRequest(), DescribeTopicPartitionsResponse)
+
+    async def scenario() -> None:
+        with pytest.raises(Unreachable, match="one:1 no answer"):
+            await ask()  # it may have been done: nobody else is asked the same
+        await ask()
+        silent.clear()
+        silent.add(OTHER)
+        with pytest.raises(Unreachable, match="other:2"):
+            await ask()
+        await ask()  # both were silent: in the order they were given
+        await ask()
+
+    asyncio.run(scenario())
+    assert asked == [ONE, OTHER, OTHER, ONE, ONE]
 
 
 def topic(partitions: int) -> MetadataResponseTopic:

@@ -23,8 +23,8 @@ from kvorum.chaos.faults.disks import DiskFaults
 from kvorum.chaos.faults.events import FaultRegister
 from kvorum.chaos.faults.observer import Observer, in_a_thread
 from kvorum.chaos.faults.processes import ProcessFaults
-from kvorum.chaos.inside import Inside
-from kvorum.chaos.serve import ChaosServer, fault_told
+from kvorum.chaos.inside import Door, Inside
+from kvorum.chaos.serve import ChaosServer, fault_told, silent_of
 from kvorum.chaos.serve_events import BEHIND_MAX, KEPT_MAX, LISTENERS_MAX, Events, SentAway, TooManyListeners
 from kvorum.chaos.serve_scenarios import Busy, Scenarios
 from kvorum.chaos.served import Served
@@ -99,6 +99,7 @@ def on_paper(tmp_path: Path) -> tuple[ChaosServer, Paper]:
         observer=Observer({}, {}, in_a_thread),
         inside=Inside.of(plan, register),
         bootstrap="127.0.0.1:1",
+        observed="127.0.0.1:1",
     )
     return ChaosServer(served, events, TOKEN, tmp_path / "runs"), paper
 
@@ -259,6 +260,45 @@ def test_a_page_from_elsewhere_can_neither_ask_nor_read_what_is_answered(play: A
     play(scenario)
 
 
+def test_the_console_is_there_and_the_admin_api_behind_the_same_token(play: Any) -> None:
+    async def scenario(api: Api, paper: Paper, client: Any) -> None:
+        for path in ("/", "/console/chaos.js"):
+            page = await client.get(path)
+            assert page.status == 200 and "default-src 'self'" in page.headers["Content-Security-Policy"]
+            assert (await client.get(path, headers={"Host": "evil.example"})).status == 403
+        assert (await client.get("/v1/cluster")).status == 401
+        assert (await client.get("/v1/cluster", headers={"Authorization": "Bearer wrong"})).status == 401
+        for headers, error in (({"Host": "evil.example"}, "HOST"), ({"Origin": "http://evil.example"}, "ORIGIN")):
+            answer = await client.delete("/v1/topics/orders", headers={**KNOWN, **headers})
+            assert (answer.status, (await answer.json())["error"]) == (403, f"FORBIDDEN_{error}")
+        answer = await client.get("/v1/cluster", headers=KNOWN)
+        assert (await answer.json())["error"] == "CLUSTER_UNREACHABLE", "its nodes are on paper"
+
+    play(scenario)
+
+
+def test_who_cannot_answer_is_not_asked_what_is_in_force_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    living, stopped = {"pid": 1, "stopped": False}, {"pid": 2, "stopped": True}
+    nodes = [
+        {"name": "node-1", "processes": {"node": living, "broker": stopped, "controller": living}},
+        {"name": "node-2", "processes": {"node": None, "broker": None}},
+    ]
+    silent = silent_of(nodes)
+    assert silent == {"node-1/broker", "node-2/node", "node-2/broker"}
+    monkeypatch.setattr(Door, "ask", lambda door, command: {"asked": command["do"]})
+    inside = Inside.of(ClusterPlan("id", [NodePlan("node-1", NODE)]), FaultRegister(fault_told(Events())))
+    assert inside.state(silent) == {"node-1/broker": None, "node-1/controller": {"asked": "state"}}
+
+
+def test_shipped_scenarios_are_named_with_their_cells(play: Any) -> None:
+    async def scenario(api: Api, paper: Paper, client: Any) -> None:
+        _, found = await api("GET", "/shipped")
+        cells = {cell["name"]: cell["seconds"] for each in found for cell in each["cells"]}
+        assert cells["load"] == 15 and "failover/leader-kill" in cells
+
+    play(scenario)
+
+
 def test_other_mistakes_have_the_same_shape(play: Any) -> None:
     async def scenario(api: Api, paper: Paper, client: Any) -> None:
         assert (await api("GET", "/nowhere"))[0] == 404
@@ -357,8 +397,14 @@ def test_scenarios_run_one_at_a_time_to_their_verdicts(tmp_path: Path) -> None:
 
     async def main() -> None:
         told: list[tuple[int, str]] = []
+        heard: list[tuple[int, int, str]] = []
         command = (sys.executable, str(script))
-        scenarios = Scenarios(tmp_path / "runs", lambda run: told.append((run.id, run.state)), command)
+        scenarios = Scenarios(
+            tmp_path / "runs",
+            lambda run: told.append((run.id, run.state)),
+            command,
+            lambda run, line: heard.append((run.id, run.lines_count, line)),
+        )
         for name, state in (("good", "held"), ("bad", "violated"), ("broken", "could not run")):
             run = await scenarios.start(name, 7, 60.0)
             with pytest.raises(Busy):
@@ -371,6 +417,7 @@ def test_scenarios_run_one_at_a_time_to_their_verdicts(tmp_path: Path) -> None:
         assert told == [
             *((1, "running"), (1, "held"), (2, "running"), (2, "violated"), (3, "running"), (3, "could not run"))
         ]
+        assert heard == [(run_id, 1, "seed 7") for run_id in (1, 2, 3)]
         long = await scenarios.start("long", 1, None)
         while not long.lines:  # noqa: ASYNC110  # it says so itself; the test has no other way to hear of it
             await asyncio.sleep(0.01)

@@ -75,7 +75,7 @@ def test_what_this_release_does_not_format_with_is_refused(node: Path, tmp_path:
     words = ("format", "-t", CLUSTER_ID, "-c", str(node), "--standalone")
     for more, said in (
         (("--release-version", "4.0"), "metadata.version=25 is not what this release formats with (30)"),
-        (("--release-version", "9.9"), "Unknown metadata.version 9.9"),
+        (("--release-version", "9.9"), "Unknown metadata.version '9.9'"),
         (("--feature", "nope.version=1"), "Unsupported feature: nope.version"),
         (("--feature", "transaction.version=0"), "transaction.version=0 is not what this release"),
     ):
@@ -93,17 +93,17 @@ def test_features_and_ids_are_printed_as_kafka_prints_them() -> None:
     assert storage("version-mapping")[:2] == ["metadata.version=30 (4.3-IV0)", "kraft.version=1"]
     assert storage("version-mapping", "-r", "4.0")[0] == "metadata.version=25 (4.0)"
     (line,) = storage("version-mapping", "-r", "9.9", code=Exit.FAILED)
-    assert "Unknown release version '9.9'. Supported versions are: 3.3-IV3 to 4.3-IV0" in line
+    assert "Unknown metadata.version '9.9'. Supported metadata.version are: 3.3-IV3, 3.4-IV0, " in line
     for name in ("kafka-storage", "kafka-features"):
         code, printed = kvorum(
-            *(name, "feature-dependencies", "--feature", "kraft.version=1"),
+            *(name, "feature-dependencies", "--feature", "eligible.leader.replicas.version=1"),
             *("--feature", "group.version=1", "--feature", "metadata.version=25"),
         )
         assert (code, printed.splitlines()) == (
             Exit.DONE,
             [
-                "kraft.version=1 requires:",
-                "    metadata.version=21 (3.9-IV0)",
+                "eligible.leader.replicas.version=1 requires:",
+                "    metadata.version=23 (4.0-IV1)",
                 "group.version=1 has no dependencies.",
                 "metadata.version=25 (4.0-IV3) has no dependencies.",
             ],

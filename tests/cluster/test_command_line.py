@@ -278,6 +278,24 @@ def test_a_node_by_itself_with_chosen_ports_ends_in_order_with_ctrl_c(kvorum: Kv
     assert sorted(each.name for each in own.iterdir()) == [".lock", "ports.properties"]
 
 
+def test_a_node_that_kafka_storage_formatted_starts(kvorum: Kvorum) -> None:
+    file = kvorum.folder / "server.properties"
+    file.write_text(COMBINED)
+    random_id = kvorum("kafka-storage.sh", "random-uuid").stdout.strip()
+    printed = kvorum("kafka-storage.sh", "format", "-t", random_id, "-c", str(file), "--standalone").stdout
+    assert "Formatting dynamic metadata voter directory first/data with metadata.version 4.3-IV0.\n" in printed
+    assert f"cluster.id={random_id}" in kvorum("kafka-storage.sh", "info", "-c", str(file)).stdout
+    node, _ = kvorum.start("node", str(file), until="broker is up and unfenced")
+    ports = (kvorum.folder / "first" / "data" / ".kvorum" / "ports.properties").read_text()
+    (kvorum.bootstrap,) = re.findall(r"^listeners=PLAINTEXT://([^,]+),", ports, re.M)
+    assert kvorum("kafka-cluster", "cluster-id", "--bootstrap-server", kvorum.bootstrap).stdout.endswith(
+        f"{random_id}\n"
+    )
+    node.terminate()
+    rest, _ = node.communicate(timeout=SECONDS)
+    assert node.returncode == 0, rest
+
+
 def pid_in(path: Path) -> int:
     process = read_pid_file(str(path))
     assert process is not None and identify(process.pid) == process

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kvorum.cli.feature_levels import FEATURE_LEVELS
 from kvorum.cli.output import Exit
 from tests.cluster.conftest import Start
 from tests.cluster.dump_log import JARS, needs_kafka
@@ -126,12 +127,34 @@ def test_records_are_written_and_read_as_fast_as_can_be(start_cluster: Start, tm
 
 
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+FEATURES = "org.apache.kafka.tools.FeatureCommand"
 TOOLS = (
     ("kafka-topics", "org.apache.kafka.tools.TopicCommand", ["--describe", "--topic", "orders"]),
     ("kafka-consumer-groups", GROUPS, ["--describe", "--group", "pay", "--verbose"]),
     ("kafka-consumer-groups", GROUPS, ["--describe", "--group", "pay", "--state", "--verbose"]),
     ("kafka-configs", "kafka.admin.ConfigCommand", ["--describe", "--topic", "orders", "--all"]),
     ("kafka-log-dirs", "org.apache.kafka.tools.LogDirsCommand", ["--describe", "--topic-list", "orders"]),
+    ("kafka-reassign-partitions", REASSIGN, ["--list"]),
+    (
+        "kafka-reassign-partitions",
+        REASSIGN,
+        ["--execute", "--reassignment-json-file", "plan.json", "--throttle", "9999"],
+    ),
+    (
+        "kafka-reassign-partitions",
+        REASSIGN,
+        ["--verify", "--reassignment-json-file", "plan.json", "--preserve-throttles"],
+    ),
+    ("kafka-reassign-partitions", REASSIGN, ["--verify", "--reassignment-json-file", "plan.json"]),
+    ("kafka-reassign-partitions", REASSIGN, ["--cancel", "--reassignment-json-file", "plan.json"]),
+    (
+        "kafka-reassign-partitions",
+        REASSIGN,
+        ["--generate", "--topics-to-move-json-file", "topics.json", "--broker-list", "1"],
+    ),
+    ("kafka-features", FEATURES, ["version-mapping", "--release-version", "4.1-IV1"]),
+    ("kafka-features", FEATURES, ["feature-dependencies", "--feature", "eligible.leader.replicas.version=1"]),
 )
 """Scripts, and the classes of Apache Kafka's that print the same."""
 
@@ -145,16 +168,22 @@ def test_the_scripts_print_what_apache_kafkas_print(start_cluster: Start, tmp_pa
     typed.script(
         "kafka-console-consumer", "--topic", "orders", "--group", "pay", "--from-beginning", "--max-messages", "3"
     )
+    plan = {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1]}]}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    (tmp_path / "topics.json").write_text('{"version": 1, "topics": [{"topic": "orders"}]}')
     for script, tool, words in TOOLS:
-        assert typed.script(script, *words) == printed_by_kafka(tool, "--bootstrap-server", typed.bootstrap, *words)
+        printed = printed_by_kafka(tool, "--bootstrap-server", typed.bootstrap, *words, folder=tmp_path)
+        assert typed.script(script, *words) == printed, words
+    for more in (["version-mapping"], ["feature-dependencies", *(f"--feature={name}=1" for name in FEATURE_LEVELS)]):
+        assert typed("kafka-storage", *more) == printed_by_kafka("kafka.tools.StorageTool", *more)
     written = max(Path(cluster.node("node-1").data).glob("orders-?/*.log"), key=lambda path: path.stat().st_size)
     words = ["--print-data-log", "--files", str(written)]
     assert typed("kafka-dump-log", *words) == printed_by_kafka("org.apache.kafka.tools.DumpLogSegments", *words)
 
 
-def printed_by_kafka(tool: str, *words: str) -> list[str]:
+def printed_by_kafka(tool: str, *words: str, folder: Path | None = None) -> list[str]:
     """Return what a tool of Apache Kafka's prints; blanks at the end of a line are Java's padding, as they are ours."""
     command = ["java", "-Dlog4j2.level=OFF", "-cp", f"{JARS}/*", tool, *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout.splitlines()

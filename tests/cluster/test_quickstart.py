@@ -37,14 +37,19 @@ def blocks() -> list[tuple[str, str]]:
     return BLOCK.findall(PORT.sub(lambda match: free[match[0]], text))
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="the page uses curl")
-def test_the_page_does_what_it_says(folder: Path) -> None:
+def typing_environment(folder: Path) -> dict[str, str]:
+    """Return an environment in which `kvorum` is this one, and nothing is set that the pages do not say."""
     command = folder / "bin" / "kvorum"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m kvorum.cli.main "$@"\n')
     command.chmod(0o755)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("KAFKA_", "KVORUM_"))}
-    environment = kept | {"PATH": f"{command.parent}:{os.environ['PATH']}"}
+    return kept | {"PATH": f"{command.parent}:{os.environ['PATH']}"}
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the page uses curl")
+def test_the_page_does_what_it_says(folder: Path) -> None:
+    environment = typing_environment(folder)
     found = blocks()
     assert [language for language, _ in found].count("python") == 1 and len(found) == 6
     bootstrap = ""

@@ -68,10 +68,13 @@ def read_all(cluster: LocalCluster, topic: str, group: str, count: int) -> None:
     consumer.close()
 
 
-def assert_accessible(console: Console, paths: Sequence[str]) -> None:
-    """Look at pages wide and light, narrow and dark: axe finds nothing, and nothing is wider than the window."""
+def assert_accessible(console: Console, paths: Sequence[str], first: str = "brokers") -> None:
+    """Look at pages wide and light, narrow and dark: axe finds nothing, and nothing is wider than the window.
+
+    `first` is opened before them: with ?token=... the others know it, too.
+    """
     for width, dark in ((WIDE, False), (NARROW, True)):
-        page = console.page("brokers", width, dark)
+        page = console.page(first, width, dark)
         for path in paths:
             page.goto(f"{console.url}/#/{path}")
             if "no/such" not in path:

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
-from kvorum.cli.struct_json import camel_case
+from kvorum.protocol.schema import camel_case
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.configs import ResourceType
 from kvorum.quorum.records import Config, Feature, Partition, ProducerIds, RegisterBroker, Topic, encode

@@ -4,10 +4,11 @@ The controller is found by DescribeQuorum, which names the voters' listeners, an
 (KIP-630) and the log behind it by Fetch. It has to be reachable from here, as it is on the cluster's own machine.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from kvorum.admin.client import ClusterClient, refuse
-from kvorum.cli.metadata_image import MetadataProblem, Raw, Source
+from kvorum.admin.metadata_image import MetadataProblem, Raw, Source, TooLarge
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.fetch import (
@@ -35,27 +36,62 @@ NOBODY = -1
 """The replica id of a client, and an epoch that is not checked."""
 
 
+@dataclass(slots=True)
+class Fetched:
+    """The metadata log as far as it was fetched: the snapshot it begins behind, if any, and the batches since."""
+
+    snapshot_id: SnapshotId | None = None
+    snapshot: bytes = b""
+    log: list[Raw] = field(default_factory=list)
+
+    @property
+    def first(self) -> int:
+        """The first offset behind whose record the metadata are known; -1 of an empty log."""
+        if self.snapshot_id is not None:
+            return self.snapshot_id.end_offset - 1
+        return self.log[0][1].base_offset if self.log else -1
+
+    @property
+    def end(self) -> int:
+        """Where the log goes on."""
+        if self.log:
+            return self.log[-1][1].next_offset
+        return 0 if self.snapshot_id is None else self.snapshot_id.end_offset
+
+    @property
+    def size(self) -> int:
+        """Bytes in all."""
+        return len(self.snapshot) + sum(len(data) for data, _ in self.log)
+
+    def source(self) -> Source:
+        """Return it as a source, which does not grow any more."""
+        log = tuple(self.log)
+
+        def read_snapshot(_: SnapshotId) -> Iterator[bytes]:
+            yield self.snapshot
+
+        snapshots = () if self.snapshot_id is None else (self.snapshot_id,)
+        return Source(snapshots=snapshots, read_snapshot=read_snapshot, read_batches=lambda _: iter(log))
+
+
 async def fetch_source(cluster: ClusterClient) -> Source:
     """Return all of the metadata log up to now. Raises MetadataProblem, KafkaError, Unreachable."""
+    return (await fetch_log(cluster)).source()
+
+
+async def fetch_log(cluster: ClusterClient, bytes_max: int | None = None) -> Fetched:
+    """Return all of the metadata log up to now. Raises MetadataProblem, TooLarge, KafkaError, Unreachable."""
     row = await fetch(cluster, 0, None)
     if row.error_code == ErrorCode.NONE and row.snapshot_id.end_offset < 0 and row.log_start_offset <= 0:
-        return source_of((), b"", await log_from(cluster, 0, None))
+        return Fetched(log=await log_from(cluster, 0, None, bytes_max))
     controller = await active_controller(cluster)
     named = (await fetch(cluster, 0, controller)).snapshot_id
     snapshot_id = SnapshotId(end_offset=named.end_offset, epoch=named.epoch)
     if snapshot_id.end_offset < 0:
         raise MetadataProblem("the active controller names no snapshot; name its folder with --dir")
-    data = await fetch_snapshot(cluster, snapshot_id, controller)
-    return source_of((snapshot_id,), data, await log_from(cluster, snapshot_id.end_offset, controller))
-
-
-def source_of(snapshots: Sequence[SnapshotId], data: bytes, log: list[Raw]) -> Source:
-    """Return what was fetched as a source."""
-
-    def read_snapshot(_: SnapshotId) -> Iterator[bytes]:
-        yield data
-
-    return Source(snapshots=snapshots, read_snapshot=read_snapshot, read_batches=lambda _: iter(log))
+    data = await fetch_snapshot(cluster, snapshot_id, controller, bytes_max)
+    left = None if bytes_max is None else bytes_max - len(data)
+    return Fetched(snapshot_id, data, await log_from(cluster, snapshot_id.end_offset, controller, left))
 
 
 async def active_controller(cluster: ClusterClient) -> Address:
@@ -68,10 +104,12 @@ async def active_controller(cluster: ClusterClient) -> Address:
     raise MetadataProblem("the log begins behind a snapshot, and nobody says where the active controller is: use --dir")
 
 
-async def log_from(cluster: ClusterClient, start: int, address: Address | None) -> list[Raw]:
-    """Return the batches from an offset up to the end. Raises KafkaError, Unreachable."""
+async def log_from(
+    cluster: ClusterClient, start: int, address: Address | None, bytes_max: int | None = None
+) -> list[Raw]:
+    """Return the batches from an offset up to the end. Raises TooLarge, KafkaError, Unreachable."""
     found: list[Raw] = []
-    offset = start
+    offset, size = start, 0
     while True:
         row = await fetch(cluster, offset, address)
         refuse(row.error_code, f"{METADATA_TOPIC} from offset {offset}")
@@ -80,6 +118,8 @@ async def log_from(cluster: ClusterClient, start: int, address: Address | None) 
         for position, header in batches(data):
             found.append((data[position : position + header.size], header))
             offset = header.next_offset
+        size += len(data)
+        check_size(size, bytes_max)
         if offset == before:
             return found
 
@@ -94,8 +134,16 @@ async def fetch(cluster: ClusterClient, offset: int, address: Address | None) ->
     return answer.responses[0].partitions[0]
 
 
-async def fetch_snapshot(cluster: ClusterClient, snapshot_id: SnapshotId, address: Address) -> bytes:
-    """Return a snapshot's bytes, fetched in pieces. Raises KafkaError SNAPSHOT_NOT_FOUND, Unreachable."""
+def check_size(size: int, bytes_max: int | None) -> None:
+    """Keep to a limit. Raises TooLarge."""
+    if bytes_max is not None and size > bytes_max:
+        raise TooLarge(f"the metadata log is larger than {bytes_max} bytes; look at its files with --dir")
+
+
+async def fetch_snapshot(
+    cluster: ClusterClient, snapshot_id: SnapshotId, address: Address, bytes_max: int | None = None
+) -> bytes:
+    """Return a snapshot's bytes, fetched in pieces. Raises KafkaError SNAPSHOT_NOT_FOUND, TooLarge, Unreachable."""
     data = b""
     while True:
         partition = RequestPartitionSnapshot(
@@ -114,5 +162,6 @@ async def fetch_snapshot(cluster: ClusterClient, snapshot_id: SnapshotId, addres
             "an answer holds its bytes in one piece"
         )
         data += bytes(row.unaligned_records)
+        check_size(row.size, bytes_max)
         if len(data) >= row.size or not row.unaligned_records:
             return data

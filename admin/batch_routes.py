@@ -1,0 +1,193 @@
+"""A partition's log as the batches that it is made of: what `kvorum dump-log` prints of files, over the wire.
+
+Fetch brings batches as they lie in the leader's segments; where a segment begins and ends it does not tell.
+"""
+
+import asyncio
+from struct import error as StructError
+
+from pydantic import BaseModel, Field
+
+from kvorum.admin.client import EARLIEST, refuse
+from kvorum.admin.models import INT32_MAX
+from kvorum.admin.operations import INT64_MAX, Call, NoBody, Operation, number_of
+from kvorum.admin.reading import request_of
+from kvorum.protocol.batch_header import BatchHeader
+from kvorum.protocol.control import CONTROL_KEY, MARKER_VALUE, ControlType
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.fetch import FetchResponse, PartitionData
+from kvorum.protocol.messages.metadata import MetadataResponseTopic
+from kvorum.protocol.records import batches, codec_of, crc_of, decode_records
+from kvorum.runtime import blocking
+
+BATCHES_DEFAULT, BATCHES_MAX = 100, 1_000
+BYTES_MAX = 16 * 1024 * 1024
+"""Read for one answer; where it is reached `next` says where to go on."""
+
+
+class Batch(BaseModel):
+    """A record batch, as its header tells it. Kafka's -1 for nothing is null."""
+
+    base_offset: int
+    last_offset: int
+    records: int = Field(description="Those that are left: compaction takes out some")
+    leader_epoch: int
+    producer_id: int | None
+    producer_epoch: int | None
+    base_sequence: int | None
+    last_sequence: int | None
+    transactional: bool
+    control: str | None = Field(description="What a control batch says", examples=["COMMIT", "ABORT"])
+    coordinator_epoch: int | None = Field(description="Of a transaction's marker")
+    delete_horizon_ms: int | None = Field(description="When compaction may take out its tombstones")
+    timestamp_type: str = Field(examples=["CreateTime", "LogAppendTime"])
+    max_timestamp_ms: int
+    compression: str = Field(examples=["none", "zstd"])
+    size_bytes: int
+    crc: int
+    valid: bool = Field(description="The bytes have this CRC")
+
+
+class BatchPage(BaseModel):
+    """A piece of a partition's log, as its leader has it."""
+
+    topic: str
+    partition: int
+    log_start_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    batches: list[Batch]
+    next: int | None = Field(description="The `offset` to go on with; null at the end")
+
+
+async def list_batches(call: Call[NoBody]) -> BatchPage:
+    """List the batches of a partition from the one on that holds an offset: the first one there is, if left out."""
+    limit = call.number("limit", BATCHES_DEFAULT, 1, BATCHES_MAX)
+    topic = await call.cluster.topic(call.path["topic"])
+    index = number_of("partition", call.path["partition"], 0, INT32_MAX)
+    topic.partitions = [row for row in topic.partitions if row.partition_index == index]
+    if not topic.partitions:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name}-{index}")
+    offset = call.number("offset", 0, 0, INT64_MAX) if "offset" in call.query else await first_offset(call, topic)
+    found: list[Batch] = []
+    size = 0
+    while True:
+        row = await fetched(call, topic, offset)
+        data = b"" if row.records is None else bytes(memoryview(row.records))  # type: ignore[arg-type]  # decoded: a view
+        read = await blocking.run(asyncio.get_running_loop(), batches_of, data)
+        found += read
+        size += len(data)
+        if read:
+            offset = read[-1].last_offset + 1
+        if not read or len(found) >= limit or size >= BYTES_MAX:
+            break
+    kept = found[:limit]
+    ended = len(kept) == len(found) and offset >= row.high_watermark
+    return BatchPage(
+        topic=topic.name or "",
+        partition=index,
+        log_start_offset=row.log_start_offset,
+        high_watermark=row.high_watermark,
+        last_stable_offset=row.last_stable_offset,
+        batches=kept,
+        next=None if ended or not kept else kept[-1].last_offset + 1,
+    )
+
+
+async def first_offset(call: Call[NoBody], topic: MetadataResponseTopic) -> int:
+    """Return where the log of the one partition begins. Raises KafkaError LEADER_NOT_AVAILABLE."""
+    (offset,) = (await call.cluster.offsets(topic, EARLIEST)).values()
+    if offset is None:
+        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"the leader of {place(topic)} does not answer")
+    return offset
+
+
+async def fetched(call: Call[NoBody], topic: MetadataResponseTopic, offset: int) -> PartitionData:
+    """Return what the leader has from the batch on that holds an offset. Raises KafkaError, Unreachable."""
+    (partition,) = topic.partitions
+    brokers = {each.node_id: (each.host, each.port) for each in (await call.cluster.metadata([])).brokers}
+    if partition.leader_id not in brokers:
+        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{place(topic)} has no leader now")
+    request = request_of(topic, {partition.partition_index: offset}, 0, 0)
+    answer = await call.cluster.ask(request, FetchResponse, brokers[partition.leader_id])
+    refuse(answer.error_code, f"fetch of {place(topic)}")
+    row = answer.responses[0].partitions[0]
+    refuse(row.error_code, f"{place(topic)} at offset {offset}")
+    return row
+
+
+def place(topic: MetadataResponseTopic) -> str:
+    """Return the one partition's name."""
+    return f"{topic.name}-{topic.partitions[0].partition_index}"
+
+
+def batches_of(data: bytes) -> list[Batch]:
+    """Return each whole batch of a piece of log."""
+    with memoryview(data) as view:
+        return [shown(view, position, header) for position, header in batches(view)]
+
+
+def shown(view: memoryview, position: int, header: BatchHeader) -> Batch:
+    """Return a batch for HTTP."""
+    valid = crc_of(view, position, header.size) == header.crc
+    control, coordinator_epoch = control_of(view, position) if header.is_control and valid else (None, None)
+    return Batch(
+        base_offset=header.base_offset,
+        last_offset=header.last_offset,
+        records=header.records_count,
+        leader_epoch=header.partition_leader_epoch,
+        producer_id=known(header.producer_id),
+        producer_epoch=known(header.producer_epoch),
+        base_sequence=known(header.base_sequence),
+        last_sequence=known(header.last_sequence),
+        transactional=header.is_transactional,
+        control=control,
+        coordinator_epoch=coordinator_epoch,
+        delete_horizon_ms=header.delete_horizon_ms,
+        timestamp_type="LogAppendTime" if header.is_log_append_time else "CreateTime",
+        max_timestamp_ms=header.max_timestamp,
+        compression=codec_name(header),
+        size_bytes=header.size,
+        crc=header.crc,
+        valid=valid,
+    )
+
+
+def codec_name(header: BatchHeader) -> str:
+    """Return how a batch says that it is compressed, known or not."""
+    try:
+        return codec_of(header).name.lower()
+    except KafkaError:
+        return f"unknown ({header.codec_id})"
+
+
+def known(number: int) -> int | None:
+    """Return a number of a header, None for Kafka's -1."""
+    return None if number < 0 else number
+
+
+def control_of(view: memoryview, position: int) -> tuple[str, int | None]:
+    """Return what a control batch says, and of a transaction's marker its coordinator's epoch."""
+    try:
+        record = decode_records(view, position)[0]
+        kind = CONTROL_KEY.unpack_from(record.key or b"")[1]
+        if kind in ControlType.__members__.values():
+            return ControlType(kind).name, MARKER_VALUE.unpack_from(record.value or b"")[1]
+    except (StructError, KafkaError, IndexError):
+        return "UNREADABLE", None
+    return f"TYPE_{kind}", None
+
+
+OPERATIONS = [
+    Operation(
+        method="GET",
+        path="/v1/topics/{topic}/partitions/{partition}/batches",
+        summary="A partition's log, batch by batch",
+        handle=list_batches,
+        answer=BatchPage,
+        query={
+            "offset": "in the first batch; where the log begins if left out",
+            "limit": f"batches, 1 to {BATCHES_MAX}, {BATCHES_DEFAULT} if left out",
+        },
+    )
+]

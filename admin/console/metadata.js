@@ -1,0 +1,105 @@
+// The metadata as folders, at any offset of their log; what changed between two; the records themselves.
+
+import { get, url } from "./api.js";
+import { badge, card, field, h, nothing, table } from "./dom.js";
+import { count, moment } from "./format.js";
+import { setQuery } from "./view.js";
+
+const TABS = [["tree", "Tree"], ["diff", "What changed"], ["records", "Records"]];
+const TITLES = { tree: "Metadata", diff: "Metadata · what changed", records: "Metadata · records" };
+const VIEWS = { tree, diff, records };
+
+export function open({ tab = "tree" }, query) {
+  const view = {
+    title: TITLES[tab] ?? "Metadata",
+    // Signs of life move the end of the log all the time: what is shown changes when something of the metadata does.
+    cares: () => !query.has("at"),
+  };
+  const shown = (VIEWS[tab] ?? tree)(query, () => view.look());
+  return Object.assign(view, shown, { tools: [tabs(VIEWS[tab] ? tab : "tree"), shown.tools] });
+}
+
+function tabs(tab) {
+  return h("div", { class: "tabs" }, TABS.map(([key, text]) =>
+    h("a", { href: key === "tree" ? "#/metadata" : `#/metadata/${key}`, "aria-current": key === tab && "true" }, text)));
+}
+
+function to(tab, values) {
+  return `#${url(["metadata", ...(tab === "tree" ? [] : [tab])], values)}`;
+}
+
+function offsetField(query, name, label, look, hint) {
+  return field(label, h("input", { name, type: "number", min: 0, value: query.get(name) ?? "", placeholder: hint, onchange: (event) => {
+    setQuery(query, name, event.target.value);
+    look();
+  } }));
+}
+
+function tree(query, look) {
+  const path = query.get("path") ?? "/";
+  return {
+    tools: h("div", { class: "tools" }, offsetField(query, "at", "At offset", look, "now")),
+    load: (signal) => get(url(["v1", "metadata", "tree"], { path, at: query.get("at"), after: query.get("after") }), { signal }),
+    draw(node) {
+      const at = query.get("at");
+      const below = (name) => to("tree", { path: `${path.replace(/\/$/, "")}/${name}`, at });
+      return [
+        card(null,
+          crumbs(path, at),
+          node.value !== null ? h("pre", { class: "value" }, node.value) : node.entries.length ? h("div", { class: "scroll" }, table("Entries", [
+            { title: "Name", cell: (entry) => (entry.value === null ? h("a", { href: below(entry.name), "data-key": `entry-${entry.name}` }, `${entry.name}/`) : h("span", { class: "mono" }, entry.name)) },
+            { title: "Value", cell: (entry) => (entry.value === null ? h("span", { class: "quiet" }, `${count(entry.entries)} inside`) : h("code", {}, entry.value === "" ? "“”" : entry.value)) },
+          ], node.entries, "")) : nothing("It is empty."),
+          node.next !== null && h("p", {}, h("a", { href: to("tree", { path, at, after: node.next }) }, "More"))),
+        h("p", { class: "quiet" }, `As it was behind the record at offset ${count(node.at)}. Known from ${count(node.first)} to ${count(node.last)}. `,
+          h("a", { href: to("diff", { since: node.at, path }) }, "What has changed since")),
+      ];
+    },
+  };
+}
+
+function crumbs(path, at) {
+  const parts = path.split("/").filter(Boolean);
+  return h("p", { class: "crumbs mono" }, h("a", { href: to("tree", { at }) }, "/"),
+    parts.map((part, place) => [place > 0 && "/", place === parts.length - 1 ? h("strong", {}, part)
+      : h("a", { href: to("tree", { path: `/${parts.slice(0, place + 1).join("/")}`, at }) }, part)]));
+}
+
+function diff(query, look) {
+  return {
+    tools: h("div", { class: "tools" },
+      offsetField(query, "since", "From offset", look, "the first"), offsetField(query, "at", "To offset", look, "now"),
+      field("Below", h("input", { name: "path", class: "mono wide", "data-filter": true, value: query.get("path") ?? "", placeholder: "/image/topics/byName/orders", onchange: (event) => {
+        setQuery(query, "path", event.target.value);
+        look();
+      } }))),
+    load: (signal) => get(url(["v1", "metadata", "diff"], { since: query.get("since"), at: query.get("at"), path: query.get("path") }), { signal }),
+    draw: (found) => card(null,
+      h("p", { class: "quiet" }, `Between the records at ${count(found.since)} and ${count(found.at)}.`, found.more && ` Only the first ${count(found.changes.length)} changes.`),
+      table("Changes", [
+        { title: "What", cell: (change) => h("span", { class: "mono path" }, change.path.split("/").flatMap((part, at) => (at ? ["/", h("wbr"), part] : [part]))) },
+        { title: "Before", cell: (change) => (change.before === null ? badge("was not there", "good") : h("code", {}, change.before)) },
+        { title: "After", cell: (change) => (change.after === null ? badge("is gone", "bad") : h("code", {}, change.after)) },
+      ], found.changes, "Nothing has changed.")),
+  };
+}
+
+function records(query, look) {
+  return {
+    tools: h("div", { class: "tools" }, offsetField(query, "offset", "From offset", look, "the newest")),
+    load: (signal) => get(url(["v1", "metadata", "records"], { offset: query.get("offset") }), { signal }),
+    draw(page) {
+      const rows = query.has("offset") ? page.records : [...page.records].reverse();
+      return card(null,
+        table("Records", [
+          { title: "Offset", number: true, cell: (each) => h("a", { href: to("diff", { since: Math.max(each.offset - 1, page.first), at: each.offset }), "data-key": `record-${each.offset}` }, count(each.offset)) },
+          { title: "Written", cell: (each) => h("time", { class: "whole" }, moment(each.timestamp_ms)) },
+          { title: "Epoch", number: true, cell: (each) => count(each.epoch) },
+          { title: "Type", cell: (each) => badge(each.type) },
+          { title: "Fields", cell: (each) => h("code", {}, JSON.stringify(each.record)) },
+        ], rows, "No record but signs of life."),
+        h("p", { class: "quiet" }, `The log is there from ${count(page.first)} to ${count(page.last)}; signs of life are left out. `,
+          page.next !== null && h("a", { href: to("records", { offset: page.next }) }, "Further on")));
+    },
+  };
+}

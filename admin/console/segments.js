@@ -1,0 +1,55 @@
+// A partition's log as its leader has it: batch by batch.
+
+import { get, url } from "./api.js";
+import { badge, card, field, figure, h, table } from "./dom.js";
+import { bytes, count, moment } from "./format.js";
+import { setQuery } from "./view.js";
+
+export function open({ topic, partition }, query) {
+  const root = `#/topics/${encodeURIComponent(topic)}`;
+  const view = {
+    title: `${topic}-${partition} · batches`,
+    actions: [
+      h("a", { class: "button plain", href: root }, "Topic"),
+      h("a", { class: "button plain", href: `${root}/messages?partitions=${encodeURIComponent(partition)}` }, "Messages"),
+    ],
+    tools: h("div", { class: "tools" }, field("From offset", h("input", { type: "number", min: 0, "data-filter": true, value: query.get("offset") ?? "", placeholder: "the first", onchange: (event) => {
+      setQuery(query, "offset", event.target.value);
+      view.look();
+    } }))),
+    load: (signal) => get(url(["v1", "topics", topic, "partitions", partition, "batches"], { offset: query.get("offset") }), { signal }),
+    draw: (page) => [
+      h("dl", { class: "figures" },
+        figure("Log begins at", count(page.log_start_offset)), figure("High watermark", count(page.high_watermark)),
+        figure("Last stable offset", count(page.last_stable_offset), page.last_stable_offset < page.high_watermark ? "warn" : ""),
+        figure("Shown", bytes(page.batches.reduce((sum, each) => sum + each.size_bytes, 0)))),
+      card(null,
+        table("Batches", [
+          { title: "Offsets", cell: (each) => h("a", { href: `${root}/messages?from=offset&at=${each.base_offset}&partitions=${encodeURIComponent(partition)}`, "data-key": `batch-${each.base_offset}` },
+            each.base_offset === each.last_offset ? count(each.base_offset) : `${count(each.base_offset)} to ${count(each.last_offset)}`) },
+          { title: "Records", number: true, cell: (each) => count(each.records) },
+          { title: "What", cell: what },
+          { title: "Producer", cell: (each) => (each.producer_id === null ? "–" : `${each.producer_id}, epoch ${each.producer_epoch}`) },
+          { title: "Sequence", cell: (each) => (each.base_sequence === null ? "–" : each.base_sequence === each.last_sequence ? count(each.base_sequence) : `${count(each.base_sequence)} to ${count(each.last_sequence)}`) },
+          { title: "Leader epoch", number: true, cell: (each) => count(each.leader_epoch) },
+          { title: "Size", number: true, cell: (each) => bytes(each.size_bytes) },
+          { title: "Newest record", cell: (each) => h("time", { class: "whole" }, moment(each.max_timestamp_ms)) },
+        ], page.batches, "The log is empty from there on."),
+        page.next !== null && h("p", {}, h("a", { href: `${root}/batches/${encodeURIComponent(partition)}?offset=${page.next}` }, `Further on, from ${count(page.next)}`))),
+    ],
+    // Batches come without an event: what was asked for stays until it is asked for anew.
+    cares: () => false,
+  };
+  return view;
+}
+
+function what(each) {
+  const found = [];
+  if (!each.valid) found.push(badge("damaged: its CRC is another", "bad"));
+  if (each.control !== null) found.push(badge(`${each.control.toLowerCase()} marker`, each.control === "ABORT" ? "warn" : "good"));
+  else if (each.transactional) found.push(badge("transactional"));
+  if (each.compression !== "none") found.push(badge(each.compression));
+  if (each.timestamp_type !== "CreateTime") found.push(badge("broker's time"));
+  if (each.delete_horizon_ms !== null) found.push(badge("tombstones may go", "warn"));
+  return found.length ? h("span", { class: "steps" }, found) : "–";
+}

@@ -1,0 +1,99 @@
+"""The metadata log of a cluster as the HTTP API reads it: fetched once, continued with each question.
+
+Trees are made off the loop, and the last few are kept: who walks through one asks for each folder by itself.
+"""
+
+import asyncio
+from bisect import bisect_right
+from collections import OrderedDict
+from typing import Final, NamedTuple
+
+from kvorum.admin.client import ClusterClient
+from kvorum.admin.metadata_fetch import Fetched, fetch_log, log_from
+from kvorum.admin.metadata_image import Raw, TooLarge, image_at
+from kvorum.admin.metadata_tree import Tree, tree_of
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.quorum.image import MetadataImage
+from kvorum.runtime import blocking
+
+LOG_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Held of a cluster: some 500,000 records. Of a larger log the command line reads the files."""
+TREES_KEPT: Final = 2
+"""A difference needs two; one of 100,000 partitions is some 100 MB."""
+
+
+class Epoch(NamedTuple):
+    """A controller's time as the active one: its epoch and the first record of it that is known here."""
+
+    epoch: int
+    start_offset: int
+    began_ms: int
+
+
+class MetadataReader:
+    """See the module. Of one cluster and one event loop; whoever asks at the same time waits in turn."""
+
+    def __init__(self) -> None:
+        """Hold nothing yet."""
+        self._lock = asyncio.Lock()
+        self._fetched: Fetched | None = None
+        self._trees: OrderedDict[int, Tree] = OrderedDict()
+
+    async def span(self, cluster: ClusterClient) -> tuple[int, int]:
+        """Return (first, last) offset behind whose record the metadata are known, as of now. Raises as `tree`."""
+        async with self._lock:
+            log = await self._log(cluster)
+            return log.first, log.end - 1
+
+    async def tree(self, cluster: ClusterClient, at: int) -> Tree:
+        """Return the tree behind the record at an offset within the span; -1: of an empty log. Do not change it.
+
+        Raises MetadataProblem, TooLarge, KafkaError, Unreachable.
+        """
+        async with self._lock:
+            found = self._trees.get(at)
+            if found is None:
+                source = (await self._log(cluster)).source()
+                loop = asyncio.get_running_loop()
+                found = await blocking.run(loop, lambda: tree_of(image_at(source, at) if at >= 0 else MetadataImage()))
+                self._trees[at] = found
+                while len(self._trees) > TREES_KEPT:
+                    self._trees.popitem(last=False)
+            self._trees.move_to_end(at)
+            return found
+
+    async def batches(self, cluster: ClusterClient) -> list[Raw]:
+        """Return the log behind the snapshot, as of now. Raises TooLarge, KafkaError, Unreachable."""
+        async with self._lock:
+            return list((await self._log(cluster)).log)
+
+    async def epochs(self, cluster: ClusterClient) -> list[Epoch]:
+        """Return the epochs that the log behind the snapshot knows of, oldest first. Raises as `batches`."""
+        found: list[Epoch] = []
+        for _, header in await self.batches(cluster):
+            if not found or header.partition_leader_epoch != found[-1].epoch:
+                found.append(Epoch(header.partition_leader_epoch, header.base_offset, header.max_timestamp))
+        return found
+
+    async def _log(self, cluster: ClusterClient) -> Fetched:
+        """Return all up to now; fetched from its beginning if it is not known, or no longer goes on from there."""
+        if self._fetched is not None:
+            try:
+                room = LOG_BYTES_MAX - self._fetched.size
+                self._fetched.log += await log_from(cluster, self._fetched.end, None, room)
+            except KafkaError as error:
+                if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                    raise
+                self._fetched = None
+            except TooLarge:
+                self._fetched = None  # there may be a snapshot by now that takes its place
+        if self._fetched is None:
+            self._trees.clear()
+            self._fetched = await fetch_log(cluster, LOG_BYTES_MAX)
+        return self._fetched
+
+
+def from_offset(log: list[Raw], offset: int) -> int:
+    """Return the index of the batch that holds an offset, or of the first behind it."""
+    at = bisect_right(log, offset, key=lambda raw: raw[1].base_offset) - 1
+    return at if at >= 0 and log[at][1].next_offset > offset else at + 1

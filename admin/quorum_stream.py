@@ -1,0 +1,137 @@
+"""The quorum as it goes on: GET /v1/quorum/stream.
+
+There is no request that waits for the quorum to change. What comes of it is in the metadata log, which grows twice a
+second at the least: with news from there, or after a while without any, DescribeQuorum is asked.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
+
+from kvorum.admin.client import METADATA_TOPIC, ClusterClient, Unreachable, refuse
+from kvorum.admin.event_routes import PARTITION, end_of_log
+from kvorum.admin.message_routes import event
+from kvorum.admin.metadata_models import QuorumMember, QuorumSample
+from kvorum.admin.operations import EVENT_STREAM, Call, NoBody, Operation, Stream
+from kvorum.admin.reading import request_of
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.describe_quorum import ReplicaState
+from kvorum.protocol.messages.fetch import FetchResponse
+from kvorum.protocol.messages.metadata import MetadataResponseTopic
+from kvorum.protocol.records import batches
+from kvorum.protocol.uuids import METADATA_TOPIC_ID
+
+WAIT_MS = 1_000
+"""So long a broker waits for news of the log; then the quorum is asked all the same."""
+SAMPLE_MS_MIN = 1_000
+"""Between two questions, however much happens."""
+ANSWER_MS = 5_000
+"""What a broker may take: without an active controller it has nobody to ask, and tries for long."""
+SAMPLES_MAX = 1_000_000
+SECONDS_DEFAULT, SECONDS_MAX = 3_600, 86_400
+
+
+async def follow_quorum(call: Call[NoBody]) -> Stream:
+    """Tell of the quorum as server-sent events named `quorum`, once a second at the most; `end` comes last.
+
+    While there is no active controller, or none that answers, `leader_id` is -1 and `error` says why.
+    """
+    limit = call.number("limit", SAMPLES_MAX, 1, SAMPLES_MAX)
+    seconds = call.number("seconds", SECONDS_DEFAULT, 1, SECONDS_MAX)
+    begin = await end_of_log(call.cluster)
+
+    async def samples() -> AsyncIterator[bytes]:
+        cluster = call.cluster.another()
+        cluster.timeout_ms = ANSWER_MS
+        deadline_ms = call.clock.monotonic_ms() + seconds * 1_000
+        offset, told = begin, 0
+        try:
+            while call.clock.monotonic_ms() < deadline_ms:
+                asked_ms = call.clock.monotonic_ms()
+                sample = await sample_of(cluster, call.clock.wall_ms())
+                yield event("quorum", sample.model_dump_json().encode())
+                told += 1
+                if told >= limit:
+                    yield event("end", msgspec.json.encode({"stopped_by": "limit"}))
+                    return
+                offset = await grown(cluster, offset)
+                await asyncio.sleep((asked_ms + SAMPLE_MS_MIN - call.clock.monotonic_ms()) / 1_000)
+            yield event("end", msgspec.json.encode({"stopped_by": "time"}))
+        finally:
+            await cluster.close()
+
+    return Stream(media=EVENT_STREAM, chunks=samples())
+
+
+async def sample_of(cluster: ClusterClient, now_ms: int) -> QuorumSample:
+    """Return the quorum as it is; that nobody tells is an answer, too."""
+    try:
+        partition = (await cluster.describe_quorum()).topics[0].partitions[0]
+    except (KafkaError, Unreachable) as error:
+        return QuorumSample(
+            timestamp_ms=now_ms,
+            leader_id=-1,
+            leader_epoch=-1,
+            high_watermark=-1,
+            voters=[],
+            observers=[],
+            error=error.code.name if isinstance(error, KafkaError) else "CLUSTER_UNREACHABLE",
+        )
+    end = max([state.log_end_offset for state in partition.current_voters], default=0)
+    return QuorumSample(
+        timestamp_ms=now_ms,
+        leader_id=partition.leader_id,
+        leader_epoch=partition.leader_epoch,
+        high_watermark=partition.high_watermark,
+        voters=members(partition.current_voters, end),
+        observers=members(partition.observers, end),
+        error=None,
+    )
+
+
+def members(states: Sequence[ReplicaState], end: int) -> list[QuorumMember]:
+    """Return each member, by its id."""
+    return [
+        QuorumMember(
+            id=state.replica_id,
+            log_end_offset=state.log_end_offset,
+            lag=max(0, end - state.log_end_offset),
+            last_caught_up_ms=state.last_caught_up_timestamp,
+        )
+        for state in sorted(states, key=lambda state: state.replica_id)
+    ]
+
+
+async def grown(cluster: ClusterClient, offset: int) -> int:
+    """Wait until the log has grown, or WAIT_MS; return where it ends. Raises KafkaError."""
+    topic = MetadataResponseTopic(name=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID)
+    try:
+        answer = await cluster.ask(request_of(topic, {PARTITION: offset}, WAIT_MS, 0), FetchResponse)
+    except Unreachable:  # the broker that was asked has died: the next sample asks another
+        return offset
+    refuse(answer.error_code, METADATA_TOPIC)
+    row = answer.responses[0].partitions[0]
+    if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        return offset  # another broker's copy, which has not come so far yet
+    refuse(row.error_code, METADATA_TOPIC)
+    data = b"" if row.records is None else memoryview(row.records)  # type: ignore[arg-type]  # decoded: a view
+    for _, header in batches(memoryview(data)):
+        offset = max(offset, header.next_offset)
+    return offset
+
+
+OPERATIONS = [
+    Operation(
+        method="GET",
+        path="/v1/quorum/stream",
+        summary="Follow the quorum",
+        handle=follow_quorum,
+        answer=QuorumSample,
+        media=(EVENT_STREAM,),
+        query={
+            "limit": f"end after so many, 1 to {SAMPLES_MAX}, which it is if left out",
+            "seconds": f"end after so long, 1 to {SECONDS_MAX}, {SECONDS_DEFAULT} if left out",
+        },
+    )
+]
