@@ -20,11 +20,17 @@ from kvorum.admin import (
     batch_routes,
     broker_duty_routes,
     cluster_routes,
+    config_diff_routes,
     event_routes,
+    feature_routes,
     groups_routes,
+    leader_routes,
+    logger_routes,
     message_routes,
     partition_routes,
     quorum_stream,
+    quota_routes,
+    reassignment_routes,
     topic_routes,
     transaction_routes,
 )
@@ -77,6 +83,12 @@ def operations() -> Sequence[Operation]:
         *groups_routes.OPERATIONS,
         *transaction_routes.OPERATIONS,
         *event_routes.OPERATIONS,
+        *quota_routes.OPERATIONS,
+        *feature_routes.OPERATIONS,
+        *logger_routes.OPERATIONS,
+        *config_diff_routes.OPERATIONS,
+        *reassignment_routes.OPERATIONS,
+        *leader_routes.OPERATIONS,
         *v3_routes.OPERATIONS,
         *batch_routes.OPERATIONS,
         *quorum_stream.OPERATIONS,
@@ -196,7 +208,7 @@ class AdminApp:
             return problem(503, "CLUSTER_UNREACHABLE", str(error))
         if isinstance(result, Stream):
             return await self._serve(result, request)
-        return answer_of(operation, result, request.headers.get("If-None-Match"))
+        return answer_of(operation, result)
 
     async def _serve(self, stream: Stream, request: web.Request) -> web.StreamResponse:
         """Write a stream; it ends with itself, with who reads it, or with the server."""
@@ -273,7 +285,8 @@ async def close(stream: Stream) -> None:
 
 async def check_unchanged(guard: Operation, call: Call[BaseModel], match: str) -> None:
     """Compare an If-Match with what there is. Raises Refused, and what asking for it raises."""
-    asked = Call(cluster=call.cluster, path=call.path, query={}, body=NoBody(), clock=call.clock)
+    named = {name: value for name, value in call.query.items() if name in (guard.query or {})}
+    asked = Call(cluster=call.cluster, path=call.path, query=named, body=NoBody(), clock=call.clock)
     try:
         found = await guard.handle(asked)
     except KafkaError as error:
@@ -291,15 +304,17 @@ def etag(operation: Operation, result: Result) -> str:
     return '"' + hashlib.sha256(repr(operation.state(result)).encode()).hexdigest()[:32] + '"'
 
 
-def answer_of(operation: Operation, result: Result, none_match: str | None) -> web.Response:
-    """Return a result as JSON; 304 where the caller has it already."""
-    headers = {}
+def answer_of(operation: Operation, result: Result) -> web.Response:
+    """Return a result as JSON, always in full.
+
+    The ETag is of what a change could overwrite, and leaders and offsets are told besides: an answer with the same tag
+    is not the same answer, so nobody may keep it, and there is no 304.
+    """
+    headers = {"Cache-Control": "no-store"}
     if operation.state is not None:
         headers["ETag"] = etag(operation, result)
-        if none_match is not None and headers["ETag"] in (part.strip() for part in none_match.split(",")):
-            return web.Response(status=304, headers=headers)
     if result is None:
-        return web.Response(status=operation.status)
+        return web.Response(status=operation.status, headers=headers)
     if isinstance(result, Reply):
         media = JSON if result.text is not None else None
         return web.Response(status=result.status, text=result.text, content_type=media, headers=result.headers)

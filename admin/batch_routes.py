@@ -8,9 +8,10 @@ from struct import error as StructError
 
 from pydantic import BaseModel, Field
 
-from kvorum.admin.client import EARLIEST, refuse
+from kvorum.admin.client import refuse
 from kvorum.admin.models import INT32_MAX
 from kvorum.admin.operations import INT64_MAX, Call, NoBody, Operation, number_of
+from kvorum.admin.partition_offsets import Spec, topic_offsets
 from kvorum.admin.reading import request_of
 from kvorum.protocol.batch_header import BatchHeader
 from kvorum.protocol.control import CONTROL_KEY, MARKER_VALUE, ControlType
@@ -96,7 +97,7 @@ async def list_batches(call: Call[NoBody]) -> BatchPage:
 
 async def first_offset(call: Call[NoBody], topic: MetadataResponseTopic) -> int:
     """Return where the log of the one partition begins. Raises KafkaError LEADER_NOT_AVAILABLE."""
-    (offset,) = (await call.cluster.offsets(topic, EARLIEST)).values()
+    (offset,) = (await topic_offsets(call.cluster, topic, Spec.EARLIEST)).values()
     if offset is None:
         raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"the leader of {place(topic)} does not answer")
     return offset

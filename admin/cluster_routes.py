@@ -17,7 +17,7 @@ from kvorum.admin.models import (
     Quorum,
     Voter,
 )
-from kvorum.admin.operations import Call, NoBody, Operation, Role, number_of
+from kvorum.admin.operations import B, Call, NoBody, Operation, Role, number_of
 from kvorum.admin.topic_configs import changes_of, configs_state, entries
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_quorum import ReplicaState
@@ -105,7 +105,7 @@ async def get_broker(call: Call[NoBody]) -> Broker:
     raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {wanted}")
 
 
-def broker_id(call: Call[NoBody] | Call[ConfigAlter]) -> int:
+def broker_id(call: Call[B]) -> int:
     """Read the broker's id in the path. Raises BadInput."""
     return number_of("broker", call.path["broker"], 0, INT32_MAX)
 

@@ -124,7 +124,13 @@ class Narrator:
                     }
                 )
             state.isr = isr
-        return rows
+        return rows + self._moving(place, record)
+
+    def _moving(self, place: tuple[str, int], record: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Tell that a reassignment began, changed, or is over; `replicas` alone: they were put in another order."""
+        parts = ("replicas", "adding_replicas", "removing_replicas")
+        after = {name: list(record[name]) for name in parts if name in record}
+        return [{"type": "reassignment_changed", **self._where(place), "after": after}] if after else []
 
     def _where(self, place: tuple[str, int]) -> dict[str, Any]:
         return {"topic": self.names.get(place[0]), "topic_id": place[0], "partition": place[1]}
@@ -164,12 +170,20 @@ class Narrator:
             }
         ]
 
+    def _quota(self, record: Mapping[str, Any]) -> list[dict[str, Any]]:
+        entity = {part["entity_type"]: part["entity_name"] for part in record["entity"]}
+        after = {"entity": entity, "key": record["key"], "set": not record.get("remove", False)}
+        return [{"type": "quota_changed", "after": after}]
+
+    def _feature(self, record: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return [{"type": "feature_changed", "after": {"name": record["name"], "level": record["level"]}}]
+
 
 TOPIC_RESOURCE: Final = 2
 KINDS: Final = (
     *("leader_elected", "leader_lost", "isr_changed", "topic_created", "topic_deleted", "partition_created"),
     *("broker_registered", "broker_fenced", "broker_unfenced", "broker_shutting_down", "broker_unregistered"),
-    "config_changed",
+    *("config_changed", "quota_changed", "feature_changed", "reassignment_changed"),
 )
 """What is told of."""
 TELLERS: Final = {
@@ -181,4 +195,6 @@ TELLERS: Final = {
     "UnregisterBroker": Narrator._unregister,
     "BrokerRegistrationChange": Narrator._registration_change,
     "Config": Narrator._config,
+    "ClientQuota": Narrator._quota,
+    "Feature": Narrator._feature,
 }

@@ -22,13 +22,18 @@ NUMBER: dict[str, Any] = {"type": "integer", "minimum": 0}
 INT32: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": INT32_MAX}
 INT64: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": INT64_MAX}
 NUMBERS: dict[str, Any] = {"type": "string", "pattern": r"^[0-9]{1,10}(,[0-9]{1,10})*$"}
+QUOTA_TYPES: dict[str, Any] = {"type": "string", "pattern": r"^(user|client_id|ip)(,(user|client_id|ip))*$"}
 PARAMETERS: Mapping[str, dict[str, Any]] = {
     **dict.fromkeys(("broker", "partition", "broker_id", "partition_id"), INT32),
-    **dict.fromkeys(("validate_only", "dry_run", "internal", "all", "include_authorized_operations"), FLAG),
+    **dict.fromkeys(
+        ("validate_only", "dry_run", "internal", "all", "containing", "include_authorized_operations"), FLAG
+    ),
     **dict.fromkeys(("limit", "scanned", "bytes", "time_ms", "tail", "seconds"), COUNT),
     **dict.fromkeys(("offset", "at", "since", "timestamp_ms", "open_for_ms"), INT64),
     **dict.fromkeys(("partitions", "producer_ids"), NUMBERS),
     "open_for_minutes": NUMBER,
+    **dict.fromkeys(("default", "any"), QUOTA_TYPES),
+    "of": {"type": "string", "examples": ["broker:1,broker:1:static"]},
     "offsets": {"type": "string", "pattern": r"^[0-9]{1,10}:[0-9]{1,19}(,[0-9]{1,10}:[0-9]{1,19})*$"},
     "from": {"type": "string", "enum": ["earliest", "latest"]},
     "offset_type": {"type": "string", "enum": ["earliest_and_latest"]},

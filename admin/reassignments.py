@@ -10,6 +10,7 @@ Source: Kafka's ReassignPartitionsCommand.
 
 import json
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeGuard
 
@@ -151,6 +152,26 @@ def throttled_replicas(moves: Mapping[Place, Move]) -> dict[str, dict[str, str]]
         }
         for topic, (leaders, followers) in pairs.items()
     }
+
+
+class State(StrEnum):
+    """How far a partition of a plan is."""
+
+    COMPLETED = "completed"
+    IN_PROGRESS = "in progress"
+    NOT_AS_WANTED = "not as wanted"
+
+
+def states_of(under_way: Mapping[Place, UnderWay], current: Mapping[Place, list[int]], plan: Assignment) -> list[State]:
+    """Return how far the partitions of a plan are, in their order."""
+    return [
+        State.IN_PROGRESS
+        if place in under_way
+        else State.COMPLETED
+        if current.get(place) == target
+        else State.NOT_AS_WANTED
+        for place, target in sorted(plan.items())
+    ]
 
 
 class Reassignments:

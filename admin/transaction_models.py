@@ -36,6 +36,17 @@ class Transaction(TransactionSummary):
     partitions: dict[str, list[int]] = Field(description="{topic: partitions} that are part of it")
 
 
+class TransactionPartition(BaseModel):
+    """One partition of a transaction, as its leader knows it."""
+
+    topic: str
+    partition: int
+    start_offset: int | None = Field(description="Where the transaction begins there; null: it is not open there")
+    last_timestamp_ms: int | None = Field(description="Of the last record of this producer")
+    producer_epoch: int | None
+    error: str | None = Field(description="Why the leader told nothing")
+
+
 class Producer(BaseModel):
     """A producer that a partition has state of."""
 

@@ -1,7 +1,10 @@
 """Transactions and producers over HTTP."""
 
+import asyncio
+
 from pydantic import BaseModel
 
+from kvorum.admin.client import Unreachable
 from kvorum.admin.models import INT32_MAX
 from kvorum.admin.operations import INT64_MAX, BadInput, Call, NoBody, Operation, Role, number_of
 from kvorum.admin.places import Place
@@ -11,12 +14,16 @@ from kvorum.admin.transaction_models import (
     Producer,
     Transaction,
     TransactionPage,
+    TransactionPartition,
     TransactionSummary,
 )
 from kvorum.admin.transactions import Filters, Transactions
+from kvorum.protocol.errors import ErrorCode, KafkaError
 
 PAGE_DEFAULT = 100
 PAGE_MAX = 10_000
+AT_ONCE_MAX = 32
+"""Partitions of a transaction whose leaders are asked at the same time."""
 MINUTE_MS = 60_000
 OPEN_MINUTES_DEFAULT = 15
 """transaction.max.timeout.ms: what is open for less may still be at work."""
@@ -60,6 +67,48 @@ async def get_transaction(call: Call[NoBody]) -> Transaction:
         duration_ms=None if start_ms is None else max(0, call.clock.wall_ms() - start_ms),
         partitions={topic.topic: sorted(topic.partitions) for topic in row.topics},
     )
+
+
+async def list_transaction_partitions(call: Call[NoBody]) -> list[BaseModel]:
+    """List the partitions of a transaction, with where it begins in each, as their leaders tell."""
+    transactions = Transactions(call.cluster)
+    _, row = await transactions.describe(call.path["transactional_id"])
+    places = sorted(Place(topic.topic, index) for topic in row.topics for index in topic.partitions)
+
+    async def of(place: Place) -> TransactionPartition:
+        found, error = None, None
+        try:
+            told = await transactions.producers(place)
+            found = next((each for each in told if each.producer_id == row.producer_id), None)
+        except KafkaError as refused:
+            error = refused.code.name
+        except Unreachable:
+            error = ErrorCode.LEADER_NOT_AVAILABLE.name
+        is_open = found is not None and found.current_txn_start_offset >= 0
+        return TransactionPartition(
+            topic=place.topic,
+            partition=place.partition,
+            start_offset=found.current_txn_start_offset if found is not None and is_open else None,
+            last_timestamp_ms=found.last_timestamp if found is not None and found.last_timestamp >= 0 else None,
+            producer_epoch=None if found is None else found.producer_epoch,
+            error=error,
+        )
+
+    rows: list[BaseModel] = []
+    for start in range(0, len(places), AT_ONCE_MAX):
+        rows += await asyncio.gather(*(of(place) for place in places[start : start + AT_ONCE_MAX]))
+    return rows
+
+
+async def terminate_transaction(call: Call[NoBody]) -> None:
+    """Fence whoever has a transactional id, and abort what it left open, whatever its timeout (KIP-939).
+
+    Its producer is refused from then on.
+    """
+    transactions = Transactions(call.cluster)
+    transactional_id = call.path["transactional_id"]
+    await transactions.describe(transactional_id)  # a name with a mistake in it makes no new one
+    await transactions.force_terminate(transactional_id)
 
 
 async def list_producers(call: Call[NoBody]) -> list[BaseModel]:
@@ -143,6 +192,22 @@ OPERATIONS = [
         summary="Describe a transaction",
         handle=get_transaction,
         answer=Transaction,
+    ),
+    Operation(
+        method="GET",
+        path=f"{TRANSACTIONS}/{{transactional_id}}/partitions",
+        summary="The partitions of a transaction",
+        handle=list_transaction_partitions,
+        answer=TransactionPartition,
+        many=True,
+    ),
+    Operation(
+        method="POST",
+        path=f"{TRANSACTIONS}/{{transactional_id}}/abort",
+        summary="Abort a transaction and fence its producer",
+        handle=terminate_transaction,
+        status=204,
+        role=Role.OPERATE,
     ),
     Operation(
         method="GET",

@@ -14,6 +14,17 @@ def config() -> None:
     """
 
 
+def said_of_keys(path: str) -> tuple[str, ...]:
+    """Return what is to be said of single keys where the whole cannot be: a file of an older Kafka has many such."""
+    from kvorum.runtime.config import ConfigError
+    from kvorum.runtime.config_files import load_node
+
+    try:
+        return load_node(path, check=False).warnings
+    except ConfigError:
+        return ()
+
+
 @config.command()
 @click.argument("path", type=click.Path(exists=True, dir_okay=False))
 def validate(path: str) -> None:
@@ -29,6 +40,8 @@ def validate(path: str) -> None:
     try:
         warnings, what = load_any(path)
     except ConfigError as error:
+        for warning in said_of_keys(path):
+            click.echo(f"warning: {warning}", err=True)
         fail(str(error))
     for warning in warnings:
         click.echo(f"warning: {warning}", err=True)

@@ -76,10 +76,13 @@ def report_start(
             tail(path)
     if bad:
         return
-    brokers = sum("broker" in node.roles for node in cluster.plan.nodes)
-    click.echo(f"{brokers} broker(s) are up and unfenced.")
+    brokers = sum("broker" in node.roles for node in cluster.plan.nodes if node.name in outcome)
+    before = [node.name for node in cluster.plan.nodes if node.name not in outcome]
+    ran = f" Not waited for, since their processes ran already: {', '.join(before)}." if before else ""
+    click.echo(f"{brokers} broker(s) are up and unfenced.{ran}")
     click.echo(f"  bootstrap.servers  {cluster.plan.bootstrap}")
     for url in cluster.plan.admin_urls():
+        click.echo(f"  web console        {url}/")
         click.echo(f"  admin HTTP API     {url}/docs")
     click.echo(f"  folder             {cluster.paths.folder}")
     if closing:

@@ -42,9 +42,10 @@ def node(config: str, folder: str | None, override: tuple[str, ...]) -> None:
 
 def folder_of(config: str, override: tuple[str, ...]) -> str:
     """Return the node's own folder in its metadata log directory."""
+    from kvorum.cluster import exits
     from kvorum.cluster.formatting import node_folder
 
-    return os.path.abspath(node_folder(settings_of(config, override)))
+    return os.path.abspath(node_folder(settings_of(config, override, exits.Exit.CONFIG)))
 
 
 @click.command("format")
@@ -112,7 +113,7 @@ def format_(
         click.echo(f"{key}={value}")
 
 
-def settings_of(config: str, override: tuple[str, ...] = ()) -> "Settings":
+def settings_of(config: str, override: tuple[str, ...] = (), code: int = Exit.USAGE) -> "Settings":
     """Read a node's configuration; what is wrong with it ends the command."""
     from kvorum.runtime.config import ConfigError
     from kvorum.runtime.config_files import load_node
@@ -120,7 +121,7 @@ def settings_of(config: str, override: tuple[str, ...] = ()) -> "Settings":
     try:
         return load_node(config, overrides=override).settings
     except ConfigError as error:
-        fail(str(error), Exit.USAGE)
+        fail(str(error), code)
 
 
 class FirstVoters(NamedTuple):

@@ -87,7 +87,7 @@ def painted(text: str, *, err: bool = False, bold: bool = False, color: str | No
     return click.style(text, fg=color, bold=bold)
 
 
-def fail(message: str, code: Exit = Exit.FAILED) -> NoReturn:
+def fail(message: str, code: int = Exit.FAILED) -> NoReturn:
     """Say on standard error what was wrong, and end."""
     click.echo(f"{painted('kvorum:', err=True, color='red')} {message}", err=True)
     raise SystemExit(code)

@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -166,15 +168,26 @@ def read_back(bootstrap: str, topic: str, stream: Stream, told: Sequence[int]) -
 def what_next(cluster: "LocalCluster", topic: str) -> None:
     """Say how to go on."""
     bootstrap, folder = cluster.plan.bootstrap, cluster.paths.folder
-    click.echo(f"\nRecords flow into {topic}. Now try, in another terminal:")
+    click.echo(f"\nRecords flow into {topic}. Look at them in a browser: {cluster.plan.admin_urls()[0]}/")
+    click.echo("Or in another terminal:")
     for line in (
-        f"kvorum consume {topic} -b {bootstrap} --from-beginning",
-        f"kcat -b {bootstrap} -C -t {topic} -o end",
+        *activation(),
+        f"export KVORUM_BOOTSTRAP={bootstrap}",
+        f"kvorum consume {topic} --from-beginning",
+        f"kvorum topics describe {topic}",
         f"kvorum nodes kill node-2 --dir {folder}      # and nothing acknowledged is lost",
         f"kvorum nodes start node-2 --dir {folder}",
-        f"kvorum topics describe {topic} -b {bootstrap}",
         f"kvorum chaos serve --dir {folder}            # the same in a browser, and much more: docs/chaos.md",
-        f"{cluster.plan.admin_urls()[0]}/docs           # the admin HTTP API",
+        f'kcat -b "$KVORUM_BOOTSTRAP" -C -t {topic} -o end     # or any other Kafka client',
     ):
         click.echo(f"  {line}")
+    click.echo("docs/quickstart.md goes on from here.")
     click.echo("Ctrl-C stops everything.")
+
+
+def activation() -> list[str]:
+    """Return what a shell has to be told first, if it does not find `kvorum`: the environment this runs in."""
+    folder = os.path.dirname(sys.executable)
+    if shutil.which("kvorum") is not None or not os.path.exists(os.path.join(folder, "activate")):
+        return []
+    return [f". {os.path.join(folder, 'activate')}"]

@@ -97,9 +97,10 @@ def fail_if_refused(refused: "dict[Place, str]", what: str) -> None:
 )
 @click.option("--broker-list", required=True, metavar="ID,ID,...", help="Who is to have them.")
 @click.option("--disable-rack-aware", is_flag=True, help="Do not spread replicas over racks.")
+@click.option("--keep", "kept", is_flag=True, help="Move as few replicas as it takes: what is on these brokers stays.")
 @bootstrap_option
 @output_option
-def generate(path: Path, broker_list: str, disable_rack_aware: bool, bootstrap: str, output: str) -> None:
+def generate(path: Path, broker_list: str, disable_rack_aware: bool, kept: bool, bootstrap: str, output: str) -> None:
     """Propose replicas for all partitions of some topics, spread over some brokers as new topics are.
 
     -o json writes the proposal alone, for `execute`.
@@ -107,7 +108,9 @@ def generate(path: Path, broker_list: str, disable_rack_aware: bool, bootstrap: 
     \b
     kvorum reassign generate --topics-to-move-json-file topics.json --broker-list 2,3,4
     """
+    from kvorum.admin.proposals import check_racks, keep
     from kvorum.admin.reassignments import as_file, read_topics
+    from kvorum.protocol.errors import ErrorCode, KafkaError
 
     try:
         wanted = [int(each) for each in broker_list.split(",")]
@@ -127,9 +130,12 @@ def generate(path: Path, broker_list: str, disable_rack_aware: bool, bootstrap: 
     if unknown:
         fail(f"there is no broker {unknown[0]}", Exit.NOT_FOUND)
     chosen = {broker: None if disable_rack_aware else racks[broker] for broker in wanted}
-    if len({rack is None for rack in chosen.values()}) > 1:
-        fail("not all of these brokers have a rack; --disable-rack-aware leaves racks aside")
-    proposed = placed(current, chosen)
+    try:
+        check_racks(chosen)
+        proposed = keep(current, chosen) if kept else placed(current, chosen)
+    except KafkaError as error:
+        aside = error.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        fail(f"{error.message}{'; --disable-rack-aware leaves racks aside' if aside else ''}")
     if output == "json":
         click.echo(json.dumps(as_file(proposed)))
         return
@@ -139,21 +145,14 @@ def generate(path: Path, broker_list: str, disable_rack_aware: bool, bootstrap: 
 
 def placed(current: "Assignment", racks: dict[int, str | None]) -> "Assignment":
     """Return new replicas for these partitions on these brokers, by the rule that new topics are placed with."""
+    from kvorum.admin.proposals import spread
     from kvorum.protocol.errors import KafkaError
-    from kvorum.quorum.controller.placement import ReplicaPlacer, UsableBroker
     from kvorum.runtime.chance import new_random
 
-    brokers = [UsableBroker(broker_id=broker, rack=racks[broker], fenced=False) for broker in sorted(racks)]
-    placers: dict[str, ReplicaPlacer] = {}
-    chance = new_random()
-    found: Assignment = {}
-    for place, replicas in current.items():
-        placer = placers.setdefault(place.topic, ReplicaPlacer(brokers, chance))
-        try:
-            found[place] = list(placer.place(len(replicas)))
-        except KafkaError as error:
-            fail(f"{place}: {error.message}")
-    return found
+    try:
+        return spread(current, racks, new_random())
+    except KafkaError as error:
+        fail(error.message or error.code.name)
 
 
 @reassign.command()
@@ -218,6 +217,8 @@ def verify(path: Path, preserve_throttles: bool, seconds: float, bootstrap: str,
     kvorum reassign verify --reassignment-json-file plan.json
     kvorum reassign verify --reassignment-json-file plan.json --wait 3600
     """
+    from kvorum.admin.reassignments import states_of
+
     wanted = assignment_in(path)
 
     async def work(found: "Reassignments") -> list[dict[str, Any]]:
@@ -225,12 +226,11 @@ def verify(path: Path, preserve_throttles: bool, seconds: float, bootstrap: str,
             await wait_for(found, wanted, seconds)
         under_way = await found.under_way()
         current = await found.current({place.topic for place in wanted})
+        states = states_of(under_way, current, wanted)
         rows: list[dict[str, Any]] = []
-        for place, target in sorted(wanted.items()):
-            replicas = current.get(place, [])
-            state = "in progress" if place in under_way else "completed" if replicas == target else "not as wanted"
-            row = {"topic": place.topic, "partition": place.partition, "state": state}
-            rows.append({**row, "replicas": replicas, "target": target})
+        for (place, target), state in zip(sorted(wanted.items()), states, strict=True):
+            row = {"topic": place.topic, "partition": place.partition, "state": state.value}
+            rows.append({**row, "replicas": current.get(place, []), "target": target})
         if not under_way and not preserve_throttles:
             await say_unthrottled(found, wanted)
         return rows

@@ -24,6 +24,7 @@ from kvorum.protocol.messages.update_raft_voter import (
     UpdateRaftVoterResponse,
 )
 from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.raft.log import SnapshotView
 from kvorum.quorum.raft.replicated import RaftMetadataLog
 from kvorum.quorum.raft.transport import RaftTransport
 from kvorum.quorum.raft.voters import Endpoint
@@ -41,7 +42,7 @@ log = get_logger("quorum")
 
 
 class QuorumPresence:
-    """See the module. `start` once, `close` once; a listener of the metadata log."""
+    """See the module. Construct before the metadata log starts; `start` once, `close` once."""
 
     def __init__(
         self,
@@ -62,7 +63,10 @@ class QuorumPresence:
         self._endpoints = endpoints
         self._chance = chance
         self._on_fault = on_fault
+        self._silent: set[Address] = set()
+        """Those that did not answer: said once."""
         self._changed = asyncio.Event()
+        metadata_log.add_listener(self)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -77,9 +81,24 @@ class QuorumPresence:
             task.cancel()
             await asyncio.wait([task])
 
-    def leader_changed(self) -> None:
-        """Look again: who leads is another, or what was known of it."""
+    # MetadataLogListener.
+
+    def on_leader_changed(self, leader_id: int | None, epoch: int) -> None:
+        """See MetadataLogListener: look again."""
         self._changed.set()
+
+    def on_active(self, epoch: int) -> None:
+        """See MetadataLogListener: now this node may change the voters itself."""
+        self._changed.set()
+
+    def on_inactive(self) -> None:
+        """See MetadataLogListener."""
+
+    def on_batch_applied(self, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> None:
+        """See MetadataLogListener."""
+
+    def on_snapshot_loaded(self, snapshot: SnapshotView) -> None:
+        """See MetadataLogListener."""
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None:
@@ -146,9 +165,14 @@ class QuorumPresence:
         """Ask one controller; None if it does not answer."""
         channel = Channel(lambda: address, client_id=f"controller-{self._log.node_id}", chance=self._chance)
         try:
-            return await channel.request(request, timeout_ms=REQUEST_TIMEOUT_MS)
+            answer = await channel.request(request, timeout_ms=REQUEST_TIMEOUT_MS)
         except (ChannelError, KafkaError) as error:
-            log.info("a controller does not answer", address=address, reason=error)
+            if address not in self._silent:
+                self._silent.add(address)
+                log.info("a controller does not answer", address=f"{address[0]}:{address[1]}", reason=error)
             return None
+        else:
+            self._silent.discard(address)
+            return answer
         finally:
             await channel.close()

@@ -105,7 +105,8 @@ def _open(disk: Disk, settings: Settings, stack: ExitStack) -> Opened:
         )
     except JournalCorrupt as error:
         raise Refusal(Exit.DATA_REFUSED, str(error)) from error
-    if not opened.voters.may_vote():
+    own = opened.voters.state.directory_id
+    if not opened.voters.may_vote() or opened.voters.newest(opened.voters.node_id) != own:
         raise Refusal(
             Exit.DATA_REFUSED, f"{folder} was lost itself and does not count yet: name a controller that kept its own"
         )

@@ -5,7 +5,7 @@ the key to change; what is only unwise comes back as a warning.
 """
 
 from kvorum.runtime.config import ConfigError, Settings
-from kvorum.runtime.config_defs import KEPT_IN_METADATA
+from kvorum.runtime.config_defs import BROKER, KEPT_IN_METADATA
 from kvorum.runtime.listeners import (
     ANY_ADDRESS,
     SecurityProtocol,
@@ -62,6 +62,8 @@ def refuse(settings: Settings, key: str, reason: str) -> ConfigError:
 def check_dynamic_only(settings: Settings) -> None:
     """Nothing that the metadata alone know: a file's word would hold on no other node."""
     for key in sorted(KEPT_IN_METADATA & settings.explicit().keys()):
+        if settings.raw(key) == BROKER[key].default:
+            continue
         raise refuse(settings, key, "is set in the running cluster only (IncrementalAlterConfigs of the broker)")
 
 

@@ -207,6 +207,12 @@ def complaint(key: str, scope: Scope = Scope.BROKER) -> str:
     return f"{key} is not a config Kafka or Kvorum knows{hint}"
 
 
+def advice(key: str, scope: Scope) -> str:
+    """Return what follows a complaint in Kafka's words: what was perhaps meant, in brackets, else nothing."""
+    helps = successor(key) is not None or suggestions(key, scope)
+    return f" ({complaint(key, scope)})" if helps else ""
+
+
 def suggestions(key: str, scope: Scope = Scope.BROKER) -> list[str]:
     """Return the names an unknown key resembles, best first."""
     return difflib.get_close_matches(key, TOPIC if scope is Scope.TOPIC else BROKER, n=SUGGESTIONS_MAX, cutoff=0.75)
@@ -220,7 +226,7 @@ def validate_topic_configs(configs: Mapping[str, str]) -> dict[str, Value]:
     values: dict[str, Value] = {}
     for name, text in configs.items():
         if name not in TOPIC:
-            raise UnknownConfig(name, text, f"Unknown topic config name: {name} ({complaint(name, Scope.TOPIC)})")
+            raise UnknownConfig(name, text, f"Unknown topic config name: {name}{advice(name, Scope.TOPIC)}")
         values[name] = TOPIC[name].parse(text)
     low, high = (
         values.get(name, TOPIC[name].default_value) for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")

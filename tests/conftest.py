@@ -15,6 +15,7 @@ LONG_ON_SPARK = {
     "cdc/test_pipeline.py",
     "connect/test_cluster.py",
     "jobs/test_jobs.py",
+    "mirror/test_migration.py",
     "run/test_commands.py",
     "run/test_connectors.py",
     "streams/test_streams_cluster.py",

@@ -23,7 +23,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "storage": {"runtime", "protocol"},
     "quorum": {"runtime", "protocol", "network", "storage"},
     "broker": {"runtime", "protocol", "network", "storage"} | READING_SIDE,  # never what decides or replicates
-    "admin": {"runtime", "protocol", "network"} | METADATA_FORMAT,  # speaks to the cluster over the wire, as anyone
+    # Speaks to the cluster over the wire, as anyone; what it proposes is placed by the controller's own rule.
+    "admin": {"runtime", "protocol", "network", "quorum.controller.placement"} | METADATA_FORMAT,
     "cluster": {"runtime", "protocol", "network", "storage", "quorum", "broker", "admin"},
     "chaos": {"runtime", "protocol", "network", "storage", "quorum", "broker", "admin", "cluster"},
     "pipelines": set(),  # Kafka clients and Spark, nothing of ours
@@ -57,10 +58,12 @@ SANS_IO = (
     "broker/fetch_session.py",
     "broker/metadata/suspicion.py",
     "chaos/checker/",
+    "admin/config_diff.py",
     "admin/expression.py",
     "admin/group_members.py",
     "admin/narrator.py",
     "admin/offset_reset.py",
+    "admin/proposals.py",
     "admin/record_views.py",
     "admin/v3/json_stream.py",
     "admin/visible.py",

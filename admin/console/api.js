@@ -22,7 +22,7 @@ export function setToken(token) {
   else sessionStorage.removeItem(TOKEN);
 }
 
-async function call(method, path, { body, signal, match } = {}) {
+async function call(method, path, { body, signal, match, tagged } = {}) {
   const sent = headers(body === undefined ? {} : { "Content-Type": "application/json" });
   if (match) sent["If-Match"] = match;
   let answer;
@@ -41,9 +41,11 @@ async function call(method, path, { body, signal, match } = {}) {
   }
   if (answer.status === 401) document.dispatchEvent(new CustomEvent("kvorum:token"));
   if (!answer.ok) throw new Refused(answer.status, data || {});
-  return data;
+  return tagged ? { data, tag: answer.headers.get("ETag") } : data;
 }
 
+/** What there is, with the mark to change it by: `{ match: tag }` is refused if somebody changed it meanwhile. */
+export const getTagged = (path, options) => call("GET", path, { ...options, tagged: true });
 export const get = (path, options) => call("GET", path, options);
 export const post = (path, body, options) => call("POST", path, { body, ...options });
 export const put = (path, body, options) => call("PUT", path, { body, ...options });

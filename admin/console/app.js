@@ -7,6 +7,7 @@ import { shown } from "./view.js";
 import * as brokers from "./brokers.js";
 import * as chaos from "./chaos.js";
 import * as chaosRun from "./chaos-run.js";
+import * as configsDiff from "./configs-diff.js";
 import * as groups from "./groups.js";
 import * as leaders from "./leaders.js";
 import * as messages from "./messages.js";
@@ -14,6 +15,8 @@ import * as metadata from "./metadata.js";
 import * as overview from "./overview.js";
 import * as quorum from "./quorum.js";
 import * as segments from "./segments.js";
+import * as quotas from "./quotas.js";
+import * as reassignment from "./reassignment.js";
 import * as topic from "./topic.js";
 import * as topics from "./topics.js";
 import * as transactions from "./transactions.js";
@@ -23,6 +26,7 @@ const ROUTES = [
   ["", overview, "Overview", "o"],
   ["brokers", brokers, "Brokers", "b"],
   ["brokers/:broker", brokers],
+  ["brokers/:broker/:tab", brokers],
   ["topics", topics, "Topics", "t"],
   ["topics/:topic", topic],
   ["topics/:topic/messages", messages],
@@ -31,12 +35,16 @@ const ROUTES = [
   ["groups", groups, "Groups", "g"],
   ["groups/:group", groups],
   ["transactions", transactions, "Transactions", "x"],
+  ["transactions/:id", transactions],
   ["quorum", quorum, "Quorum", "q"],
   ["metadata", metadata, "Metadata", "m"],
   ["metadata/:tab", metadata],
   ["leaders", leaders, "Elections", "e"],
   ["chaos", chaos, "Chaos lab", "c"],
   ["chaos/runs/:run", chaosRun],
+  ["reassignment", reassignment, "Reassignment", "r"],
+  ["quotas", quotas, "Quotas", "u"],
+  ["configs", configsDiff, "Config diff", "d"],
 ];
 
 function where() {

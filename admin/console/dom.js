@@ -23,6 +23,11 @@ export function table(caption, columns, rows, empty) {
     h("table", {}, h("caption", { class: "unseen" }, caption), h("thead", {}, head), h("tbody", {}, body)));
 }
 
+/** Parts of a page as links: [path, name], the one that is shown marked. */
+export function tabs(name, links, current) {
+  return h("div", { class: "tabs", role: "group", "aria-label": name }, links.map(([path, text]) => h("a", { href: path, "aria-current": path === current && "true" }, text)));
+}
+
 /** What stands where there is nothing to show. */
 export function nothing(text) {
   return h("p", { class: "nothing" }, text);

@@ -12,7 +12,15 @@ const SAID = {
   topic_created: ({ topic }) => `topic ${topic} is created`,
   topic_deleted: ({ topic }) => `topic ${topic} is deleted`,
   config_changed: ({ topic, broker }) => `configs of ${topic ? `topic ${topic}` : broker === null ? "the cluster" : `broker ${broker}`} are changed`,
+  quota_changed: ({ after }) => `quotas of ${Object.entries(after.entity).map(([type, name]) => `${type} ${name ?? "(default)"}`).join(", ")} are changed`,
+  feature_changed: ({ after }) => `feature ${after.name} is at level ${after.level}`,
+  reassignment_changed: ({ after }, where) => moving(after, where),
 };
+
+function moving(after, where) {
+  if (after.adding_replicas?.length || after.removing_replicas?.length) return `${where} is being moved to ${after.replicas.filter((each) => !after.removing_replicas?.includes(each)).join(", ")}`;
+  return after.replicas ? `${where} has its replicas on ${after.replicas.join(", ")}` : `${where} is not being moved any more`;
+}
 
 /** Say what happened; null for events that are not for people. */
 export function told(event) {
@@ -28,6 +36,7 @@ const ALONE_MAX = 3;
 const MANY = {
   leader_elected: (topic, many) => `${topic}: ${many} partitions are led by other brokers`,
   leader_lost: (topic, many) => `${topic}: ${many} partitions have no leader`,
+  reassignment_changed: (topic, many) => `${topic}: the assignments of ${many} partitions are changed`,
   isr_changed: (topic, many) => `${topic}: the in-sync replicas of ${many} partitions are others`,
 };
 

@@ -2,7 +2,7 @@
 
 import { get, post, remove, url } from "./api.js";
 import { alter, configTable, configTools } from "./brokers.js";
-import { ask, badge, card, field, figure, h, note, table } from "./dom.js";
+import { ask, badge, card, field, figure, h, note, table, tabs } from "./dom.js";
 import { count, list } from "./format.js";
 
 export function open({ topic: name, tab = "partitions" }, query) {
@@ -12,9 +12,10 @@ export function open({ topic: name, tab = "partitions" }, query) {
     actions: [
       h("a", { class: "button plain", href: `#/topics/${encodeURIComponent(name)}/messages` }, "Messages"),
       h("button", { type: "button", class: "plain", onclick: () => grow() }, "Add partitions"),
+      h("a", { class: "button plain", href: `#/reassignment?topics=${encodeURIComponent(name)}` }, "Move"),
       h("button", { type: "button", class: "danger", onclick: () => drop() }, "Delete"),
     ],
-    tools: [tabs(name, tab), tab === "configs" && configTools(query, () => view.look())],
+    tools: [tabs("Parts of the topic", parts(name), tab === "partitions" ? root(name) : `${root(name)}/${tab}`), tab === "configs" && configTools(query, () => view.look())],
     async load(signal) {
       const [topic, configs] = await Promise.all([
         get(path(), { signal }),
@@ -28,7 +29,7 @@ export function open({ topic: name, tab = "partitions" }, query) {
         figure("Records", count(topic.details.reduce((sum, each) => sum + (each.latest_offset ?? 0) - (each.earliest_offset ?? 0), 0))),
         figure("Under-replicated", count(topic.under_replicated), topic.under_replicated ? "warn" : ""),
         figure("Topic id", topic.topic_id, "small")),
-      card("Partitions", partitions(topic)),
+      card("Partitions", partitions(topic, lead)),
     ],
     cares: (event) => !event.data.topic || event.data.topic === name,
   };
@@ -41,6 +42,29 @@ export function open({ topic: name, tab = "partitions" }, query) {
       async submit(data) {
         await post(path("partitions"), { count: Number(data.get("count")) });
         note("The partitions are added.");
+        view.look();
+      },
+    });
+  }
+
+  // Who is chosen becomes the preferred leader, too: a later balancing does not take it back.
+  function lead(each) {
+    const able = each.replicas.filter((broker) => broker !== each.leader && each.isr.includes(broker));
+    const behind = each.replicas.filter((broker) => !each.isr.includes(broker));
+    ask({
+      title: `Move the leader of ${name}-${each.partition}`,
+      content: [
+        h("p", {}, each.leader < 0 ? "Nobody leads it." : `Broker ${each.leader} leads it. Who is chosen is the preferred leader from then on; no record is copied.`),
+        h("fieldset", { class: "plain" }, h("legend", {}, "To"), able.map((broker, at) =>
+          h("label", { class: "check" }, h("input", { type: "radio", name: "broker", value: broker, required: true, checked: at === 0 }), `broker ${broker}`))),
+        !able.length && h("p", { class: "wrong" }, "No other replica is in sync."),
+        behind.length > 0 && h("p", { class: "quiet" }, `Not in sync, and so not to be chosen: ${list(behind)}.`),
+      ],
+      action: "Move",
+      async submit(data) {
+        if (data.get("broker") === null) throw new Error("No replica is chosen.");
+        const led = await post(path("partitions", String(each.partition), "leader"), { broker: Number(data.get("broker")) });
+        note(`${name}-${each.partition} is led by broker ${led.leader}.`);
         view.look();
       },
     });
@@ -63,13 +87,15 @@ export function open({ topic: name, tab = "partitions" }, query) {
   return view;
 }
 
-function tabs(name, tab) {
-  const root = `#/topics/${encodeURIComponent(name)}`;
-  return h("div", { class: "tabs" }, [["partitions", "Partitions"], ["configs", "Configs"]].map(([key, text]) =>
-    h("a", { href: key === "partitions" ? root : `${root}/${key}`, "aria-current": key === tab && "true" }, text)));
+function root(name) {
+  return `#/topics/${encodeURIComponent(name)}`;
 }
 
-function partitions(topic) {
+function parts(name) {
+  return [[root(name), "Partitions"], [`${root(name)}/configs`, "Configs"]];
+}
+
+function partitions(topic, lead) {
   const state = (each) => {
     if (each.leader < 0) return badge("no leader", "bad");
     return each.isr.length < each.replicas.length ? badge(`${each.isr.length} of ${each.replicas.length} in sync`, "warn") : badge("in sync", "good");
@@ -83,5 +109,6 @@ function partitions(topic) {
     { title: "Epoch", number: true, cell: (each) => count(each.leader_epoch) },
     { title: "First offset", number: true, cell: (each) => count(each.earliest_offset) },
     { title: "End offset", number: true, cell: (each) => count(each.latest_offset) },
+    { title: "", cell: (each) => each.replicas.length > 1 && h("button", { type: "button", class: "plain", "data-key": `lead-${each.partition}`, "aria-label": `Move the leader of partition ${each.partition}`, onclick: () => lead(each) }, "Move leader") },
   ], topic.details, "No partitions.");
 }

@@ -40,7 +40,7 @@ def check_broker(broker: Broker, name: str, configs: Iterable[tuple[str, str | N
         if definition is None:
             continue
         if not definition.dynamic:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {key}")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{key}]")
         if name == CLUSTER_DEFAULT and definition.mutability is Mutability.PER_BROKER:
             problem = f"Cannot update these configs at default cluster level, they are each broker's own: {key}"
             raise KafkaError(ErrorCode.INVALID_REQUEST, problem)

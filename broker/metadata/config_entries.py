@@ -7,7 +7,7 @@ right value.
 Source: Kafka's ConfigHelper and DynamicBrokerConfig.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -93,6 +93,23 @@ def broker_entries(configs: DynamicConfig) -> Iterator[ConfigEntry]:
             text = settings.raw(name)
             own = Synonym(name, hidden(definition, text), settings.source(name).layer)
             yield replace(entry(definition, text, (own,), read_only=not definition.dynamic), name=name)
+    unknown = {name for values, _ in layers for name in values if config_defs.broker_def(name) is None}
+    for name in sorted(unknown):
+        yield unknown_entry(name, [source for values, source in layers if name in values])
+
+
+def unknown_entry(name: str, sources: Sequence[ConfigSource]) -> ConfigEntry:
+    """Return a dynamic broker config that nobody knows, perhaps a plugin's: told as a secret, since it may be one."""
+    return ConfigEntry(
+        name=name,
+        value=None,
+        read_only=True,
+        source=sources[0],
+        sensitive=True,
+        synonyms=tuple(Synonym(name, None, source) for source in sources),
+        type=ConfigType.UNKNOWN,
+        documentation="",
+    )
 
 
 def cluster_default_entries(configs: DynamicConfig) -> Iterator[ConfigEntry]:
@@ -101,6 +118,7 @@ def cluster_default_entries(configs: DynamicConfig) -> Iterator[ConfigEntry]:
     for name, value in sorted(configs.broker_overrides(CLUSTER_DEFAULT).items()):
         definition = config_defs.broker_def(name)
         if definition is None:
+            yield unknown_entry(name, [layer])
             continue
         synonyms = (Synonym(name, hidden(definition, value), layer),)
         yield entry(definition, value, synonyms, read_only=not definition.dynamic)
@@ -147,10 +165,14 @@ def client_metrics_entries(overrides: Mapping[str, str]) -> Iterator[ConfigEntry
 
 def layers_of(configs: DynamicConfig) -> Layers:
     """Return what each of the broker's layers says, the strongest first; made once for all configs of a resource."""
+    static = {key: each.text for key, each in configs.static.explicit().items()}
+    for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
+        if name in static:  # one of the two says both (Kafka's populateSynonyms)
+            static.setdefault(other, static[name])
     return (
         (configs.broker_layer, ConfigSource.DYNAMIC_BROKER_CONFIG),
         (configs.cluster_layer, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
-        ({key: each.text for key, each in configs.static.explicit().items()}, ConfigSource.STATIC_BROKER_CONFIG),
+        (static, ConfigSource.STATIC_BROKER_CONFIG),
     )
 
 
@@ -167,7 +189,7 @@ def broker_synonyms(layers: Layers, definition: ConfigDef) -> tuple[Synonym, ...
     ]
     for name in names:
         default = BROKER[name].default
-        if default is not None and name not in REQUIRED:
+        if default is not None and name not in REQUIRED and not BROKER[name].internal:
             found.append(Synonym(name, hidden(definition, default), ConfigSource.DEFAULT_CONFIG))
     # What stands before the first of the main name does not count (Kafka drops it; see the head of the module).
     main_name = definition.name if definition.scope is Scope.BROKER else names[0]
@@ -197,6 +219,8 @@ def milliseconds(name: str, value: Value) -> int:
 
 def broker_value(settings: Settings, definition: ConfigDef) -> str | None:
     """Return a broker config's value as text in its canonical form, None for null."""
+    if definition.name in ("node.id", "broker.id"):
+        return str(settings.int(definition.name))
     text = settings.raw(definition.name)
     return None if text is None else canonical(definition, text)
 

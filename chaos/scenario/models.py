@@ -63,6 +63,7 @@ Verb: TypeAlias = Literal[
     "heal",
     "recover",
     "alter-topic",
+    "alter-broker",
     "elect-unclean",
     "elect-preferred",
     "wait",
@@ -205,6 +206,7 @@ class Step(Strict):
             "wait": ("until",),
             "window": ("hold",),
             "alter-topic": ("topic", "configs"),
+            "alter-broker": ("target", "configs"),
             "elect-unclean": ("partition",),
             "elect-preferred": ("partition",),
         }

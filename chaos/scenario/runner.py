@@ -293,7 +293,7 @@ class Run:
             outcome.failures += unmet_in_events(self.scenario.expect, read_history(self.folder / HISTORY))
 
 
-NO_FAULTS: Final = frozenset({"wait", "window", "heal", "recover", "start", "resume", "alter-topic"})
+NO_FAULTS: Final = frozenset({"wait", "window", "heal", "recover", "start", "resume", "alter-topic", "alter-broker"})
 
 
 def create_topics(bootstrap: str, scenario: Scenario) -> None:

@@ -14,6 +14,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it means to
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    ResourceType,
 )
 
 from kvorum.chaos.faults.cuts import LINK_KINDS
@@ -116,7 +117,7 @@ class Verbs:
                 assert step.until is not None, "the model holds it"
                 self._wait(step.until, step.within)
             case "alter-topic":
-                self._alter(step)
+                self._alter(ResourceType.TOPIC, step.topic, step)
             case "rolling-restart":
                 self._roll(step)
             case _:
@@ -206,6 +207,10 @@ class Verbs:
             case "failpoint":
                 inside = Inside.of(lab.plan.cluster, lab.register)
                 return [inside.failpoints(each, step.arm) for each in found]
+            case "alter-broker":
+                for node, _, _ in self._split(found):
+                    self._alter(ResourceType.BROKER, str(lab.id_of(node)), step)
+                return []
             case "refuse-inside":
                 inside = Inside.of(lab.plan.cluster, lab.register)
                 return [inside.refuse(f"{node}/{BROKER}", INTERNAL, cut=True) for node, _, _ in self._split(found)]
@@ -247,12 +252,12 @@ class Verbs:
             lab.wait_until_healthy(step.within)
             time.sleep(step.gap)
 
-    def _alter(self, step: Step) -> None:
-        value: OperationValue = ["alter", step.topic, *(f"{key}={each}" for key, each in step.configs.items())]
+    def _alter(self, kind: ResourceType, name: str, step: Step) -> None:
+        value: OperationValue = ["alter", name, *(f"{key}={each}" for key, each in step.configs.items())]
         entries = [
             ConfigEntry(key, each, incremental_operation=AlterConfigOpType.SET) for key, each in step.configs.items()
         ]
-        resource = ConfigResource(ConfigResource.Type.TOPIC, step.topic, incremental_configs=entries)
+        resource = ConfigResource(kind, name, incremental_configs=entries)
         client = admin_client(self.cluster.bootstrap)
         self._operation(
             value,

@@ -39,6 +39,8 @@ DEFAULT_OPTIONS = {
     "broker_defaults": "brokers",
     "ip_defaults": "ips",
 }
+NAMED_FIRST = ("topics", "client-metrics")
+"""Types of which Kafka's tool looks for the name first, when asked for what is set: its absence is no error."""
 SHOWN_KIND = {"user": "user-principal"}
 EXPONENT_BELOW = 1e-3
 EXPONENT_FROM = 1e7
@@ -166,11 +168,22 @@ def describe_entity(connection: Connection, entity: dict[str, str | None], every
             click.echo(quota_line(found))
         return
 
-    async def work(cluster: "ClusterClient") -> "dict[str, list[ConfigRow]]":
+    async def work(cluster: "ClusterClient") -> "dict[str, list[ConfigRow]] | None":
+        if (
+            name is not None
+            and kind in NAMED_FIRST
+            and not everything
+            and name not in await entity_names(cluster, kind)
+        ):
+            return None
         found = [name] if name is not None else await entity_names(cluster, kind)
         return {each: await resource_configs(cluster, kind, each, everything=everything) for each in found}
 
-    for each, rows in connection.run(work).items():
+    described = connection.run(work)
+    if described is None:
+        click.echo(f"The {kind[:-1]} '{name}' doesn't exist and doesn't have dynamic config.")
+        return
+    for each, rows in described.items():
         if each:
             click.echo(f"{'All' if everything else 'Dynamic'} configs for {kind[:-1]} {each} are:")
         else:

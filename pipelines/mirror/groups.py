@@ -69,6 +69,8 @@ class Translator:
             if around is None:
                 continue
             mark, following = around
+            if offset < mark.source and self._spec.starting_offsets == "latest":
+                continue  # what lies between is not mirrored, and may be on the target by itself: nothing is known
             found[offset] = mark.target
             if offset > mark.source and following is not None:
                 between.setdefault(mark, []).append(offset)

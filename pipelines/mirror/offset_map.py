@@ -120,7 +120,8 @@ class OffsetMap:
     def around(self, place: Place, offset: int) -> tuple[Mark, Mark | None] | None:
         """Return the last mark at or below a source offset and the one after it; None for an unknown partition.
 
-        What lies before the first mark was never mirrored: whoever stands there begins at the first mark.
+        What lies before the first mark was never mirrored: of a mirror that began with all there was, whoever stands
+        there begins at the first mark.
         """
         marks = self.marks(place)
         if not marks:

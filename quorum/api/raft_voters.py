@@ -26,7 +26,8 @@ def check_request(ctx: RequestContext, services: ControllerServices, cluster_id:
     INCONSISTENT_CLUSTER_ID; NOT_LEADER_OR_FOLLOWER, from a broker NOT_CONTROLLER: it asks the next one.
     """
     if cluster_id is not None and cluster_id != services.cluster_id:
-        raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID)
+        message = f'The given id "{cluster_id}" doesn\'t match the cluster id "{services.cluster_id}"'
+        raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, message)
     if services.membership is None or services.metadata_log.leader_id != services.node_id:
         raise KafkaError(ErrorCode.NOT_CONTROLLER if ctx.forwarded else ErrorCode.NOT_LEADER_OR_FOLLOWER)
     return services.membership
@@ -35,6 +36,12 @@ def check_request(ctx: RequestContext, services: ControllerServices, cluster_id:
 def voter_endpoints(listeners: Sequence[WireListener]) -> list[Endpoint]:
     """Return where a voter listens, in the order given, names upper-cased."""
     return [(each.name.upper(), each.host, each.port) for each in listeners]
+
+
+def told(endpoints: list[Endpoint]) -> str:
+    """Return endpoints as Kafka's Endpoints writes itself."""
+    found = ", ".join(f"ListenerName({name})={host}/<unresolved>:{port}" for name, host, port in endpoints)
+    return f"Endpoints(endpoints={{{found}}})"
 
 
 def default_address(services: ControllerServices, endpoints: list[Endpoint]) -> Address | None:

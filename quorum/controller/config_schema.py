@@ -189,7 +189,7 @@ def _validate_broker_config(name: str, key: str, value: str) -> None:
     if definition is None:
         return
     if definition.mutability is Mutability.READ_ONLY:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Cannot update these configs dynamically: {key}")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Cannot update these configs dynamically: [{key}]")
     if definition.mutability is Mutability.PER_BROKER and name == CLUSTER_DEFAULT:
         message = f"Cannot update these configs at default cluster level, broker id must be specified: {key}"
         raise KafkaError(ErrorCode.INVALID_CONFIG, message)

@@ -105,8 +105,8 @@ def elect_leader(context: Context, name: str, partition_id: int, election_type: 
     topic = context.image.topics.topic(name)
     partition = None if topic is None else topic.partition(partition_id)
     if topic is None or partition is None:
-        missing = f"topic {name}" if topic is None else f"partition {name}-{partition_id}"
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {missing}")
+        missing = f"topic as {name}" if topic is None else f"partition as {name}-{partition_id}"
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such {missing}")
     unclean = election_type == UNCLEAN
     if partition.has_leader if unclean else not partition.is_imbalanced:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"{name}-{partition_id} is led by {partition.leader}")

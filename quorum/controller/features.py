@@ -36,6 +36,9 @@ TRANSACTION_VERSION_LATEST: Final = 2
 GROUP_VERSION_LATEST: Final = 1
 """1: the consumer protocol (KIP-848)."""
 
+NONE_UPDATED: Final = "The update failed for all features since the following feature had an error: "
+"""What Kafka's controller writes in front of the first problem: levels change together or not at all."""
+
 UPGRADE_TYPE_VERSION: Final = 1
 RESULTS_VERSION_LAST: Final = 1
 
@@ -115,7 +118,7 @@ def _checked_level(context: Context, update: FeatureUpdateKey) -> int:
     level = update.max_version_level
     problem = _direction_problem(context, update) or _support_problem(context, update.feature, level)
     if problem is not None:
-        message = f"Invalid update version {level} for feature {update.feature}. {problem}"
+        message = f"{NONE_UPDATED}Invalid update version {level} for feature {update.feature}. {problem}"
         raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, message)
     return level
 

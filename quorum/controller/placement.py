@@ -131,7 +131,8 @@ class ReplicaPlacer:
         elif replication_factor > self._brokers_count:
             problem = (
                 f"The target replication factor of {replication_factor} cannot be reached because only "
-                f"{self._brokers_count} broker(s) are registered."
+                f"{self._brokers_count} broker(s) are registered or some brokers have all their log directories "
+                "cordoned."
             )
         if problem is not None:
             raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, problem)

@@ -92,7 +92,7 @@ def unregister_broker(context: Context, request: UnregisterBrokerRequest) -> Ste
     """
     broker = context.image.cluster.broker(request.broker_id)
     if broker is None:
-        message = f"broker {request.broker_id} is not registered"
+        message = f"Broker ID {request.broker_id} is not currently registered"
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, message)
     records = yield from leaving_records(context, request.broker_id)
     throttled = throttles_in(context.image)

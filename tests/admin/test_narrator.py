@@ -88,7 +88,31 @@ def test_a_config_is_told_without_its_value() -> None:
     assert (row.type, row.topic) == ("config_changed", "t") and "secret" not in repr(row)
 
 
+def test_a_reassignment_is_told_from_its_beginning_to_its_end() -> None:
+    narrator = Narrator()
+    told(narrator, records.Topic(name="t", topic_id=ID), partition())
+    begun = change(replicas=(3, 1, 2), adding_replicas=(3,), removing_replicas=(1,))
+    done = change(isr=(3, 2), replicas=(3, 2), adding_replicas=(), removing_replicas=())
+    assert told(narrator, begun, done, change(replicas=(2, 3))) == [
+        ("reassignment_changed", {}, {"replicas": [3, 1, 2], "adding_replicas": [3], "removing_replicas": [1]}),
+        ("isr_changed", {"isr": [1, 2]}, {"isr": [3, 2]}),
+        ("reassignment_changed", {}, {"replicas": [3, 2], "adding_replicas": [], "removing_replicas": []}),
+        ("reassignment_changed", {}, {"replicas": [2, 3]}),
+    ]
+
+
+def test_quotas_and_features_are_told() -> None:
+    entity = (records.QuotaEntity(entity_type="user", entity_name=None),)
+    quota = records.ClientQuota(entity=entity, key="producer_byte_rate", value=1024.0)
+    gone = records.ClientQuota(entity=entity, key="producer_byte_rate", remove=True)
+    assert told(Narrator(), quota, gone, records.Feature(name="f", level=1)) == [
+        ("quota_changed", {}, {"entity": {"user": None}, "key": "producer_byte_rate", "set": True}),
+        ("quota_changed", {}, {"entity": {"user": None}, "key": "producer_byte_rate", "set": False}),
+        ("feature_changed", {}, {"name": "f", "level": 1}),
+    ]
+
+
 def test_other_records_are_passed_over_and_broken_ones_are_not() -> None:
-    assert told(Narrator(), records.NoOp(), records.Feature(name="f", level=1)) == []
+    assert told(Narrator(), records.NoOp(), records.ProducerIds(broker_id=1, broker_epoch=1, next_producer_id=9)) == []
     with pytest.raises(ValueError, match="PartitionChange"):
         Narrator().take(0, 1, {"type": "PartitionChange", "topic_id": "x"})

@@ -16,7 +16,6 @@ from kvorum.admin.reassignments import (
     read_topics,
     throttled_replicas,
 )
-from kvorum.cli.reassign import placed
 
 A0, A1 = Place("a", 0), Place("a", 1)
 
@@ -76,14 +75,3 @@ def test_a_move_goes_from_the_replicas_there_are_to_the_new_ones() -> None:
     again = moves_of(under_way, {A0: [3, 1, 2]}, {A0: [4, 1]})
     assert again == {A0: Move(frozenset({1, 2}), frozenset({4}))}, "who is being added is no source"
     assert throttled_replicas(moves) == {"a": {LEADERS: "0:1,0:2,1:1,1:2", FOLLOWERS: "0:3,1:4"}}
-
-
-def test_what_is_proposed_has_as_many_replicas_and_is_spread_over_racks() -> None:
-    current = {Place("a", number): [1, 2] for number in range(6)}
-    proposed = placed(current, {3: "east", 4: "east", 5: "west", 6: "west"})
-    assert set(proposed) == set(current)
-    for replicas in proposed.values():
-        assert len(replicas) == 2 and len({"east" if each < 5 else "west" for each in replicas}) == 2
-    assert {broker for replicas in proposed.values() for broker in replicas} == {3, 4, 5, 6}
-    with pytest.raises(SystemExit):
-        placed({A0: [1, 2]}, {3: None})

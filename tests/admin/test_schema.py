@@ -23,6 +23,7 @@ from kvorum.admin.problems import PROBLEM
 from kvorum.admin.v3.links import is_v3
 from kvorum.admin.v3.models import ErrorResponse
 from tests.admin.fake import NOW_MS, Client, FakeCluster, serve
+from tests.admin.operated import OperatedCluster
 from tests.admin.test_groups_routes import fill as fill_groups
 from tests.admin.test_other_routes import begin
 
@@ -52,6 +53,10 @@ THERE = {
     "validate_only": ("true", "false"),
     "dry_run": ("true", "false"),
     "limit": ("1", "50"),
+    "of": ("brokers", "broker:1,broker:1:static", "topic:t,topic:t:broker"),
+    "user": ("t",),
+    "default": ("user", "user,client_id"),
+    "any": ("client_id", "ip"),
 }
 PRINTABLE = st.characters(codec="utf-8", exclude_characters="\0")
 
@@ -148,7 +153,7 @@ def path_of(operation: Operation, parts: tuple[str, ...]) -> str:
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[asyncio.Runner, Client, FakeCluster]]:
     with asyncio.Runner() as runner:
-        cluster = FakeCluster()
+        cluster = OperatedCluster()
         cluster.waits = False
         context = serve(cluster, clock=Hasty())
         client = runner.run(context.__aenter__())

@@ -9,6 +9,10 @@ from click.testing import CliRunner
 
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
+from kvorum.cluster import exits
+from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.raft.opening import open_raft
+from kvorum.quorum.raft.voters import StoredState
 from kvorum.runtime.disk import OsDisk
 from kvorum.storage.checkpoints import read_meta_properties
 
@@ -62,6 +66,20 @@ def test_an_unknown_key_is_a_warning_with_its_line_and_what_took_its_place(
     code, printed = kvorum("config", "validate", str(path))
     assert code == Exit.DONE
     assert re.search(rf"^warning: {re.escape(str(path))}:6: .*{re.escape(warning)}", printed, re.M), printed
+
+
+def test_a_file_of_a_kafka_with_zookeeper_is_refused_with_all_that_is_to_be_said_of_its_keys(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text("broker.id=1\nzookeeper.connect=zk-1:2181\nlog.message.format.version=2.8\n")
+    code, printed = kvorum("config", "validate", str(path))
+    assert code == Exit.FAILED and "process.roles=: must say what this node is" in printed
+    for line, word in ((2, "controller.quorum.voters"), (3, "remove the key")):
+        assert re.search(rf"^warning: {re.escape(str(path))}:{line}: .*{re.escape(word)}", printed, re.M), printed
+
+
+def test_a_node_with_a_configuration_that_cannot_be_ends_as_service_managers_are_told(tmp_path: Path) -> None:
+    code, printed = kvorum("node", str(node(tmp_path, "num.partitions=three")))
+    assert code == exits.Exit.CONFIG and ":6: num.partitions=three" in printed
 
 
 @pytest.mark.parametrize(
@@ -198,3 +216,93 @@ def test_every_hint_at_a_command_of_ours_is_at_one_that_exists() -> None:
 def test_a_random_id_is_fit_to_be_a_cluster_id() -> None:
     code, printed = kvorum("format", "--random-id")
     assert code == Exit.DONE and re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}\n", printed)
+
+
+CONTROLLER = """
+process.roles=controller
+node.id={id}
+listeners=CONTROLLER://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers=127.0.0.1:{port}
+log.dirs={folder}/data
+"""
+
+
+def controller(folder: Path, node_id: int = 1, port: int = 29093) -> str:
+    path = folder / f"controller-{node_id}.properties"
+    path.write_text(CONTROLLER.format(id=node_id, port=port, folder=folder / str(node_id)))
+    return str(path)
+
+
+def state_of(folder: Path, node_id: int = 1) -> StoredState:
+    opened = open_raft(OsDisk(), str(folder / str(node_id) / "data" / "raft"))
+    opened.journal.close()
+    return opened.voters.state
+
+
+def test_a_dynamic_quorum_begins_with_one_controller_or_with_those_named(tmp_path: Path) -> None:
+    assert kvorum("format", controller(tmp_path), "-t", CLUSTER_ID, "--standalone")[0] == Exit.DONE
+    state = state_of(tmp_path)
+    assert state.dynamic and state.ready and state.pins == {1: state.directory_id}
+    assert state.endpoints == {1: [("CONTROLLER", "127.0.0.1", 29093)]}
+    first, second = (str(Uuid(bytes([each]) * 16)) for each in (1, 2))
+    text = f"2@127.0.0.1:29094:{first},3@[::1]:29095:{second}"
+    assert kvorum("format", controller(tmp_path, 2), "-t", CLUSTER_ID, "--initial-controllers", text)[0] == Exit.DONE
+    state = state_of(tmp_path, 2)
+    assert state.directory_id == bytes([1]) * 16 and state.voter_ids == [2, 3]
+    assert state.endpoints[3] == [("CONTROLLER", "::1", 29095)]
+    assert kvorum("format", controller(tmp_path, 4), "-t", CLUSTER_ID, "-N")[0] == Exit.DONE
+    state = state_of(tmp_path, 4)
+    assert state.dynamic and not state.ready and state.pins == {} and state.voter_ids == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "give one of --standalone, --initial-controllers and --no-initial-controllers"),
+        (["-s", "-N"], "give one of --standalone, --initial-controllers and --no-initial-controllers"),
+        (["-I", "1@127.0.0.1:1"], "is not of the form ID@HOST:PORT:DIRECTORY_ID"),
+        (["-I", "1@127.0.0.1:1:short"], "is no base64 uuid"),
+        (["-I", ","], "names no controller"),
+        (["-s", "--override", "controller.quorum.voters=1@127.0.0.1:29093"], "names the voters of a static quorum"),
+    ],
+)
+def test_a_format_that_cannot_be_meant_is_refused_and_writes_nothing(
+    tmp_path: Path, words: list[str], said: str
+) -> None:
+    code, printed = kvorum("format", controller(tmp_path), "-t", CLUSTER_ID, *words)
+    assert code != Exit.DONE and said in " ".join(printed.split()), printed
+    assert not (tmp_path / "1").exists()
+
+
+def test_who_is_to_be_added_is_read_from_its_directory(tmp_path: Path) -> None:
+    path = controller(tmp_path)
+    script = ("kafka-metadata-quorum", "--bootstrap-server", "127.0.0.1:1", "--command-config", path)
+    code, printed = kvorum(*script, "add-controller", "--dry-run")
+    assert code == Exit.FAILED and "Unable to read meta.properties from" in printed
+    assert kvorum("format", path, "-t", CLUSTER_ID, "-N")[0] == Exit.DONE
+    directory = Uuid(state_of(tmp_path).directory_id)
+    told = f"controller 1 with directory id {directory} and endpoints: CONTROLLER://127.0.0.1:29093\n"
+    assert kvorum(*script, "add-controller", "--dry-run") == (Exit.DONE, f"DRY RUN of adding {told}")
+    own = ("quorum", "add-controller", "-b", "127.0.0.1:1", "--config", path, "--dry-run")
+    assert kvorum(*own) == (Exit.DONE, f"DRY RUN of adding {told}")
+    removal = ("remove-controller", "-i", "1", "-d", str(directory), "--dry-run")
+    words = f"DRY RUN of removing  KRaft controller 1 with directory id {directory}\n"
+    assert kvorum(*script[:3], *removal) == (Exit.DONE, words)
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        ("node.id", "node.id not found in configuration file. Is this a valid controller configuration file?"),
+        ("process.roles", "process.roles did not contain 'controller' in configuration file."),
+        ("log.dirs", "Neither metadata.log.dir nor log.dirs were found."),
+        ("controller.listener.names", "controller.listener.names was not found."),
+    ],
+)
+def test_a_file_that_is_no_controllers_is_refused_in_kafkas_words(tmp_path: Path, missing: str, said: str) -> None:
+    path = Path(controller(tmp_path))
+    path.write_text("\n".join(line for line in path.read_text().splitlines() if not line.startswith(f"{missing}=")))
+    script = ("kafka-metadata-quorum", "--bootstrap-server", "127.0.0.1:1", "--command-config", str(path))
+    code, printed = kvorum(*script, "add-controller")
+    assert code == Exit.FAILED and said in " ".join(printed.split())

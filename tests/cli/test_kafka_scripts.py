@@ -183,6 +183,8 @@ def test_configs_of_a_topic_in_kafkas_lines(cluster: FakeCluster) -> None:
     ]
     everything = script(cluster, "kafka-configs", "--describe", "--topic", "orders", "--all")
     assert everything.lines[0] == "All configs for topic orders are:" and "  zz.default=9 " in everything.lines[-1]
+    absent = script(cluster, "kafka-configs", "--describe", "--topic", "nothere")
+    assert (absent.code, absent.out) == (0, "The topic 'nothere' doesn't exist and doesn't have dynamic config.\n")
     defaults = script(cluster, "kafka-configs", "--alter", "--broker-defaults", "--add-config", "log.retention.ms=1")
     assert defaults.out == "Completed updating default config for brokers in the cluster.\n"
     assert script(cluster, "kafka-configs", "--describe", "--entity-type", "brokers").lines[:2] == [

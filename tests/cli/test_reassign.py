@@ -90,6 +90,14 @@ def test_generate_proposes_what_execute_reads(cluster: Cluster, tmp_path: Path) 
     assert {place: sorted(replicas) for place, replicas in wanted.items()} == {A0: [3, 4], A1: [3, 4]}
 
 
+def test_generate_keeps_what_is_where_it_may_be(cluster: Cluster, tmp_path: Path) -> None:
+    topics = tmp_path / "topics.json"
+    topics.write_text('{"topics": [{"topic": "a"}]}')
+    options = ("--topics-to-move-json-file", str(topics), "--broker-list", "1,3", "--keep", "-o", "json")
+    rows = json.loads(run("generate", *options).output)["partitions"]
+    assert [row["replicas"] for row in rows] == [[1, 3], [1, 3]]
+
+
 @pytest.mark.parametrize(
     ("brokers", "racks", "said", "code"),
     [

@@ -115,6 +115,7 @@ def test_the_readme_from_dev_to_down(kvorum: Kvorum) -> None:
     kvorum.bootstrap = value_of(told, "bootstrap.servers")
     assert told[0] == "3 broker(s) are up and unfenced.\n" and kvorum.bootstrap.count(",") == 2
     topics_and_records(kvorum)
+    assert value_of(told, "web console") == value_of(told, "admin HTTP API").removesuffix("docs")
     admin_api(kvorum, value_of(told, "admin HTTP API").removesuffix("/docs"))
     quorum = kvorum.json("quorum", "status")
     assert sorted(each["node"] for each in quorum["members"] if each["role"] == "voter") == [1, 2, 3]

@@ -47,11 +47,18 @@ def typing_environment(folder: Path) -> dict[str, str]:
     return kept | {"PATH": f"{command.parent}:{os.environ['PATH']}"}
 
 
+def lag_of(table: str) -> int:
+    """Sum up what `kvorum groups describe` says in its sixth column."""
+    return sum(
+        int(row[5]) for row in (line.split() for line in table.splitlines()) if len(row) > 5 and row[5].isdigit()
+    )
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the page uses curl")
 def test_the_page_does_what_it_says(folder: Path) -> None:
     environment = typing_environment(folder)
     found = blocks()
-    assert [language for language, _ in found].count("python") == 1 and len(found) == 6
+    assert [language for language, _ in found].count("python") == 1 and len(found) == 8
     bootstrap = ""
     for language, text in found:
         bootstrap = next(iter(re.findall(r"^export (KVORUM_BOOTSTRAP=.*)", text, re.MULTILINE)), bootstrap)
@@ -70,5 +77,8 @@ def test_the_page_does_what_it_says(folder: Path) -> None:
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
         if language == "python":
             assert done.stdout == "1003 records\n"
+        if "reset-offsets" in text:
+            before, would, did, after = re.split(r"^GROUP.*\n", done.stdout, flags=re.MULTILINE)[1:]
+            assert (lag_of(before), lag_of(after)) == (0, 1003) and would == did, done.stdout
         if "metrics" in text and "curl" in text:
             assert re.search(r"^kafka_server_replicamanager_underreplicatedpartitions \d", done.stdout, re.MULTILINE)

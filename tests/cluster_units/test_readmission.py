@@ -162,3 +162,33 @@ def test_a_damaged_journal_has_no_say(cluster: LocalCluster) -> None:
     path.write_bytes(data)
     found = refusal(survivor, 2)
     assert found.code is Exit.DATA_REFUSED and str(path) in found.reason
+
+
+def dynamic_settings(folder: Path, node_id: int) -> Settings:
+    return Settings.of(
+        {
+            "process.roles": "controller",
+            "node.id": node_id,
+            "listeners": f"CONTROLLER://127.0.0.1:2909{node_id}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": "127.0.0.1:29091",
+            "log.dirs": str(folder / str(node_id)),
+        }
+    )
+
+
+def test_an_operators_word_counts_where_voters_come_and_go_too(tmp_path: Path) -> None:
+    """The directory is a voter's, formatted anew as an observer; it cannot speak for itself, another one can."""
+    ids = {number: Uuid(bytes([number]) * 16) for number in (1, 2, 3)}
+    text = ",".join(f"{number}@127.0.0.1:2909{number}:{directory}" for number, directory in ids.items())
+    initial = formatting.parse_initial_controllers(text, "CONTROLLER")
+    own, lost = dynamic_settings(tmp_path, 1), dynamic_settings(tmp_path, 3)
+    format_node(OsDisk(), own, CLUSTER_ID, initial=initial)
+    (formatted,) = format_node(OsDisk(), lost, CLUSTER_ID, initial={})
+    survivor = look(OsDisk(), own)
+    assert survivor.voter_ids == (1, 2, 3) and survivor.counted == ids
+    with pytest.raises(Refusal, match="was lost itself"):
+        look(OsDisk(), lost)
+    assert readmit(OsDisk(), own, 3, formatted.directory_id).counted == {**ids, 3: formatted.directory_id}
+    with pytest.raises(Refusal, match="they are 1, 2, 3"):
+        readmit(OsDisk(), own, 4, formatted.directory_id)

@@ -37,6 +37,8 @@ REFUSED = [
         "group.consumer.heartbeat.interval.ms",
     ),
     (BROKER, {"group.max.session.timeout.ms": 5000}, "group.max.session.timeout.ms"),
+    (BROKER, {"kvorum.broker.state": "maintenance"}, "kvorum.broker.state"),
+    (BROKER, {"kvorum.decommission.throttle": 1000}, "kvorum.decommission.throttle"),
     (COMBINED, {"process.roles": None}, "process.roles"),
     (COMBINED, {"node.id": None}, "node.id"),
     (COMBINED, {"node.id": -2}, "node.id"),

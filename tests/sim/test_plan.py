@@ -33,7 +33,14 @@ def test_seeds_together_reach_every_size_and_every_kind_of_fault() -> None:
     assert {(plan.options.elr, plan.options.unclean, plan.options.combined) for plan in plans} == {
         (elr, unclean, combined) for elr in (False, True) for unclean in (False, True) for combined in (False, True)
     }
-    assert {fault.kind for plan in plans for fault in plan.faults} == {*KINDS, "freeze", "moment", "reassign", *CHANGES}
+    assert {fault.kind for plan in plans for fault in plan.faults} == {
+        *KINDS,
+        "freeze",
+        "moment",
+        "reassign",
+        "duty",
+        *CHANGES,
+    }
 
 
 def test_plans_make_sense() -> None:

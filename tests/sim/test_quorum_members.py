@@ -16,7 +16,7 @@ from kvorum.quorum.raft.core import RaftCore
 from kvorum.quorum.raft.membership import Membership
 from kvorum.quorum.raft.voters import Voters
 
-SEEDS = 60
+SEEDS = 30
 CHUNK = 10
 KEPT = (14, 15, 21)
 """A voter that does not know yet that it is one did not vote: nobody could be elected."""

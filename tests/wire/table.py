@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.wire import cases_configs, cases_frames, cases_reads, cases_records, cases_topics
+from tests.wire import cases_configs, cases_frames, cases_reads, cases_records, cases_topics, cases_voters
 from tests.wire.case import Case
 from tests.wire.world import Json
 
@@ -22,6 +22,7 @@ CASES: tuple[Case, ...] = (
     *cases_reads.CASES,
     *cases_topics.CASES,
     *cases_configs.CASES,
+    *cases_voters.CASES,
 )
 
 

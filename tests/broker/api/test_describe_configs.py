@@ -146,6 +146,32 @@ def test_the_cluster_wide_configs_are_those_that_were_set() -> None:
     )
 
 
+def test_what_is_asked_of_another_broker_is_told_where_nothing_else_is_asked_for() -> None:
+    state = "kvorum.broker.state"
+    broker = a_broker(*orders(set_config(BROKER, "2", state, "maintenance")))
+    (told,) = describe(broker, BROKER, "2", [state]).configs
+    assert (told.name, told.value, told.config_source) == (state, "maintenance", ConfigSource.DYNAMIC_BROKER_CONFIG)
+    (told,) = describe(broker, BROKER, "3", [state]).configs
+    assert (told.value, told.config_source) == ("active", ConfigSource.DEFAULT_CONFIG)
+    assert describe(broker, BROKER, "2", [state, "num.io.threads"]).error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(("name", "source"), [("", "DYNAMIC_DEFAULT_BROKER_CONFIG"), ("1", "DYNAMIC_BROKER_CONFIG")])
+def test_a_dynamic_broker_config_that_nobody_knows_is_told_as_a_secret(name: str, source: str) -> None:
+    broker = a_broker(*orders(set_config(BROKER, name, "my.plugins.key", "hush")))
+    (told,) = describe(broker, BROKER, name, ["my.plugins.key"], include_synonyms=True).configs
+    assert (told.value, told.is_sensitive, told.read_only, told.config_type) == (None, True, True, ConfigType.UNKNOWN)
+    assert [(each.value, ConfigSource(each.source).name) for each in told.synonyms] == [(None, source)]
+
+
+def test_a_brokers_id_is_told_under_both_of_its_names() -> None:
+    broker = a_broker(*orders())
+    told = describe(broker, BROKER, "1", ["broker.id", "node.id"], include_synonyms=True).configs
+    assert {each.name: (each.value, each.config_source) for each in told} == dict.fromkeys(
+        ("broker.id", "node.id"), ("1", ConfigSource.STATIC_BROKER_CONFIG)
+    )
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "code"),
     [

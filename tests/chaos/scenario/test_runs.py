@@ -53,6 +53,11 @@ def assert_compared(outcome: Outcome, replicas: int) -> None:
     assert kinds.count(Replica) == replicas and kinds.count(Image) >= 3 and kinds.count(Metadata) > 10
 
 
+def test_a_broker_in_maintenance_leads_nothing_though_it_and_the_controller_die(tmp_path: Path) -> None:
+    outcome = run("maintenance", tmp_path)
+    assert_broken_and_used(outcome, {"kill": 2}, 500)
+
+
 def test_leaders_are_killed_one_after_the_other(tmp_path: Path) -> None:
     outcome = run("n-minus-one/rf3-min2", tmp_path)
     assert_broken_and_used(outcome, {"kill": 2}, 1000)

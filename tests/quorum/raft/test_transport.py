@@ -11,7 +11,7 @@ from kvorum.network.addresses import AddressBook
 from kvorum.network.router import Router
 from kvorum.network.server import Listener
 from kvorum.quorum.raft.messages import MalformedFrame
-from kvorum.quorum.raft.transport import RAFT_KEY, Greeting, RaftTransport
+from kvorum.quorum.raft.transport import GUESTS_MAX, RAFT_KEY, Greeting, RaftTransport
 
 
 class Owner:
@@ -185,3 +185,80 @@ def test_strangers_and_nonsense_are_closed_and_nobody_else_notices() -> None:
         await until(lambda: nodes[2].owner.events.count(("connected", 1)) == 2)
 
     with_nodes(story)
+
+
+class Dynamic(Node):
+    """A node of a quorum whose controllers come and go: it says where it listens and knows nobody at first."""
+
+    def __init__(self, node_id: int, port: int) -> None:
+        self.node_id = node_id
+        self.owner = Owner()
+        self.transport = RaftTransport(
+            node_id=node_id,
+            cluster_id="c",
+            addresses=AddressBook(),
+            peers=[],
+            chance=random.Random(node_id),
+            listens_at=("127.0.0.1", port),
+        )
+        self.transport.attach(self.owner)
+        router = Router([], upgrades=self.transport.upgrades)
+        self.listener = Listener("CONTROLLER", "127.0.0.1", port, router)
+
+
+def with_dynamic(story: Callable[[Dynamic, Dynamic, dict[int, int]], Awaitable[None]]) -> None:
+    async def run() -> None:
+        ports = free_ports(2)
+        one, two = Dynamic(1, ports[1]), Dynamic(2, ports[2])
+        await one.start()
+        await two.start()
+        try:
+            await story(one, two, ports)
+        finally:
+            await one.stop()
+            await two.stop()
+
+    asyncio.run(run())
+
+
+def test_a_guest_is_answered_where_it_listens_for_as_long_as_it_is_there() -> None:
+    async def story(one: Dynamic, two: Dynamic, ports: dict[int, int]) -> None:
+        two.transport.introduce(1, ("127.0.0.1", ports[1]))
+        await until(lambda: ("connected", 2) in one.owner.events)
+        one.transport.send(2, b"entries")
+        await until(lambda: two.owner.frames == [b"entries"])
+        await two.stop()
+        await until(lambda: one.owner.events.count(("disconnected", 2)) >= 1 and 2 not in one.transport._links)
+        one.transport.send(2, b"to nobody")
+        one.transport.reset(2)
+
+    with_dynamic(story)
+
+
+def test_members_are_reached_at_their_endpoints_and_given_up_when_they_are_none() -> None:
+    async def story(one: Dynamic, two: Dynamic, ports: dict[int, int]) -> None:
+        one.transport.reach([2], {2: [("CONTROLLER", "127.0.0.1", ports[2])]})
+        await until(lambda: ("connected", 2) in one.owner.events and ("connected", 1) in two.owner.events)
+        one.transport.reach([], {})
+        assert 2 in one.transport._links, "it is connected to this node: a guest now"
+        two.transport.reach([], {})
+        await two.stop()
+        await until(lambda: 2 not in one.transport._links)
+
+    with_dynamic(story)
+
+
+def test_there_is_a_limit_to_guests() -> None:
+    async def story(one: Dynamic, two: Dynamic, ports: dict[int, int]) -> None:
+        held = []
+        for guest in range(10, 10 + GUESTS_MAX):
+            body = msgspec.msgpack.encode(Greeting(1, "c", guest, "127.0.0.1", 1))
+            held.append(await greeted(ports[1], body))
+        await until(lambda: len(one.transport.incoming) == GUESTS_MAX)
+        reader, writer = await greeted(ports[1], msgspec.msgpack.encode(Greeting(1, "c", 99, "127.0.0.1", 1)))
+        assert await reader.read() == b"" and 99 not in one.transport._links
+        for _, each in (*held, (reader, writer)):
+            each.close()
+            await each.wait_closed()
+
+    with_dynamic(story)

@@ -1,0 +1,119 @@
+"""Differences of configs over HTTP: brokers against each other, topics, and each against what it would be without."""
+
+import asyncio
+
+from pydantic import BaseModel, Field
+
+from kvorum.admin.client import ResourceType
+from kvorum.admin.config_diff import BadColumn, Column, Layer, parse_column, rows_of
+from kvorum.admin.operations import BadInput, Call, NoBody, Operation
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceResult
+
+COLUMNS_MAX = 20
+"""More than that nobody reads beside each other."""
+ALL_BROKERS = "brokers"
+
+
+class DiffCell(BaseModel):
+    """A config's value in one column."""
+
+    value: str | None = Field(description="null: none, or a secret")
+    source: str = Field(examples=["STATIC_BROKER_CONFIG"])
+    sensitive: bool
+
+
+class DiffRow(BaseModel):
+    """A config in all columns."""
+
+    name: str
+    differs: bool
+    own: bool = Field(description="Each broker has its own: its id, listeners, directories, rack")
+    cells: list[DiffCell | None] = Field(description="By column; null: not there, or not set down to that layer")
+
+
+class ConfigDiff(BaseModel):
+    """Configs beside each other."""
+
+    columns: list[str] = Field(examples=[["broker:1", "broker:2"]])
+    same: int = Field(description="How many configs are the same in all columns")
+    rows: list[DiffRow]
+
+
+async def columns_of(call: Call[NoBody]) -> list[Column]:
+    """Return the columns that are asked for. Raises BadInput."""
+    words = call.words("of")
+    if words == [ALL_BROKERS]:
+        brokers = (await call.cluster.describe_cluster(fenced=False)).brokers
+        words = [f"broker:{each}" for each in sorted(broker.broker_id for broker in brokers)]
+        if len(words) > COLUMNS_MAX:
+            raise BadInput(
+                "of", f"there are {len(words)} brokers; name {COLUMNS_MAX} at the most: of=broker:1,broker:2"
+            )
+    elif not 2 <= len(words) <= COLUMNS_MAX:
+        raise BadInput("of", f"name 2 to {COLUMNS_MAX} things, as in broker:1,broker:2, or {ALL_BROKERS}")
+    try:
+        columns = [parse_column(word) for word in words]
+    except BadColumn as error:
+        raise BadInput("of", str(error)) from error
+    if len({column.kind for column in columns}) > 1:
+        raise BadInput("of", "brokers are compared with brokers, topics with topics")
+    if len(set(columns)) < len(columns):
+        raise BadInput("of", "the same is named twice")
+    return columns
+
+
+async def inherited_from(call: Call[NoBody], columns: list[Column]) -> list[DescribeConfigsResourceResult]:
+    """Return the configs of some broker, where a column wants to know what a topic would have without its own."""
+    if not any(each.kind is ResourceType.TOPIC and each.layer is not Layer.ALL for each in columns):
+        return []
+    brokers = (await call.cluster.describe_cluster(fenced=False)).brokers
+    if not brokers:
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no broker is there that could tell what topics inherit")
+    return await call.cluster.describe_configs(ResourceType.BROKER, str(min(each.broker_id for each in brokers)))
+
+
+async def diff_configs(call: Call[NoBody]) -> ConfigDiff:
+    """Lay configs beside each other and tell which differ.
+
+    `of` names the columns, comma-separated: broker:ID or topic:NAME, with a layer behind another colon if that is what
+    to compare with. broker:1:static is what broker 1 has without what was set dynamically, topic:orders:broker what
+    the topic would have without its own configs, and with :default it is what nobody set. `brokers` alone: all of them.
+    """
+    everything, columns = call.flag("all"), await columns_of(call)
+
+    wanted: list[tuple[ResourceType, str]] = list(dict.fromkeys((each.kind, each.name) for each in columns))
+    told = await asyncio.gather(*(call.cluster.describe_configs(kind, name) for kind, name in wanted))
+    rows = rows_of(columns, dict(zip(wanted, told, strict=True)), await inherited_from(call, columns))
+    return ConfigDiff(
+        columns=[str(column) for column in columns],
+        same=sum(not row.differs for row in rows),
+        rows=[
+            DiffRow(
+                name=row.name,
+                differs=row.differs,
+                own=row.own,
+                cells=[
+                    None if cell is None else DiffCell(value=cell.value, source=cell.source, sensitive=cell.sensitive)
+                    for cell in row.cells
+                ],
+            )
+            for row in rows
+            if everything or row.differs
+        ],
+    )
+
+
+OPERATIONS = [
+    Operation(
+        method="GET",
+        path="/v1/configs/diff",
+        summary="Where configs differ",
+        handle=diff_configs,
+        answer=ConfigDiff,
+        query={
+            "of": f"2 to {COLUMNS_MAX} columns: broker:1,broker:2:static or topic:a,topic:b; or brokers",
+            "all": "true: what is the same in all columns, too",
+        },
+    )
+]

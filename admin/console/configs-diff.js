@@ -1,0 +1,100 @@
+// Where configs differ: brokers, topics, and each against what it would have without some of what was set.
+
+import { get, url } from "./api.js";
+import { SOURCES } from "./brokers.js";
+import { badge, card, field, h, nothing, select, table } from "./dom.js";
+import { plural } from "./format.js";
+import { setQuery } from "./view.js";
+
+const TOPICS_MAX = 1000;
+// [what, text, kind of the things asked for, how many, columns of them]
+const WAYS = [
+  ["brokers", "all brokers", null, 0, () => "brokers"],
+  ["two-brokers", "two brokers", "broker", 2, (a, b) => `broker:${a},broker:${b}`],
+  ["broker-static", "a broker: in force, and without what was set dynamically", "broker", 1, (a) => `broker:${a},broker:${a}:static`],
+  ["broker-default", "a broker: in force, and Kafka’s defaults", "broker", 1, (a) => `broker:${a},broker:${a}:default`],
+  ["topic-broker", "a topic: in force, and without its own", "topic", 1, (a) => `topic:${a},topic:${a}:broker`],
+  ["topic-default", "a topic: in force, and Kafka’s defaults", "topic", 1, (a) => `topic:${a},topic:${a}:default`],
+  ["two-topics", "two topics", "topic", 2, (a, b) => `topic:${a},topic:${b}`],
+];
+const LAYERS = { static: "set in files", broker: "without its own", default: "defaults" };
+
+export function open(values, query) {
+  const known = { broker: [], topic: [] };
+  const way = select("way", WAYS.map(([key, text]) => [key, text]), query.get("way") ?? "brokers");
+  const suggested = h("datalist", { id: "config-things" });
+  const names = ["a", "b"].map((key) => field("", h("input", { name: key, list: suggested.id, autocomplete: "off", value: query.get(key) ?? "" })));
+  const flag = (name, text) => h("label", { class: "check" }, h("input", { type: "checkbox", name, checked: query.has(name) }), text);
+  const form = h("form", { class: "tools" }, field("Compare", way), names, suggested,
+    field("Filter", h("input", { type: "search", name: "config", "data-filter": true, value: query.get("config") ?? "", placeholder: "part of a name" })),
+    flag("all", "what is the same, too"), flag("own", "what each broker has of its own, too"));
+  const current = () => WAYS.find(([key]) => key === way.value) ?? WAYS[0];
+
+  function fit() {
+    const [, , kind, many] = current();
+    names.forEach((each, at) => {
+      each.hidden = at >= many;
+      each.querySelector("label").textContent = kind === "broker" ? (at ? "And broker" : "Broker") : at ? "And topic" : "Topic";
+    });
+    suggested.replaceChildren(...(known[kind] ?? []).map((name) => h("option", { value: name })));
+    form.querySelector("[name=own]").closest("label").hidden = kind === "topic";
+  }
+
+  const view = {
+    title: "Config diff",
+    tools: form,
+    async load(signal) {
+      const [brokers, topics] = await Promise.all([get("/v1/brokers", { signal }), get(url(["v1", "topics"], { internal: "true", limit: TOPICS_MAX }), { signal })]);
+      known.broker = brokers.filter((each) => !each.fenced).map((each) => String(each.id));
+      known.topic = topics.topics.map((each) => each.name);
+      fit();
+      const [, , , many, columns] = current();
+      const [a, b] = names.map((each) => each.querySelector("input").value.trim());
+      if ((many > 0 && !a) || (many > 1 && !b)) return null;
+      return get(url(["v1", "configs", "diff"], { of: columns(a, b), all: query.has("all") && "true" }), { signal });
+    },
+    draw(diff) {
+      if (diff === null) return card(null, nothing("Say what to compare."));
+      const part = (query.get("config") ?? "").toLowerCase();
+      const rows = diff.rows.filter((row) => (query.has("own") || !row.own) && row.name.includes(part));
+      const hidden = diff.rows.length - rows.length;
+      const sets = new Map(rows.map((row) => [row.name, new Set(row.cells.map((cell) => cell?.value ?? null))]));
+      return card(null,
+        h("p", { class: "quiet" }, `${plural(rows.filter((row) => row.differs).length, "difference")}; ${plural(diff.same, "config")} the same.`, hidden > 0 && ` ${plural(hidden, "row")} not shown.`),
+        table("Configs beside each other", [
+          { title: "Config", cell: (row) => h("span", { class: "mono" }, row.name) },
+          ...diff.columns.map((column, at) => ({ title: heading(column), cell: (row) => value(row, at, sets.get(row.name).size > 1) })),
+        ], rows, part ? "No config that differs has that in its name." : "Nothing differs."));
+    },
+    cares: (event) => event.kind === "config_changed" || event.kind === "reconnected" || event.kind.startsWith("topic_") || event.kind.startsWith("broker_"),
+  };
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("input", (event) => {
+    if (event.target === way) names.forEach((each) => {
+      each.querySelector("input").value = "";
+      setQuery(query, each.querySelector("input").name, "");
+    });
+    setQuery(query, event.target.name, event.target.type === "checkbox" ? (event.target.checked ? "true" : "") : event.target.value);
+    fit();
+    // A name is asked for when it is one: not at each letter of it.
+    const [, , kind] = current();
+    if (event.target.closest(".field") && ["a", "b"].includes(event.target.name) && !known[kind]?.includes(event.target.value.trim())) return;
+    view.look();
+  });
+  form.addEventListener("change", (event) => ["a", "b"].includes(event.target.name) && view.look());
+  fit();
+  return view;
+}
+
+function heading(column) {
+  const [kind, name, layer] = column.split(":");
+  return `${kind} ${name}${layer ? `: ${LAYERS[layer]}` : ""}`;
+}
+
+function value(row, at, several) {
+  const cell = row.cells[at];
+  if (!cell) return h("span", { class: "quiet" }, "not set");
+  const text = cell.sensitive ? h("em", {}, "not shown") : h("span", { class: "mono" }, cell.value === "" ? "“”" : cell.value ?? "null");
+  return h("span", {}, row.differs && several ? h("strong", {}, text) : text, " ",
+    cell.source !== "DEFAULT_CONFIG" && badge(SOURCES[cell.source] ?? cell.source, cell.source.startsWith("DYNAMIC") ? "good" : ""));
+}

@@ -1,0 +1,128 @@
+// Quotas: whose they are, what they allow; set, changed and taken away.
+
+import { get, getTagged, patch, remove, url } from "./api.js";
+import { ask, badge, card, field, h, note, select, table } from "./dom.js";
+import { bytes, count } from "./format.js";
+import { setQuery } from "./view.js";
+
+const PATH = ["v1", "quotas"];
+const SHOWN = 500;
+const TYPES = { user: "user", client_id: "client", ip: "address" };
+const WHOSE = [["user", "a user"], ["client_id", "a client id"], ["user,client_id", "a client id of a user"], ["ip", "an address"]];
+const OF_CLIENTS = [
+  ["producer_byte_rate", "Written, bytes a second", (value) => `${bytes(value)}/s written`],
+  ["consumer_byte_rate", "Read, bytes a second", (value) => `${bytes(value)}/s read`],
+  ["request_percentage", "Time of the broker, %", (value) => `${value} % of the broker’s time`],
+  ["controller_mutation_rate", "Partitions made or deleted, a second", (value) => `${value} partitions/s made or deleted`],
+];
+const OF_ADDRESSES = [["connection_creation_rate", "New connections, a second", (value) => `${count(value)} connections/s`]];
+const KNOWN = new Map([...OF_CLIENTS, ...OF_ADDRESSES].map(([key, , text]) => [key, text]));
+
+export function open(values, query) {
+  const view = {
+    title: "Quotas",
+    actions: h("button", { type: "button", onclick: () => choose() }, "Set a quota"),
+    tools: h("div", { class: "tools" },
+      field("Filter", h("input", { type: "search", "data-filter": true, value: query.get("name") ?? "", placeholder: "part of a name",
+        oninput: (event) => {
+          setQuery(query, "name", event.target.value);
+          view.look();
+        } })),
+      field("Whose", select("type", [["", "anybody’s"], ...WHOSE], query.get("type") ?? ""))),
+    load: (signal) => get(url(PATH, { any: query.get("type") }), { signal }),
+    draw(rows) {
+      const part = (query.get("name") ?? "").toLowerCase();
+      const found = rows.filter((row) => row.entity.some((each) => (each.name ?? "default").toLowerCase().includes(part)));
+      return card(null,
+        table("Quotas", [
+          { title: "Whose", cell: (row) => row.entity.map((each) => h("div", {}, who(each))) },
+          { title: "Allowed", cell: (row) => Object.entries(row.quotas).map(([key, value]) => h("div", { title: `${key}=${value}` }, KNOWN.get(key)?.(value) ?? `${key} ${value}`)) },
+          { title: "", cell: (row) => h("div", { class: "actions" },
+            h("button", { type: "button", class: "plain", "data-key": `change-${said(row.entity)}`, "aria-label": `Change the quotas of ${said(row.entity)}`, onclick: () => change(row.entity) }, "Change"),
+            h("button", { type: "button", class: "plain", "data-key": `drop-${said(row.entity)}`, "aria-label": `Remove the quotas of ${said(row.entity)}`, onclick: () => drop(row.entity) }, "Remove")) },
+        ], found.slice(0, SHOWN), rows.length ? "Nobody of that name has a quota." : "Nobody has a quota: clients write and read as fast as they can."),
+        found.length > SHOWN && h("p", { class: "quiet" }, `The first ${count(SHOWN)} of ${count(found.length)}; narrow them by a name.`));
+    },
+    cares: (event) => event.kind === "quota_changed" || event.kind === "reconnected",
+  };
+  view.tools.querySelector("select").addEventListener("change", (event) => {
+    setQuery(query, "type", event.target.value);
+    view.look();
+  });
+
+  /** Ask whose quota it is to be, then what. */
+  function choose() {
+    const whose = select("whose", WHOSE, "user");
+    const names = Object.entries(TYPES).map(([type, text]) => {
+      const shown = field(`Name of the ${text}`, h("input", { name: type, autocomplete: "off", maxlength: 1000 }), "empty: the default, for all that have none of their own");
+      shown.dataset.type = type;
+      return shown;
+    });
+    const fit = () => names.forEach((each) => { each.hidden = !whose.value.split(",").includes(each.dataset.type); });
+    whose.addEventListener("change", fit);
+    fit();
+    const dialog = ask({
+      title: "Whose quota?",
+      content: [field("Of", whose), ...names],
+      action: "Go on",
+      async submit(data) {
+        const entity = data.get("whose").split(",").map((type) => ({ type, name: data.get(type).trim() || null }));
+        dialog.addEventListener("close", () => change(entity));
+      },
+    });
+  }
+
+  /** Ask for an entity's quotas as they are to be; who changed them meanwhile is not overwritten. */
+  async function change(entity) {
+    const path = url(PATH, whose(entity));
+    const { data: [row], tag } = await getTagged(path);
+    const now = row?.quotas ?? {};
+    const keys = entity[0].type === "ip" ? OF_ADDRESSES : OF_CLIENTS;
+    ask({
+      title: `Quotas of ${said(entity)}`,
+      content: keys.map(([key, title]) => field(title, h("input", { name: key, type: "number", min: 0, step: "any", value: now[key] ?? "", placeholder: "no limit" }), key)),
+      action: "Set",
+      async submit(data) {
+        const set = {};
+        const gone = [];
+        for (const [key] of keys) {
+          const text = data.get(key);
+          if (text === "" && key in now) gone.push(key);
+          else if (text !== "" && Number(text) !== now[key]) set[key] = Number(text);
+        }
+        if (!gone.length && !Object.keys(set).length) throw new Error("Nothing is other than it was.");
+        await patch(path, { set, delete: gone }, { match: tag });
+        note(`The quotas of ${said(entity)} are set.`);
+        view.look();
+      },
+    });
+  }
+
+  function drop(entity) {
+    ask({
+      title: `Remove the quotas of ${said(entity)}`,
+      content: h("p", {}, "What was allowed to others by a default counts for it then, if there is one."),
+      action: "Remove", danger: true,
+      async submit() {
+        await remove(url(PATH, whose(entity)));
+        note(`The quotas of ${said(entity)} are removed.`);
+        view.look();
+      },
+    });
+  }
+  return view;
+}
+
+function who({ type, name }) {
+  return [h("span", { class: "quiet" }, `${TYPES[type]} `), name === null ? badge("default") : h("span", { class: "mono" }, name)];
+}
+
+function said(entity) {
+  return entity.map(({ type, name }) => (name === null ? `the default ${TYPES[type]}` : `${TYPES[type]} ${name}`)).join(", ");
+}
+
+/** The query that names an entity. */
+function whose(entity) {
+  const named = Object.fromEntries(entity.filter(({ name }) => name !== null).map(({ type, name }) => [type, name]));
+  return { ...named, default: entity.filter(({ name }) => name === null).map(({ type }) => type).join(",") };
+}

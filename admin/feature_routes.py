@@ -1,0 +1,103 @@
+"""Features of the cluster over HTTP: what is supported, what is in use, and changes of it (KIP-584, KIP-778)."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from kvorum.admin.features import UpgradeType, describe_features, update_features
+from kvorum.admin.models import INT32_MAX, Strict
+from kvorum.admin.operations import Call, NoBody, Operation
+from kvorum.protocol.errors import ErrorCode
+
+INT16_MAX = 2**15 - 1
+FEATURES_MAX = 100
+KINDS = {
+    "upgrade": UpgradeType.UPGRADE,
+    "safe_downgrade": UpgradeType.SAFE_DOWNGRADE,
+    "unsafe_downgrade": UpgradeType.UNSAFE_DOWNGRADE,
+}
+Name = Annotated[str, Field(min_length=1, max_length=249)]
+Level = Annotated[int, Field(ge=0, le=INT16_MAX)]
+
+
+class FeatureEntry(BaseModel):
+    """A feature: the levels that are supported, and the one in use."""
+
+    name: str = Field(examples=["transaction.version"])
+    min_supported: int
+    max_supported: int
+    level: int = Field(description="In use; 0: not in use")
+    epoch: int | None = Field(description="How old the answer is: the metadata offset it is as of; null: unknown")
+
+
+class FeatureUpdate(Strict):
+    """Levels that features are to have: all of them, or none."""
+
+    levels: dict[Name, Level] = Field(
+        min_length=1, max_length=FEATURES_MAX, examples=[{"transaction.version": 2}], description="0: not in use"
+    )
+    kind: Literal["upgrade", "safe_downgrade", "unsafe_downgrade"] = Field(
+        "upgrade", description="unsafe: even if metadata are lost by it"
+    )
+
+
+async def list_features(call: Call[NoBody]) -> list[BaseModel]:
+    """List the features, as one broker tells of them."""
+    asked = call.number("broker", 0, 0, INT32_MAX) if "broker" in call.query else None
+    address = None if asked is None else await call.cluster.broker_address(asked)
+    return [
+        FeatureEntry(
+            name=row.feature,
+            min_supported=row.min_supported,
+            max_supported=row.max_supported,
+            level=row.finalized,
+            epoch=row.epoch,
+        )
+        for row in await describe_features(call.cluster, address)
+    ]
+
+
+async def change_features(call: Call[FeatureUpdate]) -> None:
+    """Put features to other levels: all that are named, or none."""
+    body = call.body
+    outcome = await update_features(
+        call.cluster, body.levels, KINDS[body.kind], validate_only=call.flag("validate_only")
+    )
+    for error in outcome.values():
+        if error is not None:
+            raise error
+
+
+def features_state(rows: list[FeatureEntry]) -> object:
+    """Return what a change could overwrite: the levels."""
+    return [(row.name, row.level) for row in rows]
+
+
+GET_FEATURES = Operation(
+    method="GET",
+    path="/v1/features",
+    summary="List features",
+    handle=list_features,
+    answer=FeatureEntry,
+    many=True,
+    query={"broker": "as this broker tells of them"},
+    state=features_state,
+)
+OPERATIONS = [
+    GET_FEATURES,
+    Operation(
+        method="PATCH",
+        path="/v1/features",
+        summary="Put features to other levels",
+        handle=change_features,
+        body=FeatureUpdate,
+        status=204,
+        query={"validate_only": "true: check, change nothing"},
+        guard=GET_FEATURES,
+        fields={
+            ErrorCode.INVALID_UPDATE_VERSION: "levels",
+            ErrorCode.FEATURE_UPDATE_FAILED: "levels",
+            ErrorCode.INVALID_REQUEST: "levels",
+        },
+    ),
+]

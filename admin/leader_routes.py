@@ -1,0 +1,85 @@
+"""Move the leadership of a partition to one of its replicas, over HTTP.
+
+Kafka has no request for that. A preferred election gives it to the first replica; so who is not the first becomes it,
+by a reassignment that changes nothing but the order, which is over at once.
+"""
+
+from kvorum.admin.models import INT32_MAX
+from kvorum.admin.operations import Call, Operation, Role, number_of
+from kvorum.admin.places import Place
+from kvorum.admin.reassignment_models import Led, NewLeader
+from kvorum.admin.reassignments import Reassignments
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.metadata import MetadataResponsePartition
+
+
+async def move_leader(call: Call[NewLeader]) -> Led:
+    """Have an in-sync replica lead a partition, and be the preferred leader from then on.
+
+    A replica that is not in sync, and a partition that is being reassigned, are refused.
+    """
+    topic = await call.cluster.topic(call.path["topic"])
+    place = Place(topic.name or "", number_of("partition", call.path["partition"], 0, INT32_MAX))
+    row = next((each for each in topic.partitions if each.partition_index == place.partition), None)
+    if row is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {place}")
+    wanted, found = call.body.broker, Reassignments(call.cluster)
+    check_able(place, row, wanted)
+    if place in await found.under_way():
+        raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, f"{place} is being reassigned; wait, or cancel that first")
+    replicas = [wanted, *(broker for broker in row.replica_nodes if broker != wanted)]
+    if replicas != row.replica_nodes:
+        await put_in_order(found, place, replicas)
+    await elect(call, place, row, wanted)
+    return Led(topic=place.topic, partition=place.partition, before=row.leader_id, leader=wanted, replicas=replicas)
+
+
+def check_able(place: Place, row: MetadataResponsePartition, broker: int) -> None:
+    """Raise KafkaError unless a broker can lead a partition."""
+    if broker not in row.replica_nodes:
+        there = ", ".join(map(str, row.replica_nodes))
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"broker {broker} has no replica of {place}; {there} have"
+        )
+    if broker not in row.isr_nodes:
+        there = ", ".join(map(str, row.isr_nodes))
+        message = f"broker {broker} is not in sync with {place}; {there or 'nobody'} is"
+        raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, message)
+
+
+async def put_in_order(found: Reassignments, place: Place, replicas: list[int]) -> None:
+    """Change the order of a partition's replicas, and nothing else. Raises KafkaError."""
+    refused = await found.alter({place: replicas}, may_resize=False)
+    if refused:
+        name, _, message = refused[place].partition(": ")
+        raise KafkaError(ErrorCode[name], message or f"{place} cannot be put in order")
+    if place in await found.under_way():
+        # Its replicas were others already, and the broker asked had not heard of it: nobody is to be copied for this.
+        await found.alter({place: None})
+        raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, f"the replicas of {place} have just changed; look again")
+
+
+async def elect(call: Call[NewLeader], place: Place, row: MetadataResponsePartition, wanted: int) -> None:
+    """Have the first replica elected. Raises KafkaError; who leads already is none."""
+    answer = await call.cluster.elect_leaders({place.topic: [place.partition]})
+    for result in (each for topic in answer.replica_election_results for each in topic.partition_result):
+        if result.error_code not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED):
+            message = f"broker {wanted} is the preferred leader now, and {row.leader_id} still leads"
+            raise KafkaError(ErrorCode(result.error_code), f"{message}: {result.error_message or 'no election'}")
+
+
+OPERATIONS = [
+    Operation(
+        method="POST",
+        path="/v1/topics/{topic}/partitions/{partition}/leader",
+        summary="Move a partition's leadership",
+        handle=move_leader,
+        body=NewLeader,
+        answer=Led,
+        role=Role.OPERATE,
+        fields={
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT: "broker",
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "broker",
+        },
+    )
+]

@@ -1,0 +1,85 @@
+"""Log levels of a running broker over HTTP (KIP-412): in force at once, and until it is started again."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+from kvorum.admin.client import ConfigChange, ConfigOperation, ResourceType
+from kvorum.admin.cluster_routes import broker_id
+from kvorum.admin.models import Strict
+from kvorum.admin.operations import BadInput, Call, NoBody, Operation, Role
+from kvorum.protocol.errors import ErrorCode
+
+LOGGERS_MAX = 1_000
+LoggerName = Annotated[str, Field(min_length=1, max_length=249, examples=["network"])]
+LevelName = Annotated[str, Field(min_length=1, max_length=20, examples=["DEBUG"])]
+
+
+class Logger(BaseModel):
+    """A logger of a broker, and from which level on it writes."""
+
+    name: str
+    level: str = Field(examples=["INFO"])
+
+
+class LoggerAlter(Strict):
+    """Changes of log levels; the other loggers stay as they are."""
+
+    set: dict[LoggerName, LevelName] = Field(
+        default_factory=dict,
+        max_length=LOGGERS_MAX,
+        examples=[{"network": "DEBUG"}],
+        description="TRACE, DEBUG, INFO, WARN, ERROR or FATAL",
+    )
+    delete: list[LoggerName] = Field(
+        default_factory=list, max_length=LOGGERS_MAX, description="To have the root's level again"
+    )
+
+
+async def list_loggers(call: Call[NoBody]) -> list[BaseModel]:
+    """List the loggers of a broker with their levels."""
+    rows = await call.cluster.describe_configs(ResourceType.BROKER_LOGGER, str(broker_id(call)))
+    return [Logger(name=row.name, level=row.value or "") for row in sorted(rows, key=lambda row: row.name)]
+
+
+async def alter_loggers(call: Call[LoggerAlter]) -> None:
+    """Set log levels of one broker, and take levels that were set away again."""
+    body = call.body
+    changes = [ConfigChange(name=name, value=level) for name, level in body.set.items()]
+    changes += [ConfigChange(name=name, operation=ConfigOperation.DELETE) for name in dict.fromkeys(body.delete)]
+    if not changes:
+        raise BadInput("set", "nothing to change: give set or delete")
+    await call.cluster.alter_configs(
+        ResourceType.BROKER_LOGGER, str(broker_id(call)), changes, validate_only=call.flag("validate_only")
+    )
+
+
+def loggers_state(rows: list[Logger]) -> object:
+    """Return what a change could overwrite: all of it."""
+    return [(row.name, row.level) for row in rows]
+
+
+GET_LOGGERS = Operation(
+    method="GET",
+    path="/v1/brokers/{broker}/loggers",
+    summary="A broker's log levels",
+    handle=list_loggers,
+    answer=Logger,
+    many=True,
+    state=loggers_state,
+)
+OPERATIONS = [
+    GET_LOGGERS,
+    Operation(
+        method="PATCH",
+        path="/v1/brokers/{broker}/loggers",
+        summary="Change a broker's log levels",
+        handle=alter_loggers,
+        body=LoggerAlter,
+        status=204,
+        query={"validate_only": "true: check, change nothing"},
+        role=Role.OPERATE,
+        guard=GET_LOGGERS,
+        fields={ErrorCode.INVALID_REQUEST: "set"},
+    ),
+]

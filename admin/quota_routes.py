@@ -1,0 +1,163 @@
+"""Quotas of clients over HTTP (KIP-546, KIP-612).
+
+Whose they are is said in the query, the same way when they are looked at and when they are changed: `user`, `client_id`
+and `ip` name somebody, `default` names types whose default is meant (default=user,client_id), and a look may also ask
+for `any` of a type.
+"""
+
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+from kvorum.admin.models import Strict
+from kvorum.admin.operations import BadInput, Call, NoBody, Operation
+from kvorum.admin.quotas import CLIENT_ID, IP, USER, Quotas, alter_quotas, describe_quotas
+from kvorum.protocol.errors import ErrorCode
+
+KINDS = {"user": USER, "client_id": CLIENT_ID, "ip": IP}
+"""{what a type is called here: on the wire}."""
+NAME_CHARS_MAX = 32_767
+"""Kafka's longest string."""
+DEFAULT, ANY = "", None
+"""Instead of a name, as describe_quotas takes them."""
+KEYS_MAX = 100
+"""There are five kinds of quotas; what is none is the cluster's to refuse."""
+Key = Annotated[str, Field(min_length=1, max_length=249)]
+Rate = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class QuotaPart(BaseModel):
+    """One part of whom a quota is for."""
+
+    type: str = Field(examples=["user", "client_id", "ip"])
+    name: str | None = Field(description="null: the default of the type")
+
+
+class QuotaEntry(BaseModel):
+    """The quotas of one entity: a user, a client id, both, or an address."""
+
+    entity: list[QuotaPart]
+    quotas: dict[str, float] = Field(examples=[{"producer_byte_rate": 1048576.0}])
+
+
+class QuotaAlter(Strict):
+    """Changes of an entity's quotas; the rest stays as it is."""
+
+    set: dict[Key, Rate] = Field(
+        default_factory=dict, max_length=KEYS_MAX, examples=[{"producer_byte_rate": 1048576, "request_percentage": 50}]
+    )
+    delete: list[Key] = Field(default_factory=list, max_length=KEYS_MAX)
+
+
+def entity_of(call: Call[NoBody] | Call[QuotaAlter]) -> dict[str, str | None]:
+    """Return {type on the wire: name, DEFAULT or ANY} of what the query names. Raises BadInput."""
+    entity: dict[str, str | None] = {}
+    named: list[tuple[str, str, str | None]] = [
+        *((kind, kind, call.query[kind]) for kind in KINDS if kind in call.query),
+        *(("default", kind, DEFAULT) for kind in call.words("default", list(KINDS))),
+        *(("any", kind, ANY) for kind in call.words("any", list(KINDS))),
+    ]
+    for parameter, kind, name in named:
+        if parameter == kind and not 0 < len(name or "") <= NAME_CHARS_MAX:
+            raise BadInput(kind, f"a name has 1 to {NAME_CHARS_MAX} characters; default={kind} is the default one")
+        if KINDS[kind] in entity:
+            raise BadInput(parameter, f"{kind} is named more than once")
+        entity[KINDS[kind]] = name
+    return entity
+
+
+def named_entity(call: Call[NoBody] | Call[QuotaAlter]) -> dict[str, str | None]:
+    """Return {type on the wire: name, None for the default} of whom to change. Raises BadInput."""
+    entity = entity_of(call)
+    if not entity:
+        raise BadInput("user", "whose quotas? name a user, client_id or ip, or default=TYPE")
+    return {kind: name or None for kind, name in entity.items()}
+
+
+def shown(found: Quotas) -> QuotaEntry:
+    """Return one entity's quotas for HTTP, the types in the order of KINDS."""
+    parts = [QuotaPart(type=here, name=found.entity[wire]) for here, wire in KINDS.items() if wire in found.entity]
+    return QuotaEntry(entity=parts, quotas=found.values)
+
+
+async def list_quotas(call: Call[NoBody]) -> list[BaseModel]:
+    """List quotas: all of them, or those of the entities that have exactly the types named, and these names.
+
+    With `containing` also those that have other types besides: user=alice then finds alice's with each client id, too.
+    """
+    entity, containing = entity_of(call), call.flag("containing")
+    found = await describe_quotas(call.cluster, entity, strict=bool(entity) and not containing)
+    return [shown(each) for each in found]
+
+
+async def alter_entity_quotas(call: Call[QuotaAlter]) -> None:
+    """Set and remove quotas of one entity."""
+    body = call.body
+    if not body.set and not body.delete:
+        raise BadInput("set", "nothing to change: give set or delete")
+    both = sorted(body.set.keys() & set(body.delete))
+    if both:
+        raise BadInput("delete", f"{both[0]!r} is to be set, and to be deleted")
+    removed = list(dict.fromkeys(body.delete))
+    await alter_quotas(call.cluster, named_entity(call), body.set, removed, validate_only=call.flag("validate_only"))
+
+
+async def delete_entity_quotas(call: Call[NoBody]) -> None:
+    """Remove all quotas of one entity; one that has none is no error."""
+    entity, only = named_entity(call), call.flag("validate_only")
+    wanted = {kind: name or DEFAULT for kind, name in entity.items()}
+    for each in await describe_quotas(call.cluster, wanted):
+        await alter_quotas(call.cluster, entity, {}, list(each.values), validate_only=only)
+
+
+def quotas_state(rows: list[QuotaEntry]) -> object:
+    """Return what of listed quotas a change could overwrite: all of it."""
+    return [([(part.type, part.name) for part in row.entity], sorted(row.quotas.items())) for row in rows]
+
+
+QUOTAS = "/v1/quotas"
+WHOSE = {
+    "user": "of this user",
+    "client_id": "of this client id",
+    "ip": "of this address",
+    "default": "of the default of these types, comma-separated: user, client_id, ip",
+}
+VALIDATE = {"validate_only": "true: check, change nothing"}
+FIELDS = {ErrorCode.INVALID_REQUEST: "set"}
+GET_QUOTAS = Operation(
+    method="GET",
+    path=QUOTAS,
+    summary="List quotas",
+    handle=list_quotas,
+    answer=QuotaEntry,
+    many=True,
+    query={
+        **WHOSE,
+        "any": "of any of these types, comma-separated: user, client_id, ip",
+        "containing": "true: those that have other types besides, too",
+    },
+    state=quotas_state,
+)
+OPERATIONS = [
+    GET_QUOTAS,
+    Operation(
+        method="PATCH",
+        path=QUOTAS,
+        summary="Set and remove quotas of an entity",
+        handle=alter_entity_quotas,
+        body=QuotaAlter,
+        status=204,
+        query={**WHOSE, **VALIDATE},
+        guard=GET_QUOTAS,
+        fields=FIELDS,
+    ),
+    Operation(
+        method="DELETE",
+        path=QUOTAS,
+        summary="Remove all quotas of an entity",
+        handle=delete_entity_quotas,
+        status=204,
+        query={**WHOSE, **VALIDATE},
+        guard=GET_QUOTAS,
+    ),
+]

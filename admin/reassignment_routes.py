@@ -1,0 +1,275 @@
+"""Reassignments over HTTP: propose, begin, watch, verify and cancel them (KIP-455, KIP-73)."""
+
+from collections.abc import Iterable
+
+from pydantic import BaseModel
+
+from kvorum.admin.client import ClusterClient
+from kvorum.admin.operations import Call, NoBody, Operation, Role
+from kvorum.admin.places import Place
+from kvorum.admin.proposals import check_racks, keep, spread
+from kvorum.admin.reassignment_models import (
+    Cancel,
+    CancelledPartition,
+    CopyProgress,
+    Execute,
+    Proposal,
+    Propose,
+    ProposedPartition,
+    ReassignmentEntry,
+    StartedPartition,
+    Verified,
+    VerifiedPartition,
+    Verify,
+)
+from kvorum.admin.reassignment_progress import NOTHING_TOLD, Copies, copies
+from kvorum.admin.reassignments import Assignment, Reassignments, State, UnderWay, moves_of, states_of
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.metadata import MetadataResponsePartition
+from kvorum.runtime.chance import new_random
+
+
+async def rows_of(cluster: ClusterClient, topics: Iterable[str]) -> dict[Place, MetadataResponsePartition]:
+    """Return the metadata of all partitions of these topics; of those that are not there, nothing."""
+    names = sorted(set(topics))
+    found = (await cluster.metadata(names)).topics if names else []
+    return {Place(topic.name or "", row.partition_index): row for topic in found for row in topic.partitions}
+
+
+async def list_reassignments(call: Call[NoBody]) -> list[BaseModel]:
+    """List what is being reassigned, and how far the new replicas are: by bytes, and by records behind the leader."""
+    under_way = await Reassignments(call.cluster).under_way()
+    if "topic" in call.query:
+        under_way = {place: each for place, each in under_way.items() if place.topic == call.query["topic"]}
+    rows = await rows_of(call.cluster, (place.topic for place in under_way))
+    asked: dict[int, set[Place]] = {}
+    for place, each in under_way.items():
+        leader = rows[place].leader_id if place in rows else -1
+        for broker in (*each.adding, leader):
+            asked.setdefault(broker, set()).add(place)
+    told = await copies(call.cluster, asked)
+    return [entry_of(place, each, rows.get(place), told) for place, each in under_way.items()]
+
+
+def entry_of(place: Place, each: UnderWay, row: MetadataResponsePartition | None, told: Copies) -> ReassignmentEntry:
+    """Return one reassignment for HTTP; `row` is None where the broker asked has not heard of the topic yet."""
+    leader, isr = (-1, []) if row is None else (row.leader_id, row.isr_nodes)
+    of_leader = told.get((leader, place), NOTHING_TOLD)
+
+    def progress(broker: int) -> CopyProgress:
+        held = told.get((broker, place), NOTHING_TOLD)
+        known = held.end_offset is not None and of_leader.end_offset is not None
+        return CopyProgress(
+            broker=broker,
+            in_sync=broker in isr,
+            size_bytes=held.size_bytes,
+            end_offset=held.end_offset,
+            lag=max(0, (of_leader.end_offset or 0) - (held.end_offset or 0)) if known else None,
+        )
+
+    return ReassignmentEntry(
+        topic=place.topic,
+        partition=place.partition,
+        leader=leader,
+        isr=isr,
+        replicas=each.replicas,
+        target=[broker for broker in each.replicas if broker not in each.removing],
+        adding=each.adding,
+        removing=each.removing,
+        size_bytes=of_leader.size_bytes,
+        end_offset=of_leader.end_offset,
+        progress=[progress(broker) for broker in each.adding],
+    )
+
+
+async def propose(call: Call[Propose]) -> Proposal:
+    """Propose replicas for all partitions of some topics on some brokers; nothing is changed by that."""
+    body, found = call.body, Reassignments(call.cluster)
+    alive = await found.brokers()
+    wanted = sorted(set(alive if body.brokers is None else body.brokers))
+    check_brokers(wanted, alive)
+    current = await found.current(body.topics)
+    for missing in sorted(set(body.topics) - {place.topic for place in current}):
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {missing!r} is not there")
+    racks = {broker: alive[broker] if body.rack_aware else None for broker in wanted}
+    check_racks(racks)
+    plan = keep(current, racks) if body.keep else spread(current, racks, new_random())
+    changed = {place: replicas for place, replicas in plan.items() if replicas != current[place]}
+    rows = await rows_of(call.cluster, (place.topic for place in changed))
+    asked: dict[int, set[Place]] = {}
+    for place in changed:
+        if place in rows:
+            asked.setdefault(rows[place].leader_id, set()).add(place)
+    told = await copies(call.cluster, asked)
+    partitions = [
+        ProposedPartition(
+            topic=place.topic,
+            partition=place.partition,
+            current=current[place],
+            replicas=replicas,
+            adding=[broker for broker in replicas if broker not in current[place]],
+            size_bytes=told.get((rows[place].leader_id, place), NOTHING_TOLD).size_bytes if place in rows else None,
+        )
+        for place, replicas in sorted(changed.items())
+    ]
+    return Proposal(
+        partitions=partitions,
+        unchanged=len(plan) - len(changed),
+        moved_replicas=sum(len(each.adding) for each in partitions),
+        moved_bytes=sum(len(each.adding) * (each.size_bytes or 0) for each in partitions),
+    )
+
+
+def check_brokers(wanted: Iterable[int], alive: Iterable[int]) -> None:
+    """Raise KafkaError BROKER_ID_NOT_REGISTERED where one is not there, or fenced."""
+    unknown = sorted(set(wanted) - set(alive))
+    if unknown:
+        there = ", ".join(map(str, sorted(alive)))
+        raise KafkaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no living broker {unknown[0]}; there are {there}"
+        )
+
+
+async def begin_reassignment(call: Call[Execute]) -> list[BaseModel]:
+    """Begin to move partitions to the replicas a plan names. `before` of the answer is what to go back by.
+
+    With a throttle, verify until all is completed: that takes it off again.
+    """
+    body, found = call.body, Reassignments(call.cluster)
+    plan = body.assignment()
+    under_way = await found.under_way()
+    if under_way and not body.additional:
+        message = f"{len(under_way)} reassignments are under way; additional=true begins this one beside them"
+        raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
+    check_brokers((broker for replicas in plan.values() for broker in replicas), await found.brokers())
+    current = await found.current(place.topic for place in plan)
+    for place in sorted(plan):
+        if place not in current:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {place}")
+    if body.throttle_bytes_per_second is not None:
+        await found.throttle(moves_of(under_way, current, plan), body.throttle_bytes_per_second)
+    refused = await found.alter(dict(plan), may_resize=body.allow_replication_factor_change)
+    return [
+        StartedPartition(
+            topic=place.topic,
+            partition=place.partition,
+            before=current[place],
+            replicas=replicas,
+            **refusal(refused.get(place)),
+        )
+        for place, replicas in sorted(plan.items())
+    ]
+
+
+def refusal(told: str | None) -> dict[str, str | None]:
+    """Return Kafka's name for why a partition was refused, and the message behind it."""
+    code, _, message = (told or "").partition(": ")
+    return {"error": code or None, "message": message or None}
+
+
+async def verify_reassignment(call: Call[Verify]) -> Verified:
+    """Say how far a plan is; once nothing is under way any more, take the throttles off."""
+    body, found = call.body, Reassignments(call.cluster)
+    plan: Assignment = body.assignment()
+    under_way = await found.under_way()
+    current = await found.current(place.topic for place in plan)
+    states = states_of(under_way, current, plan)
+    brokers: list[int] = []
+    topics: list[str] = []
+    if not under_way and not body.preserve_throttles:
+        brokers, topics = await found.unthrottle(plan)
+    return Verified(
+        completed=all(state is State.COMPLETED for state in states),
+        partitions=[
+            VerifiedPartition(
+                topic=place.topic,
+                partition=place.partition,
+                state=state.value,
+                replicas=current.get(place, []),
+                target=target,
+            )
+            for (place, target), state in zip(sorted(plan.items()), states, strict=True)
+        ],
+        unthrottled_brokers=brokers,
+        unthrottled_topics=topics,
+    )
+
+
+async def cancel_reassignments(call: Call[Cancel]) -> list[BaseModel]:
+    """Cancel what is under way of some partitions, or all: they go back to the replicas they had.
+
+    Partitions that are named and not under way are left out of the answer. The throttles go, too, with the last one.
+    """
+    body, found = call.body, Reassignments(call.cluster)
+    under_way = everything = await found.under_way()
+    if body.partitions is not None:
+        named = {Place(topic, index) for topic, indexes in body.partitions.items() for index in indexes}
+        under_way = {place: each for place, each in under_way.items() if place in named}
+    refused = await found.alter(dict.fromkeys(under_way)) if under_way else {}
+    if under_way and under_way == everything and not refused and not body.preserve_throttles:
+        await found.unthrottle({place: each.replicas for place, each in under_way.items()})
+    return [
+        CancelledPartition(topic=place.topic, partition=place.partition, **refusal(refused.get(place)))
+        for place in under_way
+    ]
+
+
+REASSIGNMENTS = "/v1/reassignments"
+NOT_THERE = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "partitions",
+    ErrorCode.BROKER_ID_NOT_REGISTERED: "partitions",
+    ErrorCode.REASSIGNMENT_IN_PROGRESS: "additional",
+}
+OPERATIONS = [
+    Operation(
+        method="GET",
+        path=REASSIGNMENTS,
+        summary="What is being reassigned, and how far it is",
+        handle=list_reassignments,
+        answer=ReassignmentEntry,
+        many=True,
+        query={"topic": "of this topic alone"},
+    ),
+    Operation(
+        method="POST",
+        path=f"{REASSIGNMENTS}/propose",
+        summary="Propose replicas for topics",
+        handle=propose,
+        body=Propose,
+        answer=Proposal,
+        role=Role.OPERATE,
+        fields={
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "topics",
+            ErrorCode.BROKER_ID_NOT_REGISTERED: "brokers",
+            ErrorCode.INVALID_REPLICATION_FACTOR: "brokers",
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT: "rack_aware",
+        },
+    ),
+    Operation(
+        method="POST",
+        path=REASSIGNMENTS,
+        summary="Begin to move partitions",
+        handle=begin_reassignment,
+        body=Execute,
+        answer=StartedPartition,
+        many=True,
+        fields=NOT_THERE,
+    ),
+    Operation(
+        method="POST",
+        path=f"{REASSIGNMENTS}/verify",
+        summary="Look after a plan",
+        handle=verify_reassignment,
+        body=Verify,
+        answer=Verified,
+    ),
+    Operation(
+        method="POST",
+        path=f"{REASSIGNMENTS}/cancel",
+        summary="Cancel reassignments",
+        handle=cancel_reassignments,
+        body=Cancel,
+        answer=CancelledPartition,
+        many=True,
+    ),
+]

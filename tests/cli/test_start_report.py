@@ -1,0 +1,32 @@
+"""What a start says of the cluster: only of nodes that were waited for that they are up."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kvorum.cli.dev import report_start
+
+
+def cluster() -> Any:
+    nodes = [SimpleNamespace(name=f"node-{number}", roles=("broker", "controller")) for number in (1, 2, 3)]
+    plan = SimpleNamespace(nodes=nodes, bootstrap="127.0.0.1:9092", admin_urls=lambda: ["http://127.0.0.1:8080"])
+    return cast(Any, SimpleNamespace(plan=plan, paths=SimpleNamespace(folder="data")))
+
+
+def test_a_whole_start_tells_how_the_cluster_is_reached(capsys: pytest.CaptureFixture[str]) -> None:
+    report_start(cluster(), dict.fromkeys(("node-1", "node-2", "node-3"), "ready"))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "3 broker(s) are up and unfenced."
+    assert [line.split() for line in lines[1:4]] == [
+        ["bootstrap.servers", "127.0.0.1:9092"],
+        ["web", "console", "http://127.0.0.1:8080/"],
+        ["admin", "HTTP", "API", "http://127.0.0.1:8080/docs"],
+    ]
+
+
+def test_nodes_that_ran_already_are_not_said_to_be_up(capsys: pytest.CaptureFixture[str]) -> None:
+    report_start(cluster(), {"node-2": "ready"}, foreground=False)
+    assert capsys.readouterr().out.splitlines()[0] == (
+        "1 broker(s) are up and unfenced. Not waited for, since their processes ran already: node-1, node-3."
+    )

@@ -1,0 +1,175 @@
+"""The admin HTTP API beside three running nodes: quotas, reassignments, leaders, features, loggers, differences.
+
+What HTTP sets an unmodified client of Kafka's protocol sees, and the other way round.
+"""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+
+from kvorum.cluster.local import LocalCluster
+from tests.cluster.clients import create_topic, eventually, leader_of
+from tests.cluster.conftest import clusters_in
+from tests.cluster.test_admin_api import http
+from tests.cluster.test_quotas import admin_of
+
+pytestmark = pytest.mark.cluster
+THROTTLE = 50_000_000
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    with clusters_in(tmp_path_factory.mktemp("operations")) as start:
+        yield start("three-nodes.yaml")
+
+
+def etag(cluster: LocalCluster, path: str) -> str:
+    with urllib.request.urlopen(cluster.plan.admin_urls()[0] + path, timeout=60) as answer:
+        found = answer.headers["ETag"]
+        assert isinstance(found, str)
+        return found
+
+
+def patch_if(cluster: LocalCluster, path: str, body: object, tag: str) -> int:
+    """Return the status of a PATCH with If-Match."""
+    headers = {"Content-Type": "application/json", "If-Match": tag}
+    request = urllib.request.Request(
+        cluster.plan.admin_urls()[0] + path, json.dumps(body).encode(), headers, method="PATCH"
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+def test_quotas_set_over_http_are_those_a_client_is_told_of(cluster: LocalCluster) -> None:
+    path = "/v1/quotas?client_id=app"
+    assert http(cluster, "PATCH", f"{path}&validate_only=true", {"set": {"producer_byte_rate": 1}}) == (204, None)
+    assert http(cluster, "PATCH", path, {"set": {"producer_byte_rate": 1024}}) == (204, None)
+    status, problem = http(cluster, "PATCH", path, {"set": {"producer_byte_rate": -1}})
+    assert (status, problem["error"], problem["field"]) == (422, "INVALID_REQUEST", "set")
+    with admin_of(cluster.plan.bootstrap) as admin:
+        wanted = [([("client-id", "app")], {"producer_byte_rate": 1024.0})]
+        eventually(lambda: admin.described() == wanted, lambda: f"{admin.described()}")
+        eventually(lambda: http(cluster, "GET", path)[1] != [], "the quota at the broker asked over HTTP")
+        tag = etag(cluster, path)
+        assert admin.alter([("client-id", "app")], producer_byte_rate=2048) == [0]
+        eventually(lambda: etag(cluster, path) != tag, "another quota")
+        assert patch_if(cluster, path, {"delete": ["producer_byte_rate"]}, tag) == 412
+        (row,) = http(cluster, "GET", "/v1/quotas")[1]
+        assert row == {"entity": [{"type": "client_id", "name": "app"}], "quotas": {"producer_byte_rate": 2048.0}}
+        assert http(cluster, "DELETE", path) == (204, None)
+        eventually(lambda: admin.described() == [], lambda: f"{admin.described()}")
+
+
+def test_a_topic_moves_by_a_proposal_and_its_leader_is_moved(cluster: LocalCluster) -> None:
+    bootstrap = cluster.plan.bootstrap
+    create_topic(bootstrap, "moved", 2, 1)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(200):
+        producer.produce("moved", bytes(1000), partition=number % 2)
+    assert producer.flush(30) == 0
+    target = min({1, 2, 3} - {leader_of(bootstrap, "moved", 0), leader_of(bootstrap, "moved", 1)})
+    body = {"topics": ["moved"], "brokers": [target]}
+    status, proposal = http(cluster, "POST", "/v1/reassignments/propose", body)
+    moving = [row["partition"] for row in proposal["partitions"]]
+    assert status == 200 and moving and all(row["replicas"] == [target] for row in proposal["partitions"])
+    assert proposal["moved_bytes"] > 100 * 1000 * len(moving)
+    plan = [{key: row[key] for key in ("topic", "partition", "replicas")} for row in proposal["partitions"]]
+    begun = {"partitions": plan, "throttle_bytes_per_second": THROTTLE}
+    status, started = http(cluster, "POST", "/v1/reassignments", begun)
+    assert (status, {row["error"] for row in started}) == (200, {None}), started
+
+    def completed() -> bool:
+        for row in http(cluster, "GET", "/v1/reassignments?topic=moved")[1]:
+            assert (row["adding"], row["target"]) == ([target], [target])
+        return bool(http(cluster, "POST", "/v1/reassignments/verify", {"partitions": plan})[1]["completed"])
+
+    eventually(completed, "the topic on the broker it was to go to")
+    configs = http(cluster, "GET", "/v1/topics/moved/configs")[1]
+    assert not [row for row in configs if "throttled" in row["name"]], "the throttle is off again"
+    for partition in moving:
+        eventually(lambda partition=partition: leader_of(bootstrap, "moved", partition) == target, "its leader")
+
+    create_topic(bootstrap, "led", 1, 3)
+    before = eventually(lambda: leader_of(bootstrap, "led", 0), "a leader")
+    for broker in sorted({1, 2, 3} - {before}):
+        status, led = http(cluster, "POST", "/v1/topics/led/partitions/0/leader", {"broker": broker})
+        assert (status, led["leader"], led["replicas"][0]) == (200, broker, broker), led
+        eventually(lambda broker=broker: leader_of(bootstrap, "led", 0) == broker, f"broker {broker} leads")
+        eventually(
+            lambda broker=broker: http(cluster, "GET", "/v1/topics/led/partitions/0")[1]["leader"] == broker,
+            "the broker asked over HTTP knows it",
+        )
+    assert http(cluster, "POST", "/v1/topics/led/partitions/0/leader", {"broker": 9})[1]["field"] == "broker"
+
+
+def test_features_loggers_and_differences_are_those_of_the_cluster(cluster: LocalCluster) -> None:
+    features = {row["name"]: row for row in http(cluster, "GET", "/v1/features")[1]}
+    assert features["metadata.version"]["level"] == 30 and features["transaction.version"]["level"] == 2
+    too_high = {"levels": {"transaction.version": 9}}
+    assert http(cluster, "PATCH", "/v1/features", too_high)[1]["error"] == "INVALID_UPDATE_VERSION"
+    down = {"levels": {"transaction.version": 1}, "kind": "safe_downgrade"}
+    assert http(cluster, "PATCH", "/v1/features?validate_only=true", down) == (204, None)
+    assert http(cluster, "PATCH", "/v1/features", down) == (204, None)
+    level = lambda: {row["name"]: row["level"] for row in http(cluster, "GET", "/v1/features")[1]}  # noqa: E731
+    eventually(lambda: level()["transaction.version"] == 1, "the lower level")
+    up = {"levels": {"transaction.version": 2}}
+    assert http(cluster, "PATCH", "/v1/features", up) == (204, None)
+
+    path = "/v1/brokers/2/loggers"
+    assert http(cluster, "PATCH", path, {"set": {"network": "DEBUG"}}) == (204, None)
+    assert {"name": "network", "level": "DEBUG"} in http(cluster, "GET", path)[1]
+    assert {"name": "network", "level": "INFO"} in http(cluster, "GET", "/v1/brokers/1/loggers")[1]
+    assert http(cluster, "PATCH", path, {"delete": ["network"]}) == (204, None)
+    assert http(cluster, "PATCH", path, {"set": {"nobody": "INFO"}})[1]["field"] == "set.nobody"
+
+    admin = AdminClient({"bootstrap.servers": cluster.plan.bootstrap})
+    change = ConfigEntry("log.retention.ms", "3600000", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.BROKER, "3", incremental_configs=[change])
+    admin.incremental_alter_configs([resource])[resource].result(30)
+
+    def differences(columns: str) -> dict[str, list[Any]]:
+        status, diff = http(cluster, "GET", f"/v1/configs/diff?of={columns}")
+        assert status == 200, diff
+        rows = [row for row in diff["rows"] if not row["own"]]
+        return {row["name"]: [cell and cell["value"] for cell in row["cells"]] for row in rows}
+
+    found = eventually(lambda: differences("broker:1,broker:3"), "a difference")
+    assert found["log.retention.ms"] == [None, "3600000"]
+    assert differences("broker:3,broker:3:static") == {"log.retention.ms": ["3600000", None]}
+    create_topic(cluster.plan.bootstrap, "differing", 1, 1)
+    body = {"set": {"retention.ms": "604800000", "segment.bytes": "2097152"}}
+    assert http(cluster, "PATCH", "/v1/topics/differing/configs", body) == (204, None)
+    eventually(lambda: len(http(cluster, "GET", "/v1/topics/differing/configs")[1]) >= 2, "the topic's configs")
+    assert differences("topic:differing,topic:differing:broker")["segment.bytes"] == ["2097152", "1073741824"]
+
+
+def test_a_transaction_is_described_and_aborted_over_http(cluster: LocalCluster) -> None:
+    bootstrap = cluster.plan.bootstrap
+    create_topic(bootstrap, "in-doubt", 2, 3)
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "doubtful"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("in-doubt", b"x", partition=1)
+    assert producer.flush(30) == 0
+    (row,) = eventually(lambda: http(cluster, "GET", "/v1/transactions/doubtful/partitions")[1], "its partition")
+    assert (row["topic"], row["partition"], row["start_offset"], row["error"]) == ("in-doubt", 1, 0, None)
+    assert http(cluster, "POST", "/v1/transactions/doubtful/abort") == (204, None)
+
+    def state() -> str:
+        found = http(cluster, "GET", "/v1/transactions/doubtful")[1]["state"]
+        assert isinstance(found, str)
+        return found
+
+    eventually(lambda: state() in ("Empty", "CompleteAbort"), state)
+    with pytest.raises(Exception, match=r"fenced|FENCED|newer|epoch"):
+        producer.commit_transaction(30)
