@@ -1,7 +1,4 @@
-"""`kafka-reassign-partitions` (KIP-455, KIP-73, KIP-860). Source: Kafka's ReassignPartitionsCommand and its options.
-
-Replicas go between brokers; between log directories of one broker (`log_dirs` other than "any") they do not.
-"""
+"""`kafka-reassign-partitions` (KIP-113, KIP-455, KIP-73, KIP-860). Source: Kafka's ReassignPartitionsCommand."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -12,10 +9,11 @@ import click
 
 from kvorum.cli.kafka.common import Connection, connected, one_action
 from kvorum.cli.output import Exit
-from kvorum.cli.reassign import placed, plural, told
+from kvorum.cli.reassign import moves_in, placed, plural, told
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
+    from kvorum.admin.log_dir_moves import MoveState, Replica, Started
     from kvorum.admin.places import Place
     from kvorum.admin.reassignments import Assignment, Reassignments
 
@@ -172,7 +170,8 @@ def execute(connection: Connection, options: dict[str, Any]) -> None:
     """Begin what the file says, throttled first if it is to be."""
     from kvorum.admin.reassignments import moves_of
 
-    wanted = assignment_in(options["reassignment_json_file"])
+    path, timeout_ms = options["reassignment_json_file"], options["timeout"]
+    wanted, moves = assignment_in(path), moves_in(path)
     throttle, log_dirs_throttle = options["throttle"], options["replica_alter_log_dirs_throttle"]
     may_resize = not options["disallow_replication_factor_change"]
 
@@ -192,14 +191,31 @@ def execute(connection: Connection, options: dict[str, Any]) -> None:
         if throttle >= 0:
             await found.throttle(moves_of(under_way, current, wanted), throttle)
             click.echo(f"The inter-broker throttle limit was set to {throttle} B/s")
-        if log_dirs_throttle >= 0:  # of no broker, as no replica changes its directory
+        if log_dirs_throttle >= 0:
+            await found.moves.throttle({replica.broker for replica in moves}, log_dirs_throttle)
             click.echo(f"The replica-alter-dir throttle limit was set to {log_dirs_throttle} B/s")
-        return await found.alter(dict(wanted), options["timeout"], may_resize=may_resize)
+        return await found.alter(dict(wanted), timeout_ms, may_resize=may_resize)
 
     refused = ask(connection, work)
     if refused:
         stop("\n".join(["Error reassigning partition(s):", *lines_of(refused)]))
     click.echo(f"Successfully started partition reassignment{plural(wanted)} for {told(wanted)}")
+    if moves:
+        say_begun(moves, ask(connection, lambda found: found.moves.begin(moves, timeout_ms)))
+
+
+def say_begun(moves: "Mapping[Replica, str]", started: "Started") -> None:
+    """Say which replicas move between log directories; those that do not are an error."""
+    for each in started.begun:
+        place = f"{each.topic}-{each.partition}"
+        click.echo(
+            f"Successfully started moving log directory to {moves[each]} for replica {place} with broker {each.broker}"
+        )
+    if started.refused:
+        stop("\n".join(["Failed to alter dir:", *lines_of(started.refused)]))
+    if started.absent:
+        which = f"log directory move{plural(started.absent)} could be started for: {told(started.absent)}"
+        stop(f"Timed out before {which}")
 
 
 async def current_of(found: "Reassignments", wanted: "Assignment") -> "Assignment":
@@ -220,7 +236,8 @@ def lines_of(refused: Mapping[Any, str]) -> list[str]:
 
 def verify(connection: Connection, options: dict[str, Any]) -> None:
     """Say how far each partition is; with nothing under way any more, take the throttles off."""
-    wanted = assignment_in(options["reassignment_json_file"])
+    path = options["reassignment_json_file"]
+    wanted, moves = assignment_in(path), moves_in(path)
 
     async def work(found: "Reassignments") -> None:
         under_way = await found.under_way()
@@ -236,11 +253,28 @@ def verify(connection: Connection, options: dict[str, Any]) -> None:
                 have, want = (",".join(map(str, each)) for each in (replicas, target))
                 what = f"There is no active reassignment of partition {place}"
                 click.echo(f"{what}, but replica set is {have} rather than {want}.")
-        click.echo()  # where moves between log directories would stand
-        if not under_way and not options["preserve_throttles"]:
+        states = await found.moves.states(moves)
+        click.echo("".join(f"{line_of(replica, state)}\n" for replica, state in states.items()))
+        is_moving = any(state.future is not None for state in states.values())
+        if not under_way and not is_moving and not options["preserve_throttles"]:
             await clear_throttles(found, wanted)
 
     ask(connection, work)
+
+
+def line_of(replica: "Replica", state: "MoveState") -> str:
+    """Return how far a replica is on its way to another log directory (replicaMoveStatesToString)."""
+    place = f"Partition {replica.topic}-{replica.partition}"
+    if not state.current:
+        return f"{place} cannot be found in any live log directory on broker {replica.broker}."
+    if state.future is None:
+        if state.current == state.target:
+            return f"Reassignment of replica {replica} completed successfully."
+        where = f"from log dir {state.current} to {state.target}"
+        return f"{place} on broker {replica.broker} is not being moved {where}."
+    if state.future == state.target:
+        return f"Reassignment of replica {replica} is still in progress."
+    return f"{place} on broker {replica.broker} is being moved to log dir {state.future} instead of {state.target}."
 
 
 async def clear_throttles(found: "Reassignments", wanted: "Assignment") -> None:
@@ -252,7 +286,8 @@ async def clear_throttles(found: "Reassignments", wanted: "Assignment") -> None:
 
 def cancel(connection: Connection, options: dict[str, Any]) -> None:
     """Give up what is under way of the file's partitions."""
-    wanted = assignment_in(options["reassignment_json_file"])
+    path = options["reassignment_json_file"]
+    wanted, moves = assignment_in(path), moves_in(path)
 
     async def work(found: "Reassignments") -> None:
         active = [place for place in await found.under_way() if place in wanted]
@@ -265,7 +300,18 @@ def cancel(connection: Connection, options: dict[str, Any]) -> None:
             click.echo(f"Successfully cancelled partition reassignment{plural(active)} for: {told(active)}")
         else:
             click.echo("None of the specified partition reassignments are active.")
-        click.echo("None of the specified partition moves are active.", nl=False)  # Kafka ends no line here either
+        moving = {
+            replica: state.current
+            for replica, state in (await found.moves.states(moves)).items()
+            if state.future is not None and state.current
+        }
+        stopped = await found.moves.ask(moving)
+        if stopped.refused:
+            stop("\n".join(["Failed to alter dir:", *lines_of(stopped.refused)]))
+        if stopped.begun:
+            click.echo(f"Successfully cancelled log directory move{plural(stopped.begun)} for: {told(stopped.begun)}")
+        else:
+            click.echo("None of the specified partition moves are active.", nl=False)  # Kafka ends no line here either
         if not options["preserve_throttles"]:
             await clear_throttles(found, wanted)
 

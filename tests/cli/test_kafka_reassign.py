@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from kvorum.admin.log_dir_moves import MoveState, Replica, Started
 from kvorum.admin.places import Place
 from kvorum.admin.reassignments import Move, UnderWay
 from kvorum.cli.kafka import reassign_partitions as script
@@ -176,3 +177,51 @@ def test_a_file_that_is_wrong_is_told(cluster: Cluster, tmp_path: Path) -> None:
     file.write_text('{"version": 1, "partitions": []}')
     (line,) = run("--execute", "--reassignment-json-file", str(file), code=Exit.FAILED)
     assert line.startswith("Error: ") and "no partition" in line
+
+
+@pytest.fixture
+def moving(tmp_path: Path) -> tuple[str, str]:
+    """A file that leaves the first partition on 1 and 2, and has 1's replica lie in /b."""
+    file = tmp_path / "moving.json"
+    row = {"topic": "a", "partition": 0, "replicas": [1, 2], "log_dirs": ["/b", "any"]}
+    file.write_text(json.dumps({"version": 1, "partitions": [row]}))
+    return "--reassignment-json-file", str(file)
+
+
+A01 = Replica("a", 0, 1)
+
+
+def test_replicas_move_between_log_directories(cluster: Cluster, moving: tuple[str, str]) -> None:
+    cluster.moves.answer = Started([A01], [], {})
+    lines = run("--execute", *moving, "--replica-alter-log-dirs-throttle", "5", "--timeout", "7")
+    assert cluster.moves.asked == [({1}, 5), ({A01: "/b"}, 7)]
+    assert lines[-1] == "Successfully started moving log directory to /b for replica a-0 with broker 1"
+    cluster.moves.answer = Started([], [A01], {})
+    lines = run("--execute", *moving, code=Exit.FAILED)
+    assert lines[-1] == "Timed out before log directory move could be started for: a-0-1"
+    cluster.moves.answer = Started([], [], {A01: "LOG_DIR_NOT_FOUND"})
+    assert run("--execute", *moving, code=Exit.FAILED)[-2:] == ["Failed to alter dir:", "a-0-1: LOG_DIR_NOT_FOUND"]
+
+
+@pytest.mark.parametrize(
+    ("state", "line", "is_over"),
+    [
+        (MoveState("/a", "/b", "/b"), "Reassignment of replica a-0-1 is still in progress.", False),
+        (MoveState("/a", "/c", "/b"), "Partition a-0 on broker 1 is being moved to log dir /c instead of /b.", False),
+        (MoveState("/a", None, "/b"), "Partition a-0 on broker 1 is not being moved from log dir /a to /b.", True),
+        (MoveState("", None, "/b"), "Partition a-0 cannot be found in any live log directory on broker 1.", True),
+        (MoveState("/b", None, "/b"), "Reassignment of replica a-0-1 completed successfully.", True),
+    ],
+)
+def test_verify_tells_of_moves_between_log_directories(
+    cluster: Cluster, moving: tuple[str, str], state: MoveState, line: str, is_over: bool
+) -> None:
+    cluster.moves.found = {A01: state}
+    lines = run("--verify", *moving)
+    assert line in lines and any(each.startswith("Clearing broker-level") for each in lines) is is_over
+
+
+def test_cancel_has_replicas_stay_in_their_directories(cluster: Cluster, moving: tuple[str, str]) -> None:
+    cluster.moves.found, cluster.moves.answer = {A01: MoveState("/a", "/b", "/b")}, Started([A01], [], {})
+    assert "Successfully cancelled log directory move for: a-0-1" in run("--cancel", *moving)
+    assert cluster.moves.asked == [{A01: "/a"}]
