@@ -6,7 +6,7 @@ only offsets are asked of a partition's leader. Refusals are raised as KafkaErro
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple, TypeVar
@@ -22,7 +22,11 @@ from kvorum.protocol.messages.create_partitions import (
 )
 from kvorum.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kvorum.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
-from kvorum.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from kvorum.protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
 from kvorum.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -52,6 +56,7 @@ from kvorum.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
+    MetadataResponseBroker,
     MetadataResponseTopic,
 )
 from kvorum.protocol.schema import Message
@@ -117,6 +122,8 @@ class ClusterClient:
     _channels: dict[Address, Channel] = field(default_factory=dict)
     _silent: set[Address] = field(default_factory=set)
     """Who did not answer when it was asked last: asked behind all others."""
+    _told: dict[Address, None] = field(default_factory=dict)
+    """The brokers of the last answer that named them: asked where none of `bootstrap` answers."""
 
     async def close(self) -> None:
         """Close all connections."""
@@ -124,7 +131,7 @@ class ClusterClient:
 
     def another(self) -> "ClusterClient":
         """Return a client with connections of its own: for what waits long, and would hold up others. Close it."""
-        return ClusterClient(self.bootstrap, self.client_id, self.chance, self.timeout_ms)
+        return ClusterClient(self.bootstrap, self.client_id, self.chance, self.timeout_ms, _told=dict(self._told))
 
     async def ask(
         self, request: Message, response: type[M], address: Address | None = None, *, version_max: int | None = None
@@ -134,7 +141,7 @@ class ClusterClient:
         `version_max` keeps to versions whose fields the caller fills (names where newer ones have topic ids).
         """
         failures = []
-        for each in [address] if address is not None else sorted(self.bootstrap, key=self._silent.__contains__):
+        for each in self._candidates() if address is None else [address]:
             try:
                 channel, version = self._channel(each), None
                 if version_max is not None:
@@ -149,6 +156,13 @@ class ClusterClient:
                     break
         raise Unreachable("; ".join(failures) or "no bootstrap server was given")
 
+    def _candidates(self) -> list[Address]:
+        """Return whom to ask, one after the other, where any broker will do."""
+        return sorted(dict.fromkeys((*self.bootstrap, *self._told)), key=self._silent.__contains__)
+
+    def _remember(self, brokers: Iterable[MetadataResponseBroker | DescribeClusterBroker]) -> None:
+        self._told = {(each.host, each.port): None for each in brokers} or self._told
+
     def _channel(self, address: Address) -> Channel:
         channel = self._channels.get(address)
         if channel is None:
@@ -160,7 +174,9 @@ class ClusterClient:
         """Return the metadata of topics (all, when None); unknown topics come with their error code."""
         wanted = None if names is None else [MetadataRequestTopic(name=name) for name in names]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-        return await self.ask(request, MetadataResponse)
+        answer = await self.ask(request, MetadataResponse)
+        self._remember(answer.brokers)
+        return answer
 
     async def topic(self, name: str) -> MetadataResponseTopic:
         """Return one topic. Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, ...)."""
@@ -195,6 +211,7 @@ class ClusterClient:
         """Return the brokers (fenced ones too, if wanted), the controller and the cluster id."""
         answer = await self.ask(DescribeClusterRequest(include_fenced_brokers=fenced), DescribeClusterResponse)
         refuse(answer.error_code, answer.error_message)
+        self._remember(answer.brokers)
         return answer
 
     async def create_topics(

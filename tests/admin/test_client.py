@@ -16,7 +16,12 @@ from kvorum.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
     ResponseCursor,
 )
-from kvorum.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+from kvorum.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from kvorum.protocol.schema import Message
 
 ONE, OTHER = ("one", 1), ("other", 2)
@@ -76,6 +81,36 @@ def test_who_did_not_answer_is_asked_last_until_it_answers_again(monkeypatch: py
 
     asyncio.run(scenario())
     assert asked == [ONE, OTHER, OTHER, ONE, ONE]
+
+
+class Refusing(Told):
+    """A channel that cannot connect to who is silent, and names two brokers."""
+
+    async def ask(self, *_: object, **__: object) -> MetadataResponse:  # type: ignore[override]
+        self.asked.append(self.address)
+        if self.address in self.silent:
+            raise RequestTimedOut("refused", maybe_sent=False)
+        brokers = [MetadataResponseBroker(node_id=port, host=host, port=port) for host, port in (ONE, OTHER)]
+        return MetadataResponse(brokers=brokers)
+
+
+def test_once_told_of_the_other_brokers_it_goes_on_without_the_one_it_was_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Address] = []
+    silent: set[Address] = set()
+    client = ClusterClient([ONE])
+    monkeypatch.setattr(ClusterClient, "_channel", lambda _, address: Refusing(address, asked, silent))
+
+    async def scenario() -> None:
+        await client.metadata([])
+        silent.add(ONE)
+        await client.metadata([])
+        await client.another().metadata([])
+        await client.metadata([])
+
+    asyncio.run(scenario())
+    assert asked == [ONE, ONE, OTHER, ONE, OTHER, OTHER]
 
 
 def topic(partitions: int) -> MetadataResponseTopic:
