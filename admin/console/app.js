@@ -40,11 +40,11 @@ const ROUTES = [
   ["metadata", metadata, "Metadata", "m"],
   ["metadata/:tab", metadata],
   ["leaders", leaders, "Elections", "e"],
-  ["chaos", chaos, "Chaos lab", "c"],
-  ["chaos/runs/:run", chaosRun],
   ["reassignment", reassignment, "Reassignment", "r"],
   ["quotas", quotas, "Quotas", "u"],
   ["configs", configsDiff, "Config diff", "d"],
+  ["chaos", chaos, "Chaos lab", "c"],
+  ["chaos/runs/:run", chaosRun],
 ];
 
 function where() {
@@ -71,8 +71,11 @@ function show() {
   const main = document.getElementById("main");
   leave();
   for (const link of document.querySelectorAll("nav a"))
-    if (link.dataset.root === (parts[0] ?? "")) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.dataset.root === (parts[0] ?? "")) {
+      link.setAttribute("aria-current", "page");
+      const bar = link.closest("nav"); // on a narrow screen it is longer than the screen is wide
+      bar.scrollLeft = link.offsetLeft - (bar.clientWidth - link.offsetWidth) / 2;
+    } else link.removeAttribute("aria-current");
   const route = found(parts);
   if (!route) {
     main.replaceChildren(h("h1", {}, "No such page"), h("p", {}, h("a", { href: "#/" }, "To the overview")));

@@ -6,7 +6,7 @@ from pathlib import Path
 from playwright.sync_api import expect
 
 from tests.cluster.clients import create_topic
-from tests.console.console_kit import WAIT_MS, WITH_BROWSER, Console, assert_accessible, fill, read_all
+from tests.console.console_kit import NARROW, WAIT_MS, WITH_BROWSER, Console, assert_accessible, fill, read_all
 
 pytestmark = WITH_BROWSER
 
@@ -116,6 +116,13 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_a_phone(console: Console) -
     create_topic(console.cluster.plan.bootstrap, "axe", 2, 3)
     fill(console.cluster, "axe", 5)
     assert_accessible(console, PAGES)
+
+
+def test_the_page_one_is_on_is_seen_among_all_pages_on_a_phone(console: Console) -> None:
+    page = console.page("chaos", NARROW)
+    expect(page.locator("nav a[aria-current=page]")).to_be_in_viewport(ratio=1)
+    page.goto(f"{console.url}/#/")
+    expect(page.locator("nav a[aria-current=page]")).to_be_in_viewport(ratio=1)
 
 
 def test_it_loads_nothing_from_elsewhere(console: Console) -> None:
