@@ -33,6 +33,7 @@ from kvorum.admin import (
     reassignment_routes,
     topic_routes,
     transaction_routes,
+    voter_routes,
 )
 from kvorum.admin.access import Access, Refused
 from kvorum.admin.client import ClusterClient, Unreachable
@@ -92,6 +93,7 @@ def operations() -> Sequence[Operation]:
         *v3_routes.OPERATIONS,
         *batch_routes.OPERATIONS,
         *quorum_stream.OPERATIONS,
+        *voter_routes.OPERATIONS,
         *MetadataRoutes().operations(),
     ]
 
