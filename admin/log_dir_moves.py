@@ -117,6 +117,15 @@ class LogDirMoves:
             for replica, target in sorted(wanted.items())
         }
 
+    async def cancel(self, wanted: Mapping[Replica, str]) -> Started:
+        """Have those of them that are on their way, wherever to, stay where they lie."""
+        moving = {
+            replica: each.current
+            for replica, each in (await self.states(wanted)).items()
+            if each.future is not None and each.current
+        }
+        return await self.ask(moving)
+
     async def throttle(self, brokers: Iterable[int], bytes_a_second: int) -> None:
         """Have these brokers copy no faster."""
         change = ConfigChange(name=LOG_DIRS_RATE, value=str(bytes_a_second))

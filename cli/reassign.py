@@ -321,12 +321,7 @@ def cancel(path: Path, preserve_throttles: bool, timeout_ms: int, bootstrap: str
     async def work(found: "Reassignments") -> "tuple[list[Place], dict[Place, str], Started]":
         active = [place for place in await found.under_way() if place in wanted]
         refused = await found.alter(dict.fromkeys(active), timeout_ms) if active else {}
-        moving = {
-            replica: each.current
-            for replica, each in (await found.moves.states(moves)).items()
-            if each.future is not None and each.current
-        }
-        stopped = await found.moves.ask(moving)
+        stopped = await found.moves.cancel(moves)
         if not refused and not preserve_throttles:
             await say_unthrottled(found, wanted)
         return active, refused, stopped

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from random import Random
 from typing import Final
 
-import msgspec
-
+from kvorum.chaos.sim.entries import with_entries
 from kvorum.chaos.sim.ledger import Violation
-from kvorum.chaos.sim.plan import QUIET_START_S, Fault, Options
+from kvorum.chaos.sim.plan import Fault, Options
 from kvorum.quorum.controller.duty import Duty, duties_in, is_leaving, rests
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.partition import PartitionRegistration
@@ -33,14 +32,7 @@ def dutiful(
     """Let a seed have them (`certain`ly), or none."""
     if not certain and (rng.random() >= SHARE or options.brokers < 2):
         return options, faults
-    every_s = rng.choice(EVERY_S)
-    drawn: list[Fault] = []
-    at = QUIET_START_S * rng.random()
-    while (at := at + every_s * (0.2 + 1.6 * rng.random())) < seconds:
-        drawn += draw(rng, options, round(at, 3))
-    drawn = [each for each in drawn if each.at < seconds]
-    kinds = sorted({*options.fault_kinds, *(each.kind for each in drawn)})
-    return msgspec.structs.replace(options, fault_kinds=kinds), sorted([*faults, *drawn], key=lambda fault: fault.at)
+    return with_entries(rng, options, faults, seconds, EVERY_S, lambda at: draw(rng, options, round(at, 3)))
 
 
 def draw(rng: Random, options: Options, at: float) -> list[Fault]:

@@ -8,16 +8,15 @@ the number of the directory. Where the replica lies there already the request ta
 from random import Random
 from typing import Final
 
-import msgspec
-
-from kvorum.chaos.sim.plan import QUIET_START_S, Fault, Options
+from kvorum.chaos.sim.entries import perhaps_twice, with_entries
+from kvorum.chaos.sim.plan import Fault, Options
 
 KIND: Final = "move"
 SHARE: Final = 0.6
 """How many seeds with two directories a broker have them."""
-AGAIN: Final = 0.3
-"""How likely another for the same replica follows before the first can be over."""
 EVERY_S: Final = (0.3, 1.0, 3.0)
+SOON_S: Final = (0.005, 0.02, 0.1)
+"""After which another for the same replica may follow."""
 
 
 def moved(
@@ -26,17 +25,11 @@ def moved(
     """Let a seed have them (`certain`ly), or none."""
     if options.log_dirs < 2 or (not certain and rng.random() >= SHARE):
         return options, faults
-    every_s = rng.choice(EVERY_S)
-    drawn: list[Fault] = []
-    at = QUIET_START_S * rng.random()
-    while (at := at + every_s * (0.2 + 1.6 * rng.random())) < seconds:
-        drawn.append(draw(rng, options, round(at, 3)))
-        if rng.random() < AGAIN:
-            soon = round(at + rng.choice((0.005, 0.02, 0.1)) * (0.2 + rng.random()), 3)
-            drawn.append(msgspec.structs.replace(draw(rng, options, soon), target=drawn[-1].target))
-    drawn = [each for each in drawn if each.at < seconds]
-    kinds = sorted({*options.fault_kinds, KIND}) if drawn else options.fault_kinds
-    return msgspec.structs.replace(options, fault_kinds=kinds), sorted([*faults, *drawn], key=lambda fault: fault.at)
+
+    def drawn(at: float) -> list[Fault]:
+        return perhaps_twice(rng, at, SOON_S, lambda when: draw(rng, options, when))
+
+    return with_entries(rng, options, faults, seconds, EVERY_S, drawn)
 
 
 def draw(rng: Random, options: Options, at: float) -> Fault:

@@ -9,19 +9,18 @@ the replication factor its topic was made with: losses are held against that.
 from random import Random
 from typing import Final
 
-import msgspec
-
 from kvorum.chaos.sim.coordinated import OFFSETS, SINK, SOURCE, TRANSACTIONS
-from kvorum.chaos.sim.plan import QUIET_START_S, Fault, Options
+from kvorum.chaos.sim.entries import perhaps_twice, with_entries
+from kvorum.chaos.sim.plan import Fault, Options
 
 KIND: Final = "reassign"
 SHARE: Final = 0.3
 """How many seeds with a broker to spare have them."""
 CANCEL: Final = "cancel"
 CANCELS: Final = 0.2
-AGAIN: Final = 0.3
-"""How likely another for the same partition follows before the first can be over."""
 EVERY_S: Final = (1.0, 3.0, 6.0)
+SOON_S: Final = (0.02, 0.1, 0.4)
+"""After which another for the same partition may follow."""
 
 
 def reassigned(
@@ -30,17 +29,11 @@ def reassigned(
     """Let a seed have them (`certain`ly), or none."""
     if not certain and (rng.random() >= SHARE or options.brokers < 2):
         return options, faults
-    every_s = rng.choice(EVERY_S)
-    drawn: list[Fault] = []
-    at = QUIET_START_S * rng.random()
-    while (at := at + every_s * (0.2 + 1.6 * rng.random())) < seconds:
-        drawn.append(draw(rng, options, round(at, 3)))
-        if rng.random() < AGAIN:
-            soon = round(at + rng.choice((0.02, 0.1, 0.4)) * (0.2 + rng.random()), 3)
-            drawn.append(msgspec.structs.replace(draw(rng, options, soon), target=drawn[-1].target))
-    drawn = [each for each in drawn if each.at < seconds]
-    kinds = sorted({*options.fault_kinds, *(each.kind for each in drawn)})
-    return msgspec.structs.replace(options, fault_kinds=kinds), sorted([*faults, *drawn], key=lambda fault: fault.at)
+
+    def drawn(at: float) -> list[Fault]:
+        return perhaps_twice(rng, at, SOON_S, lambda when: draw(rng, options, when))
+
+    return with_entries(rng, options, faults, seconds, EVERY_S, drawn)
 
 
 def draw(rng: Random, options: Options, at: float) -> Fault:

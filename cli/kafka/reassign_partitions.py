@@ -300,12 +300,7 @@ def cancel(connection: Connection, options: dict[str, Any]) -> None:
             click.echo(f"Successfully cancelled partition reassignment{plural(active)} for: {told(active)}")
         else:
             click.echo("None of the specified partition reassignments are active.")
-        moving = {
-            replica: state.current
-            for replica, state in (await found.moves.states(moves)).items()
-            if state.future is not None and state.current
-        }
-        stopped = await found.moves.ask(moving)
+        stopped = await found.moves.cancel(moves)
         if stopped.refused:
             stop("\n".join(["Failed to alter dir:", *lines_of(stopped.refused)]))
         if stopped.begun:

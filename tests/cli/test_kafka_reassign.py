@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kvorum.admin.log_dir_moves import MoveState, Replica, Started
+from kvorum.admin.log_dir_moves import MoveState, Started
 from kvorum.admin.places import Place
 from kvorum.admin.reassignments import Move, UnderWay
 from kvorum.cli.kafka import reassign_partitions as script
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
-from tests.cli.test_reassign import A0, A1, Cluster
+from tests.cli.test_reassign import A0, A01, A1, Cluster, moving
 
+__all__ = ["moving"]  # a fixture of these tests, too
 NOW = '{"version":1,"partitions":[{"topic":"a","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}'
 CLEARED = ["Clearing broker-level throttles on brokers 1,2,3,4", "Clearing topic-level throttles on topic a"]
 
@@ -177,18 +178,6 @@ def test_a_file_that_is_wrong_is_told(cluster: Cluster, tmp_path: Path) -> None:
     file.write_text('{"version": 1, "partitions": []}')
     (line,) = run("--execute", "--reassignment-json-file", str(file), code=Exit.FAILED)
     assert line.startswith("Error: ") and "no partition" in line
-
-
-@pytest.fixture
-def moving(tmp_path: Path) -> tuple[str, str]:
-    """A file that leaves the first partition on 1 and 2, and has 1's replica lie in /b."""
-    file = tmp_path / "moving.json"
-    row = {"topic": "a", "partition": 0, "replicas": [1, 2], "log_dirs": ["/b", "any"]}
-    file.write_text(json.dumps({"version": 1, "partitions": [row]}))
-    return "--reassignment-json-file", str(file)
-
-
-A01 = Replica("a", 0, 1)
 
 
 def test_replicas_move_between_log_directories(cluster: Cluster, moving: tuple[str, str]) -> None:

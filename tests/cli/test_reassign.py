@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kvorum.admin.log_dir_moves import MoveState, Replica, Started
+from kvorum.admin.log_dir_moves import LogDirMoves, MoveState, Replica, Started
 from kvorum.admin.places import Place
 from kvorum.admin.reassignments import Move, UnderWay
 from kvorum.cli import reassign as commands
@@ -18,7 +18,7 @@ from kvorum.cli.output import Exit
 A0, A1 = Place("a", 0), Place("a", 1)
 
 
-class Moves:
+class Moves(LogDirMoves):
     """Stands for LogDirMoves: what is asked, and what is answered."""
 
     def __init__(self) -> None:
