@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
+from kvorum.broker.replica.future_copy import catch_up
 from kvorum.protocol.records import Record, build_batch
 from kvorum.protocol.uuids import Uuid
 from kvorum.runtime import failpoints
@@ -33,7 +34,8 @@ SMALL = LogConfig(segment_bytes=1200, index_interval_bytes=200, file_delete_dela
 PREALLOCATED = replace(SMALL, preallocate=True)
 COMPACTED = replace(SMALL, cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.0)
 MAIN, CUT, ANEW, GONE, FRESH = (TopicPartition(name, 0) for name in ("main", "cut", "anew", "gone", "fresh"))
-KEYED, SWAPPED = TopicPartition("keyed", 0), TopicPartition("swapped", 0)
+KEYED, SWAPPED, MOVED = (TopicPartition(name, 0) for name in ("keyed", "swapped", "moved"))
+COPIED_BYTES_MAX = 1 << 20
 KEYS = 5
 """Offsets of compacted logs have so many keys in turn."""
 PADDING = "x" * 80
@@ -45,9 +47,16 @@ def config_of(topic: str) -> LogConfig:
     return PREALLOCATED if topic == MAIN.topic else SMALL
 
 
+def other_directory(folder: str) -> str:
+    """Return the second log directory, in which nothing lies but what was moved there."""
+    return f"{folder}-other"
+
+
 def manager_of(folder: str) -> LogManager:
-    settings = Settings.of({"log.dirs": folder, "node.id": 1})
-    return LogManager(OsDisk(), SystemClock(), settings, topic_config=config_of)
+    settings = Settings.of({"log.dirs": f"{folder},{other_directory(folder)}", "node.id": 1})
+    manager = LogManager(OsDisk(), SystemClock(), settings, topic_config=config_of)
+    manager.cordon([other_directory(folder)])
+    return manager
 
 
 @dataclass(slots=True)
@@ -215,6 +224,23 @@ async def compaction(victim: Victim) -> None:
     victim.append(KEYED, 5, epoch=3)
 
 
+async def move(victim: Victim) -> None:
+    """Have a log lie in the other directory from now on: a copy takes its place."""
+    victim.append(MOVED, 20)
+    futures, target = victim.manager.futures, victim.manager.directory(other_directory(victim.folder))
+    assert target is not None
+    await futures.create(MOVED, TOPIC_ID, target)
+
+    async def promote() -> None:
+        done = await futures.promote(
+            MOVED, lambda log, future: catch_up(log, future, COPIED_BYTES_MAX), lambda future: None
+        )
+        assert done and victim.manager.dir_of(MOVED) is target
+
+    await victim.astep(MOVED, victim.content(MOVED), promote)
+    victim.append(MOVED, 5)
+
+
 def damage(folder: str, number: int) -> int:
     """Flip a byte in the first batch of a segment; return the offset from which on nothing can be trusted."""
     name = sorted(each for each in os.listdir(folder) if each.endswith(".log"))[number]
@@ -251,6 +277,7 @@ async def live(victim: Victim) -> None:
     victim.truncate(FRESH, 103)
     victim.append(CUT, 12, epoch=2)
     await compaction(victim)
+    await move(victim)
     gone = Content({}, victim.content(GONE).may)
     victim.sequences.pop(str(GONE), None)
     await victim.astep(GONE, gone, lambda: victim.manager.delete(GONE))

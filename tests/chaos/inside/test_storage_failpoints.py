@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 from places import places_in
-from storage_victim import TOPIC_ID, Content, manager_of
+from storage_victim import MOVED, TOPIC_ID, Content, manager_of, other_directory
 
 from kvorum.protocol.parts import FileSlice
 from kvorum.protocol.records import Record, batches, build_batch, decode_records
 from kvorum.storage.log import Log
+from kvorum.storage.log_dir import LogDir
 from kvorum.storage.log_manager import LogManager
 
 pytestmark = pytest.mark.cluster
@@ -57,7 +58,8 @@ def victims(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victims]:
     with process:
         found = Victims(process, tmp_path_factory.mktemp("template"))
         folder = found.template / "data"
-        folder.mkdir()
+        for path in (str(folder), other_directory(str(folder))):
+            Path(path).mkdir()
         assert found.run(folder, found.template / "ledger", prepare=True) == 0
         yield found
         assert process.stdin is not None
@@ -115,10 +117,16 @@ def content_of(log: Log) -> dict[int, str]:
     return found
 
 
+def is_assigned(log: Log, directory: LogDir) -> bool:
+    """Say what the metadata say: the move was told before the copy took the log's place."""
+    return directory.path.endswith(other_directory("")) is (log.partition == MOVED)
+
+
 async def recovered(folder: Path, ledger: Path) -> None:
     """Open what is left, and hold it against the ledger."""
     manager = manager_of(str(folder))
     await manager.start()
+    await manager.settle_rivals(lambda log: False, is_assigned)
     try:
         assert all(directory.is_online for directory in manager.dirs)
         for name, wanted in expected(ledger).items():
@@ -154,7 +162,9 @@ def test_nothing_acknowledged_is_lost_when_storage_dies_at(
     place: str, hit: int, victims: Victims, tmp_path: Path
 ) -> None:
     folder, ledger = tmp_path / "data", tmp_path / "ledger"
-    shutil.copytree(victims.template / "data", folder)
+    template = str(victims.template / "data")
+    shutil.copytree(template, folder)
+    shutil.copytree(other_directory(template), other_directory(str(folder)))
     shutil.copy(victims.template / "ledger", ledger)
     code = victims.run(folder, ledger, f"{place}=kill@{hit}")
     assert code == -signal.SIGKILL, "the place was never reached"
