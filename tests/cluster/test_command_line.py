@@ -18,6 +18,7 @@ import pytest
 from kvorum.cli.output import Exit
 from kvorum.cluster import exits
 from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.ports import free_ports
 from kvorum.runtime.process import identify, read_pid_file
 from tests.cluster.clients import eventually
 
@@ -280,8 +281,9 @@ def test_a_node_by_itself_with_chosen_ports_ends_in_order_with_ctrl_c(kvorum: Kv
 
 
 def test_a_node_that_kafka_storage_formatted_starts(kvorum: Kvorum) -> None:
-    file = kvorum.folder / "server.properties"
-    file.write_text(COMBINED)
+    file, (port,) = kvorum.folder / "server.properties", free_ports(["127.0.0.1"])
+    dynamic = COMBINED.replace("quorum.voters=1@127.0.0.1:0", f"quorum.bootstrap.servers=127.0.0.1:{port}")
+    file.write_text(dynamic.replace("CONTROLLER://127.0.0.1:0", f"CONTROLLER://127.0.0.1:{port}"))
     random_id = kvorum("kafka-storage.sh", "random-uuid").stdout.strip()
     printed = kvorum("kafka-storage.sh", "format", "-t", random_id, "-c", str(file), "--standalone").stdout
     assert "Formatting dynamic metadata voter directory first/data with metadata.version 4.3-IV0.\n" in printed
