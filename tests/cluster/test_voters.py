@@ -28,6 +28,8 @@ from tests.cluster.quorum_kit import MetadataWriter, assert_written_everywhere, 
 
 pytestmark = pytest.mark.cluster
 
+NEAR = 100
+"""Records by which an observer may be behind when it is added."""
 CONTROLLERS = ("controller-1", "controller-2", "controller-3")
 FILE = """
 cluster: {name: voters}
@@ -91,15 +93,22 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
 
 
 def add(cluster: LocalCluster, name: str) -> None:
-    """Add a controller that runs, once it follows."""
+    """Add a controller that runs, once it follows and has all but the newest."""
     node_id, directory = id_of(cluster, name), directory_of(cluster, name)
 
     def follows() -> bool:
         quorum = quorum_of(cluster)
-        rows = [] if quorum is None else quorum.observers
-        return any((row.replica_id, row.replica_directory_id) == (node_id, directory) for row in rows)
+        if quorum is None:
+            return False
+        end = max(row.log_end_offset for row in quorum.current_voters)
+        return any(
+            (row.replica_id, row.replica_directory_id) == (node_id, directory)
+            and row.last_caught_up_timestamp > 0
+            and end - row.log_end_offset < NEAR
+            for row in quorum.observers
+        )
 
-    eventually(follows, lambda: f"{name} as an observer: {quorum_of(cluster)}")
+    eventually(follows, lambda: f"{name} as an observer without lag: {quorum_of(cluster)}")
     config = cluster.node(name).config
     output = kvorum("quorum", "add-controller", "-b", cluster.plan.bootstrap, "--config", config)
     assert output.startswith(f"Added controller {node_id} with directory id {directory} and endpoints: CONTROLLER://")
