@@ -142,7 +142,9 @@ class Actions:
         sets = [log.node.replica.voters for log in logs if log is not None]
         if len(sets) < len(logs) or any(found.pending or found.committed != sets[0].committed for found in sets):
             return False
-        members = sets[0].committed or {}
+        members = sets[0].committed
+        if members is None:
+            return False  # those that were formatted as voters alone know who they are
         if voter.node_id not in members:
             return True
         return len(members) >= 3 and not self._lost(members)

@@ -190,9 +190,20 @@ class Voters:
         return self.newest(self.node_id) == self.state.directory_id
 
     def may_stand(self) -> bool:
-        """Tell whether this node may stand for election: it counts itself, so it must know that it counts."""
+        """Tell whether this node may stand for election: it counts itself, so it must know that it counts.
+
+        A voter whose removal is in its log and not committed stands, too, without its own vote: of two, those who stay
+        may lack that entry, and could not be elected (Ongaro's dissertation, 4.2.2).
+        """
         known = bool(self.in_force) if self.dynamic else self.may_vote()
-        return known and self.agreed(self.node_id) == self.state.directory_id
+        return known and (self.agreed(self.node_id) == self.state.directory_id or self._is_outgoing())
+
+    def _is_outgoing(self) -> bool:
+        """Tell whether the newest set is not committed and leaves this node out, which was a voter before."""
+        if not self.dynamic or not self.pending or self.counts_itself:
+            return False
+        before = self.pending[-2].voters if len(self.pending) > 1 else self.committed or self.state.pins
+        return before.get(self.node_id) == self.state.directory_id
 
     def may_lead(self, peer: int) -> bool:
         """Tell whether a peer may get this node's vote, by the newest set in this node's log.

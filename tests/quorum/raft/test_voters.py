@@ -149,7 +149,9 @@ def test_a_leader_that_is_removed_needs_a_majority_of_the_others() -> None:
     one = dynamic(1, A, dict(ALL))
     one.applied(2, dict(ALL), {})
     one.added(5, {2: B, 3: C}, {})
-    assert (one.counts_itself, one.majority, one.others_needed, one.may_stand()) == (False, 2, 2, False)
+    assert (one.counts_itself, one.majority, one.others_needed, one.may_stand()) == (False, 2, 2, True)
+    one.applied(5, {2: B, 3: C}, {})
+    assert not one.may_stand()
 
 
 def test_an_observer_votes_for_whoever_asks_and_stands_only_in_a_set() -> None:
@@ -161,7 +163,21 @@ def test_an_observer_votes_for_whoever_asks_and_stands_only_in_a_set() -> None:
     assert four.may_stand()
     four.applied(7, {**ALL, 4: B2}, {})
     four.added(9, dict(ALL), {})
+    four.applied(9, dict(ALL), {})
     assert not four.may_stand()
+
+
+def test_a_voter_stands_until_its_removal_is_committed_and_then_no_more() -> None:
+    """Of two, the other may lack the entry that removes it: nobody else could be elected."""
+    one = dynamic(1, A, {1: A, 2: B})
+    assert one.may_stand()
+    one.added(5, {2: B}, {2: []})
+    assert one.may_stand() and not one.counts_itself and one.others_needed == 1
+    one.applied(5, {2: B}, {2: []})
+    assert not one.may_stand()
+    observer = dynamic(3, A, {})
+    observer.added(5, {2: B}, {2: []})
+    assert not observer.may_stand(), "it was no voter before"
 
 
 def test_a_lost_directory_counts_only_once_a_set_names_the_new_one() -> None:
