@@ -111,8 +111,7 @@ def test_what_is_read_processed_and_written_is_so_exactly_once_while_coordinator
     assert figures.faults_by_kind == {"kill": 2}
     assert figures.operations["txn"]["ok"] > 50 and figures.operations["offsets"]["ok"] > 3
     events = list(read_history(outcome.history))
-    # A member that dies in a rebalance holds it up for its session: three of three may be all that ever own something.
-    assert sum(isinstance(each, Owned) and bool(each.partitions) for each in events) >= 3
+    assert sum(isinstance(each, Owned) and bool(each.partitions) for each in events) > 5
     assert sum(isinstance(each, Stable) for each in events) == 8
     copies = [step for each in events if isinstance(each, Ok) and each.f == "txn" for step in each.value]
-    assert sum(isinstance(step, list) and step[0] == "copy" for step in copies) > 100
+    assert sum(isinstance(step, list) and step[0] == "copy" for step in copies) > 200
