@@ -19,3 +19,12 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
             yield Console(cluster, browser, cluster.plan.admin_urls()[0])
             browser.close()
+
+
+@pytest.fixture(autouse=True)
+def pages_end(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Close the pages of a test after it: each follows what happens as long as it is open."""
+    yield
+    for name in {"console", "lab"} & {*request.fixturenames}:
+        for context in request.getfixturevalue(name).browser.contexts:
+            context.close()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from confluent_kafka import Consumer, Producer
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from kvorum.cluster.local import LocalCluster
 
@@ -22,6 +22,7 @@ WITH_BROWSER = [
 ]
 """What every file here is marked with: `pytestmark = WITH_BROWSER`."""
 WAIT_MS = 30_000
+expect.set_options(timeout=WAIT_MS)  # Playwright's own 5 s say how busy the machine is
 WIDE, NARROW = 1280, 400
 
 

@@ -57,7 +57,7 @@ def known(lab: Console, path: str = "chaos") -> Page:
 
 def happened(page: Page, text: str) -> None:
     """Wait for a line of what has happened."""
-    expect(page.locator(".log").filter(has_text=re.compile(text))).to_be_visible(timeout=WAIT_MS)
+    expect(page.locator(".log").filter(has_text=re.compile(text))).to_be_visible()
 
 
 def test_who_has_no_token_is_asked_for_it(lab: Console) -> None:
@@ -82,7 +82,7 @@ def test_a_broker_is_killed_its_election_watched_and_all_healed(lab: Console) ->
     happened(page, "broker 3 is fenced")
     expect(page.get_by_role("row", name=re.compile("^node-3 down"))).to_be_visible()
     page.get_by_role("button", name="Heal all").click()
-    expect(page.get_by_text("Nothing is broken.")).to_be_visible(timeout=WAIT_MS)
+    expect(page.get_by_text("Nothing is broken.")).to_be_visible()
     happened(page, "over: kill -9 node-3")
     happened(page, "broker 3 is alive")
 
@@ -91,8 +91,8 @@ def test_a_paused_node_does_not_hold_up_the_page(lab: Console) -> None:
     """What is asked of its processes would be waited for, 10 s each: the page shows it at once."""
     page = known(lab)
     page.get_by_role("button", name="Pause node-3").click()
-    expect(page.get_by_text(re.compile(r"broker \d+: paused"))).to_be_visible(timeout=WAIT_MS)
-    with page.expect_response(lambda answer: answer.url.endswith("/v1/chaos/state"), timeout=10_000):
+    expect(page.get_by_text(re.compile(r"broker \d+: paused"))).to_be_visible()
+    with page.expect_response(lambda answer: answer.url.endswith("/v1/chaos/state"), timeout=WAIT_MS):
         page.keyboard.press("r")
     page.get_by_role("button", name="End: SIGSTOP to node-3").click()
     expect(page.get_by_text("Nothing is broken.")).to_be_visible()
@@ -124,7 +124,7 @@ def test_a_scenario_is_run_and_its_verdict_shown(lab: Console) -> None:
     dialog.get_by_label("Seconds of load").fill("1")
     dialog.get_by_role("button", name="Run", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Run 1")
-    expect(page.locator("pre.output")).to_contain_text("seed 1", timeout=WAIT_MS)
+    expect(page.locator("pre.output")).to_contain_text("seed 1")
     expect(page.get_by_text("all promises held")).to_be_visible(timeout=RUN_MS)
     expect(page.locator(".figure", has_text="Lost").locator("dd")).to_have_text("0")
     page.get_by_role("link", name="Chaos lab").first.click()

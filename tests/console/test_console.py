@@ -6,7 +6,7 @@ from pathlib import Path
 from playwright.sync_api import expect
 
 from tests.cluster.clients import create_topic
-from tests.console.console_kit import NARROW, WAIT_MS, WITH_BROWSER, Console, assert_accessible, fill, read_all
+from tests.console.console_kit import NARROW, WITH_BROWSER, Console, assert_accessible, fill, read_all
 
 pytestmark = WITH_BROWSER
 
@@ -83,16 +83,16 @@ def test_a_broker_dies_and_the_election_is_seen_and_its_leadership_moved_back(co
     victim = console.cluster.plan.nodes[2]
     console.cluster.kill(victim.name)
     happened = page.locator(".log")
-    expect(happened).to_contain_text(re.compile(r"broker \d+ is fenced"), timeout=WAIT_MS)
+    expect(happened).to_contain_text(re.compile(r"broker \d+ is fenced"))
     expect(happened).to_contain_text(re.compile(r"led-\d is led by \d, before by \d"))  # of six it led two
     expect(happened).to_contain_text(re.compile(r"led: the in-sync replicas of \d partitions are others"))
     expect(page.get_by_text("needs looking at", exact=True)).to_be_visible()
     assert set(console.cluster.start(victim.name).values()) == {"ready"}
-    expect(page.get_by_text("healthy")).to_be_visible(timeout=WAIT_MS)
+    expect(page.get_by_text("healthy")).to_be_visible()
     page.goto(f"{console.url}/#/leaders")
     page.get_by_role("button", name="Elect all preferred leaders").click()
     page.get_by_role("button", name="Elect", exact=True).click()
-    expect(page.get_by_text("Every partition is led by its preferred replica.")).to_be_visible(timeout=WAIT_MS)
+    expect(page.get_by_text("Every partition is led by its preferred replica.")).to_be_visible()
 
 
 def test_keys_go_to_pages_and_to_the_filter(console: Console) -> None:

@@ -4,7 +4,7 @@ from confluent_kafka import Consumer
 from playwright.sync_api import expect
 
 from tests.cluster.clients import create_topic, eventually
-from tests.console.console_kit import WAIT_MS, WITH_BROWSER, Console, assert_accessible
+from tests.console.console_kit import WITH_BROWSER, Console, assert_accessible
 
 pytestmark = WITH_BROWSER
 
@@ -29,7 +29,7 @@ def test_a_member_is_removed_after_a_question(console: Console) -> None:
     page.get_by_label("Reason").fill("it is gone for good")
     dialog.get_by_role("button", name="Remove").click()
     expect(page.get_by_text("worker-1 is removed.")).to_be_visible()
-    expect(members.get_by_text("Nobody is in the group.")).to_be_visible(timeout=WAIT_MS)
+    expect(members.get_by_text("Nobody is in the group.")).to_be_visible()
 
 
 def test_axe_finds_nothing_on_a_page_with_members(console: Console) -> None:

@@ -7,7 +7,7 @@ from confluent_kafka import Producer
 from playwright.sync_api import expect
 
 from tests.cluster.clients import create_topic, eventually, leader_of
-from tests.console.console_kit import WAIT_MS, WITH_BROWSER, Console, assert_accessible, fill
+from tests.console.console_kit import WITH_BROWSER, Console, assert_accessible, fill
 
 pytestmark = WITH_BROWSER
 
@@ -23,7 +23,7 @@ def test_a_leader_is_moved_from_the_topics_page(console: Console) -> None:
     expect(dialog.get_by_role("radio")).to_have_count(2)
     dialog.get_by_label(f"broker {after}").check()
     dialog.get_by_role("button", name="Move", exact=True).click()
-    expect(page.locator("tbody td[data-label=Leader]")).to_have_text(str(after), timeout=WAIT_MS)
+    expect(page.locator("tbody td[data-label=Leader]")).to_have_text(str(after))
     eventually(lambda: leader_of(bootstrap, "to-lead", 0) == after, "as clients are told, too")
     expect(page.get_by_role("button", name="Move the leader of partition 0")).to_be_focused()
 
@@ -44,7 +44,7 @@ def test_a_quota_is_set_changed_and_removed(console: Console) -> None:
     page.get_by_label("Read, bytes a second").fill("")
     page.get_by_role("button", name="Set", exact=True).click()
     row = page.locator("tbody tr")
-    expect(row).to_have_count(1, timeout=WAIT_MS)
+    expect(row).to_have_count(1)
     expect(row).to_contain_text("<b>app</b>")
     expect(row).to_contain_text("1.0 MiB/s written")
     row.get_by_role("button", name="Change").click()
@@ -55,7 +55,7 @@ def test_a_quota_is_set_changed_and_removed(console: Console) -> None:
     expect(row).not_to_contain_text("written")
     row.get_by_role("button", name="Remove").click()
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()
-    expect(page.get_by_text("Nobody has a quota")).to_be_visible(timeout=WAIT_MS)
+    expect(page.get_by_text("Nobody has a quota")).to_be_visible()
 
 
 def test_a_topic_is_moved_by_a_plan_and_looked_after(console: Console) -> None:
@@ -78,7 +78,7 @@ def test_a_topic_is_moved_by_a_plan_and_looked_after(console: Console) -> None:
     page.get_by_label("At the most").fill("50")
     page.get_by_role("button", name="Begin", exact=True).click()
     watched = page.locator(".card", has_text="The plan begun here")
-    expect(watched).to_contain_text("the throttle is off", timeout=WAIT_MS)
+    expect(watched).to_contain_text("the throttle is off")
     eventually(lambda: leader_of(bootstrap, "to-move", 0) == target, "the partition on its new broker")
     watched.get_by_role("button", name="Done").click()
     expect(watched).to_have_count(0)
@@ -110,11 +110,11 @@ def test_what_copies_slowly_is_seen_and_cancelled(console: Console) -> None:
     page.get_by_label("At the most").fill("0.001")
     page.get_by_role("button", name="Begin", exact=True).click()
     row = page.locator(".card", has_text="Under way").locator("tbody tr")
-    expect(row).to_contain_text("slow-0", timeout=WAIT_MS)
+    expect(row).to_contain_text("slow-0")
     expect(row.get_by_role("progressbar")).to_have_count(1)
     page.get_by_role("button", name="Cancel the move of slow-0").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel the move").click()
-    expect(page.get_by_text("Nothing is being moved.")).to_be_visible(timeout=WAIT_MS)
+    expect(page.get_by_text("Nothing is being moved.")).to_be_visible()
     expect(page.locator(".card", has_text="The plan begun here")).to_contain_text("not as wanted")
     assert leader_of(bootstrap, "slow", 0) == before
 

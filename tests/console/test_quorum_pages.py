@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from kvorum.cluster.local import LocalCluster
 from tests.cluster.clients import create_topic
-from tests.console.console_kit import WAIT_MS, WITH_BROWSER, Console, assert_accessible, fill
+from tests.console.console_kit import WITH_BROWSER, Console, assert_accessible, fill
 
 pytestmark = WITH_BROWSER
 
@@ -64,19 +64,19 @@ def test_metadata_are_walked_through_at_any_offset(console: Console) -> None:
 def test_the_active_controller_dies_and_the_timeline_shows_its_successor(console: Console) -> None:
     page = console.page("quorum")
     active = page.locator(".figure", has_text="Active controller").locator("dd")
-    expect(page.locator(".timeline")).to_be_visible(timeout=WAIT_MS)
+    expect(page.locator(".timeline")).to_be_visible()
     first = active.inner_text()
     victim = next(node for node in console.cluster.plan.nodes if node.properties["node.id"] == first)
     if console.cluster.plan.nodes[0] is victim:  # its admin server serves this page: it is asked elsewhere
         page = Console(console.cluster, console.browser, console.cluster.plan.admin_urls()[1]).page("quorum")
         active = page.locator(".figure", has_text="Active controller").locator("dd")
-        expect(page.locator(".timeline")).to_be_visible(timeout=WAIT_MS)
+        expect(page.locator(".timeline")).to_be_visible()
     console.cluster.kill(victim.name)
-    expect(active).to_have_text(re.compile(rf"^(?!{first}$)\d+$"), timeout=WAIT_MS)
+    expect(active).to_have_text(re.compile(rf"^(?!{first}$)\d+$"))
     expect(page.locator(".legend li", has_text=re.compile(rf"node {first}, epoch"))).to_have_count(1)
     expect(page.locator(".legend li").last).to_have_text(re.compile(rf"node {active.inner_text()}, epoch"))
     known = page.get_by_role("row", name=re.compile(rf"node {active.inner_text()}$"))
-    expect(known.first).to_be_visible(timeout=WAIT_MS)
+    expect(known.first).to_be_visible()
     assert set(console.cluster.start(victim.name).values()) == {"ready"}
 
 
