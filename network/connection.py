@@ -19,37 +19,30 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
-from kvorum.network.connection_counts import Refusal
-from kvorum.network.context import Peer, context_of
+from kvorum.network.arrival import arrive
+from kvorum.network.context import Peer
 from kvorum.network.frame import FrameParser
 from kvorum.network.limits import BudgetShare
 from kvorum.network.link import FrameLink, stream
-from kvorum.network.muting import Muting
+from kvorum.network.muting import TURN_REQUESTS_MAX, Muting
 from kvorum.network.outbox import Outbox, Slot
 from kvorum.network.request_queue import QueueShare
-from kvorum.network.router import AnswerImpossible, Call, FrameSink, is_message, stack_of
+from kvorum.network.router import AnswerImpossible, Call, is_message
 from kvorum.network.shared import Gate, Shared
+from kvorum.network.upgrade import FrameSink, hand_over
 from kvorum.protocol.errors import ProtocolError
-from kvorum.protocol.headers import decode_client_id, peek_request
+from kvorum.protocol.headers import peek_request
 from kvorum.protocol.schema import Message
-from kvorum.runtime.logs import get_logger
 from kvorum.runtime.ordered_set import OrderedSet
-from kvorum.runtime.sockets import set_buffers
-
-TURN_REQUESTS_MAX: Final = 100
-"""Requests handled before other connections have their turn."""
-
-log = get_logger("network")
 
 
 class ServerConnection(asyncio.BufferedProtocol):
     """One accepted connection, from accept to loss."""
 
     __slots__ = (
-        *("_blocked", "_closed", "_counted", "_finishing", "_gate", "_goes_on", "_in_flight", "_muting", "_outbox"),
-        "_parser",
+        *("_closed", "_counted", "_finishing", "_gate", "_goes_on", "_in_flight", "_muting", "_outbox", "_parser"),
         *("_place", "_reading", "_share", "_shared", "_sink", "_taken", "_tasks", "_transport", "_waiting"),
         *("active_at", "address", "lane_memory", "peer"),
     )
@@ -62,8 +55,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._waiting: deque[memoryview] = deque()
         self._in_flight = 0
         self._tasks: OrderedSet[asyncio.Future[Message | None]] = OrderedSet()
-        self._blocked = False
-        self._muting = Muting(self._shared.loop, self._unblock)
+        self._muting = Muting(shared.loop, self.go_on)
         self._reading = True
         self._closed = False
         self._counted = False
@@ -102,28 +94,16 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Take the connection, or refuse it for a limit."""
         shared = self._shared
         self._transport = transport = stream(transport)
-        host, port = transport.get_extra_info("peername", ("?", 0))[:2]
-        self.address = f"{host}:{port}"
-        shared.opened += 1
-        self.peer = Peer(
-            f"{shared.listener}-{self.address}-{shared.opened}", host, shared.listener, shared.security_protocol
-        )
         self._outbox = Outbox(transport, shared.limits.outstanding_bytes_max)
         self.active_at = now_s = shared.loop.time()
-        admitted = shared.admit(self.address, host, now_s)
-        if isinstance(admitted, Refusal):
+        self.peer, self.address, wait_s = arrive(shared, transport, now_s)
+        if wait_s is None:
             self._closed = True
-            shared.turn_away(transport, admitted.after_s)
             return
         self._counted = True
-        if admitted > 0:
-            self._mute(admitted)
+        if wait_s > 0:
+            self._muting.hold(wait_s)
         shared.joined(self)
-        set_buffers(
-            transport.get_extra_info("socket"),
-            send_bytes=shared.limits.send_buffer_bytes,
-            receive_bytes=shared.limits.receive_buffer_bytes,
-        )
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let go of everything this connection held."""
@@ -180,63 +160,58 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _pump(self) -> None:
         """Handle what waits, as far as the limits allow; read on only when nothing waits."""
-        waiting, outbox, limits = self._waiting, self._outbox, self._shared.limits
+        waiting, outbox, muting, limits = self._waiting, self._outbox, self._muting, self._shared.limits
         turn = TURN_REQUESTS_MAX
         while waiting and not (
-            outbox.paused or self._blocked or self._closed or self._in_flight >= limits.in_flight_max
+            outbox.paused or muting.is_on or self._closed or self._in_flight >= limits.in_flight_max
         ):
             if turn == 0:
-                self._yield_turn()
+                muting.yield_turn()
                 break
             turn -= 1
             frame = waiting.popleft()
-            if self._sink is None:
-                self._serve(frame)
-            else:
-                self._pass_on(self._sink, frame)
+            try:
+                if self._sink is None:
+                    self._serve(frame)
+                else:
+                    self._sink.on_frame(frame)
+            except ProtocolError as refusal:
+                self._drop_waiting()
+                self._refuse(refusal)
             self._share.handled(frame)
         if self._closed:
             return
         self._flush()
         if waiting or self._place.count:
-            waits_for_client = self._muting.is_on or outbox.paused or self._in_flight >= limits.in_flight_max
+            waits_for_client = muting.is_muted or outbox.paused or self._in_flight >= limits.in_flight_max
             self._place.hold(0 if waits_for_client else len(waiting))
         if self._finishing:
             self._end_if_done()
         else:
             self._update_reading()
 
-    def _yield_turn(self) -> None:
-        """Handle the next request in the loop's next round: others, or a handler's first step, come before it."""
-        self._blocked = True
-        self._shared.loop.call_soon(self._unblock)
-
-    def _unblock(self) -> None:
-        self._blocked = self._muting.is_on
-        self.go_on()
-
     def _serve(self, frame: memoryview) -> None:
         """Hand one request to its handler; send the answer if it is there."""
-        router, armed = self._shared.router, self._shared.tracing.armed
+        shared = self._shared
+        router, armed = shared.router, shared.tracing.armed
         traced = None if armed is None else armed.begin(frame, self.address)
         try:
             if self._goes_elsewhere(frame, traced is None):
                 return
-            call = router.start(self.peer, frame, self._shared.loop.time() * 1000, traced)
+            call = router.start(self.peer, frame, shared.loop.time() * 1000, traced)
             if router.lane is not None and call.route.api_key == router.lane.api_key and call.request is not None:
                 router.lane.learn(self, frame, call.ctx, call.request)
             result = call.result
             if result is not None and not is_message(result):
-                if self._shared.quotas.timed:
-                    call.ctx.spent_ms = self._shared.loop.time() * 1000 - call.ctx.received_ms
+                if shared.quotas.timed:
+                    call.ctx.spent_ms = shared.loop.time() * 1000 - call.ctx.received_ms
                 self._await(call, result)
                 return
             if result is not None:
                 self._outbox.send(router.answer(call, result))
-            self._answered(call, result)
-        except ProtocolError as refusal:
-            self._drop_waiting()
-            self._refuse(refusal)
+            shared.answered(call, result)
+            if call.ctx.throttle_ms > 0:
+                self._muting.hold(call.ctx.throttle_ms / 1000)
         except AnswerImpossible:
             self.close()
         except OSError as error:
@@ -259,7 +234,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         slot = self._outbox.reserve()
         future = asyncio.ensure_future(result, loop=self._shared.loop)
         if future is not result:
-            self._yield_turn()  # a new task has not begun: the next request must not overtake it
+            self._muting.yield_turn()  # a new task has not begun: the next request must not overtake it
         self._in_flight += 1
         if call.route.abandon:
             self._tasks.add(future)
@@ -287,7 +262,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         except AnswerImpossible:
             self.close()
             return
-        self._answered(call, response)
+        self._shared.answered(call, response)
+        if call.ctx.throttle_ms > 0:
+            self._muting.hold(call.ctx.throttle_ms / 1000)
         if self._in_flight:
             self.go_on_soon()
         else:
@@ -307,7 +284,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._taken -= 1
         slot.parts = [frame] if frame else []
         if throttle_ms > 0:
-            self._mute(throttle_ms / 1000)
+            self._muting.hold(throttle_ms / 1000)
 
     def handled(self, api: str, version: int, elapsed_ms: float) -> None:
         """See LaneCaller."""
@@ -329,45 +306,18 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._goes_on = False
         self.go_on()
 
-    def _answered(self, call: Call, response: Message | None) -> None:
-        """Count a request whose answer is on its way, and hold its client back if it was throttled."""
-        if self._shared.metrics is not None:
-            elapsed_ms = self._shared.loop.time() * 1000 - call.ctx.received_ms
-            error_code = getattr(response, "error_code", 0)
-            self._shared.metrics.handled(call.route.name, call.ctx.api_version, error_code, elapsed_ms)
-        if call.traced is not None:
-            call.traced.ended("encode")
-            call.traced.answered(call.route.name, call.ctx, response)
-        if call.ctx.throttle_ms > 0:
-            self._mute(call.ctx.throttle_ms / 1000)
-
-    def _mute(self, delay_s: float) -> None:
-        """Handle nothing further for so long."""
-        self._blocked = True
-        self._muting.hold(delay_s)
-
     def _upgrade(self, frame: memoryview) -> bool:
         """Hand the connection over if the frame asks for it. Raises ProtocolError."""
-        api_key, api_version, correlation_id = peek_request(frame)
+        api_key = peek_request(frame)[0]
         upgrade = self._shared.router.upgrades.get(api_key)
         if upgrade is None:
             return False
         if self._in_flight or len(self._outbox):
             raise ProtocolError(f"private request {api_key} behind unanswered ones")
-        client_id, position = decode_client_id(frame, 1)
-        now_ms = self._shared.loop.time() * 1000
-        ctx = context_of(self.peer, client_id, correlation_id, api_key, api_version, now_ms)
         self._flush()
         link = FrameLink(self._transport, self.address)
-        self._sink = upgrade(link, ctx, frame[position:])
+        self._sink = hand_over(upgrade, link, self.peer, frame, self._shared.loop.time() * 1000)
         return True
-
-    def _pass_on(self, sink: FrameSink, frame: memoryview) -> None:
-        try:
-            sink.on_frame(frame)
-        except ProtocolError as error:
-            self._drop_waiting()
-            self._refuse(error)
 
     def _flush(self) -> None:
         outbox = self._outbox
@@ -421,11 +371,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._place.hold(0)
 
     def _refuse(self, error: ProtocolError) -> None:
-        """Close for what the peer sent, once what came before is answered, as Kafka does; the one line about it."""
+        """Close for what the peer sent, once what came before is answered, as Kafka does."""
         if not self._finishing:
-            log.warning("connection closed", client=self.address, listener=self._shared.listener, reason=error)
-            if self._shared.metrics is not None:
-                self._shared.metrics.refused(self._shared.listener, "malformed")
+            self._shared.malformed(self.address, error)
         self._stop_reading()
 
     def _stop_reading(self) -> None:
@@ -442,5 +390,5 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _failed(self, error: OSError) -> None:
         """A file could not be read: an answer that has begun cannot be taken back."""
-        log.error("answer cut short", client=self.address, error=error, stack=stack_of(error))
+        self._shared.cut_short(self.address, error)
         self.abort()

@@ -1,32 +1,53 @@
-"""A connection that is held back: what it asks next waits until then (KIP-219). Sans-IO but for the loop's timer."""
+"""A connection that is held back: what it asks next waits.
+
+    muted      until a time: it was throttled (KIP-219), or has come too soon
+    turn over  until the loop's next round: others, or a handler's first step, come before it
+
+Sans-IO but for the loop.
+"""
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
+
+TURN_REQUESTS_MAX: Final = 100
+"""Requests handled before other connections have their turn."""
 
 
 class Muting:
-    """Whether a connection is held back, and until when; of several the last to end counts."""
+    """Whether a connection is held back: `is_on` for either reason, `is_muted` for its client's own."""
 
-    __slots__ = ("_loop", "_on_end", "_timer", "is_on")
+    __slots__ = ("_loop", "_on_end", "_timer", "is_muted", "is_on")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_end: Callable[[], None]) -> None:
         """Begin without; `on_end` is called when a hold has ended."""
         self._loop = loop
         self._on_end = on_end
         self._timer: asyncio.TimerHandle | None = None
+        self.is_muted = False
         self.is_on = False
 
     def hold(self, delay_s: float) -> None:
-        """Hold it back for so long from now on, or as long as it is held back already if that is longer."""
+        """Hold it back for so long from now on, or as long as it is muted already if that is longer."""
+        self.is_on = True
         at_s = self._loop.time() + delay_s
         if self._timer is not None:
             if self._timer.when() >= at_s:
                 return
             self._timer.cancel()
-        self.is_on = True
+        self.is_muted = True
         self._timer = self._loop.call_at(at_s, self._end)
+
+    def yield_turn(self) -> None:
+        """Hold it back until the loop's next round."""
+        self.is_on = True
+        self._loop.call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self.is_on = self.is_muted
+        self._on_end()
 
     def _end(self) -> None:
         self._timer = None
-        self.is_on = False
+        self.is_muted = self.is_on = False
         self._on_end()

@@ -14,13 +14,14 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from typing_extensions import TypeIs
 
 from kvorum.network.context import Peer, RequestContext, context_of
 from kvorum.network.lane import Lane
 from kvorum.network.tracing import TracedRequest
+from kvorum.network.upgrade import Upgrade
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.codec import decode, encode, fields_of, message_class
 from kvorum.protocol.errors import ErrorCode, KafkaError, ProtocolError
@@ -55,42 +56,6 @@ class Handler(NamedTuple):
     handle: HandlerFunction
     abandon: bool = False
     """Cancel the awaited result when the connection is gone: for long polls that change nothing."""
-
-
-class UpgradeLink(Protocol):
-    """A connection that left request and answer behind, as the code that took it over sees it."""
-
-    @property
-    def peer_address(self) -> str:
-        """HOST:PORT of the other end."""
-        ...
-
-    def send(self, *parts: bytes | bytearray | memoryview) -> bool:
-        """Send one frame; False if it was dropped, closed or with too much unsent."""
-        ...
-
-    def close(self) -> None:
-        """Close after what was sent; `on_closed` follows."""
-        ...
-
-
-class FrameSink(Protocol):
-    """What takes a connection over."""
-
-    def on_frame(self, frame: memoryview) -> None:
-        """Take one frame, length removed. The sink owns the bytes. Raises ProtocolError: closes the connection."""
-        ...
-
-    def on_closed(self) -> None:
-        """The connection is gone. Called once."""
-        ...
-
-
-Upgrade: TypeAlias = Callable[[UpgradeLink, RequestContext, memoryview], FrameSink]
-"""Takes over a connection whose first request has the private key; the memoryview is that request's body.
-
-Raises ProtocolError to refuse it.
-"""
 
 
 class AnswerImpossible(Exception):

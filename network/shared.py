@@ -4,21 +4,20 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Protocol
 
 from kvorum.network.authorizer import NoQuotas, Quotas
-from kvorum.network.connection_counts import ConnectionCounts, Refusal
+from kvorum.network.connection_counts import ConnectionCounts
 from kvorum.network.context import Peer
 from kvorum.network.frame import scratch
 from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.request_queue import RequestQueue
-from kvorum.network.router import Router
+from kvorum.network.router import Call, Router, stack_of
 from kvorum.network.tracing import Tracing
+from kvorum.protocol.errors import ProtocolError
+from kvorum.protocol.schema import Message
 from kvorum.runtime.listeners import SecurityProtocol
 from kvorum.runtime.logs import get_logger
-
-TURNED_AWAY_MAX: Final = 1_000
-"""Refused connections that are left open for a while, so that their clients do not come back at once."""
 
 log = get_logger("network")
 
@@ -113,31 +112,6 @@ class Shared:
     emptied: asyncio.Future[None] | None = None
     """Wakes who waits for the last connection to go."""
 
-    def admit(self, client: str, host: str, now_s: float) -> float | Refusal:
-        """Count a new connection; return the seconds it has to wait, or how it is refused, which is told here."""
-        admitted: Refusal | float = Refusal("shutting down")
-        if not self.closing:
-            admitted = self.counts.admit(host, now_s, protected=self.protected, listener=self.listener)
-        if not isinstance(admitted, Refusal):
-            return admitted
-        log.warning("connection refused", client=client, listener=self.listener, reason=admitted.reason)
-        if self.metrics is not None:
-            self.metrics.refused(self.listener, admitted.reason.partition(":")[0])
-        return admitted
-
-    def turn_away(self, transport: asyncio.Transport, after_s: float) -> None:
-        """Close a connection that was refused, so long from now; at once where too many wait for that already."""
-        if after_s <= 0 or self.turned_away >= TURNED_AWAY_MAX:
-            transport.abort()
-            return
-        self.turned_away += 1
-        transport.pause_reading()
-        self.loop.call_later(after_s, self._close, transport)
-
-    def _close(self, transport: asyncio.Transport) -> None:
-        self.turned_away -= 1
-        transport.abort()
-
     def joined(self, connection: Connection) -> None:
         """A connection that was admitted is one of the listener's."""
         self.by_activity[connection] = None
@@ -154,3 +128,23 @@ class Shared:
             self.metrics.connections(self.listener, -1)
         if self.on_connection_closed is not None:
             self.on_connection_closed(peer.connection_id)
+
+    def answered(self, call: Call, response: Message | None) -> None:
+        """Count a request whose answer is on its way, and end its trace."""
+        if self.metrics is not None:
+            elapsed_ms = self.loop.time() * 1000 - call.ctx.received_ms
+            error_code = getattr(response, "error_code", 0)
+            self.metrics.handled(call.route.name, call.ctx.api_version, error_code, elapsed_ms)
+        if call.traced is not None:
+            call.traced.ended("encode")
+            call.traced.answered(call.route.name, call.ctx, response)
+
+    def malformed(self, client: str, error: ProtocolError) -> None:
+        """Say that a connection ends for what its peer sent: the one line about it."""
+        log.warning("connection closed", client=client, listener=self.listener, reason=error)
+        if self.metrics is not None:
+            self.metrics.refused(self.listener, "malformed")
+
+    def cut_short(self, client: str, error: OSError) -> None:
+        """Say that an answer ends before its end: a file could not be read."""
+        log.error("answer cut short", client=client, error=error, stack=stack_of(error))

@@ -20,7 +20,8 @@ from kvorum.network.authorizer import AllowAll, Authorizer
 from kvorum.network.context import RequestContext
 from kvorum.network.quota_rate import Windows
 from kvorum.network.quotas import ControllerQuotas
-from kvorum.network.router import Handler, HandlerFunction, Router, Upgrade
+from kvorum.network.router import Handler, HandlerFunction, Router
+from kvorum.network.upgrade import Upgrade
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.schema import Message
 from kvorum.quorum import controller_metrics

@@ -43,7 +43,11 @@ class DeletedFiles:
 
     def add(self, segment: Segment, deadline_ms: int) -> None:
         """Rename a segment's files; they stay readable where they are open. Raises OSError."""
-        segment.rename_files(DELETED_SUFFIX)
+        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
+            path = segment.path(suffix)
+            if self._disk.exists(path):
+                self._disk.rename(path, path + DELETED_SUFFIX)
+                failpoints.hit("log.delete.renamed")
         self._waiting.append(_Waiting(segment, deadline_ms))
 
     def moved_to(self, folder: str) -> None:

@@ -195,7 +195,7 @@ class FutureLogs:
                 return False
             if future.failure is not None or current.failure is not None or not catch_up(current, future):
                 return False
-            future.take_over(current)
+            _take_over(future, current)
             failpoints.hit("log.promote.before")
             try:
                 self._name_as_log(target, future)
@@ -213,3 +213,13 @@ class FutureLogs:
             await self._checkpoints.forget_deleted()
             log.info("replica moved", partition=partition, source=source.path, target=target.path)
             return True
+
+
+def _take_over(future: Log, current: Log) -> None:
+    """Let a copy to the end be what the log is: what is in no batch goes along."""
+    assert future.log_end_offset == current.log_end_offset, "a copy to the end"
+    future.epoch_cache.take_over(current.epoch_cache, future.log_start_offset)
+    future.producers.take_over(current.producers)
+    future.producers.take_snapshot(future.log_end_offset)
+    future.cleaning.cleaned_offset = current.cleaning.cleaned_offset
+    future.high_watermark = current.high_watermark

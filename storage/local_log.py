@@ -1,7 +1,8 @@
-"""The bytes of a log: its segments, written at the end, read anywhere, cut, rolled and synced (Kafka's LocalLog).
+"""The bytes of a log: its segments, written at the end, read anywhere, cut and rolled (Kafka's LocalLog).
 
-Knows nothing of leaders, producers or high watermarks: `Log` does. Everything here raises OSError as the disk does, and
-CorruptSegment where bytes are no batches; after either the log is not used again.
+Knows nothing of leaders, producers or high watermarks: `Log` does. What of it is synced, `sync_state` knows. Everything
+here raises OSError as the disk does, and CorruptSegment where bytes are no batches; after either the log is not used
+again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,19 +11,19 @@ from kvorum.protocol.batch_header import BatchHeader, parse_header
 from kvorum.protocol.parts import FileSlice, Part
 from kvorum.runtime import failpoints
 from kvorum.runtime.disk import Disk
-from kvorum.storage import durable_length
 from kvorum.storage.cleaner.swap import take_place, withdraw
 from kvorum.storage.deleted_files import DeletedFiles
 from kvorum.storage.durable_length import DurableLength
 from kvorum.storage.epoch_cache import EpochCache
 from kvorum.storage.index import RELATIVE_OFFSET_MAX
 from kvorum.storage.log_config import LogConfig
-from kvorum.storage.log_flush import FlushPlan, sync_names, write_epochs
+from kvorum.storage.log_flush import sync_names, write_epochs
 from kvorum.storage.log_read import ReadInfo, TimestampOffset, find_max_timestamp, find_timestamp, read_segments
 from kvorum.storage.log_types import LogParts
-from kvorum.storage.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from kvorum.storage.rolling import Room, must_roll, room_in
 from kvorum.storage.segment import Segment
+from kvorum.storage.segment_creation import create_segment
+from kvorum.storage.sync_state import SyncState
 from kvorum.storage.tail import Tail, TailBudget
 from kvorum.storage.txn_index import AbortedTransaction
 
@@ -34,13 +35,7 @@ class LocalLog:
         "_before_roll",
         "_deleted",
         "_disk",
-        "_durable",
-        "_generation",
-        "_has_new_names",
-        "_plan",
-        "_synced_end_offset",
         "_tail",
-        "_unsynced_indexes",
         "_warm",
         "config",
         "folder",
@@ -48,6 +43,7 @@ class LocalLog:
         "log_end_offset",
         "segments",
         "structure",
+        "sync_state",
     )
 
     def __init__(
@@ -67,28 +63,13 @@ class LocalLog:
         self.log_end_offset = parts.log_end_offset
         self.has_aborted = any(segment.has_aborted_transactions for segment in parts.segments)
         """Whether any transaction was ever aborted here, as far as is known: else no index is looked at."""
-        self._durable = parts.durable
+        self.sync_state = SyncState(disk, folder, parts.segments, parts.durable)
         self._tail = Tail(tail_budget)
         self._before_roll = before_roll
         self._deleted = DeletedFiles(disk)
-        self._unsynced_indexes: list[Segment] = []
-        self._has_new_names = True
-        self._generation = 0
         self.structure = 0
         """How often segments were cut or taken away, but for a cleaned one taking their place."""
-        self._plan: FlushPlan | None = None
-        self._synced_end_offset = parts.durable.recovery_point
         self._warm: Segment | None = None
-
-    @property
-    def durable(self) -> DurableLength:
-        """What is synced."""
-        return self._durable
-
-    @property
-    def has_unsynced_segments(self) -> bool:
-        """Whether segments were rolled that are not synced yet."""
-        return self._durable.segment_base_offset < self.segments.active.base_offset and len(self.segments) > 1
 
     def groups(self, headers: list[BatchHeader]) -> Iterator[list[BatchHeader]]:
         """Cut what was fetched into writes that fit into a segment each."""
@@ -144,16 +125,16 @@ class LocalLog:
         else:
             old.save_indexes(with_last_timestamp=True)
             old.forget_indexes()
-            self._unsynced_indexes.append(old)
+            self.sync_state.indexes_saved(old)
             self.segments.add(new)
         failpoints.hit("log.roll.created")
         self._before_roll(base_offset)
-        self._has_new_names = True
+        self.sync_state.has_new_names = True
         failpoints.hit("log.roll.after")
 
     def _new_segment(self, base_offset: int, now_ms: int) -> Segment:
         config = self.config
-        return Segment.create(
+        return create_segment(
             self._disk, self.folder, base_offset, config.index_interval_bytes, now_ms, config.init_file_size
         )
 
@@ -230,52 +211,51 @@ class LocalLog:
         Durable when it returns: first the recovery point falls, then names go, then the file is cut. Else bytes of
         before could reappear behind what is appended next.
         """
-        self._generation += 1
+        self.sync_state.cut()
         self.structure += 1
-        self._synced_end_offset = 0
         self._tail.clear()
         segments = [segment for segment in self.segments if segment.base_offset <= offset] or [self.segments.first]
         last = segments[-1]
         placed = last.find_batch(offset)
         end_offset = offset if placed is None else min(offset, placed.header.base_offset)
         position = last.size if placed is None else placed.position
-        if end_offset < self._durable.recovery_point or last.base_offset < self._durable.segment_base_offset:
-            self._record(
-                DurableLength(min(end_offset, self._durable.recovery_point), last.base_offset, position), sync=True
-            )
+        durable = self.sync_state.durable
+        if end_offset < durable.recovery_point or last.base_offset < durable.segment_base_offset:
+            left = DurableLength(min(end_offset, durable.recovery_point), last.base_offset, position)
+            self.sync_state.record(left, sync=True)
         failpoints.hit("log.truncate.recorded")
         removed = self.segments.remove_above(offset)
-        self._unsynced_indexes = [segment for segment in self._unsynced_indexes if segment not in removed]
+        self.sync_state.forget(removed)
         if removed:
             self._delete(removed, now_ms)
             failpoints.hit("log.truncate.renamed")
             sync_names(self._disk, self.folder)
         last.truncate_to(offset)
         last.sync()
-        self._has_new_names = True  # snapshots go, too: a later recovery point must not bring them back
+        self.sync_state.has_new_names = True  # snapshots go, too: a later recovery point must not bring them back
         self.log_end_offset = end_offset
         return end_offset
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Drop everything and begin again, empty, at this offset."""
-        self._generation += 1
+        self.sync_state.cut()
         self.structure += 1
-        self._synced_end_offset = 0
         self._tail.clear()
         failpoints.hit("log.restart.before")
-        self._record(DurableLength(0, 0, 0), sync=True)
+        self.sync_state.record(DurableLength(0, 0, 0), sync=True)
         failpoints.hit("log.restart.recorded")
         # From here on a crash makes recovery read everything that is still there, the leader epochs too.
         write_epochs(self._disk, self.folder, EpochCache().to_text())
         failpoints.hit("log.restart.epochs")
-        self._delete(list(self.segments)[::-1], now_ms)
+        removed = list(self.segments)[::-1]
+        self._delete(removed, now_ms)
         sync_names(self._disk, self.folder)
         failpoints.hit("log.restart.emptied")
         self.segments.replace_all(self._new_segment(offset, now_ms))
-        self._unsynced_indexes.clear()
+        self.sync_state.forget(removed)
         sync_names(self._disk, self.folder)
         failpoints.hit("log.restart.created")
-        self._record(DurableLength(offset, offset, 0), sync=True)
+        self.sync_state.record(DurableLength(offset, offset, 0), sync=True)
         failpoints.hit("log.restart.after")
         self.log_end_offset = offset
 
@@ -284,20 +264,20 @@ class LocalLog:
         self.structure += 1
         keep = list(self.segments)[count]
         removed = self.segments.remove_below(keep.base_offset)
-        self._unsynced_indexes = [segment for segment in self._unsynced_indexes if segment not in removed]
+        self.sync_state.forget(removed)
         self._delete(removed, now_ms)
-        self._has_new_names = True
+        self.sync_state.has_new_names = True
 
     def replace_segments(self, old: Sequence[Segment], new: Segment, now_ms: int) -> None:
         """Put a cleaned segment, durable under its name for the swap, in the place of those it was made from."""
         self.segments.replace(old, new)
         if self._warm in old:
             self._warm = None
-        self._unsynced_indexes = [segment for segment in self._unsynced_indexes if segment not in old]
+        self.sync_state.forget(old)
         self._tail.clear()
         self._delete(list(old), now_ms)
         take_place(self._disk, self.folder, new.base_offset)
-        self._has_new_names = True
+        self.sync_state.has_new_names = True
 
     def withdraw_offered(self) -> None:
         """Take back a cleaned segment that is offered and not swapped."""
@@ -319,84 +299,19 @@ class LocalLog:
 
     def moved_to(self, folder: str) -> None:
         """Go by the folder's new name. No flush is under way: its plan has the old one."""
-        assert self._plan is None, "who renames a folder has waited for its flush"
+        self.sync_state.moved_to(folder)
         self.folder = folder
         for segment in self.segments:
             segment.moved_to(folder)
         self._deleted.moved_to(folder)
-        self._has_new_names = True
-
-    def begin_flush(
-        self, include_active: bool, epochs_text: str | None, snapshots: list[tuple[str, bytes]]
-    ) -> FlushPlan:
-        """Collect what is to be synced: all segments, or all but the active one."""
-        assert self._plan is None, "one flush at a time"
-        unsynced = [each for each in self._unsynced() if include_active or each is not self.segments.active]
-        active = self.segments.active
-        durable = self._durable
-        if unsynced:
-            durable = DurableLength(active.base_offset, active.base_offset, 0)
-            if include_active:
-                durable = DurableLength(self.log_end_offset, active.base_offset, active.size)
-        suffixes = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
-        generation = self._generation
-        plan = self._plan = FlushPlan(
-            disk=self._disk,
-            folder=self.folder,
-            files=[segment.file for segment in unsynced],
-            index_paths=[segment.path(suffix) for segment in self._unsynced_indexes for suffix in suffixes],
-            epochs_text=epochs_text,
-            snapshots=snapshots,
-            has_new_names=self._has_new_names,
-            durable=durable,
-            generation=generation,
-            is_current=lambda: self._generation == generation,
-        )
-        self._unsynced_indexes = []
-        self._has_new_names = False
-        return plan
-
-    def complete_flush(self, plan: FlushPlan) -> bool:
-        """Note that a plan has run; return False if the log was cut meanwhile, so that it counts for nothing."""
-        assert plan is self._plan, "the plan that was begun"
-        self._plan = None
-        if plan.generation != self._generation:
-            self._has_new_names = True
-            return False
-        if plan.durable > self._durable:
-            self._record(plan.durable, sync=False)
-        return True
-
-    @property
-    def is_flushing(self) -> bool:
-        """Whether a plan is under way."""
-        return self._plan is not None
-
-    @property
-    def synced_end_offset(self) -> int:
-        """One past the last batch that is synced; at least the recovery point."""
-        return max(self._synced_end_offset, self._durable.recovery_point)
-
-    def sync_batches(self) -> None:
-        """Sync all batches now, while a plan is under way; the recovery point has to wait for the plan."""
-        for segment in self._unsynced():
-            segment.sync()
-        self._synced_end_offset = self.log_end_offset
-
-    def _unsynced(self) -> list[Segment]:
-        return list(self.segments.from_offset(self._durable.segment_base_offset))
-
-    def _record(self, durable: DurableLength, *, sync: bool) -> None:
-        durable_length.write(self._disk, self.folder, durable, sync=sync)
-        self._durable = durable
 
     def settle(self) -> None:
         """Leave the active segment as a clean shutdown does: trimmed, its indexes whole; the next flush syncs it."""
         active = self.segments.active
         active.trim()
         active.save_indexes(with_last_timestamp=True)
-        self._unsynced_indexes.append(active)
-        self._has_new_names = self._has_new_names or active.has_txn_file
+        self.sync_state.indexes_saved(active)
+        self.sync_state.has_new_names = self.sync_state.has_new_names or active.has_txn_file
 
     def close(self) -> None:
         """Release every file."""

@@ -25,7 +25,6 @@ from kvorum.runtime.disk import Disk
 from kvorum.storage.admission import admit
 from kvorum.storage.append_run import RunInfo, append_run
 from kvorum.storage.disk_health import DiskHealth
-from kvorum.storage.durable_length import DurableLength
 from kvorum.storage.epoch_cache import EpochEndOffset
 from kvorum.storage.local_log import LocalLog
 from kvorum.storage.log_cleaning import LogCleaning
@@ -34,10 +33,10 @@ from kvorum.storage.log_durability import LogDurability
 from kvorum.storage.log_flush import FlushPlan
 from kvorum.storage.log_producers import LogProducers
 from kvorum.storage.log_read import NOTHING, ReadInfo, TimestampOffset
+from kvorum.storage.log_retention import LogRetention
 from kvorum.storage.log_types import PRODUCER_ID_EXPIRATION_MS, AppendInfo, LogParts
 from kvorum.storage.names import TopicPartition
 from kvorum.storage.producer_state import Origin
-from kvorum.storage.retention import deletable_count
 from kvorum.storage.segment import CorruptSegment
 from kvorum.storage.tail import TailBudget
 from kvorum.storage.txn_index import AbortedTransaction
@@ -66,7 +65,6 @@ class Log:
         self.partition = partition
         self.topic_id = topic_id
         self.is_topic_id_durable = False  # LogManager.sync_topic_id makes it so, before the first record
-        self.is_retention_waiting = False
         self.on_start_moved: Callable[[], None] | None = None
         """Called after each rise of the log start offset, on the event loop."""
         self.log_start_offset = parts.log_start_offset
@@ -78,8 +76,9 @@ class Log:
         self._health = DiskHealth(partition, on_io_error)
         self.producers = LogProducers(parts.producer_state, parts.snapshots, clock, producer_id_expiration_ms)
         self._local = LocalLog(disk, folder, config, parts, tail_budget, self.producers.take_snapshot)
+        self.retention = LogRetention(self._local, self.producers, self._health)
         self.cleaning = LogCleaning(self._local, parts.producer_state, parts.snapshots, self._health)
-        self._durability = LogDurability(self._local, self.epoch_cache, parts.snapshots, self._health, clock)
+        self.durability = LogDurability(self._local, self.epoch_cache, parts.snapshots, self._health, clock)
 
     @property
     def failure(self) -> Exception | None:
@@ -126,12 +125,7 @@ class Log:
     @property
     def recovery_point(self) -> int:
         """The offset below which everything is synced."""
-        return self._local.durable.recovery_point
-
-    @property
-    def durable_length(self) -> DurableLength:
-        """What is synced, by segment and size; also in the folder's `durable-length` file."""
-        return self._local.durable
+        return self._local.sync_state.durable.recovery_point
 
     @property
     def latest_epoch(self) -> int | None:
@@ -168,16 +162,16 @@ class Log:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"log start offset {offset} would be above the high watermark {self._high_watermark}",
             )
+        return self._raise_log_start(offset)
+
+    def _raise_log_start(self, offset: int) -> bool:
         if offset <= self.log_start_offset:
             return False
-        self._raise_log_start(offset)
-        return True
-
-    def _raise_log_start(self, offset: int) -> None:
         self.log_start_offset = offset
         self.epoch_cache.truncate_from_start(offset)
         if self.on_start_moved is not None:
             self.on_start_moved()
+        return True
 
     def begin_verification(
         self, producer_id: int, producer_epoch: int, sequence: int = NO_SEQUENCE, supports_epoch_bump: bool = False
@@ -335,47 +329,20 @@ class Log:
                 self._local.roll(self._local.log_end_offset, self._clock.wall_ms())
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Drop the segments that retention or the log start offset leaves behind; return how many.
-
-        One below which a producer may have written last waits until a snapshot tells so: `is_retention_waiting`, to be
-        tried again after the next flush.
-        """
-        with self._health.access():
-            local, config = self._local, self._config
-            count = deletable_count(
-                local.segments, config, self.log_start_offset, self._high_watermark, local.log_end_offset, now_ms
-            )
-            if count == len(local.segments):
-                local.roll(local.log_end_offset, now_ms)
-            segments, wanted = list(local.segments), count
-            while count and not self.producers.are_durably_known_at(segments[count].base_offset):
-                count -= 1
-            self.is_retention_waiting = count < wanted
-            if count:
-                local.delete_oldest(count, now_ms)
-                first = local.segments.first.base_offset
-                if first > self.log_start_offset:
-                    self._raise_log_start(first)
-                self.producers.forget_below(first)
-            return count
-
-    def has_deleted_files(self, now_ms: int) -> bool:
-        """Tell whether files of dropped segments are due to go."""
-        return self._local.has_deleted_files(now_ms)
+        """Drop the segments that retention or the log start offset leaves behind; return how many. See LogRetention."""
+        count = self.retention.delete_old(self.log_start_offset, self._high_watermark, now_ms)
+        if count:
+            self._raise_log_start(self._local.segments.first.base_offset)
+        return count
 
     def purge_deleted(self, now_ms: int) -> None:
         """Remove the files of dropped segments whose file.delete.delay.ms is over."""
-        with self._health.access():
-            self._local.purge_deleted(now_ms)
-
-    def remove_expired_producers(self, now_ms: int) -> None:
-        """Forget producers idle for producer.id.expiration.ms, and verifications that came to nothing."""
-        self.producers.expire(now_ms)
+        self.retention.purge_deleted(now_ms)
 
     @property
     def is_sync_due(self) -> bool:
         """Whether flush.messages records, or more, are not synced: no append is to be answered before they are."""
-        return self._durability.is_sync_due
+        return self.durability.is_sync_due
 
     @property
     def committable_end_offset(self) -> int:
@@ -383,27 +350,19 @@ class Log:
 
         It may go back, by an append that makes a sync due or a new configuration; the high watermark never does.
         """
-        return self._durability.committable_end_offset
-
-    def is_flush_due(self, now_ms: int) -> bool:
-        """Tell whether there is something to sync: rolled segments, or what flush.ms or flush.messages ask for."""
-        return self._durability.is_flush_due(now_ms)
-
-    def is_flush_ms_over(self, now_ms: int) -> bool:
-        """Tell whether records of the active segment wait for flush.ms already."""
-        return self._durability.is_flush_ms_over(now_ms)
+        return self.durability.committable_end_offset
 
     def begin_flush(self, *, include_active: bool = True) -> FlushPlan:
         """Collect what is to be synced; run the plan (in a thread if need be), then call complete_flush."""
-        return self._durability.begin(include_active)
+        return self.durability.begin(include_active)
 
     def complete_flush(self, plan: FlushPlan) -> None:
         """Advance the recovery point to what a plan that ran has synced; void if the log was cut since."""
-        self._durability.complete(plan)
+        self.durability.complete(plan)
 
     def flush(self) -> None:
         """Sync everything up to the log end, here and now. Raises KafkaError KAFKA_STORAGE_ERROR."""
-        self._durability.flush()
+        self.durability.flush()
 
     def close(self) -> None:
         """Make everything durable so that the next open needs no recovery, and release the files.
@@ -413,7 +372,7 @@ class Log:
         """
         try:
             if self.failure is None:
-                assert not self._local.is_flushing, "who closes a log has waited for its flush"
+                assert not self._local.sync_state.is_flushing, "who closes a log has waited for its flush"
                 with self._health.access():
                     self.producers.take_snapshot(self._local.log_end_offset)
                     self._local.settle()
@@ -429,15 +388,6 @@ class Log:
         """Go by the folder's new name: it was renamed under the log. No flush is under way."""
         self._local.moved_to(folder)
         self.producers.moved_to(folder)
-
-    def take_over(self, other: "Log") -> None:
-        """Be what another log is that this one is a copy of, to the end: what is in no batch goes along."""
-        assert self.log_end_offset == other.log_end_offset, "a copy to the end"
-        self.epoch_cache.take_over(other.epoch_cache, self.log_start_offset)
-        self.producers.take_over(other.producers)
-        self.producers.take_snapshot(self.log_end_offset)
-        self.cleaning.cleaned_offset = other.cleaning.cleaned_offset
-        self.high_watermark = other.high_watermark
 
     def release(self) -> None:
         """Close the files without a word more to the disk. Idempotent."""

@@ -58,7 +58,7 @@ class LogCleaning:
     @property
     def synced_base(self) -> int:
         """The base offset below which every segment is synced whole: others are left alone until they are."""
-        return self._local.durable.segment_base_offset
+        return self._local.sync_state.durable.segment_base_offset
 
     def known_base(self, offset: int) -> int:
         """Return the last segment start at or before this one of which a snapshot tells what producers wrote before.

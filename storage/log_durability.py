@@ -19,13 +19,14 @@ from kvorum.storage.snapshots import Snapshots
 class LogDurability:
     """Of one log. Times are wall milliseconds."""
 
-    __slots__ = ("_clock", "_epoch_cache", "_health", "_last_flush_ms", "_local", "_snapshots")
+    __slots__ = ("_clock", "_epoch_cache", "_health", "_last_flush_ms", "_local", "_snapshots", "_sync_state")
 
     def __init__(
         self, local: LocalLog, epoch_cache: EpochCache, snapshots: Snapshots, health: DiskHealth, clock: Clock
     ) -> None:
         """Begin as of now: flush.ms counts from here."""
         self._local = local
+        self._sync_state = local.sync_state
         self._epoch_cache = epoch_cache
         self._snapshots = snapshots
         self._health = health
@@ -35,34 +36,35 @@ class LogDurability:
     @property
     def is_sync_due(self) -> bool:
         """Whether flush.messages records, or more, are not synced."""
-        return self._local.log_end_offset - self._local.synced_end_offset >= self._local.config.flush_messages
+        return self._local.log_end_offset - self._sync_state.synced_end_offset >= self._local.config.flush_messages
 
     @property
     def committable_end_offset(self) -> int:
         """The log end, but the synced end while a sync is due."""
-        return self._local.synced_end_offset if self.is_sync_due else self._local.log_end_offset
+        return self._sync_state.synced_end_offset if self.is_sync_due else self._local.log_end_offset
 
     def is_flush_due(self, now_ms: int) -> bool:
         """Tell whether there is anything to sync now."""
-        return self._local.has_unsynced_segments or self.is_flush_ms_over(now_ms) or self.is_sync_due
+        return self._sync_state.has_unsynced_segments or self.is_flush_ms_over(now_ms) or self.is_sync_due
 
     def is_flush_ms_over(self, now_ms: int) -> bool:
         """Tell whether records of the active segment wait for flush.ms already."""
-        is_dirty = self._local.log_end_offset > self._local.durable.recovery_point
+        is_dirty = self._local.log_end_offset > self._sync_state.durable.recovery_point
         return is_dirty and now_ms - self._last_flush_ms >= self._local.config.flush_ms
 
     def begin(self, include_active: bool) -> FlushPlan:
         """Collect what is to be synced. Raises KafkaError KAFKA_STORAGE_ERROR."""
         with self._health.access():
             text = self._epoch_cache.to_text() if self._epoch_cache.is_dirty else None
-            plan = self._local.begin_flush(include_active, text, self._snapshots.unwritten())
+            end_offset = self._local.log_end_offset
+            plan = self._sync_state.begin(end_offset, include_active, text, self._snapshots.unwritten())
             self._epoch_cache.is_dirty = False
             return plan
 
     def complete(self, plan: FlushPlan) -> None:
         """Advance the recovery point to what the plan has synced; void if the log was cut since."""
         with self._health.access():
-            if self._local.complete_flush(plan):
+            if self._sync_state.complete(plan):
                 self._snapshots.on_written(plan.snapshots)
             else:
                 self._snapshots.on_void(plan.snapshots)
@@ -74,9 +76,9 @@ class LogDurability:
 
         While a plan is under way in a thread, the batches are synced and the recovery point stays for the plan to move.
         """
-        if self._local.is_flushing:
+        if self._sync_state.is_flushing:
             with self._health.access():
-                self._local.sync_batches()
+                self._sync_state.sync_batches(self._local.log_end_offset)
             return
         plan = self.begin(include_active=True)
         with self._health.access():

@@ -340,7 +340,7 @@ class LogManager:
     def expire_producers(self, now_ms: int) -> None:
         """Forget idle producers (producer.id.expiration.check.interval.ms)."""
         for each in self._table.logs():
-            each.remove_expired_producers(now_ms)
+            each.producers.expire(now_ms)
 
     async def checkpoint_recovery_points(self) -> None:
         """Write every directory's recovery points (log.flush.offset.checkpoint.interval.ms)."""

@@ -96,7 +96,7 @@ class LogRemoval:
                 return
             loop = asyncio.get_running_loop()
             for each in self._table.all_logs():
-                if each.failure is None and each.has_deleted_files(now_ms):
+                if each.failure is None and each.retention.has_deleted_files(now_ms):
                     try:
                         await blocking.run(loop, each.purge_deleted, now_ms)
                     except KafkaError as error:

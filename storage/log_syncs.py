@@ -33,9 +33,9 @@ class LogSyncs:
         Whole logs by flush.messages too, in case nobody waits for them: a smaller one was configured since the append.
         """
         for each in self._table.all_logs():
-            if each.is_flush_due(now_ms):
+            if each.durability.is_flush_due(now_ms):
                 await asyncio.shield(self._flush_due(each, now_ms))
-            if each.is_retention_waiting and each.failure is None and not each.cleaning.is_in_progress:
+            if each.retention.is_waiting and each.failure is None and not each.cleaning.is_in_progress:
                 self._drop_what_waited(each, now_ms)
 
     def _drop_what_waited(self, each: Log, now_ms: int) -> None:
@@ -46,7 +46,7 @@ class LogSyncs:
 
     async def _flush_due(self, each: Log, now_ms: int) -> None:
         async with self._table.disk_work:
-            await self._flush(each, include_active=each.is_flush_ms_over(now_ms) or each.is_sync_due)
+            await self._flush(each, include_active=each.durability.is_flush_ms_over(now_ms) or each.is_sync_due)
 
     async def sync(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
         """Sync everything appended to these logs so far.

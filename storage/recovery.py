@@ -40,6 +40,7 @@ from kvorum.storage.producer_replay import index_aborted, note_batch, rebuild_tx
 from kvorum.storage.producer_state import ProducerState
 from kvorum.storage.segment import CorruptSegment, Segment
 from kvorum.storage.segment_check import valid_batches
+from kvorum.storage.segment_creation import create_segment
 from kvorum.storage.segments import Segments
 from kvorum.storage.snapshots import Snapshots, write_snapshots
 from kvorum.storage.tail import TailBudget
@@ -151,7 +152,7 @@ def _new_parts(disk: Disk, folder: str, config: LogConfig, clock: Clock, offset:
     # First, so that no folder with a segment is ever without: the checkpoint may have a deleted namesake's point.
     durable = DurableLength(offset, offset, 0)
     durable_length.write(disk, folder, durable, sync=False)
-    segment = Segment.create(disk, folder, offset, config.index_interval_bytes, clock.wall_ms(), config.init_file_size)
+    segment = create_segment(disk, folder, offset, config.index_interval_bytes, clock.wall_ms(), config.init_file_size)
     failpoints.hit("log.create.after")
     return LogParts(Segments([segment]), offset, offset, durable, EpochCache(), ProducerState(offset), snapshots)
 
@@ -384,7 +385,7 @@ class _Loading:
                 self.disk.remove(segment.path(suffix))
                 failpoints.hit("log.recover.anew.removed")
         created_ms, interval = segments[-1].created_ms, config.index_interval_bytes
-        begun = Segment.create(self.disk, self.folder, offset, interval, created_ms, config.init_file_size)
+        begun = create_segment(self.disk, self.folder, offset, interval, created_ms, config.init_file_size)
         self.segments = Segments([begun])
         self.snapshots.remove_if(0, OFFSET_MAX)
         self.producers.clear(offset)

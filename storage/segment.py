@@ -91,33 +91,6 @@ class Segment:
         self._max_timestamp: int | None = None
         self._offset_of_max_timestamp = -1
 
-    @staticmethod
-    def create(
-        disk: Disk, folder: str, base_offset: int, index_interval_bytes: int, now_ms: int, init_file_size: int = 0
-    ) -> "Segment":
-        """Return a new, empty segment; files of the same name are emptied.
-
-        Its `.log` is `init_file_size` zeros (preallocate): as in Kafka a length, which costs no time; whether blocks
-        stand behind it is the file system's affair. `trim` takes back what was not needed.
-        """
-        segment = Segment(
-            disk, folder, base_offset, size=0, index_interval_bytes=index_interval_bytes, created_ms=now_ms
-        )
-        failpoints.hit("log.create-segment.before")
-        if segment.file.size():
-            segment.file.truncate(0)
-        if init_file_size:
-            segment.file.truncate(init_file_size)
-        if disk.exists(segment.path(TXN_INDEX_SUFFIX)):
-            disk.remove(segment.path(TXN_INDEX_SUFFIX))
-        failpoints.hit("log.create-segment.created")
-        segment._offset_index = OffsetIndex(segment.path(INDEX_SUFFIX), base_offset)
-        segment._time_index = TimeIndex(segment.path(TIME_INDEX_SUFFIX), base_offset)
-        segment._max_timestamp = NO_TIMESTAMP
-        segment.save_indexes()
-        failpoints.hit("log.create-segment.after")
-        return segment
-
     def path(self, suffix: str) -> str:
         """Return the path of one of the segment's files."""
         return segment_file(self.folder, self.base_offset, suffix)
@@ -396,13 +369,6 @@ class Segment:
         failpoints.hit("log.sync.before")
         self.file.sync()
         failpoints.hit("log.sync.after")
-
-    def rename_files(self, suffix: str) -> None:
-        """Give every file of the segment a further suffix (`.deleted`)."""
-        for each in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
-            if self._disk.exists(self.path(each)):
-                self._disk.rename(self.path(each), self.path(each) + suffix)
-                failpoints.hit("log.delete.renamed")
 
     def close(self) -> None:
         """Release the file. Slices of it that were handed out can no longer be read."""

@@ -6,7 +6,7 @@
 
 Truncations, changes of leader and retention of the log need no word of their own: each step begins with `align`, as a
 follower's fetch does (KIP-101, KIP-279). Batches are copied as they are; epochs without records, and what producers
-wrote before the first record, are taken over at the end (Log.take_over).
+wrote before the first record, are taken over at the end (storage.future_logs).
 Source: Kafka's ReplicaAlterLogDirsThread.
 """
 

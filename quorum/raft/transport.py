@@ -19,7 +19,8 @@ from kvorum.network.addresses import Address, AddressBook
 from kvorum.network.context import RequestContext
 from kvorum.network.dial import is_refusing
 from kvorum.network.raw_link import RawLink
-from kvorum.network.router import PRIVATE_KEY_MIN, Upgrade, UpgradeLink
+from kvorum.network.router import PRIVATE_KEY_MIN
+from kvorum.network.upgrade import Upgrade, UpgradeLink
 from kvorum.protocol.errors import ProtocolError
 from kvorum.quorum.raft.messages import MalformedFrame
 from kvorum.quorum.raft.voters import Endpoints

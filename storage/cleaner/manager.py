@@ -5,70 +5,42 @@
                             |-> uncleanable: its bytes cannot be read; not tried again, a person has to look
                             |-> its disk failed: the log directory goes offline
 
-A cleaning's reading and writing is a host's (storage.cleaner.hosts), a slice at a time; in between it is seen here
-whether it is still wanted, and its bytes are paid for. The swap of a segment holds the table's `disk_work` as all that
-renames does. Retention leaves a log alone while it is being cleaned, and has its turn after.
+What is cleaned, storage.cleaner.choice says; how, storage.cleaner.cleaning. Retention leaves a log alone while it is
+being cleaned, and has its turn after.
 
 Followers clean as leaders do, each its own log, up to the high watermark they know of.
 """
 
 import asyncio
-import contextlib
-from dataclasses import dataclass
 from random import Random
 
 from kvorum.protocol.errors import KafkaError
-from kvorum.runtime import blocking, failpoints
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.worker import WorkerLost
 from kvorum.storage.checkpoints import CLEANED_OFFSETS
-from kvorum.storage.cleaner.batch_filter import LastRecord
-from kvorum.storage.cleaner.choice import Cleanable, job_of, look_at
-from kvorum.storage.cleaner.cleaner import CleanerStats, Job
-from kvorum.storage.cleaner.grouping import Source
+from kvorum.storage.cleaner.choice import Cleanable, look_at
+from kvorum.storage.cleaner.cleaning import Aborted, Cleaning
 from kvorum.storage.cleaner.hosts import Host, NoWorker, OpenHost
 from kvorum.storage.cleaner.last_run import LastRun, report
-from kvorum.storage.cleaner.offset_map import SECRET_SIZE
+from kvorum.storage.cleaner.pace import Pace
 from kvorum.storage.cleaner.settings import CleanerConfig
-from kvorum.storage.cleaner.swap import discard, offer, prepare
-from kvorum.storage.cleaner.throttle import Throttle
-from kvorum.storage.cleaner.work import Advanced, Begin, End, Map, Task, Write
 from kvorum.storage.directory_checkpoints import DirectoryCheckpoints
 from kvorum.storage.log import Log
 from kvorum.storage.log_table import LogTable
 from kvorum.storage.names import TopicPartition
-from kvorum.storage.segment import CorruptSegment, Segment
+from kvorum.storage.segment import CorruptSegment
 
 log = get_logger("storage")
 
 LOGS_PER_LOOK = 50
 """After so many logs were looked at, others have their turn."""
-LOAD_FACTOR_MIN = 0.01
-"""A smaller share of the slots is not reckoned with when they are counted out."""
 IDLE_SECONDS = 60.0
 """A host that had nothing to do for so long gives its memory back."""
 LOST_MAX = 3
 """So often in a row a worker may die of a log: killed for memory perhaps. Then it is the log, and a person looks."""
-BYTES_AT_ONCE_MIN = 64 * 1024
-BYTES_AT_ONCE_MAX = 8 * 1024 * 1024
-PAUSE_SECONDS_MAX = 0.5
-"""A throttled cleaner looks up this often: it may not be wanted any more."""
-
-
-class Aborted(Exception):
-    """The cleaning is not wanted any more, or what it has seen is not so any more."""
-
-
-@dataclass(slots=True)
-class _Run:
-    """One cleaning under way, and the log's structure when it began."""
-
-    log: Log
-    structure: int
-    host: Host
 
 
 class LogCleaner:
@@ -90,15 +62,12 @@ class LogCleaner:
         self._table = table
         self._checkpoints = checkpoints
         self._chance = chance
-        self._config = CleanerConfig.of(settings)
-        self._throttle = Throttle(self._config.bytes_per_second_max)
+        self._pace = Pace(CleanerConfig.of(settings))
         self._open_host = open_host
         self._hosts: dict[int, Host] = {}
         self._lost: dict[TopicPartition, int] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._wake = asyncio.Event()
         self._is_started = False
-        self._is_running = True
         self._uncleanable: dict[TopicPartition, Log] = {}
         self.last_runs: dict[int, LastRun] = {}
         self.dirtiest_ratio = 0.0
@@ -111,8 +80,7 @@ class LogCleaner:
 
     async def close(self) -> None:
         """Stop, and wait for the step that each cleaner is in."""
-        self._is_running = False
-        self._wake_all()
+        self._pace.stop()
         if self._tasks:
             await asyncio.wait(self._tasks.values())
         for index in list(self._hosts):
@@ -121,10 +89,8 @@ class LogCleaner:
     def configure(self, settings: Settings) -> None:
         """Take over settings: the rate and the number of cleaners at once, buffers from the next log on."""
         config = CleanerConfig.of(settings)
-        if config != self._config:
-            self._config = config
-            self._throttle.set_rate(config.bytes_per_second_max)
-            self._wake_all()
+        if config != self._pace.config:
+            self._pace.configure(config)
             self._ensure_workers()
 
     @property
@@ -144,16 +110,12 @@ class LogCleaner:
 
     # Cleaners
 
-    def _wake_all(self) -> None:
-        self._wake.set()
-        self._wake = asyncio.Event()
-
     def _ensure_workers(self) -> None:
         """Have as many cleaners as are configured; those too many end by themselves."""
-        if not (self._is_started and self._is_running):
+        if not (self._is_started and self._pace.is_running):
             return
         loop = asyncio.get_running_loop()
-        for index in range(self._config.threads):
+        for index in range(self._pace.config.threads):
             if index not in self._tasks or self._tasks[index].done():
                 task = loop.create_task(self._work(index), name=f"log-cleaner-{index}")
                 task.add_done_callback(_report_fault)
@@ -163,27 +125,19 @@ class LogCleaner:
         """Be one cleaner."""
         loop = asyncio.get_running_loop()
         worked_at = loop.time()
-        while self._is_running and index < self._config.threads:
+        while self._pace.is_running and index < self._pace.config.threads:
             if await self.clean_dirtiest(index):
                 worked_at = loop.time()
                 continue
             if loop.time() - worked_at > IDLE_SECONDS:
                 await self._close_host(index)
-            await self._pause(self._config.backoff_ms / 1000)
+            await self._pace.pause(self._pace.config.backoff_ms / 1000)
         self.last_runs.pop(index, None)
         await self._close_host(index)
 
     async def _close_host(self, index: int) -> None:
         if (host := self._hosts.pop(index, None)) is not None:
             await host.close()
-
-    async def _pause(self, seconds: float) -> None:
-        """Wait, or until settings change or the broker stops."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
-        except TimeoutError:
-            return
 
     async def clean_dirtiest(self, index: int = 0) -> bool:
         """Clean the log that is due most; return whether one was cleaned. What each cleaner does, again and again."""
@@ -242,12 +196,12 @@ class LogCleaner:
         """Clean a log; return whether it is clean now."""
         each = found.log
         host = self._hosts.setdefault(index, self._open_host(self._disk, self._clock))
-        run = _Run(each, each.cleaning.structure, host)
+        cleaning = Cleaning(self._disk, self._clock, self._table, self._pace, host, found, self._chance)
         last = self.last_runs.setdefault(index, LastRun())
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
-            end_offset = await self._clean_all(run, found, last)
+            end_offset, last.stats = await cleaning.run()
             each.cleaning.cleaned_offset = end_offset
             await self._keep_checkpoints()
         except Aborted:
@@ -261,153 +215,17 @@ class LogCleaner:
             self._lost_worker(each, error)
             return False
         except (OSError, CorruptSegment, KafkaError, AssertionError) as error:
-            self._failed(run, error)
+            self._failed(each, cleaning, error)
             return False
         self._lost.pop(each.partition, None)
         last.seconds = loop.time() - began
         report(each, found.first_dirty_offset, end_offset, last)
         return True
 
-    async def _clean_all(self, run: _Run, found: Cleanable, last: LastRun) -> int:
-        """Build the map and clean group by group; return up to where the log is clean then."""
-        job = job_of(found, self._clock.wall_ms())
-        producers = await self._producers_before(run, job.end_offset)
-        try:
-            await run.host.advance(self._begin(job), self._bytes_at_once)
-            mapped = await self._drive(run, Map())
-            first, stats = 0, mapped.stats
-            for count in mapped.source_counts:
-                self._check(run)
-                stats = await self._clean_group(run, job, first, first + count, producers)
-                first += count
-        except Exception:
-            await self._end(run)
-            raise
-        await self._end(run)
-        self._check(run)
-        last.stats = stats
-        return max(mapped.latest_offset + 1, job.first_dirty_offset)
-
-    def _begin(self, job: Job) -> Begin:
-        """Return a cleaning with one cleaner's share of the buffers, and no more slots than there may be keys."""
-        config = self._config
-        offsets = job.end_offset - job.first_dirty_offset
-        return Begin(
-            job=job,
-            secret=self._chance.randbytes(SECRET_SIZE),
-            memory_bytes=config.dedupe_buffer_size // config.threads,
-            slots_max=int(offsets / max(config.load_factor, LOAD_FACTOR_MIN)) + 2,
-            io_buffer_size=config.io_buffer_size // config.threads // 2,
-            load_factor=config.load_factor,
-        )
-
-    async def _end(self, run: _Run) -> None:
-        """Have what a cleaning holds given back; a worker that is lost holds nothing."""
-        with contextlib.suppress(WorkerLost):
-            await run.host.advance(End(), self._bytes_at_once)
-
-    async def _producers_before(self, run: _Run, end_offset: int) -> dict[int, LastRecord]:
-        """Return what each producer had written last by the end of the cleaning: that much stays, as a header at least.
-
-        Kafka goes by what it has written by now, wherever that is: where a power loss takes the newest records, nothing
-        is left then of a producer whose older ones were durable, and what it sends again is written twice.
-        """
-        loop, cleaning = asyncio.get_running_loop(), run.log.cleaning
-        try:
-            return await blocking.run(loop, cleaning.read_last_records, end_offset)
-        except ValueError as error:
-            self._check(run)
-            log.warning("a producer snapshot is damaged", partition=run.log.partition, offset=end_offset, error=error)
-            cleaning.forget_snapshot(end_offset)
-            raise Aborted from error
-
-    async def _clean_group(
-        self, run: _Run, job: Job, first: int, end: int, producers: dict[int, LastRecord]
-    ) -> CleanerStats:
-        """Write one segment of several, sources[first:end], and put it in their place."""
-        try:
-            known = run.log.cleaning.still_known(producers)
-            written = await self._drive(run, Write(first=first, end=end, producers=known))
-            async with self._table.disk_work:
-                await self._swap(run, job, job.sources[first:end], written)
-        except Exception:
-            # What is offered stays: the log has failed or is deleted, and the next start settles it.
-            if not run.log.cleaning.is_offered:
-                await self._end(run)
-                loop = asyncio.get_running_loop()
-                await blocking.run(loop, discard, self._disk, job.folder, job.sources[first].base_offset)
-            raise
-        return written.stats
-
-    async def _swap(self, run: _Run, job: Job, group: tuple[Source, ...], written: Advanced) -> None:
-        """Put a written segment in the place of its sources. Holds `disk_work`; a cut may come between two steps."""
-        loop, cleaning = asyncio.get_running_loop(), run.log.cleaning
-        base_offset = group[0].base_offset
-        self._check(run)
-        await blocking.run(loop, prepare, self._disk, job.folder, base_offset)
-        self._check(run)
-        cleaning.is_offered = True
-        offer(self._disk, job.folder, base_offset)
-        await blocking.run(loop, self._disk.sync_dir, job.folder)
-        failpoints.hit("cleaner.swap.after")
-        self._check_same(run)
-        now_ms = self._clock.wall_ms()
-        new = Segment(
-            self._disk,
-            job.folder,
-            base_offset,
-            size=written.segment_size,
-            index_interval_bytes=job.config.index_interval_bytes,
-            created_ms=now_ms,
-            has_txn_file=written.has_txn_file,
-        )
-        first = next(iter(cleaning.segments.from_offset(base_offset)))
-        old = [each for each in cleaning.segments if first.base_offset <= each.base_offset < group[-1].next_base]
-        cleaning.replace(old, new, now_ms)
-        await blocking.run(loop, self._disk.sync_dir, job.folder)
-        failpoints.hit("cleaner.replace.synced")
-
-    @property
-    def _bytes_at_once(self) -> int:
-        """How many bytes a cleaner may go on with before it pays: those of a tenth of a second, within limits."""
-        return int(min(max(self._config.bytes_per_second_max / 10, BYTES_AT_ONCE_MIN), BYTES_AT_ONCE_MAX))
-
-    async def _drive(self, run: _Run, task: Task) -> Advanced:
-        """Have a task done, no faster than allowed."""
-        loop = asyncio.get_running_loop()
-        following: Task | None = task
-        while True:
-            self._check(run)
-            # Before the work: what a log's last step has cost is waited for by the next log's first.
-            while (left := self._throttle.wait(loop.time())) > 0:
-                await self._pause(min(left, PAUSE_SECONDS_MAX))
-                self._check(run)
-            done = await run.host.advance(following, self._bytes_at_once)
-            following = None
-            if done.size:
-                self._throttle.charge(done.size, loop.time())
-            if done.is_done:
-                return done
-
-    def _check(self, run: _Run) -> None:
-        """Raise Aborted where the cleaning is not to go on."""
-        is_moving = run.log.partition in self._table.futures
-        if not self._is_running or not run.log.config.is_compacted or is_moving:
-            raise Aborted
-        self._check_same(run)
-
-    def _check_same(self, run: _Run) -> None:
-        """Raise Aborted where the log is not what the cleaning has seen."""
-        each = run.log
-        is_there = each.failure is None and self._table.get(each.partition) is each and not self._table.is_closed
-        if not is_there or each.cleaning.structure != run.structure:
-            raise Aborted
-
-    def _failed(self, run: _Run, error: Exception) -> None:
+    def _failed(self, each: Log, cleaning: Cleaning, error: Exception) -> None:
         """Act on what ended a cleaning, unless the log was taken away under it."""
-        each = run.log
         try:
-            self._check_same(run)
+            cleaning.check_same()
         except Aborted:
             log.info("cleaning aborted", partition=each.partition, error=error)
             return

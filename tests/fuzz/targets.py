@@ -161,7 +161,7 @@ class Connections:
                 position += count
             else:
                 self._turn()
-                if not pipe.reading and not connection._blocked:
+                if not pipe.reading and not connection._muting.is_on:
                     break
         for _ in range(3):
             self._turn()

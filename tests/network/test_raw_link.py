@@ -9,8 +9,9 @@ from network_kit import listener_of, metadata_handler, request_frame, run, until
 from kvorum.network.context import RequestContext
 from kvorum.network.link import LINK_OUTSTANDING_BYTES_MAX
 from kvorum.network.raw_link import RawLink
-from kvorum.network.router import PRIVATE_KEY_MIN, UpgradeLink, supported_apis
+from kvorum.network.router import PRIVATE_KEY_MIN, supported_apis
 from kvorum.network.server import Listener
+from kvorum.network.upgrade import UpgradeLink
 from kvorum.protocol.errors import ProtocolError
 from kvorum.protocol.messages.metadata import MetadataRequest
 

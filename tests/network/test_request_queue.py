@@ -147,7 +147,7 @@ def takes_no_answers(world: World, connection: ServerConnection) -> None:
 
 
 def throttled(world: World, connection: ServerConnection) -> None:
-    connection._mute(60)
+    connection._muting.hold(60)
     feed(connection, *steps(40))
 
 

@@ -60,6 +60,15 @@ def idempotent(sequence: int, count: int = 1, producer_id: int = 7, epoch: int =
     return batch(*values, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, **fields)
 
 
+def filled(count: int = 30, disk: SimDisk | None = None, **config: object) -> Log:
+    """Batches of 130 bytes and one record each, ten milliseconds apart; all replicated."""
+    log = open_test_log(disk or new_disk(), small_config(**config))
+    for index in range(count):
+        log.append_as_leader(batch(b"x" * 55, timestamp=NOW_MS + index * 10), 0)
+    log.high_watermark = log.log_end_offset
+    return log
+
+
 def part_bytes(part: Part) -> bytes:
     return part.file.pread(part.size, part.position) if isinstance(part, FileSlice) else bytes(part)
 

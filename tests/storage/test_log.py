@@ -4,12 +4,10 @@ import errno
 
 import pytest
 
-from kvorum.chaos.sim.disk import SimDisk
 from kvorum.protocol.batch_header import parse_header
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.parts import FileSlice
 from kvorum.protocol.records import Record, build_batch, decode_records
-from kvorum.storage.log import Log
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.producer_state import Origin
 from kvorum.storage.recovery import OpenOptions, open_log
@@ -19,6 +17,7 @@ from tests.storage.kit import (
     PARTITION,
     StillClock,
     batch,
+    filled,
     idempotent,
     joined,
     new_disk,
@@ -35,15 +34,6 @@ def code_of(action: object, *arguments: object) -> ErrorCode:
     with pytest.raises(KafkaError) as raised:
         action(*arguments)
     return raised.value.code
-
-
-def filled(count: int = 30, disk: SimDisk | None = None, **config: object) -> Log:
-    """Batches of 130 bytes and one record each, ten milliseconds apart; all replicated."""
-    log = open_test_log(disk or new_disk(), small_config(**config))
-    for index in range(count):
-        log.append_as_leader(batch(b"x" * 55, timestamp=NOW_MS + index * 10), 0)
-    log.high_watermark = log.log_end_offset
-    return log
 
 
 def test_offsets_are_given_in_order_and_the_answer_says_which() -> None:
@@ -212,7 +202,7 @@ def test_deleted_files_stay_readable_for_a_while() -> None:
     log.delete_old_segments(NOW_MS + 10**9)
     assert joined([head])
     assert [name for name in disk.listdir(FOLDER) if name.endswith(".log.deleted")]
-    assert not log.has_deleted_files(NOW_MS + 10**9 + 59_999)
+    assert not log.retention.has_deleted_files(NOW_MS + 10**9 + 59_999)
     log.purge_deleted(NOW_MS + 10**9 + 60_000)
     assert not [name for name in disk.listdir(FOLDER) if name.endswith(".deleted")]
 
@@ -286,91 +276,6 @@ def test_log_append_time_is_answered() -> None:
     assert log.offset_of_max_timestamp() == (NOW_MS + 77, 0, 0)
 
 
-def test_flush_messages_asks_for_a_sync_with_the_append_that_fills_it() -> None:
-    """The append itself touches no disk but for its write: who answers has the sync done first."""
-    disk = new_disk()
-    log = open_test_log(disk, small_config(flush_messages=3, segment_bytes=10_000))
-    for count in range(1, 8):
-        syncs = disk.counts.get("sync", 0)
-        log.append_as_leader(batch(), 0)
-        assert disk.counts.get("sync", 0) == syncs
-        assert log.is_sync_due == log.is_flush_due(NOW_MS) == (count % 3 == 0)
-        if log.is_sync_due:
-            log.flush()
-        assert log.recovery_point == count // 3 * 3
-    disk.crash()
-    assert open_test_log(disk).log_end_offset >= 6
-
-
-def test_a_follower_is_asked_to_sync_what_it_fetched() -> None:
-    log = open_test_log(new_disk(), small_config(flush_messages=2))
-    log.append_as_follower(batch(partition_leader_epoch=0))
-    assert not log.is_sync_due
-    log.append_as_follower(batch(b"a", b"b", base_offset=1, partition_leader_epoch=0))
-    assert log.is_sync_due
-
-
-def test_the_high_watermark_may_not_pass_what_a_due_sync_has_not_reached() -> None:
-    log = open_test_log(new_disk(), small_config(flush_messages=3))
-    log.append_as_leader(batch(b"a", b"b"), 0)
-    assert log.committable_end_offset == 2, "no sync is due: as far as the log"
-    log.append_as_leader(batch(), 0)
-    assert log.committable_end_offset == 0
-    log.flush()
-    assert log.committable_end_offset == 3
-    log.append_as_leader(batch(), 0)
-    log.config = small_config(flush_messages=1)
-    assert log.committable_end_offset == 3, "also where a smaller flush.messages makes it due"
-
-
-def test_a_sync_beside_a_flush_under_way_is_enough_for_the_answer() -> None:
-    log = open_test_log(new_disk(), small_config(flush_messages=1))
-    log.append_as_leader(batch(), 0)
-    plan = log.begin_flush()
-    log.append_as_leader(batch(), 0)
-    log.flush()
-    assert (log.is_sync_due, log.committable_end_offset, log.recovery_point) == (False, 2, 0)
-    plan.run()
-    log.complete_flush(plan)
-    assert (log.is_sync_due, log.committable_end_offset, log.recovery_point) == (False, 2, 1)
-
-
-def test_flush_ms_is_due_when_its_time_is_over() -> None:
-    log = open_test_log(new_disk(), small_config(flush_ms=1000))
-    assert not log.is_flush_due(NOW_MS + 5000)
-    log.append_as_leader(batch(), 0)
-    assert not log.is_flush_due(NOW_MS + 999)
-    assert log.is_flush_due(NOW_MS + 1000)
-    log.flush()
-    assert not log.is_flush_due(NOW_MS + 5000)
-
-
-def test_a_rolled_segment_is_due_at_once() -> None:
-    log = filled()
-    assert log.is_flush_due(NOW_MS)
-    plan = log.begin_flush(include_active=False)
-    plan.run()
-    log.complete_flush(plan)
-    assert not log.is_flush_due(NOW_MS)
-    assert 0 < log.recovery_point < 30
-
-
-def test_a_flush_overtaken_by_a_truncation_counts_for_nothing() -> None:
-    disk = new_disk()
-    log = filled(disk=disk)
-    plan = log.begin_flush()
-    log.truncate_to(10)
-    for _ in range(10):
-        log.append_as_leader(batch(b"new"), 1)
-    plan.run()
-    log.complete_flush(plan)
-    assert log.recovery_point == 0
-    # A snapshot of the state before the truncation must not come back either.
-    again = open_test_log(disk)
-    assert again.log_end_offset == 20
-    assert again.epoch_cache.entries == [(0, 0), (1, 10)]
-
-
 def test_configuration_takes_effect_at_once() -> None:
     log = open_test_log(new_disk())
     log.append_as_leader(batch(b"x" * 100), 0)
@@ -431,9 +336,9 @@ def test_a_refused_batch_leaves_no_trace() -> None:
 def test_expired_producers_are_forgotten() -> None:
     log = open_test_log(new_disk())
     log.append_as_leader(idempotent(0), 0)
-    log.remove_expired_producers(NOW_MS + DAY_MS - 1)
+    log.producers.expire(NOW_MS + DAY_MS - 1)
     assert log.producer_state.producers
-    log.remove_expired_producers(NOW_MS + DAY_MS)
+    log.producers.expire(NOW_MS + DAY_MS)
     assert log.append_as_leader(idempotent(77), 0).first_offset == 1
 
 
@@ -451,19 +356,3 @@ def test_timestamps_are_found_across_segments() -> None:
 
 def test_default_configuration_is_kafkas() -> None:
     assert LogConfig.from_overrides({}) == LogConfig()
-
-
-def test_a_snapshot_that_a_void_flush_left_unwritten_is_not_forgotten() -> None:
-    """The log was cut while the flush ran, behind a snapshot that is still good: the next cut needs it."""
-    log = open_test_log(new_disk())
-    for sequence in range(3):
-        log.append_as_leader(idempotent(sequence), 0)
-    log.roll()
-    for sequence in range(3, 6):
-        log.append_as_leader(idempotent(sequence), 0)
-    plan = log.begin_flush()
-    log.truncate_to(5)
-    plan.run()
-    log.complete_flush(plan)
-    log.truncate_to(4)
-    assert log.producer_state.producers[7].last_sequence == 3

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kvorum.chaos.sim.disk import PowerLost
 from kvorum.protocol.batch_header import BatchHeader, parse_header
 from kvorum.protocol.compression import Codec
+from kvorum.storage import durable_length
 from kvorum.storage.epoch_cache import EpochCache, EpochEntry
 from kvorum.storage.log import Log
 from kvorum.storage.log_flush import FlushPlan
@@ -310,7 +311,8 @@ class LogMachine(RuleBasedStateMachine):
         assert log.log_end_offset == self.end_offset
         assert log.recovery_point <= log.log_end_offset
         assert log.log_start_offset <= log.high_watermark <= log.log_end_offset
-        assert log.durable_length.recovery_point == log.recovery_point
+        written = durable_length.read(self.disk, log.folder)
+        assert written is None or written.recovery_point == log.recovery_point
 
     @invariant()
     def batches_agree(self) -> None:

@@ -11,6 +11,7 @@ from kvorum.chaos.sim.disk import SimDisk
 from kvorum.protocol.batch_header import BatchHeader, parse_header
 from kvorum.storage.index import CorruptIndex, OffsetIndex, TimeIndex
 from kvorum.storage.segment import CorruptSegment, Segment
+from kvorum.storage.segment_creation import create_segment
 from tests.storage.kit import NOW_MS, batch, new_disk
 
 FOLDER = "/data/topic-0"
@@ -18,7 +19,7 @@ FOLDER = "/data/topic-0"
 
 def new_segment(disk: SimDisk, base_offset: int = 100, interval: int = 200) -> Segment:
     disk.mkdir(FOLDER)
-    return Segment.create(disk, FOLDER, base_offset, interval, NOW_MS)
+    return create_segment(disk, FOLDER, base_offset, interval, NOW_MS)
 
 
 def reopened(disk: SimDisk, segment: Segment) -> Segment:

@@ -115,7 +115,7 @@ def test_cutting_the_marker_opens_the_transaction_of_a_producer_that_has_expired
     log = open_test_log(disk, clock=clock)
     append_verified(log, transactional(b"a"))
     end(log, commit=False)
-    log.remove_expired_producers(NOW_MS + DAY_MS)
+    log.producers.expire(NOW_MS + DAY_MS)
     assert log.producer_state.producers == {}
     if restarts:
         log.close()
@@ -275,9 +275,9 @@ def test_a_verification_that_comes_to_nothing_expires() -> None:
     clock = StillClock()
     log = open_test_log(new_disk(), clock=clock)
     guard = log.begin_verification(7, 0, 0)
-    log.remove_expired_producers(NOW_MS + DAY_MS - 1)
+    log.producers.expire(NOW_MS + DAY_MS - 1)
     assert log.begin_verification(7, 0, 0) is guard
-    log.remove_expired_producers(NOW_MS + DAY_MS)
+    log.producers.expire(NOW_MS + DAY_MS)
     assert len(log.producer_state.verifications) == 0
     assert refused(log, transactional(b"a"), guard) is ErrorCode.INVALID_TXN_STATE
 

@@ -239,7 +239,7 @@ class TransactionMachine(RuleBasedStateMachine):
     def days_pass(self) -> None:
         """Idle producers expire; transactions do not."""
         self.clock.now_ms += 2 * 86_400_000
-        self.log.remove_expired_producers(self.clock.now_ms)
+        self.log.producers.expire(self.clock.now_ms)
 
     # What ends a process
 

@@ -17,6 +17,7 @@ from tests.storage.test_log_manager import TOPIC_ID
 
 PARTITION = TopicPartition("topic", 0)
 FOLDER = "/data/logs/topic-0"
+CHECKPOINT = "/data/logs/cleaner-offset-checkpoint"
 KEYS_MAX = 1000
 
 
@@ -98,6 +99,16 @@ def put(log: Log, *pairs: tuple[bytes | None, bytes | None], timestamp: int = NO
     data = build_batch(records, base_offset=offset, partition_leader_epoch=epoch, **fields)  # type: ignore[arg-type]
     log.append_as_follower(memoryview(data))
     return offset
+
+
+def filled(broker: Broker, log: Log | None = None, *, count: int = 60, keys: int = 5, start: int = 0) -> Log:
+    """So many records, committed, rolled and synced."""
+    log = log or broker.log
+    for number in range(start, start + count):
+        put(log, (b"k%d" % (number % keys), b"v%d" % number), timestamp=broker.clock.now_ms)
+    broker.settle(log)
+    broker.loop.run_until_complete(broker.manager.flush_dirty(broker.clock.now_ms))
+    return log
 
 
 def end_transaction(log: Log, producer_id: int, is_commit: bool, epoch: int = 0, timestamp: int = NOW_MS) -> int:

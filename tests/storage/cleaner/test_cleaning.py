@@ -235,7 +235,7 @@ def test_the_batch_goes_once_the_producer_is_forgotten() -> None:
     broker.settle()
     assert broker.clean()
     assert headers_of(broker.log)[0].producer_id == 5
-    broker.log.remove_expired_producers(NOW_MS + 10**9)
+    broker.log.producers.expire(NOW_MS + 10**9)
     put(broker.log, (B, b"1"))
     broker.settle()
     assert broker.clean()
@@ -356,7 +356,7 @@ def test_the_index_of_aborted_transactions_lasts_as_long_as_their_batches() -> N
     assert broker.clean()
     assert broker.log.cleaning.collect_aborted(0, 9) == [(5, 0, marker, marker + 1)]
     assert headers_of(broker.log)[0].records_count == 0, "the last batch of its producer"
-    broker.log.remove_expired_producers(NOW_MS + 10**9)
+    broker.log.producers.expire(NOW_MS + 10**9)
     for number in range(2):
         put(broker.log, (C, b"%d" % number))
         broker.settle()

@@ -186,9 +186,9 @@ def test_what_retention_left_for_a_snapshot_goes_with_the_next_flush() -> None:
     broker.log.append_as_leader(idempotent(0, producer_id=PRODUCER), 0)
     broker.log.high_watermark = 1
     assert not broker.manager.apply_retention(NOW_MS)
-    assert broker.log.is_retention_waiting and broker.log.log_start_offset == 0
+    assert broker.log.retention.is_waiting and broker.log.log_start_offset == 0
     broker.loop.run_until_complete(broker.manager.flush_dirty(NOW_MS))
-    assert not broker.log.is_retention_waiting and broker.log.log_start_offset == 1
+    assert not broker.log.retention.is_waiting and broker.log.log_start_offset == 1
 
 
 # A flush that a truncation overtakes

@@ -1,0 +1,55 @@
+"""How a connection leaves request and answer behind: its first request with a private key has it taken over.
+
+From then on its frames go to a FrameSink, in order, and what the sink has to say leaves over an UpgradeLink, as frames
+of its own: Raft, on a controller's listener.
+"""
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+from kvorum.network.context import Peer, RequestContext, context_of
+from kvorum.protocol.headers import decode_client_id, peek_request
+
+
+class UpgradeLink(Protocol):
+    """A connection that left request and answer behind, as the code that took it over sees it."""
+
+    @property
+    def peer_address(self) -> str:
+        """HOST:PORT of the other end."""
+        ...
+
+    def send(self, *parts: bytes | bytearray | memoryview) -> bool:
+        """Send one frame; False if it was dropped, closed or with too much unsent."""
+        ...
+
+    def close(self) -> None:
+        """Close after what was sent; `on_closed` follows."""
+        ...
+
+
+class FrameSink(Protocol):
+    """What takes a connection over."""
+
+    def on_frame(self, frame: memoryview) -> None:
+        """Take one frame, length removed. The sink owns the bytes. Raises ProtocolError: closes the connection."""
+        ...
+
+    def on_closed(self) -> None:
+        """The connection is gone. Called once."""
+        ...
+
+
+Upgrade: TypeAlias = Callable[[UpgradeLink, RequestContext, memoryview], FrameSink]
+"""Takes over a connection whose first request has the private key; the memoryview is that request's body.
+
+Raises ProtocolError to refuse it.
+"""
+
+
+def hand_over(upgrade: Upgrade, link: UpgradeLink, peer: Peer, frame: memoryview, now_ms: float) -> FrameSink:
+    """Have the connection of this request taken over; nothing of it is unanswered. Raises ProtocolError."""
+    api_key, api_version, correlation_id = peek_request(frame)
+    client_id, position = decode_client_id(frame, 1)
+    ctx = context_of(peer, client_id, correlation_id, api_key, api_version, now_ms)
+    return upgrade(link, ctx, frame[position:])

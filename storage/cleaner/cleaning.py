@@ -1,0 +1,196 @@
+"""One cleaning of one log, as the event loop sees it: map, then group by group write and swap.
+
+The reading and writing is a host's (storage.cleaner.hosts), a slice at a time; in between it is seen here whether the
+cleaning is still wanted, and its bytes are paid for. The swap of a segment holds the table's `disk_work` as all that
+renames does. Where the log was cut, deleted, or is compacted no more: Aborted, and nothing is left of what was written.
+"""
+
+import asyncio
+import contextlib
+from random import Random
+from typing import Final, NamedTuple
+
+from kvorum.runtime import blocking, failpoints
+from kvorum.runtime.clock import Clock
+from kvorum.runtime.disk import Disk
+from kvorum.runtime.logs import get_logger
+from kvorum.runtime.worker import WorkerLost
+from kvorum.storage.cleaner.batch_filter import LastRecord
+from kvorum.storage.cleaner.choice import Cleanable, job_of
+from kvorum.storage.cleaner.cleaner import CleanerStats, Job
+from kvorum.storage.cleaner.grouping import Source
+from kvorum.storage.cleaner.hosts import Host
+from kvorum.storage.cleaner.offset_map import SECRET_SIZE
+from kvorum.storage.cleaner.pace import Pace
+from kvorum.storage.cleaner.swap import discard, offer, prepare
+from kvorum.storage.cleaner.work import Advanced, Begin, End, Map, Task, Write
+from kvorum.storage.log_table import LogTable
+from kvorum.storage.segment import Segment
+
+LOAD_FACTOR_MIN: Final = 0.01
+"""A smaller share of the slots is not reckoned with when they are counted out."""
+PAUSE_SECONDS_MAX: Final = 0.5
+"""A throttled cleaner looks up this often: it may not be wanted any more."""
+
+log = get_logger("storage")
+
+
+class Aborted(Exception):
+    """The cleaning is not wanted any more, or what it has seen is not so any more."""
+
+
+class Cleaned(NamedTuple):
+    """What came of a cleaning: below `end_offset` the log is clean."""
+
+    end_offset: int
+    stats: CleanerStats
+
+
+class Cleaning:
+    """See the module. `run` once."""
+
+    __slots__ = ("_chance", "_clock", "_disk", "_found", "_host", "_log", "_pace", "_structure", "_table")
+
+    def __init__(
+        self, disk: Disk, clock: Clock, table: LogTable, pace: Pace, host: Host, found: Cleanable, chance: Random
+    ) -> None:
+        """Take note of the log's structure, as it is when the cleaning begins."""
+        self._disk = disk
+        self._clock = clock
+        self._table = table
+        self._pace = pace
+        self._host = host
+        self._found = found
+        self._chance = chance
+        self._log = found.log
+        self._structure = found.log.cleaning.structure
+
+    async def run(self) -> Cleaned:
+        """Build the map and clean group by group.
+
+        Raises Aborted, WorkerLost, and what the cleaner raises: OSError, CorruptSegment, KafkaError, AssertionError.
+        """
+        job = job_of(self._found, self._clock.wall_ms())
+        producers = await self._producers_before(job.end_offset)
+        try:
+            await self._host.advance(self._begin(job), self._pace.bytes_at_once)
+            mapped = await self._drive(Map())
+            first, stats = 0, mapped.stats
+            for count in mapped.source_counts:
+                self._check()
+                stats = await self._clean_group(job, first, first + count, producers)
+                first += count
+        except Exception:
+            await self._end()
+            raise
+        await self._end()
+        self._check()
+        return Cleaned(max(mapped.latest_offset + 1, job.first_dirty_offset), stats)
+
+    def check_same(self) -> None:
+        """Raise Aborted where the log is not what the cleaning has seen."""
+        each = self._log
+        is_there = each.failure is None and self._table.get(each.partition) is each and not self._table.is_closed
+        if not is_there or each.cleaning.structure != self._structure:
+            raise Aborted
+
+    def _check(self) -> None:
+        """Raise Aborted where the cleaning is not to go on."""
+        is_moving = self._log.partition in self._table.futures
+        if not self._pace.is_running or not self._log.config.is_compacted or is_moving:
+            raise Aborted
+        self.check_same()
+
+    def _begin(self, job: Job) -> Begin:
+        """Return a cleaning with one cleaner's share of the buffers, and no more slots than there may be keys."""
+        config = self._pace.config
+        offsets = job.end_offset - job.first_dirty_offset
+        return Begin(
+            job=job,
+            secret=self._chance.randbytes(SECRET_SIZE),
+            memory_bytes=config.dedupe_buffer_size // config.threads,
+            slots_max=int(offsets / max(config.load_factor, LOAD_FACTOR_MIN)) + 2,
+            io_buffer_size=config.io_buffer_size // config.threads // 2,
+            load_factor=config.load_factor,
+        )
+
+    async def _end(self) -> None:
+        """Have what the cleaning holds given back; a worker that is lost holds nothing."""
+        with contextlib.suppress(WorkerLost):
+            await self._host.advance(End(), self._pace.bytes_at_once)
+
+    async def _drive(self, task: Task) -> Advanced:
+        """Have a task done, no faster than allowed."""
+        loop, pace = asyncio.get_running_loop(), self._pace
+        following: Task | None = task
+        while True:
+            self._check()
+            # Before the work: what a log's last step has cost is waited for by the next log's first.
+            while (left := pace.throttle.wait(loop.time())) > 0:
+                await pace.pause(min(left, PAUSE_SECONDS_MAX))
+                self._check()
+            done = await self._host.advance(following, pace.bytes_at_once)
+            following = None
+            if done.size:
+                pace.throttle.charge(done.size, loop.time())
+            if done.is_done:
+                return done
+
+    async def _producers_before(self, end_offset: int) -> dict[int, LastRecord]:
+        """Return what each producer had written last by the end of the cleaning: that much stays, as a header at least.
+
+        Kafka goes by what it has written by now, wherever that is: where a power loss takes the newest records, nothing
+        is left then of a producer whose older ones were durable, and what it sends again is written twice.
+        """
+        loop, cleaning = asyncio.get_running_loop(), self._log.cleaning
+        try:
+            return await blocking.run(loop, cleaning.read_last_records, end_offset)
+        except ValueError as error:
+            self._check()
+            log.warning("a producer snapshot is damaged", partition=self._log.partition, offset=end_offset, error=error)
+            cleaning.forget_snapshot(end_offset)
+            raise Aborted from error
+
+    async def _clean_group(self, job: Job, first: int, end: int, producers: dict[int, LastRecord]) -> CleanerStats:
+        """Write one segment of several, sources[first:end], and put it in their place."""
+        cleaning = self._log.cleaning
+        try:
+            written = await self._drive(Write(first=first, end=end, producers=cleaning.still_known(producers)))
+            async with self._table.disk_work:
+                await self._swap(job, job.sources[first:end], written)
+        except Exception:
+            # What is offered stays: the log has failed or is deleted, and the next start settles it.
+            if not cleaning.is_offered:
+                await self._end()
+                loop = asyncio.get_running_loop()
+                await blocking.run(loop, discard, self._disk, job.folder, job.sources[first].base_offset)
+            raise
+        return written.stats
+
+    async def _swap(self, job: Job, group: tuple[Source, ...], written: Advanced) -> None:
+        """Put a written segment in the place of its sources. Holds `disk_work`; a cut may come between two steps."""
+        loop, cleaning = asyncio.get_running_loop(), self._log.cleaning
+        base_offset = group[0].base_offset
+        self._check()
+        await blocking.run(loop, prepare, self._disk, job.folder, base_offset)
+        self._check()
+        cleaning.is_offered = True
+        offer(self._disk, job.folder, base_offset)
+        await blocking.run(loop, self._disk.sync_dir, job.folder)
+        failpoints.hit("cleaner.swap.after")
+        self.check_same()
+        now_ms = self._clock.wall_ms()
+        new = Segment(
+            self._disk,
+            job.folder,
+            base_offset,
+            size=written.segment_size,
+            index_interval_bytes=job.config.index_interval_bytes,
+            created_ms=now_ms,
+            has_txn_file=written.has_txn_file,
+        )
+        first = next(iter(cleaning.segments.from_offset(base_offset)))
+        old = [each for each in cleaning.segments if first.base_offset <= each.base_offset < group[-1].next_base]
+        cleaning.replace(old, new, now_ms)
+        await blocking.run(loop, self._disk.sync_dir, job.folder)
+        failpoints.hit("cleaner.replace.synced")

@@ -1,0 +1,51 @@
+"""What the cleaners of a broker have in common: their settings, the rate that they share, and whether they go on."""
+
+import asyncio
+from typing import Final
+
+from kvorum.storage.cleaner.settings import CleanerConfig
+from kvorum.storage.cleaner.throttle import Throttle
+
+BYTES_AT_ONCE_MIN: Final = 64 * 1024
+BYTES_AT_ONCE_MAX: Final = 8 * 1024 * 1024
+
+
+class Pace:
+    """Of all cleaners of a broker. `is_running` until `stop`; `config` are the settings in force."""
+
+    __slots__ = ("_wake", "config", "is_running", "throttle")
+
+    def __init__(self, config: CleanerConfig) -> None:
+        """Begin with nothing charged to the rate."""
+        self.config = config
+        self.throttle = Throttle(config.bytes_per_second_max)
+        self.is_running = True
+        self._wake = asyncio.Event()
+
+    @property
+    def bytes_at_once(self) -> int:
+        """How many bytes a cleaner may go on with before it pays: those of a tenth of a second, within limits."""
+        return int(min(max(self.config.bytes_per_second_max / 10, BYTES_AT_ONCE_MIN), BYTES_AT_ONCE_MAX))
+
+    def configure(self, config: CleanerConfig) -> None:
+        """Take over settings, and wake who pauses."""
+        self.config = config
+        self.throttle.set_rate(config.bytes_per_second_max)
+        self._wake_all()
+
+    def stop(self) -> None:
+        """Have all cleaners end, those that pause at once."""
+        self.is_running = False
+        self._wake_all()
+
+    async def pause(self, seconds: float) -> None:
+        """Wait, or until settings change or the broker stops."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    def _wake_all(self) -> None:
+        self._wake.set()
+        self._wake = asyncio.Event()
