@@ -17,8 +17,8 @@ HOT = {
     "broker": "fetch_session fetch_session_state",
     "broker/api": "fetch produce produce_frames produce_heads produce_lane produce_template",
     "broker/replica": "appends delayed_fetch delayed_produce effects fetch_session_client fetcher fetches figures"
-    " follower follower_state high_watermark hosted isr isr_changes manager offsets partition partition_reads"
-    " purgatory resting types watchers",
+    " follower follower_state health high_watermark hosted isr isr_changes low_watermark manager offsets partition"
+    " partition_reads purgatory resting types watchers",
     "runtime": "metrics timers",
 }
 """What records pass through; the rest would gain nothing."""
