@@ -15,10 +15,10 @@ HOT = {
     "storage": "admission append_run disk_health epoch_cache index local_log log log_durability log_producers log_types"
     " producer_replay producer_state rolling segment segments sync_state tail txn_index validator",
     "broker": "fetch_session fetch_session_state",
-    "broker/api": "fetch produce produce_frames produce_lane produce_template",
+    "broker/api": "fetch produce produce_frames produce_heads produce_lane produce_template",
     "broker/replica": "appends delayed_fetch delayed_produce effects fetch_session_client fetcher fetches figures"
-    " follower follower_state high_watermark hosted isr isr_changes manager offsets partition partition_reads"
-    " purgatory resting types watchers",
+    " follower follower_state health high_watermark hosted isr isr_changes low_watermark manager offsets partition"
+    " partition_reads purgatory resting types watchers",
     "runtime": "metrics timers",
 }
 """What records pass through; the rest would gain nothing."""

@@ -8,6 +8,7 @@ from random import Random
 from kvorum.broker.api import registry
 from kvorum.broker.api.local import LocalRequests
 from kvorum.broker.api.produce_lane import ProduceLane
+from kvorum.broker.channels import ControllerChannels, PeerChannels, open_channels
 from kvorum.broker.cleaner_figures import follow_cleaner
 from kvorum.broker.coordinator.parts import Coordinators, Ground, World, make_coordinators
 from kvorum.broker.fetch_session import FetchSessionCache
@@ -39,16 +40,15 @@ from kvorum.network.quota_rate import Windows
 from kvorum.network.quotas import BrokerQuotas
 from kvorum.network.router import Router
 from kvorum.protocol.uuids import Uuid
-from kvorum.quorum.controller_channel import ControllerChannel, ControllerNodes
+from kvorum.quorum.controller_channel import ControllerNodes
 from kvorum.quorum.loader import MetadataLoader
 from kvorum.runtime import metric_names
 from kvorum.runtime.chance import random_uuid_bytes
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
-from kvorum.runtime.listeners import inter_broker_listener_name, peer_addresses
+from kvorum.runtime.listeners import inter_broker_listener_name
 from kvorum.runtime.metrics import Metrics
-from kvorum.runtime.sockets import buffer_bytes
 from kvorum.storage.cleaner.manager import LogCleaner
 from kvorum.storage.log_manager import LogManager
 
@@ -73,23 +73,6 @@ class Registration:
         """Tell the lifecycle that more metadata has been taken over."""
         if self.lifecycle is not None:
             self.lifecycle.metadata_moved()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerChannels:
-    """All connections to the controllers: one a purpose, since answers come in the order of the requests."""
-
-    nodes: ControllerNodes
-    lifecycle: ControllerChannel
-    isr: ControllerChannel
-    forwarding: ControllerChannel
-    coordinators: ControllerChannel
-    directories: ControllerChannel
-
-    async def close(self) -> None:
-        """Close all."""
-        for channel in (self.lifecycle, self.isr, self.forwarding, self.coordinators, self.directories):
-            await channel.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,24 +301,6 @@ def make_loader(
     )
 
 
-def open_channels(settings: Settings, chance: Random) -> ControllerChannels:
-    """Prepare the channels to the controllers; each connects when first asked. Raises ConfigError."""
-    nodes = ControllerNodes.of(settings, peer_addresses(settings, "broker", "controller"))
-
-    def channel(purpose: str) -> ControllerChannel:
-        client_id = f"broker-{settings.int('node.id')}-{purpose}"
-        return ControllerChannel(nodes, settings, client_id=client_id, chance=chance)
-
-    return ControllerChannels(
-        nodes=nodes,
-        lifecycle=channel("lifecycle"),
-        isr=channel("isr"),
-        forwarding=channel("forwarding"),
-        coordinators=channel("coordinators"),
-        directories=channel("directories"),
-    )
-
-
 def open_fetch_sessions(settings: Settings, seams: Seams) -> FetchSessionCache:
     """Make the cache of fetch sessions, counted."""
     slots = settings.int("max.incremental.fetch.session.cache.slots")
@@ -383,53 +348,3 @@ def watch_peers(settings: Settings, cache: MetadataCache, chance: Random) -> Pee
         address_of=direct,
         answers=answers,
     )
-
-
-class PeerChannels:
-    """Opens channels to other brokers, at the address each has now on the listener brokers use among themselves."""
-
-    __slots__ = (
-        *("_broker_id", "_cache", "_chance", "_listener", "_lost", "_overrides", "_purpose", "_receive_buffer_bytes"),
-    )
-
-    def __init__(
-        self,
-        settings: Settings,
-        cache: MetadataCache,
-        chance: Random,
-        lost: Callable[[int], None] | None = None,
-        purpose: str = "fetcher",
-    ) -> None:
-        """Take addresses from the cache; `kvorum.peer.addresses` puts a test's proxies in their place.
-
-        `lost` is called with a broker whose connection closed, or that refused one.
-        """
-        self._lost = lost
-        self._purpose = purpose
-        self._broker_id = settings.int("node.id")
-        self._cache = cache
-        self._listener = inter_broker_listener_name(settings)
-        self._overrides = peer_addresses(settings, "broker", "broker")
-        self._receive_buffer_bytes = buffer_bytes(settings, "replica.socket.receive.buffer.bytes")
-        self._chance = chance
-
-    def open(self, broker_id: int) -> Channel:
-        """Return a channel to a broker; it connects when first asked."""
-        client_id = f"broker-{self._broker_id}-{self._purpose}-{broker_id}"
-        lost = self._lost
-        on_lost = None if lost is None else lambda: lost(broker_id)
-        return Channel(
-            lambda: self._address(broker_id),
-            client_id=client_id,
-            chance=self._chance,
-            on_lost=on_lost,
-            on_refused=on_lost,
-            receive_buffer_bytes=self._receive_buffer_bytes,
-        )
-
-    def _address(self, broker_id: int) -> Address | None:
-        override = self._overrides.get(broker_id)
-        if override is not None:
-            return override
-        node = self._cache.node(broker_id, self._listener)
-        return None if node is None else (node.host, node.port)

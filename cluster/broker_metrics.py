@@ -16,6 +16,7 @@ from typing import Final
 from kvorum.broker.metadata.cache import METADATA_TOPIC
 from kvorum.broker.metadata.lifecycle import BrokerState
 from kvorum.broker.parts import Parts
+from kvorum.broker.replica.health import is_at_min_isr, is_under_min_isr, is_under_replicated
 from kvorum.broker.replica.partition import Partition
 from kvorum.broker.server import BrokerServer
 from kvorum.runtime import metric_names as names
@@ -36,8 +37,8 @@ OF_A_LOG: Final[dict[str, Callable[[Log], float]]] = {
 }
 
 OF_A_LED_PARTITION: Final[dict[str, Callable[[Partition], float]]] = {
-    names.PARTITION_UNDER_MIN_ISR: lambda led: led.is_under_min_isr,
-    names.PARTITION_AT_MIN_ISR: lambda led: led.is_at_min_isr,
+    names.PARTITION_UNDER_MIN_ISR: is_under_min_isr,
+    names.PARTITION_AT_MIN_ISR: is_at_min_isr,
     names.PARTITION_REPLICAS_COUNT: lambda led: len(led.assigned_replicas),
     names.PARTITION_IN_SYNC_REPLICAS_COUNT: lambda led: len(led.isr),
     names.TOPIC_PARTITION_CURRENT_OFFSET: lambda led: led.log.high_watermark if led.log is not None else 0,
@@ -46,7 +47,7 @@ OF_A_LED_PARTITION: Final[dict[str, Callable[[Partition], float]]] = {
     names.TOPIC_PARTITION_REPLICAS: lambda led: len(led.assigned_replicas),
     names.TOPIC_PARTITION_IN_SYNC_REPLICA: lambda led: len(led.isr),
     names.TOPIC_PARTITION_LEADER_IS_PREFERRED: lambda led: led.assigned_replicas[0] == led.broker_id,
-    names.TOPIC_PARTITION_UNDER_REPLICATED: lambda led: led.is_under_replicated,
+    names.TOPIC_PARTITION_UNDER_REPLICATED: is_under_replicated,
 }
 
 

@@ -8,9 +8,9 @@ by it, then the rest in slices, each in a turn of its own: one record need not w
 
 Left to the ordinary handler: batches of transactions, several topics, internal ones, partitions that are unknown. Left
 to the ordinary append, one by one and in their place: what the log does not simply append (errors, duplicates),
-partitions not led here, topics that want each append synced (flush.messages). Nothing is decided here: known heads are
-looked up again in other metadata, the authorizer and the quotas are asked for each request. While the time of the loop
-is a quota (request_percentage), nothing goes this way.
+partitions not led here, topics that want each append synced (flush.messages). Nothing is decided here: known heads
+(produce_heads) are looked up again in other metadata, the authorizer and the quotas are asked for each request. While
+the time of the loop is a quota (request_percentage), nothing goes this way.
 """
 
 import asyncio
@@ -30,8 +30,9 @@ from kvorum.broker.api.produce import (
     resolve,
     respond,
 )
-from kvorum.broker.api.produce_frames import FLEXIBLE_FROM, HEAD_POSITION, Parts, head_size, parts_behind
-from kvorum.broker.api.produce_template import Placed, Template
+from kvorum.broker.api.produce_frames import FLEXIBLE_FROM, HEAD_POSITION, parts_behind
+from kvorum.broker.api.produce_heads import Head, remember
+from kvorum.broker.api.produce_template import Placed
 from kvorum.broker.replica.appends import RunDone
 from kvorum.broker.replica.delayed_produce import ProduceDone
 from kvorum.broker.replica.log_view import RunInfo
@@ -42,7 +43,7 @@ from kvorum.network.lane import LaneCaller
 from kvorum.network.outbox import Slot
 from kvorum.network.router import stack_of
 from kvorum.protocol.api import ApiKey
-from kvorum.protocol.batch_header import HEADER_SIZE, TRANSACTIONAL_FLAG
+from kvorum.protocol.batch_header import TRANSACTIONAL_FLAG
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.produce import (
     PartitionProduceData,
@@ -51,17 +52,12 @@ from kvorum.protocol.messages.produce import (
     TopicProduceData,
 )
 from kvorum.protocol.schema import Message
-from kvorum.quorum.image import MetadataImage
 from kvorum.runtime.logs import get_logger
 from kvorum.storage.names import TopicPartition
 
 VERSION_MIN: Final = 7
 """From here on every codec is allowed."""
 CORRELATION_ID_POSITION: Final = 4
-HEADS_MAX: Final = 256
-"""Of one connection; one more, and all are forgotten."""
-HEAD_BYTES_MAX: Final = 1024
-"""A longer one is not remembered: names are short, but a client may call itself anything, and tag what it likes."""
 RUN_MAX: Final = 128
 """Batches that are appended together. Where every second one is refused, each costs a look at so many, not at all."""
 SMALL_BYTES: Final = 4 * 1024
@@ -70,26 +66,6 @@ SLICE_BYTES: Final = 64 * 1024
 """So much of what is not small is appended at a time, whole partitions: a small one comes about 0.5 ms later for it."""
 
 log = get_logger("broker")
-
-
-class Head:
-    """What a head stands for."""
-
-    __slots__ = ("acks", "ctx", "image", "keys", "name", "template", "timeout_ms", "topic", "version")
-
-    def __init__(self, ctx: RequestContext, request: ProduceRequest, topic: TopicProduceData, name: str) -> None:
-        """Stand for a request that was handled. `topic` is as it was named, without its partitions."""
-        self.ctx = replace(ctx, spent_ms=0.0)  # many requests' own: what one of them takes is not known
-        self.version = ctx.api_version
-        self.topic = topic
-        self.name = name
-        self.acks = request.acks
-        self.timeout_ms = request.timeout
-        self.template = Template(topic, ctx.api_version)
-        self.image: MetadataImage | None = None
-        """The metadata in which it was looked up last."""
-        self.keys: dict[int, TopicPartition] | None = None
-        """The partitions seen there; None: it does not name this topic any more."""
 
 
 class Taken:
@@ -203,22 +179,9 @@ class ProduceLane:
         assert isinstance(request, ProduceRequest)
         if len(request.topic_data) != 1 or ctx.api_version < VERSION_MIN or request.transactional_id is not None:
             return
-        topic = request.topic_data[0]
-        name, code = resolve(ctx, topic, self._broker)
-        if code is not ErrorCode.NONE or name.startswith(INTERNAL_PREFIX):
-            return
-        parts = [(each.index, each.records) for each in topic.partition_data if isinstance(each.records, memoryview)]
-        is_flexible = ctx.api_version >= FLEXIBLE_FROM
-        size = head_size(frame, parts, is_flexible)
-        found = parts_behind(frame, size, is_flexible) if HEAD_POSITION < size <= HEAD_BYTES_MAX else None
-        if found is None or shown(found) != shown(parts):
-            return  # something stands there that this broker does not know: tagged fields
-        memory = caller.lane_memory
-        if memory is None or sum(map(len, memory.values())) >= HEADS_MAX:
-            memory = caller.lane_memory = {}
-        heads, text = memory.setdefault(size, {}), bytes(frame[HEAD_POSITION:size])
-        if text not in heads or heads[text].version != ctx.api_version:
-            heads[text] = Head(ctx, request, TopicProduceData(name=topic.name, topic_id=topic.topic_id), name)
+        name, code = resolve(ctx, request.topic_data[0], self._broker)
+        if code is ErrorCode.NONE and not name.startswith(INTERNAL_PREFIX):
+            remember(caller, frame, ctx, request, name)
 
     def settle(self) -> None:
         """See Lane."""
@@ -413,8 +376,3 @@ def full_row(row: Placed | PartitionProduceResponse | None) -> PartitionProduceR
     return PartitionProduceResponse(
         index=index, base_offset=base_offset, log_append_time=log_append_time, log_start_offset=log_start_offset
     )
-
-
-def shown(parts: Parts) -> list[tuple[int, bytes]]:
-    """Return by what partitions' parts are told apart: a batch's header has the CRC of all behind it."""
-    return [(index, bytes(records[:HEADER_SIZE])) for index, records in parts]

@@ -6,6 +6,7 @@ Source: Kafka's DelayedDeleteRecords.
 from collections.abc import Callable
 
 from kvorum.broker.replica.hosted import HostedPartitions
+from kvorum.broker.replica.low_watermark import low_watermark
 from kvorum.broker.replica.types import NO_EPOCH
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.delete_records import DeleteRecordsPartitionResult
@@ -50,7 +51,7 @@ class DelayedDeleteRecords:
         except KafkaError as error:
             row.error_code, row.low_watermark = error.code, INVALID_LOW_WATERMARK
             return True
-        row.low_watermark = partition.low_watermark()
+        row.low_watermark = low_watermark(partition)
         row.error_code = ErrorCode.NONE
         return row.low_watermark >= self._pending[topic_partition]
 

@@ -7,6 +7,7 @@ counted over all topics too, as Kafka does: with an empty label, which to Promet
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from kvorum.broker.replica.health import is_at_min_isr, is_reassigning, is_under_min_isr, is_under_replicated
 from kvorum.broker.replica.hosted import HostedPartitions, Outbox
 from kvorum.broker.replica.partition import Partition
 from kvorum.broker.replica.replication_quota import ReplicationQuotas
@@ -77,16 +78,16 @@ class Figures:
         gauge(names.PARTITION_COUNT).labels().follow(lambda: len(hosted.by_name))
         gauge(names.LEADER_COUNT).labels().follow(lambda: _count(hosted.leaders()))
         gauge(names.UNDER_REPLICATED_PARTITIONS).labels().follow(
-            lambda: _count(each for each in hosted.leaders() if each.is_under_replicated)
+            lambda: _count(each for each in hosted.leaders() if is_under_replicated(each))
         )
         gauge(names.REASSIGNING_PARTITIONS).labels().follow(
-            lambda: _count(each for each in hosted.leaders() if each.is_reassigning)
+            lambda: _count(each for each in hosted.leaders() if is_reassigning(each))
         )
         gauge(names.UNDER_MIN_ISR_PARTITION_COUNT).labels().follow(
-            lambda: _count(each for each in hosted.leaders() if each.is_under_min_isr)
+            lambda: _count(each for each in hosted.leaders() if is_under_min_isr(each))
         )
         gauge(names.AT_MIN_ISR_PARTITION_COUNT).labels().follow(
-            lambda: _count(each for each in hosted.leaders() if each.is_at_min_isr)
+            lambda: _count(each for each in hosted.leaders() if is_at_min_isr(each))
         )
         gauge(names.OFFLINE_REPLICA_COUNT).labels().follow(
             lambda: _count(each for each in hosted.by_name.values() if each.role is Role.OFFLINE)

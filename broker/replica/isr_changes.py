@@ -9,6 +9,7 @@ Source: Partition.maybeExpandIsr, maybeShrinkIsr, handleAlterPartitionUpdate/Err
 """
 
 from kvorum.broker.replica.follower_state import FollowerState
+from kvorum.broker.replica.health import is_under_min_isr
 from kvorum.broker.replica.isr import (
     AfterRefusal,
     AlterPartitionAnswer,
@@ -18,6 +19,7 @@ from kvorum.broker.replica.isr import (
     PendingShrinkIsr,
     after_refusal,
 )
+from kvorum.broker.replica.low_watermark import low_watermark
 from kvorum.broker.replica.partition import Partition
 from kvorum.broker.replica.types import NO_BROKER_EPOCH, Role
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -43,7 +45,7 @@ def record_follower_fetch(
         raise KafkaError(
             ErrorCode.NOT_LEADER_OR_FOLLOWER, f"fetch of broker epoch {broker_epoch}, registered is {known_epoch}"
         )
-    low_watermark = partition.low_watermark() if partition.watches_low_watermark else 0
+    low_before = low_watermark(partition) if partition.watches_low_watermark else 0
     end_offset_before = follower.log_end_offset
     follower.update_fetch_state(
         fetch_offset=fetch_offset,
@@ -55,7 +57,7 @@ def record_follower_fetch(
     maybe_expand_isr(partition, follower, now_ms)
     if end_offset_before != fetch_offset:
         partition.maybe_increment_leader_high_watermark(now_ms)
-    if partition.watches_low_watermark and partition.low_watermark() > low_watermark:
+    if partition.watches_low_watermark and low_watermark(partition) > low_before:
         partition.add_effects().low_watermark_moved = True
 
 
@@ -81,7 +83,7 @@ def is_in_sync(partition: Partition, follower: FollowerState, now_ms: int) -> bo
     assert log is not None and start_offset is not None
     if follower.log_end_offset < max(log.high_watermark, start_offset):
         return False
-    return not partition.is_under_min_isr or follower.is_caught_up(
+    return not is_under_min_isr(partition) or follower.is_caught_up(
         log.log_end_offset, now_ms, partition.replica_lag_time_ms_max
     )
 

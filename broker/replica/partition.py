@@ -12,7 +12,7 @@ Invariants:
 - one change of the ISR is in flight at most.
 
 What has to happen outside is left in `effects`, for the owner to take after each call. Changes of the ISR are decided
-in isr_changes, reads in partition_reads.
+in isr_changes, reads in partition_reads; what gauges ask is in health, what DeleteRecords waits for in low_watermark.
 Source: kafka.cluster.Partition (KIP-101, 279, 320, 497, 841, 903, 966).
 """
 
@@ -22,12 +22,7 @@ from typing import TypeAlias
 from kvorum.broker.replica.effects import Effects
 from kvorum.broker.replica.follower_state import FollowerState
 from kvorum.broker.replica.high_watermark import leader_high_watermark
-from kvorum.broker.replica.isr import (
-    CommittedIsr,
-    IsrState,
-    PendingExpandIsr,
-    PendingShrinkIsr,
-)
+from kvorum.broker.replica.isr import CommittedIsr, IsrState, PendingExpandIsr, PendingShrinkIsr
 from kvorum.broker.replica.log_view import AppendInfo, ReplicaLog, RunInfo
 from kvorum.broker.replica.types import (
     CLIENT_TERMS,
@@ -240,27 +235,6 @@ class Partition:
         assert self.log is not None
         return min(self.log.config.min_insync_replicas, len(self.followers) + 1)
 
-    @property
-    def is_under_min_isr(self) -> bool:
-        """Whether this broker leads with fewer in-sync replicas than acks=all needs."""
-        return self.role is Role.LEADING and len(self.isr_state.isr) < self.effective_min_isr
-
-    @property
-    def is_at_min_isr(self) -> bool:
-        """Whether this broker leads with just as many in-sync replicas as acks=all needs."""
-        return self.role is Role.LEADING and len(self.isr_state.isr) == self.effective_min_isr
-
-    @property
-    def is_reassigning(self) -> bool:
-        """Whether replicas are being added or removed."""
-        return bool(self.adding_replicas or self.removing_replicas)
-
-    @property
-    def is_under_replicated(self) -> bool:
-        """Whether this broker leads and not every assigned replica that is not just being added is in sync."""
-        expected = len(self.assigned_replicas) - len(self.adding_replicas)
-        return self.role is Role.LEADING and expected > len(self.isr_state.isr)
-
     def log_or_raise(self, current_leader_epoch: int, require_leader: bool) -> ReplicaLog:
         """Return the log, after the checks every request on a partition begins with, in Kafka's order.
 
@@ -367,16 +341,7 @@ class Partition:
             fetched_epoch is not None and fetched_epoch == self.brokers.broker_epoch(broker_id)
         )
 
-    # --- watermarks --------------------------------------------------------------------------------------------
-
-    def low_watermark(self) -> int:
-        """Return the smallest log start offset of the live replicas: what DeleteRecords has reached."""
-        assert self.log is not None
-        lowest = self.log.log_start_offset
-        for follower in self.followers.values():
-            if follower.log_start_offset < lowest and self.brokers.broker_epoch(follower.broker_id) is not None:
-                lowest = follower.log_start_offset
-        return lowest
+    # --- the high watermark ---------------------------------------------------------------------------------------
 
     def maybe_increment_leader_high_watermark(self, now_ms: int) -> None:
         """Move the high watermark to where the maximal ISR and the minimum allow; never back. Leaders only."""

@@ -11,6 +11,7 @@ Source: Partition.fetchRecords, readRecords, fetchOffsetForTimestamp, lastOffset
 
 from kvorum.broker.replica.isr_changes import record_follower_fetch
 from kvorum.broker.replica.log_view import ReplicaLog
+from kvorum.broker.replica.low_watermark import low_watermark
 from kvorum.broker.replica.partition import Partition
 from kvorum.broker.replica.types import (
     FetchParams,
@@ -180,4 +181,4 @@ def delete_records_on_leader(partition: Partition, offset: int) -> tuple[int, in
     if wanted < 0 or wanted > log.high_watermark:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {wanted} is not within [0, {log.high_watermark}]")
     log.maybe_increment_log_start_offset(wanted)
-    return wanted, partition.low_watermark()
+    return wanted, low_watermark(partition)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kvorum.broker.parts import PeerChannels
+from kvorum.broker.channels import PeerChannels
 from kvorum.broker.server import BrokerServer, NotFormatted, World
 from kvorum.network.channel import Channel
 from kvorum.network.connection_counts import UNLIMITED

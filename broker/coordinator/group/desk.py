@@ -4,12 +4,16 @@ Outcomes of what was not committed are told while a leadership ends, and act on 
 comes due.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from kvorum.broker.coordinator.group.classic.words import Change
 from kvorum.broker.coordinator.group.words import GroupsState
-from kvorum.broker.coordinator.runtime.words import Decision, Turn
+from kvorum.broker.coordinator.runtime.words import CoordinatorRecord, Decide, Decision, Outcome, Turn
 from kvorum.runtime.timers import Timer
+
+RECORDS_PER_WRITE: Final = 500
+"""What nobody waits for is written in parts, so that no part outgrows a batch."""
 
 
 class ShardDesk:
@@ -57,3 +61,15 @@ class ShardDesk:
             return Decision(response=None, records=change.records, outcome=change.outcome)
 
         self.turn.write_nowait(name, decide)
+
+    def write_records(self, name: str, records: Sequence[CoordinatorRecord], outcome: Outcome | None = None) -> None:
+        """Write what was decided and nobody waits for, in parts; the last has the outcome. Without records: nothing."""
+        for start in range(0, len(records), RECORDS_PER_WRITE):
+            part = records[start : start + RECORDS_PER_WRITE]
+            told = outcome if start + RECORDS_PER_WRITE >= len(records) else None
+            self.turn.write_nowait(name, as_decided(part, told))
+
+
+def as_decided(records: Sequence[CoordinatorRecord], outcome: Outcome | None) -> Decide[GroupsState, None]:
+    """Return what decides on what was decided on."""
+    return lambda state, now_ms: Decision(response=None, records=records, outcome=outcome)

@@ -12,7 +12,7 @@ from random import Random
 from typing import Final
 
 from kvorum.broker.coordinator.group import describing, offsets
-from kvorum.broker.coordinator.group.classic.group import ClassicGroup, loaded_group, metadata_record
+from kvorum.broker.coordinator.group.classic.group import ClassicGroup, loaded_group
 from kvorum.broker.coordinator.group.classic.joining import Joining, fits_record, join_of
 from kvorum.broker.coordinator.group.classic.rebalance import Rebalances
 from kvorum.broker.coordinator.group.classic.requests import MemberRequests
@@ -24,12 +24,13 @@ from kvorum.broker.coordinator.group.consumer.heartbeat import Asker, Heartbeats
 from kvorum.broker.coordinator.group.consumer.regexes import Regexes
 from kvorum.broker.coordinator.group.counts import GroupCounts
 from kvorum.broker.coordinator.group.desk import ShardDesk
+from kvorum.broker.coordinator.group.removal import GroupRemoval
 from kvorum.broker.coordinator.group.replay import replay, replay_marker
 from kvorum.broker.coordinator.group.settings import GroupSettings
 from kvorum.broker.coordinator.group.tombstones import consumer_tombstones
-from kvorum.broker.coordinator.group.words import ClassicGeneration, ConsumerGroup, Group, GroupsState
+from kvorum.broker.coordinator.group.words import ClassicGeneration, ConsumerGroup, GroupsState
 from kvorum.broker.coordinator.runtime.aside import Aside
-from kvorum.broker.coordinator.runtime.words import CoordinatorRecord, Decide, Decision, Outcome, Producer, Turn
+from kvorum.broker.coordinator.runtime.words import CoordinatorRecord, Decision, Outcome, Producer, Turn
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from kvorum.protocol.messages.consumer_group_heartbeat import (
@@ -58,11 +59,6 @@ log = get_logger("groups")
 
 BATCHED_LEAVE_FROM: Final = 3
 """LeaveGroup: from this version on several members leave at once; before, one is named at the top."""
-RECORDS_PER_WRITE: Final = 500
-"""What nobody waits for is written in parts, so that no part outgrows a batch."""
-EXPIRED_GROUPS_PER_TURN: Final = 500
-"""Groups looked at for old offsets before the loop has its turn."""
-EXPIRY_PAUSE_MS: Final = 10
 
 
 class GroupShard:
@@ -80,6 +76,7 @@ class GroupShard:
         self._requests = MemberRequests(self._rebalances)
         self._classic: dict[str, ClassicGroup] = {}
         self._consumer = ConsumerGroups(self._desk, settings, self, counts, Aside() if aside is None else aside)
+        self._removal = GroupRemoval(self._desk, settings, self, self._consumer, counts)
         regexes = Regexes(self._consumer)
         self._heartbeats = Heartbeats(self._consumer, regexes, rng)
         self._classic_members = ClassicMembers(self._consumer, regexes, rng)
@@ -117,7 +114,7 @@ class GroupShard:
                 change = self._rebalances.prepare(group, f"{len(group.members)} members are too many")
                 assert not change.records, "nobody has joined again yet"
         self._consumer.activated()
-        self._desk.after(self._settings.offsets_retention_check_interval_ms, self._begin_expiry)
+        self._removal.activated()
 
     def deactivated(self, error: KafkaError) -> None:
         """See Shard."""
@@ -131,14 +128,7 @@ class GroupShard:
         deleted = {topic.name: topic_id for topic_id, topic in delta.topics_delta.deleted_topics.items()}
         self._consumer.metadata_changed(delta, image)
         if deleted and not self._desk.is_over:
-            self._write("topics-deleted", offsets.delete_topics(self._desk.turn.state, deleted))
-
-    def _write(self, name: str, records: Sequence[CoordinatorRecord], outcome: Outcome | None = None) -> None:
-        """Write what nobody waits for, in parts; the last has the outcome."""
-        for start in range(0, len(records), RECORDS_PER_WRITE):
-            part = records[start : start + RECORDS_PER_WRITE]
-            told = outcome if start + RECORDS_PER_WRITE >= len(records) else None
-            self._desk.turn.write_nowait(name, as_decided(Change(part, told)))
+            self._desk.write_records("topics-deleted", offsets.delete_topics(self._desk.turn.state, deleted))
 
     # --- groups ------------------------------------------------------------------------------------------------------
 
@@ -350,72 +340,13 @@ class GroupShard:
     # --- groups that end ---------------------------------------------------------------------------------------------
 
     def delete_group(self, state: GroupsState, group_id: str) -> Decision[ErrorCode]:
-        """Decide on deleting a group with its offsets: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP are answers, too."""
-        found = state.groups.get(group_id)
-        if found is None:
-            return Decision(response=ErrorCode.GROUP_ID_NOT_FOUND)
-        if not self._is_empty(found):
-            return Decision(response=ErrorCode.NON_EMPTY_GROUP)
-        forgotten = offsets.delete_all(state, group_id)
-        self._counts.offsets_deleted += len(forgotten)
-        records = forgotten + self._tombstones(found)
-        log.info("group deleted", group=group_id, records=len(records))
-        return Decision(response=ErrorCode.NONE, records=records, outcome=self._end_outcome(group_id))
-
-    def _is_empty(self, found: Group) -> bool:
-        if isinstance(found, ConsumerGroup):
-            return not found.members
-        return self._classic_of(found).state is ClassicState.EMPTY
-
-    def _tombstones(self, found: Group) -> list[CoordinatorRecord]:
-        if isinstance(found, ConsumerGroup):
-            return consumer_tombstones(found)
-        return [metadata_record(found.group_id, None)]
-
-    def _end_outcome(self, group_id: str) -> Outcome:
-        """Let go of a group once nobody can have it back; one that was made anew meanwhile is another."""
-        ended = self._classic.get(group_id)
-
-        def outcome(error: KafkaError | None) -> None:
-            if error is None:
-                self._consumer.forget(group_id)
-            if error is None and ended is not None and self._classic.get(group_id) is ended:
-                self.drop_classic(group_id, ErrorCode.UNKNOWN_MEMBER_ID)
-
-        return outcome
-
-    def _begin_expiry(self) -> None:
-        state = self._desk.turn.state
-        self._expire(sorted({*state.groups, *state.offsets}))
-        self._desk.after(self._settings.offsets_retention_check_interval_ms, self._begin_expiry)
-
-    def _expire(self, group_ids: Sequence[str]) -> None:
-        """Forget old offsets, and groups that have neither members nor offsets; some groups now, the others soon."""
-        turn, retention_ms = self._desk.turn, self._settings.offsets_retention_ms
-        for group_id in group_ids[:EXPIRED_GROUPS_PER_TURN]:
-            state = turn.state
-            found, group = state.groups.get(group_id), self.group(state, group_id)
-            expired = offsets.expire(state, group, group_id, wall_ms=turn.wall_ms(), retention_ms=retention_ms)
-            records = expired.records
-            self._counts.offsets_expired += len(records)
-            if expired.is_all and found is not None and self._is_empty(found):
-                records = records + self._tombstones(found)
-            self._write("offsets-expired", records, self._end_outcome(group_id))
-            if self._desk.is_over:
-                return
-        if len(group_ids) > EXPIRED_GROUPS_PER_TURN:
-            rest = group_ids[EXPIRED_GROUPS_PER_TURN:]
-            self._desk.after(EXPIRY_PAUSE_MS, lambda: self._expire(rest))
+        """Decide on deleting a group; see GroupRemoval."""
+        return self._removal.delete(state, group_id)
 
 
 def decided(change: Change) -> Decision[None]:
     """Return a change as a decision; whoever waits is answered by the group."""
     return Decision(response=None, records=change.records, outcome=change.outcome)
-
-
-def as_decided(change: Change) -> Decide[GroupsState, None]:
-    """Return what decides on a change that was decided on."""
-    return lambda state, now_ms: decided(change)
 
 
 def unknown_row(identity: MemberIdentity) -> MemberResponse:

@@ -2,21 +2,26 @@
 
 Everything up to the log end is replayed, what lies above the high watermark too: it was acknowledged to nobody, but as
 the leader's it will be committed. Batches of transactions are replayed where they lie; the marker that ends one is
-replayed at its place. Source: Kafka's CoordinatorLoaderImpl.
+replayed at its place. Source: Kafka's CoordinatorLoaderImpl, CoordinatorRuntime.CoordinatorContext (transitionTo).
 """
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 from kvorum.broker.coordinator.runtime.history import History
 from kvorum.broker.coordinator.runtime.words import NO_PRODUCER, CoordinatorLog, CoordinatorRecord, Producer, Shard
+from kvorum.broker.replica.tasks import spawn
 from kvorum.protocol.batch_header import BatchHeader
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.records import batches, decode_records
+from kvorum.runtime.logs import get_logger
+from kvorum.storage.names import TopicPartition
 from kvorum.storage.producer_replay import end_marker
 
 S = TypeVar("S")
+
+log = get_logger("coordinator")
 
 READ_BYTES: Final = 1024 * 1024
 SLICE_S: Final = 0.005
@@ -27,7 +32,60 @@ class Superseded(Exception):
     """The partition's leadership ended while its log was read."""
 
 
-async def load(log: CoordinatorLog, shard: Shard[S], is_wanted: Callable[[], bool]) -> History[S]:
+class Loading(Generic[S]):
+    """A partition that is being loaded for one leadership, by a task of its own."""
+
+    __slots__ = ("_is_wanted", "_task")
+
+    def __init__(
+        self,
+        key: TopicPartition,
+        epoch: int,
+        coordinator_log: CoordinatorLog,
+        shard: Shard[S],
+        now_ms: Callable[[], int],
+        on_end: Callable[[History[S] | None], None],
+    ) -> None:
+        """Begin. `on_end` is given the states, None if the log cannot be read; it is not called after `give_up`."""
+        self._is_wanted = True
+        # Nothing of it is kept here: a shard goes with its leadership.
+        self._task = spawn(f"load-{key[0]}-{key[1]}", self._run(key, epoch, coordinator_log, shard, now_ms, on_end))
+
+    def give_up(self) -> None:
+        """Nobody wants it any more: leadership has ended. Idempotent, and nothing once it is loaded."""
+        self._is_wanted = False
+
+    async def ended(self) -> None:
+        """Wait until nothing is read any more."""
+        await asyncio.wait([self._task])
+
+    async def _run(
+        self,
+        key: TopicPartition,
+        epoch: int,
+        coordinator_log: CoordinatorLog,
+        shard: Shard[S],
+        now_ms: Callable[[], int],
+        on_end: Callable[[History[S] | None], None],
+    ) -> None:
+        began_ms = now_ms()
+        try:
+            history = await load(coordinator_log, shard, lambda: self._is_wanted)
+        except Superseded:
+            return
+        except KafkaError as error:
+            if self._is_wanted:
+                log.error("coordinator cannot load its partition", partition=key, epoch=epoch, error=error)
+                on_end(None)
+            return
+        if not self._is_wanted:
+            return
+        took_ms = now_ms() - began_ms
+        log.info("coordinator loaded", partition=key, epoch=epoch, offset=history.end_offset, took_ms=took_ms)
+        on_end(history)
+
+
+async def load(coordinator_log: CoordinatorLog, shard: Shard[S], is_wanted: Callable[[], bool]) -> History[S]:
     """Return the states of a log.
 
     Raises:
@@ -36,10 +94,10 @@ async def load(log: CoordinatorLog, shard: Shard[S], is_wanted: Callable[[], boo
     """
     loop = asyncio.get_running_loop()
     until = loop.time() + SLICE_S
-    state, offset, high_watermark = shard.initial(), log.start_offset(), log.high_watermark()
+    state, offset, high_watermark = shard.initial(), coordinator_log.start_offset(), coordinator_log.high_watermark()
     history: History[S] = History(state, offset)
-    while offset < log.end_offset():
-        data = memoryview(log.read(offset, READ_BYTES))
+    while offset < coordinator_log.end_offset():
+        data = memoryview(coordinator_log.read(offset, READ_BYTES))
         before = offset
         for position, header in batches(data):
             if header.next_offset <= offset:
@@ -56,7 +114,7 @@ async def load(log: CoordinatorLog, shard: Shard[S], is_wanted: Callable[[], boo
                 until = loop.time() + SLICE_S
         if offset == before:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"no batch at offset {offset}, below the log end")
-    history.advance(log.high_watermark())
+    history.advance(coordinator_log.high_watermark())
     assert history.end_offset == offset, "each batch was pushed"
     return history
 

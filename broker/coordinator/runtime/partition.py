@@ -1,14 +1,6 @@
 """One partition of a coordinator: decide, replay into the newest state, append, answer when committed.
 
-    CLOSED ---lead(epoch)---> LOADING ---log replayed---> ACTIVE
-    LOADING, ACTIVE --resign / another epoch / deleted--> CLOSED
-    LOADING --the log cannot be read--> FAILED          ACTIVE --somebody else wrote--> LOADING
-
-CLOSED   another broker leads, or none: NOT_COORDINATOR.
-LOADING  COORDINATOR_LOAD_IN_PROGRESS.
-ACTIVE   decisions are taken on the newest state, replayed at once, appended at the end of this turn of the event loop,
-         and answered when the high watermark has passed them. Reads answer from the committed state.
-FAILED   NOT_COORDINATOR, until the next epoch.
+Its phases are in phase.py; in ACTIVE alone is anything decided.
 
 Invariants, asserted: a record is replayed at the offset it then gets; answers are given in the order of the decisions.
 Only a high watermark of the epoch that was appended in completes anything: one that is learned as a follower is of
@@ -19,12 +11,14 @@ Source: Kafka's CoordinatorRuntime.CoordinatorContext.
 
 import asyncio
 from collections.abc import Callable
-from enum import Enum
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from kvorum.broker.coordinator.runtime.batch import OpenBatch, record_size
 from kvorum.broker.coordinator.runtime.history import Answer, History
-from kvorum.broker.coordinator.runtime.loading import Superseded, load
+from kvorum.broker.coordinator.runtime.loading import Loading
+from kvorum.broker.coordinator.runtime.phase import Phase, refusal_in
+from kvorum.broker.coordinator.runtime.timer import CoordinatorTimer
 from kvorum.broker.coordinator.runtime.waiting import Waiting, refuse_to
 from kvorum.broker.coordinator.runtime.words import (
     NO_PRODUCER,
@@ -37,15 +31,13 @@ from kvorum.broker.coordinator.runtime.words import (
     Terms,
     refusal_of,
 )
-from kvorum.broker.replica.housekeeping import Deadlines
-from kvorum.broker.replica.tasks import spawn
 from kvorum.protocol.batch_header import HEADER_SIZE
 from kvorum.protocol.compression import Codec
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.logs import get_logger
-from kvorum.runtime.timers import Timer, Timers
+from kvorum.runtime.timers import Timer
 from kvorum.storage.names import TopicPartition
 from kvorum.storage.verification import VerificationGuard
 
@@ -57,15 +49,6 @@ log = get_logger("coordinator")
 
 APPENDS_OPEN_MAX = 1_000
 """Appended and not committed. More means that the followers have stopped: COORDINATOR_NOT_AVAILABLE from here on."""
-
-
-class Phase(Enum):
-    """See the table above."""
-
-    CLOSED = "closed"
-    LOADING = "loading"
-    ACTIVE = "active"
-    FAILED = "failed"
 
 
 class CoordinatorPartition(Generic[S, H]):
@@ -94,14 +77,12 @@ class CoordinatorPartition(Generic[S, H]):
         self._codec = codec
         self._on_fault = on_fault
         self._loop = asyncio.get_running_loop()  # once: each time it costs a system call
-        self._timers = Timers()
-        self._deadlines = Deadlines(self._timers, clock.monotonic_ms)
-        self._waiting = Waiting(write_timeout_ms)
+        self._timer = CoordinatorTimer(clock.monotonic_ms)
+        self._waiting = Waiting(write_timeout_ms, clock.monotonic_ms)
         self._shard: H | None = None
         self._history: History[S] | None = None
         self._open: OpenBatch[S] | None = None
-        self._loading: asyncio.Task[None] | None = None
-        self._load_number = 0
+        self._loading: Loading[S] | None = None
         self._loaded_end_offset = 0
 
     # --- what a shard sees (words.Turn) ------------------------------------------------------------------------------
@@ -137,15 +118,7 @@ class CoordinatorPartition(Generic[S, H]):
 
     def at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
         """Call back at a monotonic time, unless this leadership is over by then."""
-        timers = self._timers
-
-        def due() -> None:
-            if self._timers is timers:  # this leadership may end in the middle of what has come due at once
-                callback()
-
-        timer = timers.at(deadline_ms, due)
-        self._deadlines.arm()
-        return timer
+        return self._timer.at(deadline_ms, callback)
 
     @property
     def _active_history(self) -> History[S]:
@@ -171,37 +144,22 @@ class CoordinatorPartition(Generic[S, H]):
     async def close(self) -> None:
         """Stop for good."""
         self._end(KafkaError(ErrorCode.NOT_COORDINATOR, "the broker stops"))
-        self._deadlines.close()
+        self._timer.end()
         if self._loading is not None:
-            await asyncio.wait([self._loading])
+            await self._loading.ended()
 
     def _begin_loading(self) -> None:
         self.phase = Phase.LOADING
-        self._load_number += 1
         shard = self._make_shard()
-        self._loading = spawn(f"load-{self.key[0]}-{self.key[1]}", self._load(shard, self._load_number))
+        loaded = partial(self._loaded, shard)
+        self._loading = Loading(self.key, self.epoch, self._log, shard, self._clock.monotonic_ms, loaded)
 
-    async def _load(self, shard: H, number: int) -> None:
-        def is_wanted() -> bool:
-            return self.phase is Phase.LOADING and self._load_number == number
-
-        epoch = self.epoch
-        began_ms = self.now_ms()
-        try:
-            history = await load(self._log, shard, is_wanted)
-        except Superseded:
-            return
-        except KafkaError as error:
-            if is_wanted():
-                log.error("coordinator cannot load its partition", partition=self.key, epoch=epoch, error=error)
-                self.phase = Phase.FAILED
-            return
-        if not is_wanted():
+    def _loaded(self, shard: H, history: History[S] | None) -> None:
+        if history is None:
+            self.phase = Phase.FAILED
             return
         self._history, self._shard, self.phase = history, shard, Phase.ACTIVE
         self._loaded_end_offset = history.end_offset
-        took_ms = self.now_ms() - began_ms
-        log.info("coordinator loaded", partition=self.key, epoch=epoch, offset=history.end_offset, took_ms=took_ms)
         shard.activated(self)
 
     def _end(self, error: KafkaError) -> None:
@@ -209,9 +167,10 @@ class CoordinatorPartition(Generic[S, H]):
         shard, history, open_batch = self._shard, self._history, self._open
         self.phase = Phase.CLOSED
         self._shard = self._history = self._open = None
-        self._timers = Timers()
-        self._deadlines.close()
-        self._deadlines = Deadlines(self._timers, self._clock.monotonic_ms)
+        if self._loading is not None:
+            self._loading.give_up()
+        self._timer.end()
+        self._timer = CoordinatorTimer(self._clock.monotonic_ms)
         self._waiting.clear()
         if history is not None:
             self._waiting.tell(history.abandon(), error)
@@ -234,10 +193,8 @@ class CoordinatorPartition(Generic[S, H]):
 
     def require_active(self) -> None:
         """Raise KafkaError NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS unless decisions are taken here now."""
-        if self.phase is Phase.LOADING:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self.key} is being loaded")
         if self.phase is not Phase.ACTIVE:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR, f"{self.key} is not led here")
+            raise refusal_in(self.phase, self.key)
 
     def write(
         self,
@@ -269,7 +226,7 @@ class CoordinatorPartition(Generic[S, H]):
             refuse_to(waiter, error, refuse)
             self._waiting.drop_done()
         else:
-            self._arm_timeout()
+            self._waiting.arm(self._timer)
         return waiter
 
     async def read(self) -> S:
@@ -314,7 +271,7 @@ class CoordinatorPartition(Generic[S, H]):
         answer = self._waiting.answer_of(waiter, None, self.now_ms())
         terms = Terms(transaction_version=transaction_version)
         self._append(marker, base_offset, base_offset + 1, state, [answer], terms)
-        self._arm_timeout()
+        self._waiting.arm(self._timer)
         return waiter
 
     def _rests_on_nothing(self, decision: Decision[R]) -> bool:
@@ -423,14 +380,3 @@ class CoordinatorPartition(Generic[S, H]):
         log.error("a coordinator's partition was written to by somebody else", partition=self.key, offset=offset)
         self._end(KafkaError(ErrorCode.NOT_COORDINATOR, f"{self.key} is loaded anew"))
         self._begin_loading()
-
-    def _arm_timeout(self) -> None:
-        """Have one timer for the oldest who waits; all wait equally long."""
-        deadline_ms = self._waiting.deadline_to_arm()
-        if deadline_ms is not None:
-            self._timers.at(deadline_ms, self._time_out)
-            self._deadlines.arm()
-
-    def _time_out(self) -> None:
-        self._waiting.time_out(self.now_ms())
-        self._arm_timeout()

@@ -11,7 +11,8 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
-from kvorum.broker.coordinator.runtime.partition import CoordinatorPartition, Phase
+from kvorum.broker.coordinator.runtime.partition import CoordinatorPartition
+from kvorum.broker.coordinator.runtime.phase import Phase
 from kvorum.broker.coordinator.runtime.placing import partition_for
 from kvorum.broker.coordinator.runtime.words import Shard
 from kvorum.broker.replica.types import PartitionListener

@@ -6,22 +6,33 @@ Whoever gives up does not know whether the change comes to be; it is told COORDI
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TypeVar
+from functools import partial
+from typing import Protocol, TypeVar
 
 from kvorum.broker.coordinator.runtime.history import Answer
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.runtime.timers import Timer
 
 R = TypeVar("R")
+
+
+class Alarms(Protocol):
+    """What calls back: the timers of the leadership in which is waited."""
+
+    def at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
+        """Call back at a monotonic time."""
+        ...
 
 
 class Waiting:
     """The futures of one partition's writes."""
 
-    __slots__ = ("_is_armed", "_timeout_ms", "_waiters")
+    __slots__ = ("_is_armed", "_now_ms", "_timeout_ms", "_waiters")
 
-    def __init__(self, timeout_ms: int) -> None:
-        """Let each wait so long."""
+    def __init__(self, timeout_ms: int, now_ms: Callable[[], int]) -> None:
+        """Let each wait so long, by this monotonic clock."""
         self._timeout_ms = timeout_ms
+        self._now_ms = now_ms
         self._waiters: deque[tuple[int, Callable[[], bool], Answer]] = deque()
         self._is_armed = False
 
@@ -44,25 +55,26 @@ class Waiting:
         self._waiters.append((now_ms + self._timeout_ms, waiter.done, answer))
         return answer
 
-    def deadline_to_arm(self) -> int | None:
-        """Return the time (monotonic ms) to call `time_out` at, once; None if nobody waits or it is armed already."""
+    def arm(self, alarms: Alarms) -> None:
+        """Have one timer for the oldest who waits, none for nobody; called after each who has begun to wait."""
         if self._is_armed:
-            return None
+            return
         self.drop_done()
-        if not self._waiters:
-            return None
-        self._is_armed = True
-        return self._waiters[0][0]
+        if self._waiters:
+            self._is_armed = True
+            alarms.at(self._waiters[0][0], partial(self._time_out, alarms))
 
-    def time_out(self, now_ms: int) -> None:
-        """Fail whoever has waited long enough."""
+    def _time_out(self, alarms: Alarms) -> None:
+        """Fail whoever has waited long enough; wait for the next."""
         self._is_armed = False
+        now_ms = self._now_ms()
         while self._waiters and self._waiters[0][0] <= now_ms:
             _, _, answer = self._waiters.popleft()
             answer(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the change was not committed in time"))
+        self.arm(alarms)
 
     def clear(self) -> None:
-        """Forget all: they are told by others."""
+        """Forget all: they are told by others. Timers that were set have to end with this."""
         self._waiters.clear()
         self._is_armed = False
 

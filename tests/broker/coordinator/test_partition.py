@@ -1,10 +1,13 @@
 """A coordinator's partition: what it decides on, when it answers, what is left when it ends or an append fails."""
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
-from kvorum.broker.coordinator.runtime.partition import APPENDS_OPEN_MAX, CoordinatorPartition, Phase
+from kvorum.broker.coordinator.runtime.partition import APPENDS_OPEN_MAX, CoordinatorPartition
+from kvorum.broker.coordinator.runtime.phase import Phase
 from kvorum.broker.coordinator.runtime.words import CoordinatorRecord, Decision, Producer
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.records import batches, build_batch
@@ -349,6 +352,22 @@ def test_timers_of_an_ended_leadership_do_not_go_off(run: Run) -> None:
         partition.at(partition.now_ms() + 50, lambda: partition.resign(2))
         await asyncio.sleep(0.5)
         assert fired == ["kept"]
+
+    run(scenario())
+
+
+def test_a_shard_goes_with_its_leadership(run: Run) -> None:
+    """It may be large: all members of the partition's groups."""
+
+    async def scenario() -> None:
+        partition = await loaded(ModelLog())
+        shard = weakref.ref(partition.shard)
+        partition.at(partition.now_ms() + 100, lambda: None)
+        waiter = partition.write("put", put("1"))
+        partition.resign(2)
+        assert isinstance(waiter.exception(), KafkaError)
+        gc.collect()  # the error's frames know the partition
+        assert shard() is None
 
     run(scenario())
 

@@ -65,7 +65,7 @@ def test_sessions_that_are_renewed_leave_no_timers_behind(run: Run) -> None:
         await stable(world, [member])
         for _ in range(5_000):
             assert await member.heartbeat() is OK
-        assert len(world.partition._timers) < 200, "each heartbeat has cancelled the timer before"
+        assert len(world.partition._timer) < 200, "each heartbeat has cancelled the timer before"
 
     run(scenario())
 

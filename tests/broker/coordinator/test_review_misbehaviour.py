@@ -9,7 +9,7 @@ import pytest
 
 from kvorum.broker.coordinator.group.classic.words import Client
 from kvorum.broker.coordinator.group.coordinator import GroupCoordinator
-from kvorum.broker.coordinator.runtime.partition import Phase
+from kvorum.broker.coordinator.runtime.phase import Phase
 from kvorum.chaos.sim.loop import SimLoop
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.heartbeat import HeartbeatRequest

@@ -10,6 +10,7 @@ from kvorum.broker.coordinator.runtime.history import Answer
 from kvorum.broker.coordinator.runtime.waiting import Waiting
 from kvorum.broker.coordinator.runtime.words import CoordinatorRecord, Decision
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.runtime.timers import Timers
 from tests.broker.coordinator.conftest import Run
 from tests.broker.coordinator.runtime_kit import ModelLog, State, loaded, put
 
@@ -31,19 +32,29 @@ def waiter(waiting: Waiting, now_ms: int) -> tuple["asyncio.Future[Response]", A
 
 def test_one_timer_is_armed_for_the_oldest_who_is_not_answered(run: Run) -> None:
     async def scenario() -> None:
-        waiting = Waiting(1_000)
+        timers, now = Timers(), [0]
+        waiting = Waiting(1_000, lambda: now[0])
+        waiting.arm(timers)
+        assert not len(timers), "nobody waits"
+
+        def moves_to(now_ms: int) -> None:
+            now[0] = now_ms
+            assert timers.advance(now_ms) == 1
+
         first, answer_first = waiter(waiting, 0)
         second, _ = waiter(waiting, 100)
         third, _ = waiter(waiting, 200)
-        assert waiting.deadline_to_arm() == 1_000
-        assert waiting.deadline_to_arm() is None, "it is armed already"
+        waiting.arm(timers)
+        assert timers.next_deadline_ms() == 1_000
+        waiting.arm(timers)
+        assert len(timers) == 1, "it is armed already"
         waiting.tell([answer_first], None)
-        waiting.time_out(1_000)
+        moves_to(1_000)
         assert first.exception() is None and not second.done()
-        assert waiting.deadline_to_arm() == 1_100
-        waiting.time_out(1_100)
+        assert timers.next_deadline_ms() == 1_100
+        moves_to(1_100)
         assert code_of(second) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert not third.done() and waiting.deadline_to_arm() == 1_200
+        assert not third.done() and timers.next_deadline_ms() == 1_200 and len(timers) == 1
 
     run(scenario())
 
@@ -51,13 +62,15 @@ def test_one_timer_is_armed_for_the_oldest_who_is_not_answered(run: Run) -> None
 @pytest.mark.parametrize("error", [None, KafkaError(ErrorCode.NOT_COORDINATOR, "no")])
 def test_who_was_answered_is_not_kept_until_the_timer_goes_off(run: Run, error: KafkaError | None) -> None:
     async def scenario() -> None:
-        waiting = Waiting(1_000)
+        timers = Timers()
+        waiting = Waiting(1_000, lambda: 0)
         future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         response = Response()
         kept = weakref.ref(response)
         answers = [waiting.answer_of(future, response, 0)]
         behind, _ = waiter(waiting, 1)
-        assert waiting.deadline_to_arm() == 1_000
+        waiting.arm(timers)
+        assert timers.next_deadline_ms() == 1_000
         waiting.tell(answers, error)
         assert (future.exception() is error) and not behind.done()
         del answers, response, future

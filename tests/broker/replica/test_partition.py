@@ -15,6 +15,7 @@ from replica_kit import (
     registration,
 )
 
+from kvorum.broker.replica.health import is_under_min_isr, is_under_replicated
 from kvorum.broker.replica.isr_changes import complete_alter_partition
 from kvorum.broker.replica.types import Role
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -140,7 +141,7 @@ class TestMinInsyncReplicas:
         partition.make_leader(registration(isr=(1,), replicas=(1,)), log, 0)
         partition.append_records_to_leader(batch(b"a"), -1, 0)
         assert log.high_watermark == 1
-        assert not partition.is_under_min_isr
+        assert not is_under_min_isr(partition)
 
     def test_the_high_watermark_stands_still_below_the_minimum_even_for_acks_1(self) -> None:
         log = ModelLog(config(2))
@@ -148,7 +149,7 @@ class TestMinInsyncReplicas:
         partition.make_leader(registration(isr=(1,)), log, 0)
         partition.append_records_to_leader(batch(b"a"), 1, 0)
         assert log.high_watermark == 0
-        assert partition.is_under_min_isr
+        assert is_under_min_isr(partition)
 
     def test_records_committed_before_the_isr_shrank_below_it_are_told_of(self) -> None:
         log = ModelLog(config(2))
@@ -303,6 +304,6 @@ def test_under_replication_does_not_count_replicas_that_are_being_added() -> Non
     partition = a_partition()
     log = ModelLog()
     partition.make_leader(registration(isr=(1, 2), replicas=(1, 2, 3), adding=(3,)), log, 0)
-    assert not partition.is_under_replicated
+    assert not is_under_replicated(partition)
     partition.make_leader(registration(isr=(1,), replicas=(1, 2, 3), adding=(3,), partition_epoch=1), log, 0)
-    assert partition.is_under_replicated
+    assert is_under_replicated(partition)

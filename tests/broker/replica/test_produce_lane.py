@@ -12,7 +12,8 @@ from manager_kit import World, brokers, fetch, follower_params, settled, target,
 
 from kvorum.broker.api import produce, produce_lane
 from kvorum.broker.api.produce_frames import head_size, parts_behind, unsigned_size
-from kvorum.broker.api.produce_lane import HEAD_BYTES_MAX, HEADS_MAX, RUN_MAX, SLICE_BYTES, ProduceLane
+from kvorum.broker.api.produce_heads import HEAD_BYTES_MAX, HEADS_MAX
+from kvorum.broker.api.produce_lane import RUN_MAX, SLICE_BYTES, ProduceLane
 from kvorum.network.authorizer import NoQuotas, Operation, ResourceType
 from kvorum.network.connection import ServerConnection
 from kvorum.network.connection_counts import ConnectionCounts

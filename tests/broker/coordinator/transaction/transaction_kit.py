@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from rpds import HashTrieMap
 
-from kvorum.broker.coordinator.runtime.partition import CoordinatorPartition, Phase
+from kvorum.broker.coordinator.runtime.partition import CoordinatorPartition
+from kvorum.broker.coordinator.runtime.phase import Phase
 from kvorum.broker.coordinator.runtime.words import Producer
 from kvorum.broker.coordinator.transaction.coordinator import Home, TransactionCoordinator
 from kvorum.broker.coordinator.transaction.sender import MarkerSender

@@ -1,0 +1,64 @@
+"""The heads of Produces that a connection has sent: all before the partitions, byte for byte, and what it stands for.
+
+Kept in the connection's own memory (LaneCaller.lane_memory) by size and text, so that the next request is compared with
+those of a few sizes. One is remembered only where the frame holds nothing that this broker does not know.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from kvorum.broker.api.produce_frames import FLEXIBLE_FROM, HEAD_POSITION, Parts, head_size, parts_behind
+from kvorum.broker.api.produce_template import Template
+from kvorum.network.context import RequestContext
+from kvorum.network.lane import LaneCaller
+from kvorum.protocol.batch_header import HEADER_SIZE
+from kvorum.protocol.messages.produce import ProduceRequest, TopicProduceData
+from kvorum.quorum.image import MetadataImage
+from kvorum.storage.names import TopicPartition
+
+HEADS_MAX: Final = 256
+"""Of one connection; one more, and all are forgotten."""
+HEAD_BYTES_MAX: Final = 1024
+"""A longer one is not remembered: names are short, but a client may call itself anything, and tag what it likes."""
+
+
+class Head:
+    """What a head stands for."""
+
+    __slots__ = ("acks", "ctx", "image", "keys", "name", "template", "timeout_ms", "topic", "version")
+
+    def __init__(self, ctx: RequestContext, request: ProduceRequest, topic: TopicProduceData, name: str) -> None:
+        """Stand for a request that was handled. `topic` is as it was named, without its partitions."""
+        self.ctx = replace(ctx, spent_ms=0.0)  # many requests' own: what one of them takes is not known
+        self.version = ctx.api_version
+        self.topic = topic
+        self.name = name
+        self.acks = request.acks
+        self.timeout_ms = request.timeout
+        self.template = Template(topic, ctx.api_version)
+        self.image: MetadataImage | None = None
+        """The metadata in which it was looked up last."""
+        self.keys: dict[int, TopicPartition] | None = None
+        """The partitions seen there; None: it does not name this topic any more."""
+
+
+def remember(caller: LaneCaller, frame: memoryview, ctx: RequestContext, request: ProduceRequest, name: str) -> None:
+    """Keep the head of a request for one topic, of this name, that was handled the ordinary way. O(partitions)."""
+    topic = request.topic_data[0]
+    parts = [(each.index, each.records) for each in topic.partition_data if isinstance(each.records, memoryview)]
+    is_flexible = ctx.api_version >= FLEXIBLE_FROM
+    size = head_size(frame, parts, is_flexible)
+    found = parts_behind(frame, size, is_flexible) if HEAD_POSITION < size <= HEAD_BYTES_MAX else None
+    if found is None or shown(found) != shown(parts):
+        return  # something stands there that this broker does not know: tagged fields
+    memory = caller.lane_memory
+    if memory is None or sum(map(len, memory.values())) >= HEADS_MAX:
+        memory = caller.lane_memory = {}
+    heads, text = memory.setdefault(size, {}), bytes(frame[HEAD_POSITION:size])
+    if text not in heads or heads[text].version != ctx.api_version:
+        heads[text] = Head(ctx, request, TopicProduceData(name=topic.name, topic_id=topic.topic_id), name)
+
+
+def shown(parts: Parts) -> list[tuple[int, bytes]]:
+    """Return by what partitions' parts are told apart: a batch's header has the CRC of all behind it."""
+    return [(index, bytes(records[:HEADER_SIZE])) for index, records in parts]

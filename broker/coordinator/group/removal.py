@@ -1,0 +1,125 @@
+"""How groups end: deleted because somebody asks for it, or because they have neither members nor offsets. Sans-IO.
+
+    delete   one that is empty, with its offsets; DeleteGroups
+    expire   each offsets.retention.check.interval.ms: old offsets of every group, and the groups that have none left
+
+Both write tombstones, and let go of the group only once they are committed: until then it is there. Offsets are
+forgotten of groups that are none, too: whoever commits without a group has offsets alone.
+Source: Kafka's GroupCoordinatorShard (deleteGroups, cleanupGroupMetadata), GroupMetadataManager.maybeDeleteGroup.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from kvorum.broker.coordinator.group import offsets
+from kvorum.broker.coordinator.group.classic.group import ClassicGroup, metadata_record
+from kvorum.broker.coordinator.group.classic.words import ClassicState
+from kvorum.broker.coordinator.group.consumer.groups import ConsumerGroups
+from kvorum.broker.coordinator.group.counts import GroupCounts
+from kvorum.broker.coordinator.group.desk import ShardDesk
+from kvorum.broker.coordinator.group.settings import GroupSettings
+from kvorum.broker.coordinator.group.tombstones import consumer_tombstones
+from kvorum.broker.coordinator.group.words import ConsumerGroup, Group, GroupsState
+from kvorum.broker.coordinator.runtime.words import CoordinatorRecord, Decision, Outcome
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.runtime.logs import get_logger
+
+log = get_logger("groups")
+
+EXPIRED_GROUPS_PER_TURN: Final = 500
+"""Groups looked at for old offsets before the loop has its turn."""
+EXPIRY_PAUSE_MS: Final = 10
+
+
+class Groups(Protocol):
+    """The shard's groups, as far as their end needs them."""
+
+    def group(self, state: GroupsState, group_id: str) -> ClassicGroup | ConsumerGroup | None:
+        """Return a group as it is now, None if there is none."""
+        ...
+
+    def classic_groups(self) -> Mapping[str, ClassicGroup]:
+        """Return the classic groups that have, or had, members here."""
+        ...
+
+    def drop_classic(self, group_id: str, code: ErrorCode) -> ClassicGroup | None:
+        """Let go of a group that is gone; whoever waits is told this."""
+        ...
+
+
+class GroupRemoval:
+    """See the head of the module. One a shard."""
+
+    __slots__ = ("_consumer", "_counts", "_desk", "_groups", "_settings")
+
+    def __init__(
+        self, desk: ShardDesk, settings: GroupSettings, groups: Groups, consumer: ConsumerGroups, counts: GroupCounts
+    ) -> None:
+        """Remove nothing before `activated`."""
+        self._desk = desk
+        self._settings = settings
+        self._groups = groups
+        self._consumer = consumer
+        self._counts = counts
+
+    def activated(self) -> None:
+        """Look for what is old from now on, the first time after an interval."""
+        self._desk.after(self._settings.offsets_retention_check_interval_ms, self._begin_expiry)
+
+    def delete(self, state: GroupsState, group_id: str) -> Decision[ErrorCode]:
+        """Decide on deleting a group with its offsets: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP are answers, too."""
+        found, group = state.groups.get(group_id), self._groups.group(state, group_id)
+        if found is None or group is None:
+            return Decision(response=ErrorCode.GROUP_ID_NOT_FOUND)
+        if not is_empty(group):
+            return Decision(response=ErrorCode.NON_EMPTY_GROUP)
+        forgotten = offsets.delete_all(state, group_id)
+        self._counts.offsets_deleted += len(forgotten)
+        records = forgotten + tombstones(found)
+        log.info("group deleted", group=group_id, records=len(records))
+        return Decision(response=ErrorCode.NONE, records=records, outcome=self._end_outcome(group_id))
+
+    def _begin_expiry(self) -> None:
+        state = self._desk.turn.state
+        self._expire(sorted({*state.groups, *state.offsets}))
+        self._desk.after(self._settings.offsets_retention_check_interval_ms, self._begin_expiry)
+
+    def _expire(self, group_ids: Sequence[str]) -> None:
+        """Forget old offsets, and groups that have neither members nor offsets; some groups now, the others soon."""
+        turn, retention_ms = self._desk.turn, self._settings.offsets_retention_ms
+        for group_id in group_ids[:EXPIRED_GROUPS_PER_TURN]:
+            state = turn.state
+            found, group = state.groups.get(group_id), self._groups.group(state, group_id)
+            expired = offsets.expire(state, group, group_id, wall_ms=turn.wall_ms(), retention_ms=retention_ms)
+            records = expired.records
+            self._counts.offsets_expired += len(records)
+            if expired.is_all and found is not None and group is not None and is_empty(group):
+                records = records + tombstones(found)
+            self._desk.write_records("offsets-expired", records, self._end_outcome(group_id))
+            if self._desk.is_over:
+                return
+        if len(group_ids) > EXPIRED_GROUPS_PER_TURN:
+            rest = group_ids[EXPIRED_GROUPS_PER_TURN:]
+            self._desk.after(EXPIRY_PAUSE_MS, lambda: self._expire(rest))
+
+    def _end_outcome(self, group_id: str) -> Outcome:
+        """Let go of a group once nobody can have it back; one that was made anew meanwhile is another."""
+        ended = self._groups.classic_groups().get(group_id)
+
+        def outcome(error: KafkaError | None) -> None:
+            if error is None:
+                self._consumer.forget(group_id)
+            if error is None and ended is not None and self._groups.classic_groups().get(group_id) is ended:
+                self._groups.drop_classic(group_id, ErrorCode.UNKNOWN_MEMBER_ID)
+
+        return outcome
+
+
+def is_empty(group: ClassicGroup | ConsumerGroup) -> bool:
+    """Tell whether a group may be removed: nobody is in it."""
+    return not group.members if isinstance(group, ConsumerGroup) else group.state is ClassicState.EMPTY
+
+
+def tombstones(found: Group) -> list[CoordinatorRecord]:
+    """Return what forgets a group; its offsets have tombstones of their own."""
+    return consumer_tombstones(found) if isinstance(found, ConsumerGroup) else [metadata_record(found.group_id, None)]

@@ -1,0 +1,35 @@
+"""The phases of a coordinator's partition, and with what it refuses whoever asks in each.
+
+    CLOSED ---lead(epoch)---> LOADING ---log replayed---> ACTIVE
+    LOADING, ACTIVE --resign / another epoch / deleted--> CLOSED
+    LOADING --the log cannot be read--> FAILED          ACTIVE --somebody else wrote--> LOADING
+
+CLOSED   another broker leads, or none: NOT_COORDINATOR.
+LOADING  COORDINATOR_LOAD_IN_PROGRESS.
+ACTIVE   decisions are taken on the newest state, replayed at once, appended at the end of this turn of the event loop,
+         and answered when the high watermark has passed them. Reads answer from the committed state.
+FAILED   NOT_COORDINATOR, until the next epoch.
+
+Source: Kafka's CoordinatorRuntime.CoordinatorState.
+"""
+
+from enum import Enum
+
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.storage.names import TopicPartition
+
+
+class Phase(Enum):
+    """See the head of the module."""
+
+    CLOSED = "closed"
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+
+
+def refusal_in(phase: Phase, key: TopicPartition) -> KafkaError:
+    """Return what is said of a partition in any phase but ACTIVE."""
+    if phase is Phase.LOADING:
+        return KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{key} is being loaded")
+    return KafkaError(ErrorCode.NOT_COORDINATOR, f"{key} is not led here")

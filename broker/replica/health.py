@@ -1,0 +1,29 @@
+"""Whether a partition has the replicas it ought to have, in sync: what gauges count of those a broker leads. Sans-IO.
+
+Of a partition that is not led here nothing is known but whether it is being reassigned.
+Source: Partition.isUnderReplicated, isUnderMinIsr, isAtMinIsr, isReassigning.
+"""
+
+from kvorum.broker.replica.partition import Partition
+from kvorum.broker.replica.types import Role
+
+
+def is_under_replicated(partition: Partition) -> bool:
+    """Tell whether this broker leads and not every assigned replica that is not just being added is in sync."""
+    expected = len(partition.assigned_replicas) - len(partition.adding_replicas)
+    return partition.role is Role.LEADING and expected > len(partition.isr_state.isr)
+
+
+def is_under_min_isr(partition: Partition) -> bool:
+    """Tell whether this broker leads with fewer in-sync replicas than acks=all needs."""
+    return partition.role is Role.LEADING and len(partition.isr_state.isr) < partition.effective_min_isr
+
+
+def is_at_min_isr(partition: Partition) -> bool:
+    """Tell whether this broker leads with just as many in-sync replicas as acks=all needs."""
+    return partition.role is Role.LEADING and len(partition.isr_state.isr) == partition.effective_min_isr
+
+
+def is_reassigning(partition: Partition) -> bool:
+    """Tell whether replicas are being added or removed."""
+    return bool(partition.adding_replicas or partition.removing_replicas)
