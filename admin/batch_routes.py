@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from kvorum.admin.client import refuse
 from kvorum.admin.models import INT32_MAX
 from kvorum.admin.operations import INT64_MAX, Call, NoBody, Operation, number_of
+from kvorum.admin.parameters import Count
 from kvorum.admin.partition_offsets import Spec, topic_offsets
 from kvorum.admin.reading import request_of
 from kvorum.protocol.batch_header import BatchHeader
@@ -21,7 +22,7 @@ from kvorum.protocol.messages.metadata import MetadataResponseTopic
 from kvorum.protocol.records import batches, codec_of, crc_of, decode_records
 from kvorum.runtime import blocking
 
-BATCHES_DEFAULT, BATCHES_MAX = 100, 1_000
+BATCHES = Count(what="batches", default=100, most=1_000)
 BYTES_MAX = 16 * 1024 * 1024
 """Read for one answer; where it is reached `next` says where to go on."""
 
@@ -63,13 +64,15 @@ class BatchPage(BaseModel):
 
 async def list_batches(call: Call[NoBody]) -> BatchPage:
     """List the batches of a partition from the one on that holds an offset: the first one there is, if left out."""
-    limit = call.number("limit", BATCHES_DEFAULT, 1, BATCHES_MAX)
+    limit = BATCHES.of(call)
     topic = await call.cluster.topic(call.path["topic"])
     index = number_of("partition", call.path["partition"], 0, INT32_MAX)
     topic.partitions = [row for row in topic.partitions if row.partition_index == index]
     if not topic.partitions:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name}-{index}")
-    offset = call.number("offset", 0, 0, INT64_MAX) if "offset" in call.query else await first_offset(call, topic)
+    offset = call.optional_number("offset", 0, INT64_MAX)
+    if offset is None:
+        offset = await first_offset(call, topic)
     found: list[Batch] = []
     size = 0
     while True:
@@ -180,15 +183,11 @@ def control_of(view: memoryview, position: int) -> tuple[str, int | None]:
 
 
 OPERATIONS = [
-    Operation(
-        method="GET",
-        path="/v1/topics/{topic}/partitions/{partition}/batches",
-        summary="A partition's log, batch by batch",
-        handle=list_batches,
-        answer=BatchPage,
-        query={
-            "offset": "in the first batch; where the log begins if left out",
-            "limit": f"batches, 1 to {BATCHES_MAX}, {BATCHES_DEFAULT} if left out",
-        },
+    Operation.get(
+        "/v1/topics/{topic}/partitions/{partition}/batches",
+        "A partition's log, batch by batch",
+        list_batches,
+        BatchPage,
+        query={"offset": "in the first batch; where the log begins if left out", **BATCHES.told},
     )
 ]

@@ -73,7 +73,7 @@ async def told(call: Call[NoBody] | Call[Decommission]) -> Duty:
 MAINTENANCE = "/v1/brokers/{broker}/maintenance"
 DECOMMISSION = "/v1/brokers/{broker}/decommission"
 OPERATIONS = [
-    Operation(method="GET", path=MAINTENANCE, summary="How far maintenance is", handle=get_maintenance, answer=Duty),
+    Operation.get(MAINTENANCE, "How far maintenance is", get_maintenance, Duty),
     Operation(
         method="PUT",
         path=MAINTENANCE,
@@ -90,9 +90,7 @@ OPERATIONS = [
         answer=Duty,
         role=Role.OPERATE,
     ),
-    Operation(
-        method="GET", path=DECOMMISSION, summary="How far a decommission is", handle=get_decommission, answer=Duty
-    ),
+    Operation.get(DECOMMISSION, "How far a decommission is", get_decommission, Duty),
     Operation(
         method="PUT",
         path=DECOMMISSION,

@@ -18,6 +18,7 @@ from kvorum.admin.models import (
     Voter,
 )
 from kvorum.admin.operations import B, Call, NoBody, Operation, Role, number_of
+from kvorum.admin.parameters import ALL_CONFIGS
 from kvorum.admin.topic_configs import changes_of, configs_state, entries
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_quorum import ReplicaState
@@ -160,32 +161,22 @@ async def get_quorum(call: Call[NoBody]) -> Quorum:
     )
 
 
-ALL_CONFIGS = {"all": "true: the defaults too, not only what was set"}
-GET_CONFIGS = Operation(
-    method="GET",
-    path="/v1/brokers/{broker}/configs",
-    summary="A broker's configs",
-    handle=get_broker_configs,
-    answer=ConfigEntry,
+GET_CONFIGS = Operation.get(
+    "/v1/brokers/{broker}/configs",
+    "A broker's configs",
+    get_broker_configs,
+    ConfigEntry,
     many=True,
     query=ALL_CONFIGS,
     state=configs_state,
 )
 OPERATIONS = [
-    Operation(method="GET", path="/v1/cluster", summary="The cluster at a glance", handle=get_cluster, answer=Cluster),
-    Operation(method="GET", path="/v1/health", summary="What needs looking at", handle=get_health, answer=Health),
-    Operation(method="GET", path="/v1/brokers", summary="List brokers", handle=list_brokers, answer=Broker, many=True),
-    Operation(method="GET", path="/v1/brokers/{broker}", summary="One broker", handle=get_broker, answer=Broker),
+    Operation.get("/v1/cluster", "The cluster at a glance", get_cluster, Cluster),
+    Operation.get("/v1/health", "What needs looking at", get_health, Health),
+    Operation.get("/v1/brokers", "List brokers", list_brokers, Broker, many=True),
+    Operation.get("/v1/brokers/{broker}", "One broker", get_broker, Broker),
     GET_CONFIGS,
-    Operation(
-        method="PATCH",
-        path="/v1/brokers/{broker}/configs",
-        summary="Change a broker's dynamic configs",
-        handle=alter_broker_configs,
-        body=ConfigAlter,
-        status=204,
-        guard=GET_CONFIGS,
-    ),
+    GET_CONFIGS.patch("Change a broker's dynamic configs", alter_broker_configs, ConfigAlter),
     Operation(
         method="POST",
         path="/v1/leaders/elect",
@@ -197,7 +188,5 @@ OPERATIONS = [
         many=True,
         fields={ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "partitions", ErrorCode.INVALID_TOPIC_EXCEPTION: "partitions"},
     ),
-    Operation(
-        method="GET", path="/v1/quorum", summary=f"The quorum behind {METADATA_TOPIC}", handle=get_quorum, answer=Quorum
-    ),
+    Operation.get("/v1/quorum", f"The quorum behind {METADATA_TOPIC}", get_quorum, Quorum),
 ]

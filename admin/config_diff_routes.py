@@ -105,12 +105,11 @@ async def diff_configs(call: Call[NoBody]) -> ConfigDiff:
 
 
 OPERATIONS = [
-    Operation(
-        method="GET",
-        path="/v1/configs/diff",
-        summary="Where configs differ",
-        handle=diff_configs,
-        answer=ConfigDiff,
+    Operation.get(
+        "/v1/configs/diff",
+        "Where configs differ",
+        diff_configs,
+        ConfigDiff,
         query={
             "of": f"2 to {COLUMNS_MAX} columns: broker:1,broker:2:static or topic:a,topic:b; or brokers",
             "all": "true: what is the same in all columns, too",

@@ -14,6 +14,7 @@ from kvorum.admin.client import LATEST, METADATA_TOPIC, TIMEOUT_MS, ClusterClien
 from kvorum.admin.message_routes import event
 from kvorum.admin.narrator import KINDS, Happening, Narrator, PartitionState
 from kvorum.admin.operations import EVENT_STREAM, Call, NoBody, Operation, Stream
+from kvorum.admin.parameters import STREAM_COUNT, STREAM_SECONDS
 from kvorum.admin.reading import decoded, request_of
 from kvorum.admin.record_views import NoJson, json_of
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -29,9 +30,6 @@ from kvorum.protocol.uuids import METADATA_TOPIC_ID
 
 WAIT_MS = 5_000
 """So long a broker waits for news; then a comment shows whether anybody still reads."""
-EVENTS_MAX = 1_000_000
-SECONDS_DEFAULT = 3_600
-SECONDS_MAX = 86_400
 PARTITION = 0
 
 
@@ -54,8 +52,8 @@ async def follow_events(call: Call[NoBody]) -> Stream:
 
     It begins where the metadata log ends now, and goes on until a limit, or until nobody reads any more.
     """
-    limit = call.number("limit", EVENTS_MAX, 1, EVENTS_MAX)
-    seconds = call.number("seconds", SECONDS_DEFAULT, 1, SECONDS_MAX)
+    limit = STREAM_COUNT.of(call)
+    seconds = STREAM_SECONDS.of(call)
     kinds = set(call.words("type", KINDS))
     begin = await end_of_log(call.cluster)
 
@@ -152,17 +150,16 @@ async def news(cluster: ClusterClient, narrator: Narrator, offset: int) -> tuple
 
 
 OPERATIONS = [
-    Operation(
-        method="GET",
-        path="/v1/events",
-        summary="Follow what happens",
-        handle=follow_events,
-        answer=Event,
+    Operation.get(
+        "/v1/events",
+        "Follow what happens",
+        follow_events,
+        Event,
         media=(EVENT_STREAM,),
         query={
             "type": f"only these, comma-separated: {', '.join(KINDS)}",
-            "limit": f"end after so many, 1 to {EVENTS_MAX}, which it is if left out",
-            "seconds": f"end after so long, 1 to {SECONDS_MAX}, {SECONDS_DEFAULT} if left out",
+            **STREAM_COUNT.told,
+            **STREAM_SECONDS.told,
         },
     )
 ]

@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 from kvorum.admin.features import UpgradeType, describe_features, update_features
 from kvorum.admin.models import INT32_MAX, Strict
 from kvorum.admin.operations import Call, NoBody, Operation
+from kvorum.admin.parameters import VALIDATE_ONLY
 from kvorum.protocol.errors import ErrorCode
 
 INT16_MAX = 2**15 - 1
@@ -43,7 +44,7 @@ class FeatureUpdate(Strict):
 
 async def list_features(call: Call[NoBody]) -> list[BaseModel]:
     """List the features, as one broker tells of them."""
-    asked = call.number("broker", 0, 0, INT32_MAX) if "broker" in call.query else None
+    asked = call.optional_number("broker", 0, INT32_MAX)
     address = None if asked is None else await call.cluster.broker_address(asked)
     return [
         FeatureEntry(
@@ -73,27 +74,22 @@ def features_state(rows: list[FeatureEntry]) -> object:
     return [(row.name, row.level) for row in rows]
 
 
-GET_FEATURES = Operation(
-    method="GET",
-    path="/v1/features",
-    summary="List features",
-    handle=list_features,
-    answer=FeatureEntry,
+GET_FEATURES = Operation.get(
+    "/v1/features",
+    "List features",
+    list_features,
+    FeatureEntry,
     many=True,
     query={"broker": "as this broker tells of them"},
     state=features_state,
 )
 OPERATIONS = [
     GET_FEATURES,
-    Operation(
-        method="PATCH",
-        path="/v1/features",
-        summary="Put features to other levels",
-        handle=change_features,
-        body=FeatureUpdate,
-        status=204,
-        query={"validate_only": "true: check, change nothing"},
-        guard=GET_FEATURES,
+    GET_FEATURES.patch(
+        "Put features to other levels",
+        change_features,
+        FeatureUpdate,
+        query=VALIDATE_ONLY,
         fields={
             ErrorCode.INVALID_UPDATE_VERSION: "levels",
             ErrorCode.FEATURE_UPDATE_FAILED: "levels",

@@ -25,11 +25,10 @@ from kvorum.admin.group_offsets import GroupPlace, places_named, places_of, plan
 from kvorum.admin.groups import REASON_CHARS_MAX, WITHOUT_MEMBERS, Groups, Leaving, Removed
 from kvorum.admin.offset_reset import Move, ResetError, Scenario, Way
 from kvorum.admin.operations import INT64_MAX, BadInput, Call, NoBody, Operation, Role
+from kvorum.admin.parameters import PAGE
 from kvorum.admin.places import Place, by_topic
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
-PAGE_DEFAULT = 100
-PAGE_MAX = 10_000
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
 """Kafka's GroupType; what a cluster does not have, it lists none of."""
 ATTEMPTS = 1
@@ -38,11 +37,7 @@ ATTEMPTS = 1
 
 async def list_groups(call: Call[NoBody]) -> GroupPage:
     """List groups of every protocol by id, a page at a time."""
-    limit, after, prefix = (
-        call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX),
-        call.query.get("after", ""),
-        call.query.get("prefix", ""),
-    )
+    limit, after, prefix = PAGE.of(call), call.query.get("after", ""), call.query.get("prefix", "")
     states, types = call.words("state"), call.words("type", GROUP_TYPES)
     found = [
         row
@@ -293,17 +288,15 @@ LISTING = {
     "state": "only these, comma-separated: Stable, Empty, PreparingRebalance, CompletingRebalance, Assigning, ...",
     "type": "only these, comma-separated: classic, consumer",
     "after": "start behind this id",
-    "limit": f"1 to {PAGE_MAX}, {PAGE_DEFAULT} if left out",
+    **PAGE.told,
 }
 GROUP = "/v1/groups/{group}"
 REASON = {"reason": "what the coordinator's log says of it"}
 OPERATIONS = [
-    Operation(
-        method="GET", path="/v1/groups", summary="List groups", handle=list_groups, answer=GroupPage, query=LISTING
-    ),
-    Operation(method="GET", path=GROUP, summary="Describe a group", handle=get_group, answer=Group),
+    Operation.get("/v1/groups", "List groups", list_groups, GroupPage, query=LISTING),
+    Operation.get(GROUP, "Describe a group", get_group, Group),
     Operation(method="DELETE", path=GROUP, summary="Delete a group", handle=delete_group, status=204),
-    Operation(method="GET", path=f"{GROUP}/lag", summary="A group's lag", handle=get_lag, answer=LagSummary),
+    Operation.get(f"{GROUP}/lag", "A group's lag", get_lag, LagSummary),
     Operation(
         method="DELETE",
         path=f"{GROUP}/members",

@@ -8,6 +8,7 @@ from kvorum.admin.client import ConfigChange, ConfigOperation, ResourceType
 from kvorum.admin.cluster_routes import broker_id
 from kvorum.admin.models import Strict
 from kvorum.admin.operations import BadInput, Call, NoBody, Operation, Role
+from kvorum.admin.parameters import VALIDATE_ONLY
 from kvorum.protocol.errors import ErrorCode
 
 LOGGERS_MAX = 1_000
@@ -59,27 +60,17 @@ def loggers_state(rows: list[Logger]) -> object:
     return [(row.name, row.level) for row in rows]
 
 
-GET_LOGGERS = Operation(
-    method="GET",
-    path="/v1/brokers/{broker}/loggers",
-    summary="A broker's log levels",
-    handle=list_loggers,
-    answer=Logger,
-    many=True,
-    state=loggers_state,
+GET_LOGGERS = Operation.get(
+    "/v1/brokers/{broker}/loggers", "A broker's log levels", list_loggers, Logger, many=True, state=loggers_state
 )
 OPERATIONS = [
     GET_LOGGERS,
-    Operation(
-        method="PATCH",
-        path="/v1/brokers/{broker}/loggers",
-        summary="Change a broker's log levels",
-        handle=alter_loggers,
-        body=LoggerAlter,
-        status=204,
-        query={"validate_only": "true: check, change nothing"},
+    GET_LOGGERS.patch(
+        "Change a broker's log levels",
+        alter_loggers,
+        LoggerAlter,
+        query=VALIDATE_ONLY,
         role=Role.OPERATE,
-        guard=GET_LOGGERS,
         fields={ErrorCode.INVALID_REQUEST: "set"},
     ),
 ]

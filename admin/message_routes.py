@@ -170,7 +170,7 @@ async def places_of(call: Call[NoBody], reader: Reader, start: str) -> tuple[dic
     if explicit is not None and asked is not None:
         raise BadInput("partitions", "offsets name the partitions already")
     at = {name: call.number(name, 0, 0, INT64_MAX) for name in ("offset", "timestamp_ms") if name in call.query}
-    tail = call.number("tail", 1, 1, TAIL_MAX) if "tail" in call.query else None
+    tail = call.optional_number("tail", 1, TAIL_MAX)
     word = call.choice("from", start, ("earliest", "latest"))
     partitions = await reader.partitions(
         None if explicit is None and asked is None else sorted(explicit or asked or ())
@@ -305,29 +305,26 @@ CHOICE = {
 }
 MESSAGES = "/v1/topics/{topic}/messages"
 OPERATIONS = [
-    Operation(
-        method="GET",
-        path=MESSAGES,
-        summary="Look through a topic",
-        handle=browse_messages,
-        answer=MessagePage,
+    Operation.get(
+        MESSAGES,
+        "Look through a topic",
+        browse_messages,
+        MessagePage,
         query={**CHOICE, **limits_text(BROWSE, BROWSE_MAX)},
     ),
-    Operation(
-        method="GET",
-        path=f"{MESSAGES}/stream",
-        summary="Follow a topic",
-        handle=follow_messages,
-        answer=Message,
+    Operation.get(
+        f"{MESSAGES}/stream",
+        "Follow a topic",
+        follow_messages,
+        Message,
         media=(EVENT_STREAM,),
         query={**CHOICE, **limits_text(FOLLOW, FOLLOW)},
     ),
-    Operation(
-        method="GET",
-        path=f"{MESSAGES}/export",
-        summary="Export a topic",
-        handle=export_messages,
-        answer=Message,
+    Operation.get(
+        f"{MESSAGES}/export",
+        "Export a topic",
+        export_messages,
+        Message,
         media=(NDJSON, CSV),
         query={"format": "ndjson (if left out) or csv", **CHOICE, **limits_text(EXPORT, EXPORT_MAX)},
     ),

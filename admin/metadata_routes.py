@@ -3,7 +3,8 @@
 It is the tree of `kvorum metadata` and of Kafka's metadata shell. All of it comes over the wire (metadata_fetch).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
@@ -21,13 +22,14 @@ from kvorum.admin.metadata_models import (
 from kvorum.admin.metadata_reader import MetadataReader, from_offset
 from kvorum.admin.metadata_tree import NoSuchPath, Tree, at_path, difference, ordered
 from kvorum.admin.operations import INT64_MAX, BadInput, Call, NoBody, Operation, Result
+from kvorum.admin.parameters import Count
 from kvorum.protocol.batch_header import BatchHeader
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.records import check_crc, decode_records
 
-ENTRIES_DEFAULT, ENTRIES_MAX = 500, 5_000
-CHANGES_DEFAULT, CHANGES_MAX = 500, 5_000
-RECORDS_DEFAULT, RECORDS_MAX = 100, 1_000
+ENTRIES = Count(what="names of a page", default=500, most=5_000)
+CHANGES = Count(what="changes told of", default=500, most=5_000)
+RECORDS = Count(what="records", default=100, most=1_000)
 PATH_CHARS_MAX = 1_000
 NO_OP = "NoOp"
 
@@ -44,31 +46,29 @@ class MetadataRoutes:
 
         The tree is that of Kafka's metadata shell: /image/topics/byName/orders/0/isr.
         """
-        limit = call.number("limit", ENTRIES_DEFAULT, 1, ENTRIES_MAX)
+        limit = ENTRIES.of(call)
         path = path_of(call)
-        try:
+        with refusing():
             first, last = await self._reader.span(call.cluster)
             at = offset_in(call, "at", last, first, last)
-            node = at_path(await self._reader.tree(call.cluster, at), path)
+            tree = await self._reader.tree(call.cluster, at)
+        try:
+            node = at_path(tree, path)
         except NoSuchPath as error:
             raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"there is nothing at {path} at offset {at}") from error
-        except MetadataProblem as error:
-            raise refused(error) from error
         entries, following = page_of(node, call.query.get("after"), limit)
         value = node if isinstance(node, str) else None
         return MetadataNode(path=path, at=at, first=first, last=last, value=value, entries=entries, next=following)
 
     async def get_metadata_diff(self, call: Call[NoBody]) -> MetadataDifference:
         """Show what is other behind the record at one offset than it was behind that at an earlier one."""
-        limit = call.number("limit", CHANGES_DEFAULT, 1, CHANGES_MAX)
+        limit = CHANGES.of(call)
         path = path_of(call)
-        try:
+        with refusing():
             first, last = await self._reader.span(call.cluster)
             at = offset_in(call, "at", last, first, last)
             since = offset_in(call, "since", first, first, last)
             trees = [await self._reader.tree(call.cluster, each) for each in (since, at)]
-        except MetadataProblem as error:
-            raise refused(error) from error
         changes: list[MetadataChange] = []
         for where, before, after in difference(*({"image": tree["image"]} for tree in trees)):
             if path != "/" and where != path and not where.startswith(f"{path}/"):
@@ -83,11 +83,9 @@ class MetadataRoutes:
 
         A sign of life is a NoOp, which the active controller writes twice a second when nothing else happens.
         """
-        limit = call.number("limit", RECORDS_DEFAULT, 1, RECORDS_MAX)
-        try:
+        limit = RECORDS.of(call)
+        with refusing():
             log = await self._reader.batches(call.cluster)
-        except MetadataProblem as error:
-            raise refused(error) from error
         if not log:
             return MetadataRecords(first=0, last=-1, records=[], next=None)
         first, last = log[0][1].base_offset, log[-1][1].next_offset - 1
@@ -111,10 +109,8 @@ class MetadataRoutes:
 
         The log tells epochs, not who led them: GET /v1/quorum/stream tells that of those one lives through.
         """
-        try:
+        with refusing():
             found = await self._reader.epochs(call.cluster)
-        except MetadataProblem as error:
-            raise refused(error) from error
         return [QuorumEpoch(epoch=each.epoch, start_offset=each.start_offset, began_ms=each.began_ms) for each in found]
 
     def operations(self) -> Sequence[Operation]:
@@ -122,49 +118,42 @@ class MetadataRoutes:
         at = "behind the record at this offset; the last one if left out"
         path = "of the tree, / if left out: /image/topics/byName/orders"
         return [
-            Operation(
-                method="GET",
-                path="/v1/metadata/tree",
-                summary="The metadata as a tree, at any offset",
-                handle=self.get_metadata,
-                answer=MetadataNode,
+            Operation.get(
+                "/v1/metadata/tree",
+                "The metadata as a tree, at any offset",
+                self.get_metadata,
+                MetadataNode,
                 query={
                     "path": path,
                     "at": at,
                     "after": "the name that the page begins behind",
-                    "limit": f"names of a page, 1 to {ENTRIES_MAX}, {ENTRIES_DEFAULT} if left out",
+                    **ENTRIES.told,
                 },
             ),
-            Operation(
-                method="GET",
-                path="/v1/metadata/diff",
-                summary="What changed in the metadata between two offsets",
-                handle=self.get_metadata_diff,
-                answer=MetadataDifference,
+            Operation.get(
+                "/v1/metadata/diff",
+                "What changed in the metadata between two offsets",
+                self.get_metadata_diff,
+                MetadataDifference,
                 query={
                     "since": "the earlier offset; the first that is known if left out",
                     "at": at,
                     "path": path,
-                    "limit": f"changes told of, 1 to {CHANGES_MAX}, {CHANGES_DEFAULT} if left out",
+                    **CHANGES.told,
                 },
             ),
-            Operation(
-                method="GET",
-                path="/v1/metadata/records",
-                summary="Records of the metadata log",
-                handle=self.list_metadata_records,
-                answer=MetadataRecords,
-                query={
-                    "offset": "of the first one; the last ones are told of if left out",
-                    "limit": f"records, 1 to {RECORDS_MAX}, {RECORDS_DEFAULT} if left out",
-                },
+            Operation.get(
+                "/v1/metadata/records",
+                "Records of the metadata log",
+                self.list_metadata_records,
+                MetadataRecords,
+                query={"offset": "of the first one; the last ones are told of if left out", **RECORDS.told},
             ),
-            Operation(
-                method="GET",
-                path="/v1/quorum/epochs",
-                summary="The epochs of the quorum's leaders",
-                handle=self.list_quorum_epochs,
-                answer=QuorumEpoch,
+            Operation.get(
+                "/v1/quorum/epochs",
+                "The epochs of the quorum's leaders",
+                self.list_quorum_epochs,
+                QuorumEpoch,
                 many=True,
             ),
         ]
@@ -186,11 +175,15 @@ def offset_in(call: Call[NoBody], name: str, default: int, first: int, last: int
     return offset
 
 
-def refused(error: MetadataProblem) -> Refused:
-    """Return a problem as HTTP has it."""
-    if isinstance(error, TooLarge):
-        return Refused(422, "METADATA_TOO_LARGE", str(error))
-    return Refused(503, "METADATA_UNAVAILABLE", str(error))
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Have metadata that cannot be had refused as HTTP has it. Raises Refused."""
+    try:
+        yield
+    except TooLarge as error:
+        raise Refused(422, "METADATA_TOO_LARGE", str(error)) from error
+    except MetadataProblem as error:
+        raise Refused(503, "METADATA_UNAVAILABLE", str(error)) from error
 
 
 def page_of(node: "Tree | str", after: str | None, limit: int) -> tuple[list[MetadataEntry], str | None]:

@@ -95,6 +95,10 @@ class Call(Generic[B]):
         """Return a query parameter that is a number. Raises BadInput."""
         return number_of(name, self.query.get(name, str(default)), least, most)
 
+    def optional_number(self, name: str, least: int, most: int) -> int | None:
+        """Return the same, None if it is not there. Raises BadInput."""
+        return self.number(name, least, least, most) if name in self.query else None
+
     def choice(self, name: str, default: str, known: Sequence[str]) -> str:
         """Return a query parameter that is one of some words. Raises BadInput."""
         text = self.query.get(name, default)
@@ -136,6 +140,8 @@ class Text(BaseModel):
 
 
 Result: TypeAlias = BaseModel | list[BaseModel] | Stream | Reply | None
+Handle: TypeAlias = Callable[[Call[Any]], Awaitable[Result]]
+"""Each takes a call with the body of its own model; one table of all of them cannot say so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,15 +151,14 @@ class Operation:
     method: str
     path: str
     summary: str
-    # Each takes a call with the body of its own model; one table of all of them cannot say so.
-    handle: Callable[[Call[Any]], Awaitable[Result]]
+    handle: Handle
     body: type[BaseModel] = NoBody
     answer: type[BaseModel] | None = None
     """None: 204, no content."""
     many: bool = False
     """The answer is a list of `answer`."""
     status: int = 200
-    query: dict[str, str] | None = None
+    query: Mapping[str, str] | None = None
     """Query parameters and what they mean; any other is refused, as an unknown field of a body is."""
     fields: Mapping[ErrorCode, str] = field(default_factory=dict)
     """What of the body a refusal of the cluster is about; a config's name is found by itself (admin/fields.py)."""
@@ -169,6 +174,34 @@ class Operation:
     """Of a GET: what of its answer a change may overwrite. The ETag is made of it."""
     guard: "Operation | None" = None
     """Of a change: the GET whose ETag its If-Match is compared with."""
+
+    @classmethod
+    def get(
+        cls,
+        path: str,
+        summary: str,
+        handle: Handle,
+        answer: type[BaseModel],
+        *,
+        many: bool = False,
+        query: Mapping[str, str] | None = None,
+        media: Sequence[str] = (JSON,),
+        role: Role | None = None,
+        state: Callable[[Any], object] | None = None,
+    ) -> "Operation":
+        """Return a GET."""
+        return cls(
+            method="GET",
+            path=path,
+            summary=summary,
+            handle=handle,
+            answer=answer,
+            many=many,
+            query=query,
+            media=media,
+            role=role,
+            state=state,
+        )
 
     @property
     def name(self) -> str:
@@ -186,3 +219,27 @@ class Operation:
     def parameters(self) -> list[str]:
         """The names in the path."""
         return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
+
+    def patch(
+        self,
+        summary: str,
+        handle: Handle,
+        body: type[BaseModel],
+        *,
+        query: Mapping[str, str] | None = None,
+        fields: Mapping[ErrorCode, str] | None = None,
+        role: Role | None = None,
+    ) -> "Operation":
+        """Return the PATCH of what this GET shows: at its path, guarded by its ETag, and answered with no content."""
+        return Operation(
+            method="PATCH",
+            path=self.path,
+            summary=summary,
+            handle=handle,
+            body=body,
+            status=204,
+            query=query,
+            fields=fields or {},
+            role=role,
+            guard=self,
+        )

@@ -121,13 +121,7 @@ async def delete_records(call: Call[DeleteBefore]) -> list[BaseModel]:
 
 
 OPERATIONS = [
-    Operation(
-        method="GET",
-        path="/v1/topics/{topic}/partitions/{partition}",
-        summary="Describe a partition",
-        handle=get_partition,
-        answer=PartitionDetail,
-    ),
+    Operation.get("/v1/topics/{topic}/partitions/{partition}", "Describe a partition", get_partition, PartitionDetail),
     Operation(
         method="POST",
         path="/v1/topics/{topic}/records/delete",
@@ -139,12 +133,5 @@ OPERATIONS = [
         fields={ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "partitions"},
         role=Role.ADMIN,
     ),
-    Operation(
-        method="GET",
-        path="/v1/brokers/{broker}/log-dirs",
-        summary="A broker's log directories",
-        handle=list_log_dirs,
-        answer=LogDir,
-        many=True,
-    ),
+    Operation.get("/v1/brokers/{broker}/log-dirs", "A broker's log directories", list_log_dirs, LogDir, many=True),
 ]

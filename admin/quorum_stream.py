@@ -14,6 +14,7 @@ from kvorum.admin.event_routes import PARTITION, end_of_log
 from kvorum.admin.message_routes import event
 from kvorum.admin.metadata_models import QuorumMember, QuorumSample
 from kvorum.admin.operations import EVENT_STREAM, Call, NoBody, Operation, Stream
+from kvorum.admin.parameters import STREAM_COUNT, STREAM_SECONDS
 from kvorum.admin.reading import request_of
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_quorum import ReplicaState
@@ -28,8 +29,6 @@ SAMPLE_MS_MIN = 1_000
 """Between two questions, however much happens."""
 ANSWER_MS = 5_000
 """What a broker may take: without an active controller it has nobody to ask, and tries for long."""
-SAMPLES_MAX = 1_000_000
-SECONDS_DEFAULT, SECONDS_MAX = 3_600, 86_400
 
 
 async def follow_quorum(call: Call[NoBody]) -> Stream:
@@ -37,8 +36,8 @@ async def follow_quorum(call: Call[NoBody]) -> Stream:
 
     While there is no active controller, or none that answers, `leader_id` is -1 and `error` says why.
     """
-    limit = call.number("limit", SAMPLES_MAX, 1, SAMPLES_MAX)
-    seconds = call.number("seconds", SECONDS_DEFAULT, 1, SECONDS_MAX)
+    limit = STREAM_COUNT.of(call)
+    seconds = STREAM_SECONDS.of(call)
     begin = await end_of_log(call.cluster)
 
     async def samples() -> AsyncIterator[bytes]:
@@ -122,16 +121,12 @@ async def grown(cluster: ClusterClient, offset: int) -> int:
 
 
 OPERATIONS = [
-    Operation(
-        method="GET",
-        path="/v1/quorum/stream",
-        summary="Follow the quorum",
-        handle=follow_quorum,
-        answer=QuorumSample,
+    Operation.get(
+        "/v1/quorum/stream",
+        "Follow the quorum",
+        follow_quorum,
+        QuorumSample,
         media=(EVENT_STREAM,),
-        query={
-            "limit": f"end after so many, 1 to {SAMPLES_MAX}, which it is if left out",
-            "seconds": f"end after so long, 1 to {SECONDS_MAX}, {SECONDS_DEFAULT} if left out",
-        },
+        query={**STREAM_COUNT.told, **STREAM_SECONDS.told},
     )
 ]

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 
 from kvorum.admin.models import Strict
 from kvorum.admin.operations import BadInput, Call, NoBody, Operation
+from kvorum.admin.parameters import VALIDATE_ONLY
 from kvorum.admin.quotas import CLIENT_ID, IP, USER, Quotas, alter_quotas, describe_quotas
 from kvorum.protocol.errors import ErrorCode
 
@@ -122,14 +123,12 @@ WHOSE = {
     "ip": "of this address",
     "default": "of the default of these types, comma-separated: user, client_id, ip",
 }
-VALIDATE = {"validate_only": "true: check, change nothing"}
 FIELDS = {ErrorCode.INVALID_REQUEST: "set"}
-GET_QUOTAS = Operation(
-    method="GET",
-    path=QUOTAS,
-    summary="List quotas",
-    handle=list_quotas,
-    answer=QuotaEntry,
+GET_QUOTAS = Operation.get(
+    QUOTAS,
+    "List quotas",
+    list_quotas,
+    QuotaEntry,
     many=True,
     query={
         **WHOSE,
@@ -140,15 +139,11 @@ GET_QUOTAS = Operation(
 )
 OPERATIONS = [
     GET_QUOTAS,
-    Operation(
-        method="PATCH",
-        path=QUOTAS,
-        summary="Set and remove quotas of an entity",
-        handle=alter_entity_quotas,
-        body=QuotaAlter,
-        status=204,
-        query={**WHOSE, **VALIDATE},
-        guard=GET_QUOTAS,
+    GET_QUOTAS.patch(
+        "Set and remove quotas of an entity",
+        alter_entity_quotas,
+        QuotaAlter,
+        query={**WHOSE, **VALIDATE_ONLY},
         fields=FIELDS,
     ),
     Operation(
@@ -157,7 +152,7 @@ OPERATIONS = [
         summary="Remove all quotas of an entity",
         handle=delete_entity_quotas,
         status=204,
-        query={**WHOSE, **VALIDATE},
+        query={**WHOSE, **VALIDATE_ONLY},
         guard=GET_QUOTAS,
     ),
 ]

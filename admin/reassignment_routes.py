@@ -221,12 +221,11 @@ NOT_THERE = {
     ErrorCode.REASSIGNMENT_IN_PROGRESS: "additional",
 }
 OPERATIONS = [
-    Operation(
-        method="GET",
-        path=REASSIGNMENTS,
-        summary="What is being reassigned, and how far it is",
-        handle=list_reassignments,
-        answer=ReassignmentEntry,
+    Operation.get(
+        REASSIGNMENTS,
+        "What is being reassigned, and how far it is",
+        list_reassignments,
+        ReassignmentEntry,
         many=True,
         query={"topic": "of this topic alone"},
     ),

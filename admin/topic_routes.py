@@ -21,6 +21,7 @@ from kvorum.admin.models import (
     TopicSummary,
 )
 from kvorum.admin.operations import Call, NoBody, Operation
+from kvorum.admin.parameters import ALL_CONFIGS, PAGE, VALIDATE_ONLY
 from kvorum.admin.partition_offsets import topic_offsets
 from kvorum.admin.topic_configs import changes_of, configs_state, entries, topic_overrides
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -33,8 +34,6 @@ from kvorum.protocol.messages.metadata import MetadataResponsePartition, Metadat
 from kvorum.runtime import config_defs
 from kvorum.runtime.config_types import InvalidValue, Value
 
-PAGE_DEFAULT = 100
-PAGE_MAX = 10_000
 LATE_TRIES = 50
 LATE_PAUSE_S = 0.1
 """How often a broker is asked for a topic that the controller has already: its metadata come a moment later."""
@@ -44,11 +43,7 @@ UNSET = -1
 
 async def list_topics(call: Call[NoBody]) -> TopicPage:
     """List topics by name, a page at a time."""
-    limit, pattern, after = (
-        call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX),
-        call.query.get("filter", "*"),
-        call.query.get("after", ""),
-    )
+    limit, pattern, after = PAGE.of(call), call.query.get("filter", "*"), call.query.get("after", "")
     found = [topic for topic in (await call.cluster.metadata()).topics if topic.name and topic.name > after]
     found = [topic for topic in found if fnmatch.fnmatchcase(topic.name or "", pattern)]
     if not call.flag("internal"):
@@ -258,11 +253,10 @@ def topic_state(topic: Topic) -> object:
     return topic.topic_id, topic.partitions, topic.replication_factor, sorted(topic.configs.items())
 
 
-VALIDATE = {"validate_only": "true: check, change nothing"}
 LISTING = {
     "filter": "a name, with * and ?",
     "after": "start behind this name",
-    "limit": f"1 to {PAGE_MAX}, {PAGE_DEFAULT} if left out",
+    **PAGE.told,
     "internal": "true: internal topics too",
 }
 SPEC_FIELDS = {
@@ -276,23 +270,12 @@ NAME_FIELDS = {
 }
 TOPIC = "/v1/topics/{topic}"
 CONFIGS = f"{TOPIC}/configs"
-GET_TOPIC = Operation(
-    method="GET", path=TOPIC, summary="Describe a topic", handle=get_topic, answer=Topic, state=topic_state
-)
-GET_CONFIGS = Operation(
-    method="GET",
-    path=CONFIGS,
-    summary="List a topic's configs",
-    handle=get_topic_configs,
-    answer=ConfigEntry,
-    many=True,
-    query={"all": "true: the defaults too, not only what was set"},
-    state=configs_state,
+GET_TOPIC = Operation.get(TOPIC, "Describe a topic", get_topic, Topic, state=topic_state)
+GET_CONFIGS = Operation.get(
+    CONFIGS, "List a topic's configs", get_topic_configs, ConfigEntry, many=True, query=ALL_CONFIGS, state=configs_state
 )
 OPERATIONS = [
-    Operation(
-        method="GET", path="/v1/topics", summary="List topics", handle=list_topics, answer=TopicPage, query=LISTING
-    ),
+    Operation.get("/v1/topics", "List topics", list_topics, TopicPage, query=LISTING),
     Operation(
         method="POST",
         path="/v1/topics",
@@ -301,7 +284,7 @@ OPERATIONS = [
         body=TopicCreate,
         answer=TopicCreated,
         status=201,
-        query=VALIDATE,
+        query=VALIDATE_ONLY,
         fields={**SPEC_FIELDS, **NAME_FIELDS},
     ),
     GET_TOPIC,
@@ -312,19 +295,12 @@ OPERATIONS = [
         handle=apply_topic,
         body=TopicSpec,
         answer=TopicApplied,
-        query=VALIDATE,
+        query=VALIDATE_ONLY,
         fields={**SPEC_FIELDS, ErrorCode.INVALID_TOPIC_EXCEPTION: "topic"},
         guard=GET_TOPIC,
     ),
     Operation(method="DELETE", path=TOPIC, summary="Delete a topic", handle=delete_topic, status=204, guard=GET_TOPIC),
-    Operation(
-        method="GET",
-        path=f"{TOPIC}/partitions",
-        summary="List a topic's partitions",
-        handle=list_partitions,
-        answer=Partition,
-        many=True,
-    ),
+    Operation.get(f"{TOPIC}/partitions", "List a topic's partitions", list_partitions, Partition, many=True),
     Operation(
         method="POST",
         path=f"{TOPIC}/partitions",
@@ -332,20 +308,11 @@ OPERATIONS = [
         handle=add_partitions,
         body=PartitionCount,
         status=204,
-        query=VALIDATE,
+        query=VALIDATE_ONLY,
         fields={ErrorCode.INVALID_PARTITIONS: "count"},
     ),
     GET_CONFIGS,
-    Operation(
-        method="PATCH",
-        path=CONFIGS,
-        summary="Change configs",
-        handle=alter_topic_configs,
-        body=ConfigAlter,
-        status=204,
-        query=VALIDATE,
-        guard=GET_CONFIGS,
-    ),
+    GET_CONFIGS.patch("Change configs", alter_topic_configs, ConfigAlter, query=VALIDATE_ONLY),
     Operation(
         method="DELETE",
         path=f"{CONFIGS}/{{config}}",

@@ -7,6 +7,7 @@ from pydantic import BaseModel
 from kvorum.admin.client import Unreachable
 from kvorum.admin.models import INT32_MAX
 from kvorum.admin.operations import INT64_MAX, BadInput, Call, NoBody, Operation, Role, number_of
+from kvorum.admin.parameters import PAGE
 from kvorum.admin.places import Place
 from kvorum.admin.transaction_models import (
     Abort,
@@ -20,8 +21,6 @@ from kvorum.admin.transaction_models import (
 from kvorum.admin.transactions import Filters, Transactions
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
-PAGE_DEFAULT = 100
-PAGE_MAX = 10_000
 AT_ONCE_MAX = 32
 """Partitions of a transaction whose leaders are asked at the same time."""
 MINUTE_MS = 60_000
@@ -32,7 +31,7 @@ OPEN_MINUTES_MAX = 60 * 24 * 365
 
 async def list_transactions(call: Call[NoBody]) -> TransactionPage:
     """List transactional ids of all coordinators, a page at a time."""
-    limit, after = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX), call.query.get("after", "")
+    limit, after = PAGE.of(call), call.query.get("after", "")
     filters = Filters(
         duration_ms=call.number("open_for_ms", 0, 0, INT64_MAX) if "open_for_ms" in call.query else -1,
         pattern=call.query.get("pattern"),
@@ -114,7 +113,7 @@ async def terminate_transaction(call: Call[NoBody]) -> None:
 async def list_producers(call: Call[NoBody]) -> list[BaseModel]:
     """List the producers that a partition has state of, as its leader knows them, or another replica."""
     place = Place(call.path["topic"], number_of("partition", call.path["partition"], 0, INT32_MAX))
-    asked = call.number("broker", 0, 0, INT32_MAX) if "broker" in call.query else None
+    asked = call.optional_number("broker", 0, INT32_MAX)
     return [
         Producer(
             producer_id=each.producer_id,
@@ -133,7 +132,7 @@ async def find_hanging(call: Call[NoBody]) -> list[BaseModel]:
     if "topic" not in call.query and "broker" not in call.query:
         raise BadInput("topic", "topic or broker limits the search: name one of them")
     minutes = call.number("open_for_minutes", OPEN_MINUTES_DEFAULT, 0, OPEN_MINUTES_MAX)
-    asked = call.number("broker", 0, 0, INT32_MAX) if "broker" in call.query else None
+    asked = call.optional_number("broker", 0, INT32_MAX)
     transactions = Transactions(call.cluster)
     places = await transactions.places(call.query.get("topic"), None, asked)
     found = await transactions.hanging(
@@ -174,31 +173,17 @@ LISTING = {
     "open_for_ms": "only those that are open for longer",
     "pattern": "only ids that match this RE2 pattern as a whole",
     "after": "start behind this id",
-    "limit": f"1 to {PAGE_MAX}, {PAGE_DEFAULT} if left out",
+    **PAGE.told,
 }
 TRANSACTIONS = "/v1/transactions"
 OPERATIONS = [
-    Operation(
-        method="GET",
-        path=TRANSACTIONS,
-        summary="List transactions",
-        handle=list_transactions,
-        answer=TransactionPage,
-        query=LISTING,
-    ),
-    Operation(
-        method="GET",
-        path=f"{TRANSACTIONS}/{{transactional_id}}",
-        summary="Describe a transaction",
-        handle=get_transaction,
-        answer=Transaction,
-    ),
-    Operation(
-        method="GET",
-        path=f"{TRANSACTIONS}/{{transactional_id}}/partitions",
-        summary="The partitions of a transaction",
-        handle=list_transaction_partitions,
-        answer=TransactionPartition,
+    Operation.get(TRANSACTIONS, "List transactions", list_transactions, TransactionPage, query=LISTING),
+    Operation.get(f"{TRANSACTIONS}/{{transactional_id}}", "Describe a transaction", get_transaction, Transaction),
+    Operation.get(
+        f"{TRANSACTIONS}/{{transactional_id}}/partitions",
+        "The partitions of a transaction",
+        list_transaction_partitions,
+        TransactionPartition,
         many=True,
     ),
     Operation(
@@ -209,21 +194,19 @@ OPERATIONS = [
         status=204,
         role=Role.OPERATE,
     ),
-    Operation(
-        method="GET",
-        path="/v1/topics/{topic}/partitions/{partition}/producers",
-        summary="Producers of a partition",
-        handle=list_producers,
-        answer=Producer,
+    Operation.get(
+        "/v1/topics/{topic}/partitions/{partition}/producers",
+        "Producers of a partition",
+        list_producers,
+        Producer,
         many=True,
         query={"broker": "ask this replica, not the leader"},
     ),
-    Operation(
-        method="GET",
-        path="/v1/hanging-transactions",
-        summary="Find hanging transactions",
-        handle=find_hanging,
-        answer=Hanging,
+    Operation.get(
+        "/v1/hanging-transactions",
+        "Find hanging transactions",
+        find_hanging,
+        Hanging,
         many=True,
         query={
             "topic": "look at this topic",

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from kvorum.admin.access import Access, is_local
 from kvorum.admin.app import AdminApp
@@ -43,14 +43,22 @@ from kvorum.chaos.faults.lab import LabError
 from kvorum.chaos.faults.processes import NotStarted
 from kvorum.chaos.scenario import files
 from kvorum.chaos.serve_events import Events, Listener, SentAway, TooManyListeners
-from kvorum.chaos.serve_faults import KINDS, TARGETS_MAX, CannotDo, NotHere, begin
+from kvorum.chaos.serve_faults import KINDS, CannotDo, NotHere, begin
+from kvorum.chaos.serve_requests import (
+    BadRequest,
+    FaultRequest,
+    HealRequest,
+    ScenarioRequest,
+    bad_request,
+    body_of,
+    id_of,
+)
 from kvorum.chaos.serve_scenarios import Busy, ScenarioRun, Scenarios
 from kvorum.chaos.served import Served
 from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import Metrics
 
-BODY_BYTES_MAX: Final = 64 * 1024
 EVENT_IDLE_SECONDS: Final = 15.0
 """Silence after which a comment is sent, so that what lies between does not close the connection."""
 WORKERS_MAX: Final = 8
@@ -61,45 +69,7 @@ ADMIN_TIMEOUT_MS: Final = 10_000
 
 log = get_logger("chaos")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-B = TypeVar("B", bound=BaseModel)
 T = TypeVar("T")
-
-
-class Body(BaseModel):
-    """Refuses what it does not know."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class FaultRequest(Body):
-    """A fault to begin."""
-
-    fault: str
-    targets: list[str] = Field(default_factory=list, max_length=TARGETS_MAX)
-    options: dict[str, object] = Field(default_factory=dict)
-
-
-class HealRequest(Body):
-    """What healing includes."""
-
-    start: bool = True
-
-
-class ScenarioRequest(Body):
-    """A scenario to run."""
-
-    scenario: str
-    seed: int = Field(1, ge=0)
-    duration: float | None = Field(None, gt=0, le=86_400)
-
-
-class BadRequest(Exception):
-    """A body or parameter that is none: what and where."""
-
-    def __init__(self, message: str, where: str | None = None) -> None:
-        """Hold both."""
-        super().__init__(message)
-        self.where = where
 
 
 @dataclass(slots=True)
@@ -389,31 +359,3 @@ def shipped() -> list[dict[str, object]]:
         named = [{"name": each.name, "title": each.title, "seconds": each.duration} for each in cells]
         found.append({"name": name, "title": title, "cells": named})
     return found
-
-
-def id_of(request: web.Request) -> int:
-    """Return the id in a path. Raises BadRequest."""
-    text = request.match_info["id"]
-    if not text.isdecimal() or len(text) > 18:
-        raise BadRequest(f"{text!r} is no id", "id")
-    return int(text)
-
-
-async def body_of(request: web.Request, model: type[B]) -> B:
-    """Return the body, which is JSON and says so. Raises BadRequest, web.HTTPException."""
-    data = await request.read()
-    if len(data) > BODY_BYTES_MAX:
-        raise web.HTTPRequestEntityTooLarge(BODY_BYTES_MAX, len(data))
-    if data and request.content_type != "application/json":
-        raise web.HTTPUnsupportedMediaType
-    try:
-        return model.model_validate_json(data or b"{}")
-    except ValidationError as error:
-        raise bad_request(error) from error
-
-
-def bad_request(error: ValidationError, below: str = "") -> BadRequest:
-    """Return the first thing that was wrong, with its place."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    where = ".".join(str(part) for part in (*([below] if below else []), *first["loc"]))
-    return BadRequest(str(first["msg"]), where or None)

@@ -1,8 +1,8 @@
 """Metrics of one process: a registry that is handed around, never global.
 
 On the hot path a metric is a plain number on a slotted object: `bytes_in.add(n)` is one addition. prometheus_client
-enters only when somebody scrapes (`render`), and is imported only then. Names, kinds, labels and help texts are in
-metric_names; a family that is asked for again is the same one.
+enters only when somebody scrapes (`render`), and is imported only then. Names are in metric_names, labels and help
+texts in metric_definitions; a family that is asked for again is the same one.
 
     bytes_in = metrics.counter(names.BYTES_IN).labels(topic)        # keep the child, not the family
     bytes_in.add(len(data))
@@ -17,6 +17,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kvorum.runtime import metric_names
+from kvorum.runtime.metric_definitions import DEFINITIONS
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -231,7 +232,7 @@ class Metrics:
         return self._counters[name]
 
     def gauge(self, name: str, help_text: str = "", labels: Sequence[str] = ()) -> Family[Gauge]:
-        """Return the family of this name; help and labels come from metric_names unless given."""
+        """Return the family of this name; help and labels come from metric_definitions unless given."""
         if name not in self._gauges:
             self._gauges[name] = Family(name, "gauge", *self._described(name, help_text, labels), Gauge)
         return self._gauges[name]
@@ -239,7 +240,7 @@ class Metrics:
     def histogram(
         self, name: str, help_text: str = "", labels: Sequence[str] = (), bounds: Sequence[float] = SECONDS
     ) -> Family[Histogram]:
-        """Return the family of this name; help and labels come from metric_names unless given."""
+        """Return the family of this name; help and labels come from metric_definitions unless given."""
         if name not in self._histograms:
             described = self._described(name, help_text, labels)
             self._histograms[name] = Family(name, "histogram", *described, lambda: Histogram(bounds))
@@ -274,15 +275,15 @@ class Metrics:
             for values, histogram in histograms.children():
                 observed.add_metric(values, histogram.buckets(), histogram.sum)
             yield observed
-        help_text = metric_names.DEFINITIONS[metric_names.METRICS_OVERFLOWED].help
+        help_text = DEFINITIONS[metric_names.METRICS_OVERFLOWED].help
         yield GaugeMetricFamily(metric_names.METRICS_OVERFLOWED, help_text, value=dropped)
 
     def _described(self, name: str, help_text: str, labels: Sequence[str]) -> tuple[str, Sequence[str]]:
         taken = (*self._counters, *self._gauges, *self._histograms)
         assert name not in taken, f"{name} is already there as another kind"
-        known = metric_names.DEFINITIONS.get(name)
+        known = DEFINITIONS.get(name)
         if known is None:
-            assert help_text, f"{name} is not in metric_names: say what it is"
+            assert help_text, f"{name} is not in metric_definitions: say what it is"
             return help_text, labels
         assert not labels or tuple(labels) == known.labels, f"{name} has labels {known.labels}"
         return help_text or known.help, known.labels

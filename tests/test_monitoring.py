@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from kvorum.runtime import metric_names as names
 from kvorum.runtime.cluster_file import load_cluster
 from kvorum.runtime.listeners import metrics_listener
+from kvorum.runtime.metric_definitions import DEFINITIONS
 from tests.monitoring import ALERTS, DASHBOARDS, LABEL_VALUES, ROOT, SCRAPES, Expression, dashboard, expressions
 from tests.promql import asked_by
 
@@ -29,9 +29,9 @@ def defined_labels(name: str) -> set[str]:
         return set()
     for ending in ("", *OF_A_HISTOGRAM):
         base = name.removesuffix(ending)
-        if base in names.DEFINITIONS:
-            return set(names.DEFINITIONS[base].labels) | ({"le"} if ending == "_bucket" else set())
-    raise AssertionError(f"{name} is not in metric_names")
+        if base in DEFINITIONS:
+            return set(DEFINITIONS[base].labels) | ({"le"} if ending == "_bucket" else set())
+    raise AssertionError(f"{name} is not in metric_definitions")
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS, ids=lambda each: each.where)
@@ -135,7 +135,7 @@ def test_what_to_do_about_each_alert_is_written_down() -> None:
 
 def test_every_metric_is_described_for_people() -> None:
     text = (ROOT / "docs" / "monitoring.md").read_text()
-    assert [name for name in names.DEFINITIONS if f"`{name}`" not in text] == []
+    assert [name for name in DEFINITIONS if f"`{name}`" not in text] == []
 
 
 def test_the_example_scrapes_the_processes_of_the_three_nodes() -> None:

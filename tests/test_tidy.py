@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = "kvorum"
 FUNCTION_LINES_MAX = 70
-MODULE_LINES_MAX = 450
+MODULE_LINES_MAX = 400
 
 # A room may import itself and what is named here. Think hard about the layering before you add one.
 READING_SIDE = {"quorum.image", "quorum.loader", "quorum.publisher", "quorum.controller_channel", "quorum.records"}
@@ -90,8 +90,10 @@ SEAM_EXCEPTIONS = {
 
 FILES = sorted(path for room in MAY_IMPORT for path in (ROOT / room).rglob("*.py"))
 WRITTEN = [path for path in FILES if "protocol/messages/" not in path.as_posix()]
+MEASURED = [*WRITTEN, *sorted(path for room in ("bench", "tools") for path in (ROOT / room).rglob("*.py"))]
 every_file = pytest.mark.parametrize("path", FILES, ids=[p.relative_to(ROOT).as_posix() for p in FILES])
 every_written_file = pytest.mark.parametrize("path", WRITTEN, ids=[p.relative_to(ROOT).as_posix() for p in WRITTEN])
+every_measured_file = pytest.mark.parametrize("path", MEASURED, ids=[p.relative_to(ROOT).as_posix() for p in MEASURED])
 
 
 def imports(path: Path) -> set[str]:
@@ -137,14 +139,14 @@ def test_files_time_and_chance_come_through_the_seams(path: Path) -> None:
             assert node.func.id not in SEAM_CALLS, f"line {node.lineno}: {node.func.id}() outside runtime"
 
 
-@every_written_file
+@every_measured_file
 def test_functions_fit_on_a_screen(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert (node.end_lineno or 0) - node.lineno < FUNCTION_LINES_MAX, node.name
 
 
-@every_written_file
+@every_measured_file
 def test_modules_hold_one_idea(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= MODULE_LINES_MAX
 

@@ -1,8 +1,8 @@
 """Write the generated parts of docs/configs.md and docs/monitoring.md from the code.
 
 Run: python tools/generate_docs.py [--check]. Tables of configs come from kvorum.runtime.config_defs, that of the
-metrics from kvorum.runtime.metric_names and, for who tells what, from where each is registered: a name that is used in
-a room is told by the process that room is part of. tests/test_generated_docs.py holds the pages to it.
+metrics from kvorum.runtime.metric_definitions and, for who tells what, from where each is registered: a name that is
+used in a room is told by the process that room is part of. tests/test_generated_docs.py holds the pages to it.
 """
 
 import argparse
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kvorum.runtime import metric_names
 from kvorum.runtime.config_defs import BROKER, GROUP, TOPIC, ConfigDef, Mutability
+from kvorum.runtime.metric_definitions import DEFINITIONS
 
 ROOT = Path(__file__).parent.parent
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
@@ -81,7 +82,7 @@ def metrics() -> str:
     tellers = tellers_of_names()
     rows = [
         [f"`{name}`", ", ".join(f"`{label}`" for label in each.labels), tellers[name], each.help]
-        for name, each in metric_names.DEFINITIONS.items()
+        for name, each in DEFINITIONS.items()
     ]
     return "\n".join(table(["metric", "labels", "told by", "what"], rows))
 
@@ -93,11 +94,11 @@ def tellers_of_names() -> dict[str, str]:
     for path in sorted(ROOT.glob("*/**/*.py")):
         place = path.relative_to(ROOT).as_posix()
         teller = next((who for prefix, who in TOLD_BY if place.startswith(prefix)), None)
-        if teller is not None and place != "runtime/metric_names.py":
+        if teller is not None and place != "runtime/metric_definitions.py":
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in MODULE:
                     used.setdefault(node.attr, set()).add(teller)
-    return {name: who_of(used[constants[name]]) for name in metric_names.DEFINITIONS}
+    return {name: who_of(used[constants[name]]) for name in DEFINITIONS}
 
 
 def who_of(tellers: set[str]) -> str:

@@ -1,8 +1,8 @@
-"""Write configs/grafana/*.json, the dashboards, from the tables of tools/grafana_panels.py.
+"""Write configs/grafana/*.json, the dashboards, from the tables in tools/grafana.
 
 Run: python tools/generate_grafana.py [--check]. The tables say what is shown; here is what Grafana wants around it:
-identifiers, places, variables, annotations. tests/test_dashboards.py holds every name in an expression to what the
-processes of a cluster really tell.
+identifiers, places, variables, annotations. tests/cluster/test_dashboards.py holds every name in an expression to what
+the processes of a cluster really tell.
 """
 
 import argparse
@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from grafana_panels import DASHBOARDS, Dashboard, Panel
+from grafana import DASHBOARDS
+from grafana.panels import Dashboard, Panel
 
 FOLDER = Path(__file__).parent.parent / "configs" / "grafana"
 SCHEMA_VERSION: Final = 39

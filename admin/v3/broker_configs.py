@@ -130,12 +130,11 @@ async def update_kafka_cluster_configs(call: Call[AlterConfigBatchRequestData]) 
 
 
 OPERATIONS = [
-    Operation(
-        method="GET",
-        path=f"{CLUSTER}/brokers/-/configs",
-        summary="List configs of every broker",
-        handle=list_kafka_all_broker_configs,
-        answer=BrokerConfigDataList,
+    Operation.get(
+        f"{CLUSTER}/brokers/-/configs",
+        "List configs of every broker",
+        list_kafka_all_broker_configs,
+        BrokerConfigDataList,
     ),
     *paths(
         f"{BROKER}/configs",

@@ -100,27 +100,11 @@ async def list_kafka_broker_replicas(call: Call[NoBody]) -> ReplicaDataList:
 
 
 OPERATIONS = [
-    Operation(
-        method="GET",
-        path="/v3/clusters",
-        summary="List clusters",
-        handle=list_kafka_clusters,
-        answer=ClusterDataList,
-    ),
-    Operation(method="GET", path=CLUSTER, summary="Get a cluster", handle=get_kafka_cluster, answer=ClusterData),
-    Operation(
-        method="GET",
-        path=f"{CLUSTER}/brokers",
-        summary="List brokers",
-        handle=list_kafka_brokers,
-        answer=BrokerDataList,
-    ),
-    Operation(method="GET", path=BROKER, summary="Get a broker", handle=get_kafka_broker, answer=BrokerData),
-    Operation(
-        method="GET",
-        path=f"{BROKER}/partition-replicas",
-        summary="List a broker's replicas",
-        handle=list_kafka_broker_replicas,
-        answer=ReplicaDataList,
+    Operation.get("/v3/clusters", "List clusters", list_kafka_clusters, ClusterDataList),
+    Operation.get(CLUSTER, "Get a cluster", get_kafka_cluster, ClusterData),
+    Operation.get(f"{CLUSTER}/brokers", "List brokers", list_kafka_brokers, BrokerDataList),
+    Operation.get(BROKER, "Get a broker", get_kafka_broker, BrokerData),
+    Operation.get(
+        f"{BROKER}/partition-replicas", "List a broker's replicas", list_kafka_broker_replicas, ReplicaDataList
     ),
 ]

@@ -87,7 +87,7 @@ def paths(path: str, listed: type, single: type, handles: Sequence[Any], whose: 
     config = f"{path}/{{name}}"
     body = UpdateConfigRequestData
     return [
-        Operation(method="GET", path=path, summary=f"List configs of {whose}", handle=get_all, answer=listed),
+        Operation.get(path, f"List configs of {whose}", get_all, listed),
         Operation(
             method="POST",
             path=f"{path}:alter",
@@ -96,7 +96,7 @@ def paths(path: str, listed: type, single: type, handles: Sequence[Any], whose: 
             body=AlterConfigBatchRequestData,
             status=204,
         ),
-        Operation(method="GET", path=config, summary=f"Get a config of {whose}", handle=get, answer=single),
+        Operation.get(config, f"Get a config of {whose}", get, single),
         Operation(method="PUT", path=config, summary=f"Set a config of {whose}", handle=update, body=body, status=204),
         Operation(method="DELETE", path=config, summary=f"Reset a config of {whose}", handle=delete, status=204),
     ]

@@ -282,63 +282,30 @@ def summary(links: Links, group_id: str, rows: Sequence[Lag]) -> ConsumerGroupLa
 
 
 OPERATIONS = [
-    Operation(
-        method="GET",
-        path=GROUPS,
-        summary="List consumer groups",
-        handle=list_kafka_consumer_groups,
-        answer=ConsumerGroupDataList,
+    Operation.get(GROUPS, "List consumer groups", list_kafka_consumer_groups, ConsumerGroupDataList),
+    Operation.get(GROUP, "Get a consumer group", get_kafka_consumer_group, ConsumerGroupData),
+    Operation.get(CONSUMERS, "List a group's consumers", list_kafka_consumers, ConsumerDataList),
+    Operation.get(CONSUMER_PATH, "Get a consumer", get_kafka_consumer, ConsumerData),
+    Operation.get(
+        ASSIGNMENTS, "List a consumer's partitions", list_kafka_consumer_assignment, ConsumerAssignmentDataList
     ),
-    Operation(
-        method="GET",
-        path=GROUP,
-        summary="Get a consumer group",
-        handle=get_kafka_consumer_group,
-        answer=ConsumerGroupData,
+    Operation.get(
+        f"{ASSIGNMENTS}/{{topic_name}}/partitions/{{partition_id}}",
+        "Get one of a consumer's partitions",
+        get_kafka_consumer_assignment,
+        ConsumerAssignmentData,
     ),
-    Operation(
-        method="GET",
-        path=CONSUMERS,
-        summary="List a group's consumers",
-        handle=list_kafka_consumers,
-        answer=ConsumerDataList,
+    Operation.get(
+        f"{GROUP}/lag-summary",
+        "Get how far a group is behind in all",
+        get_kafka_consumer_group_lag_summary,
+        ConsumerGroupLagSummaryData,
     ),
-    Operation(
-        method="GET", path=CONSUMER_PATH, summary="Get a consumer", handle=get_kafka_consumer, answer=ConsumerData
-    ),
-    Operation(
-        method="GET",
-        path=ASSIGNMENTS,
-        summary="List a consumer's partitions",
-        handle=list_kafka_consumer_assignment,
-        answer=ConsumerAssignmentDataList,
-    ),
-    Operation(
-        method="GET",
-        path=f"{ASSIGNMENTS}/{{topic_name}}/partitions/{{partition_id}}",
-        summary="Get one of a consumer's partitions",
-        handle=get_kafka_consumer_assignment,
-        answer=ConsumerAssignmentData,
-    ),
-    Operation(
-        method="GET",
-        path=f"{GROUP}/lag-summary",
-        summary="Get how far a group is behind in all",
-        handle=get_kafka_consumer_group_lag_summary,
-        answer=ConsumerGroupLagSummaryData,
-    ),
-    Operation(
-        method="GET",
-        path=LAGS,
-        summary="List how far a group is behind",
-        handle=list_kafka_consumer_lags,
-        answer=ConsumerLagDataList,
-    ),
-    Operation(
-        method="GET",
-        path=f"{LAGS}/{{topic_name}}/partitions/{{partition_id}}",
-        summary="Get how far a group is behind in a partition",
-        handle=get_kafka_consumer_lag,
-        answer=ConsumerLagData,
+    Operation.get(LAGS, "List how far a group is behind", list_kafka_consumer_lags, ConsumerLagDataList),
+    Operation.get(
+        f"{LAGS}/{{topic_name}}/partitions/{{partition_id}}",
+        "Get how far a group is behind in a partition",
+        get_kafka_consumer_lag,
+        ConsumerLagData,
     ),
 ]

@@ -164,57 +164,30 @@ async def get_kafka_reassignment(call: Call[NoBody]) -> ReassignmentData:
 
 
 OPERATIONS = [
-    Operation(
-        method="GET",
-        path=f"{CLUSTER}/topics/-/partitions/-/reassignment",
-        summary="List reassignments",
-        handle=list_kafka_reassignments,
-        answer=ReassignmentDataList,
+    Operation.get(
+        f"{CLUSTER}/topics/-/partitions/-/reassignment",
+        "List reassignments",
+        list_kafka_reassignments,
+        ReassignmentDataList,
     ),
-    Operation(
-        method="GET",
-        path=f"{TOPIC}/partitions/-/reassignment",
-        summary="List a topic's reassignments",
-        handle=list_kafka_topic_reassignments,
-        answer=ReassignmentDataList,
+    Operation.get(
+        f"{TOPIC}/partitions/-/reassignment",
+        "List a topic's reassignments",
+        list_kafka_topic_reassignments,
+        ReassignmentDataList,
     ),
-    Operation(
-        method="GET",
-        path=f"{PARTITION}/reassignment",
-        summary="Get a partition's reassignment",
-        handle=get_kafka_reassignment,
-        answer=ReassignmentData,
+    Operation.get(
+        f"{PARTITION}/reassignment", "Get a partition's reassignment", get_kafka_reassignment, ReassignmentData
     ),
-    Operation(
-        method="GET",
-        path=f"{TOPIC}/partitions",
-        summary="List a topic's partitions",
-        handle=list_kafka_partitions,
-        answer=PartitionDataList,
-    ),
-    Operation(
-        method="GET", path=PARTITION, summary="Get a partition", handle=get_kafka_partition, answer=PartitionData
-    ),
-    Operation(
-        method="GET",
-        path=f"{PARTITION}/offset",
-        summary="Get a partition's first and last offset",
-        handle=list_kafka_partition_offsets,
-        answer=PartitionWithOffsetsData,
+    Operation.get(f"{TOPIC}/partitions", "List a topic's partitions", list_kafka_partitions, PartitionDataList),
+    Operation.get(PARTITION, "Get a partition", get_kafka_partition, PartitionData),
+    Operation.get(
+        f"{PARTITION}/offset",
+        "Get a partition's first and last offset",
+        list_kafka_partition_offsets,
+        PartitionWithOffsetsData,
         query={"offset_type": f"{BOTH}, which is the only one"},
     ),
-    Operation(
-        method="GET",
-        path=f"{PARTITION}/replicas",
-        summary="List a partition's replicas",
-        handle=list_kafka_replicas,
-        answer=ReplicaDataList,
-    ),
-    Operation(
-        method="GET",
-        path=f"{PARTITION}/replicas/{{broker_id}}",
-        summary="Get a replica",
-        handle=get_kafka_replica,
-        answer=ReplicaData,
-    ),
+    Operation.get(f"{PARTITION}/replicas", "List a partition's replicas", list_kafka_replicas, ReplicaDataList),
+    Operation.get(f"{PARTITION}/replicas/{{broker_id}}", "Get a replica", get_kafka_replica, ReplicaData),
 ]

@@ -169,12 +169,8 @@ async def update_kafka_topics_config_batch(call: Call[AlterMultipleTopicsConfigs
 
 
 OPERATIONS = [
-    Operation(
-        method="GET",
-        path=f"{CLUSTER}/topics/-/configs",
-        summary="List configs of all topics",
-        handle=list_kafka_all_topic_configs,
-        answer=TopicConfigDataList,
+    Operation.get(
+        f"{CLUSTER}/topics/-/configs", "List configs of all topics", list_kafka_all_topic_configs, TopicConfigDataList
     ),
     Operation(
         method="POST",
@@ -185,12 +181,11 @@ OPERATIONS = [
         status=204,
         also={207: AlterMultipleTopicsConfigsBatchResponse},
     ),
-    Operation(
-        method="GET",
-        path=f"{TOPIC}/default-configs",
-        summary="List what a topic's configs would be by default",
-        handle=list_kafka_default_topic_configs,
-        answer=TopicConfigDataList,
+    Operation.get(
+        f"{TOPIC}/default-configs",
+        "List what a topic's configs would be by default",
+        list_kafka_default_topic_configs,
+        TopicConfigDataList,
     ),
     *paths(
         f"{TOPIC}/configs",

@@ -121,14 +121,7 @@ async def delete_kafka_topic(call: Call[NoBody]) -> None:
 
 FLAG = {AUTHORIZED: "true: say what the caller may do with it"}
 OPERATIONS = [
-    Operation(
-        method="GET",
-        path=f"{CLUSTER}/topics",
-        summary="List topics",
-        handle=list_kafka_topics,
-        answer=TopicDataList,
-        query=FLAG,
-    ),
+    Operation.get(f"{CLUSTER}/topics", "List topics", list_kafka_topics, TopicDataList, query=FLAG),
     Operation(
         method="POST",
         path=f"{CLUSTER}/topics",
@@ -139,7 +132,7 @@ OPERATIONS = [
         status=201,
         also={200: TopicData},
     ),
-    Operation(method="GET", path=TOPIC, summary="Get a topic", handle=get_kafka_topic, answer=TopicData, query=FLAG),
+    Operation.get(TOPIC, "Get a topic", get_kafka_topic, TopicData, query=FLAG),
     Operation(
         method="PATCH",
         path=TOPIC,

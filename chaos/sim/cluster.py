@@ -367,7 +367,7 @@ class SimCluster:
     def _ended(self, process: SimProcess, error: BaseException) -> None:
         """Judge why a process ended itself, and start it again as a supervisor does."""
         if process.role == BROKER:
-            self.invariants.killed(process.machine.node_id)
+            self.invariants.lives.killed(process.machine.node_id)
         if isinstance(error, Violation):
             self.violation = self.violation or error
         elif not process.disk_faulted and not isinstance(error, RegistrationRefused):

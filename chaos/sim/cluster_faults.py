@@ -116,7 +116,7 @@ class Faults:
 
     def _end_process(self, process: SimProcess) -> None:
         if process.role == BROKER:
-            self._cluster.invariants.killed(process.machine.node_id)
+            self._cluster.invariants.lives.killed(process.machine.node_id)
         process.kill()
 
     def _kill(self, fault: Fault) -> Story | None:
@@ -183,7 +183,7 @@ class Faults:
 
     def _power_off(self, machine: Machine, *, silent: bool) -> Undo:
         if BROKER in machine.processes:
-            self._cluster.invariants.lost_power(machine.node_id)
+            self._cluster.invariants.lives.lost_power(machine.node_id)
         machine.lose_power(silent=silent)
 
         def undo() -> None:
@@ -260,7 +260,7 @@ class Faults:
             return None
         process = machine.processes[role]
         if role == BROKER:
-            self._cluster.invariants.lost_power(machine.node_id)
+            self._cluster.invariants.lives.lost_power(machine.node_id)
         process.lose_power()
         process.disk.wipe()
         machine.format(role, CLUSTER_ID, None)

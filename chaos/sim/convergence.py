@@ -42,7 +42,7 @@ def heal(cluster: SimCluster, faults: Faults) -> None:
             process.resume()
             if process.state is State.STOPPING or process.disk_faulted:
                 if process.role == BROKER:
-                    cluster.invariants.killed(machine.node_id)
+                    cluster.invariants.lives.killed(machine.node_id)
                 process.kill()
             process.start()
 
@@ -83,7 +83,7 @@ async def elect_uncleanly(cluster: SimCluster, client: SimClient) -> None:
     Where nobody ever lost anything this changes nothing, and the partition without a leader is a violation. A broker
     that came back without a log directory, its disk failed or full, counts as one that lost it, for good.
     """
-    hurt = cluster.invariants.robbed | cluster.invariants.dismissed | cluster.disks_failed
+    hurt = cluster.invariants.lives.robbed | cluster.invariants.dismissed | cluster.disks_failed
     recorder, process = cluster.recorder, cluster.recorder.process("operator", 0, idempotent=False)
     while True:
         await asyncio.sleep(2.0)
@@ -188,7 +188,7 @@ def replicas_behind(cluster: SimCluster) -> list[str]:
 
 def replica(cluster: SimCluster, broker_id: int, topic: str, number: int) -> Watched | None:
     """Return a broker's replica as it was last looked at."""
-    names = cluster.invariants.watched.get(broker_id, {})
+    names = cluster.invariants.lives.watched.get(broker_id, {})
     return next((each for name, each in names.items() if name == (topic, number)), None)
 
 
@@ -200,7 +200,7 @@ def check_replicas(cluster: SimCluster) -> None:
         image = broker.broker.metadata.image
         cluster.history.write(Image(t=cluster.now(), node=process.name, offset=image.offset, hash=image.digest()))
         for name, partition in broker.broker.replica_manager.hosted.by_name.items():
-            watched = cluster.invariants.watched[process.machine.node_id][name]
+            watched = cluster.invariants.lives.watched[process.machine.node_id][name]
             log = partition.log
             assert log is not None
             epochs = [[entry.epoch, entry.start_offset] for entry in log.epoch_cache.entries]

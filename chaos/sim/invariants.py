@@ -8,7 +8,8 @@ Brokers     a leader epoch has one leader; epochs only grow; a leader's high wat
 Controllers see metadata_watch: committed batches and images equal, and what an image may say.
 
 The properties of Vanlightly's kip_966_properties.tla by their names there, and where each is checked:
-LeaderCandidateCompleteness, LeaderCompleteness, LogMatching (through ledger), ReplicationQuorumSuperset: here.
+LeaderCompleteness, LogMatching (through ledger), ReplicationQuorumSuperset: here.
+LeaderCandidateCompleteness: candidates.
 NoCommittedRecordLostGlobally: here, when nobody is left to elect, which no rule about leaders sees (see tolerance).
 MetadataLogMatching, and NoFencedInIsr, IsrElrDisjoint, ElrEmptyWithFullIsr: metadata_watch. ConsistentRead: consumer.
 MinIsrRecoveryQuorum: nowhere. With ISR and ELR empty LastKnownElr was to hold min ISR members for KIP-966's unclean
@@ -20,7 +21,9 @@ from collections.abc import Callable, Sequence
 
 from kvorum.broker.replica.partition import Partition
 from kvorum.broker.replica.types import Role
+from kvorum.chaos.sim.candidates import Candidates
 from kvorum.chaos.sim.ledger import Entry, Ledger, Shadow, Violation
+from kvorum.chaos.sim.lives import Lives
 from kvorum.chaos.sim.machine import SimProcess
 from kvorum.chaos.sim.metadata_watch import MetadataWatch
 from kvorum.chaos.sim.plan import Options
@@ -40,18 +43,8 @@ class Invariants:
         self._options = options
         self._now = now
         self.ledgers: dict[Key, Ledger] = {}
-        self.watched: dict[int, dict[TopicPartition, Watched]] = {}
-        """By broker, of its present life or its last one."""
-        self.remembered: dict[int, dict[TopicPartition, tuple[Key, list[Entry]]]] = {}
-        """What a broker's logs held when it was killed, for when it comes back."""
-        self.suspects: set[tuple[int, Key]] = set()
-        """(broker, partition) that lost what was not synced, and may lack what is committed."""
-        self.robbed: set[int] = set()
-        """Brokers that ever lost what was not synced."""
-        self.uncleans: dict[int, float] = {}
-        """When a broker's process last ended without a word, by kill -9 or with its machine."""
-        self.epochs: dict[int, int] = {}
-        """The epoch with which a broker is registered, as its present life knows it."""
+        self.lives = Lives(metadata, self.ledgers, now)
+        self._candidates = Candidates(metadata, self.lives)
         self.operated: set[Key] = set()
         """Partitions for which an operator asked for an unclean election."""
         self.dismissed: set[int] = set()
@@ -59,34 +52,6 @@ class Invariants:
         self.checks = 0
         metadata.on_change = self.registration_changed
         metadata.on_configs = self.configs_changed
-
-    def killed(self, broker_id: int) -> None:
-        """Remember what a broker's logs held: kill -9 loses nothing."""
-        self.uncleans[broker_id] = self._now()
-        self.epochs.pop(broker_id, None)
-        self.remembered[broker_id] = {
-            name: (each.key, list(each.shadow.entries))
-            for name, each in self.watched.pop(broker_id, {}).items()
-            if self._is_assigned(broker_id, each.key)
-        }
-
-    def _is_assigned(self, broker_id: int, key: Key) -> bool:
-        registration = self.metadata.partition(key)
-        return registration is None or broker_id in registration.replicas
-
-    def lost_power(self, broker_id: int) -> None:
-        """Expect nothing but what was committed elsewhere."""
-        self.uncleans[broker_id] = self._now()
-        self.epochs.pop(broker_id, None)
-        self.remembered.pop(broker_id, None)
-        self.watched.pop(broker_id, None)
-        self.robbed.add(broker_id)
-        for key in self.ledgers:
-            self.suspects.add((broker_id, key))
-
-    def is_suspect(self, broker_id: int, key: Key) -> bool:
-        """Whether a replica may lack what is committed by a loss that has no one at fault."""
-        return (broker_id, key) in self.suspects
 
     # After each event of a broker.
 
@@ -98,10 +63,10 @@ class Invariants:
             return
         broker_id = process.machine.node_id
         self.metadata.seen_by_node(process.name, parts.broker.metadata.image)
-        self.epochs[broker_id] = parts.registration.broker_epoch()
-        known = self.watched.get(broker_id)
+        self.lives.epochs[broker_id] = parts.registration.broker_epoch()
+        known = self.lives.watched.get(broker_id)
         if known is None:
-            known = self.watched[broker_id] = {}
+            known = self.lives.watched[broker_id] = {}
         hosted = parts.replica_manager.hosted.by_name
         for name, partition in hosted.items():
             log = partition.log
@@ -122,7 +87,7 @@ class Invariants:
             ):
                 self._look(process, known, name, partition)
         if len(known) > len(hosted):
-            self.watched[broker_id] = {name: each for name, each in known.items() if name in hosted}
+            self.lives.watched[broker_id] = {name: each for name, each in known.items() if name in hosted}
 
     def _look(
         self, process: SimProcess, known: dict[TopicPartition, Watched], name: TopicPartition, partition: Partition
@@ -172,7 +137,7 @@ class Invariants:
         shadow.begin_at(shadow.start, ledger.entries)
         shadow.follow(partition.log.log_end_offset)
         each.end = shadow.end
-        known_key, held = self.remembered.get(broker_id, {}).pop(name, (None, []))
+        known_key, held = self.lives.remembered.get(broker_id, {}).pop(name, (None, []))
         if known_key == key and partition.role is not Role.NONE:
             left = [entry for entry in held if entry.base_offset >= shadow.start]
             if [entry for entry in shadow.entries if entry.base_offset >= shadow.start][: len(left)] != left:
@@ -185,14 +150,9 @@ class Invariants:
             self._judge_start(process, ledger, ledger.starts.highest, each.start, held or ledger.entries)
         if ledger.losses:
             each.high_watermark = partition.log.high_watermark  # as it was written down, perhaps before the loss
-        if self.is_suspect(broker_id, key):
-            self._look_again(broker_id, each, ledger)
+        if self.lives.is_suspect(broker_id, key):
+            self.lives.look_again(broker_id, each)
         return each
-
-    def _look_again(self, broker_id: int, each: Watched, ledger: Ledger) -> None:
-        """A replica that has all that is committed is no suspect any more."""
-        if ledger.missing(each.shadow) is None:
-            self.suspects.discard((broker_id, each.key))
 
     def _moved(self, process: SimProcess, each: Watched, partition: Partition) -> None:
         assert partition.log is not None
@@ -205,9 +165,9 @@ class Invariants:
         shadow.follow(end)
         each.end = shadow.end
         if cut:
-            self._check_candidate(process.machine.node_id, each, ledger, "cut its log off")
-        elif self.is_suspect(process.machine.node_id, each.key) and shadow.end >= ledger.end:
-            self._look_again(process.machine.node_id, each, ledger)
+            self._candidates.check(process.machine.node_id, each, ledger, "cut its log off")
+        elif self.lives.is_suspect(process.machine.node_id, each.key) and shadow.end >= ledger.end:
+            self.lives.look_again(process.machine.node_id, each)
 
     def _started_anew(self, process: SimProcess, each: Watched, start: int) -> None:
         """The log start moved; back only where an empty log begins anew, or with a batch its leader starts within."""
@@ -262,16 +222,15 @@ class Invariants:
             )
         self._check_tolerance(each.key, ledger, lacks)
         ledger.lose(each.shadow, reason)
-        for watched in self.watched.values():
-            for other in watched.values():
-                if other.key == each.key:
-                    other.shadow.verified = min(other.shadow.verified, len(ledger.entries))
+        for other in self.lives.replicas(each.key):
+            other.shadow.verified = min(other.shadow.verified, len(ledger.entries))
 
     def _check_tolerance(self, key: Key, ledger: Ledger, lacks: str) -> None:
         """A loss without an unclean election must be explained by who fell."""
         if self._options.unclean or "unclean" in self._options.fault_kinds or key in self.operated:
             return
-        wrong = unexplained(ledger, lacks, self.uncleans, self.robbed, borne_in(self._options, self.metadata))
+        borne = borne_in(self._options, self.metadata)
+        wrong = unexplained(ledger, lacks, self.lives.uncleans, self.lives.robbed, borne)
         if wrong is not None:
             raise wrong
 
@@ -313,60 +272,7 @@ class Invariants:
             if registration is not None:
                 ledger.witnesses = {*registration.isr, *registration.elr}
                 ledger.committed_at = self._now()
-            self._check_candidates(each.key, ledger)
-
-    def _check_candidates(self, key: Key, ledger: Ledger) -> None:
-        """Every running member of ISR and ELR has all that is committed."""
-        registration = self.metadata.partition(key)
-        if registration is not None:
-            for broker_id in {*registration.isr, *registration.elr}:
-                each = self._watched_of(broker_id, key)
-                if each is not None:
-                    self._check_candidate(broker_id, each, ledger, "is a candidate")
-
-    def _watched_of(self, broker_id: int, key: Key) -> Watched | None:
-        return next((each for each in self.watched.get(broker_id, {}).values() if each.key == key), None)
-
-    def _check_candidate(self, broker_id: int, each: Watched, ledger: Ledger, why: str) -> None:
-        registration = self.metadata.partition(each.key)
-        if registration is None or (broker_id not in registration.isr and broker_id not in registration.elr):
-            return
-        if registration.leader_epoch in ledger.legal_losses or self.is_suspect(broker_id, each.key):
-            return
-        lacks = ledger.missing(each.shadow)
-        if lacks is not None:
-            raise Violation(
-                "LeaderCandidateCompleteness",
-                f"broker {broker_id} is in ISR {registration.isr} or ELR {registration.elr} of {ledger.name} "
-                f"(leader epoch {registration.leader_epoch}), {why}, but {lacks}",
-            )
-
-    def _check_joined(self, broker_id: int, key: Key, ledger: Ledger, after: PartitionRegistration) -> None:
-        """Whoever joins an ISR has all that is committed, whatever it lost before: its leader saw it fetch all of it.
-
-        Not where the life that fetched is over, and the controllers do not know it yet: nobody is at fault then.
-        """
-        each, registered = self._watched_of(broker_id, key), self.metadata.newest.cluster.broker(broker_id)
-        if each is None or registered is None or after.leader_epoch in ledger.legal_losses:
-            return
-        if registered.broker_epoch != self.epochs.get(broker_id):
-            return
-        lacks = ledger.missing(each.shadow)
-        if lacks is not None:
-            raise Violation(
-                "JoinedIsComplete",
-                f"broker {broker_id} joins ISR {after.isr} of {ledger.name} in leader epoch {after.leader_epoch}, "
-                f"but {lacks}",
-            )
-
-    def _let_go(self, dropped: set[int], key: Key, ledger: Ledger) -> None:
-        """Forget what is known of replicas that a reassignment took away: they begin anew if they come again."""
-        ledger.witnesses -= dropped
-        for broker_id in dropped:
-            self.suspects.discard((broker_id, key))
-            held = self.remembered.get(broker_id, {})
-            for name in [name for name, (known, _) in held.items() if known == key]:
-                del held[name]
+            self._candidates.check_all(each.key, ledger)
 
     def _check_superset(self, process: SimProcess, each: Watched, partition: Partition) -> None:
         """The leader waits for everybody whom the controller may elect."""
@@ -408,22 +314,24 @@ class Invariants:
                 if after.leader not in before.last_known_elr:
                     # The leader before may go on as a zombie for a while: what it commits is lost as legally.
                     ledger.losses.append(f"{ledger.name}: unclean election of broker {after.leader}")
-            elif all(self.is_suspect(broker_id, key) for broker_id in candidates):
+            elif all(self.lives.is_suspect(broker_id, key) for broker_id in candidates):
                 ledger.legal_losses[after.leader_epoch] = f"all of {sorted(candidates)} lost what was not synced"
         elif before is not None and not after.has_leader and before.leader_epoch in ledger.unheard_losses:
             ledger.legal_losses[after.leader_epoch] = ledger.legal_losses[before.leader_epoch]  # it is still to come
         if before is not None:
-            self._let_go({*before.replicas} - {*after.replicas}, key, ledger)
-        self._check_candidates(key, ledger)
+            dropped = {*before.replicas} - {*after.replicas}
+            ledger.witnesses -= dropped
+            self.lives.let_go(dropped, key)
+        self._candidates.check_all(key, ledger)
         if before is not None and ledger.witnesses:
             ledger.witnesses |= {*after.isr} - {*before.isr}  # who joins has all of it, too
         if not (after.isr or after.elr or self.dismissed & ledger.witnesses):
-            wrong = lost_globally(ledger, self.uncleans, borne_in(self._options, self.metadata))
+            wrong = lost_globally(ledger, self.lives.uncleans, borne_in(self._options, self.metadata))
             if wrong is not None:
                 raise wrong
         if before is not None and before.leader_epoch == after.leader_epoch:
             for broker_id in sorted({*after.isr} - {*before.isr}):
-                self._check_joined(broker_id, key, ledger, after)
-        each = self._watched_of(after.leader, key) if after.has_leader else None
+                self._candidates.check_joined(broker_id, key, ledger, after)
+        each = self.lives.replica(after.leader, key) if after.has_leader else None
         if each is not None:
             each.isr_state = None  # looked at again after the leader's next event

@@ -63,6 +63,6 @@ class Moments:
         self._killed.append(process)
         self._cluster.note(f"{process.name} is killed at {name}")
         if process.role == BROKER:
-            self._cluster.invariants.killed(process.machine.node_id)
+            self._cluster.invariants.lives.killed(process.machine.node_id)
         process.kill()
         raise ProcessEnded

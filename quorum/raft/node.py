@@ -11,7 +11,6 @@ once, nothing is sent or written any more, and the process is expected to exit.
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from random import Random
 from typing import Any
 
@@ -20,7 +19,7 @@ from kvorum.quorum.raft.core import LEADER, RaftCore
 from kvorum.quorum.raft.elections import Elections
 from kvorum.quorum.raft.follower import Follower
 from kvorum.quorum.raft.greetings import Greetings
-from kvorum.quorum.raft.journal import Batch
+from kvorum.quorum.raft.group_commit import GroupCommit
 from kvorum.quorum.raft.leader import NO_INDEX, Leader
 from kvorum.quorum.raft.membership import Membership
 from kvorum.quorum.raft.messages import (
@@ -43,7 +42,6 @@ from kvorum.quorum.raft.prevote import PreVotes
 from kvorum.quorum.raft.replica import Outbox, RaftLink, Replica, StateMachine
 from kvorum.quorum.raft.settings import RaftSettings
 from kvorum.quorum.raft.snapshotting import Snapshotting
-from kvorum.runtime import blocking
 from kvorum.runtime.clock import Clock
 
 TIMER_SLACK_S = 0.0005
@@ -76,7 +74,6 @@ class QuorumNode:
         self._timer: asyncio.Handle | None = None
         self._timer_due = 0.0  # kept here: uvloop's handle of a time that is over does not know it
         self._commit_notice: asyncio.TimerHandle | None = None
-        self._spare: asyncio.Future[None] | None = None
         self._queue: list[Callable[[int, int], bytes | None]] = []
         incarnation = rng.getrandbits(62)
         voters, journal = opened.voters, opened.journal
@@ -106,6 +103,7 @@ class QuorumNode:
         self.leader = Leader(self.replica, self.peer_ids)
         self.membership = Membership(self.replica, self.leader)
         self.snapshotting = Snapshotting(self.replica)
+        self.group_commit = GroupCommit(self.replica, self.snapshotting, self._synced)
         self.applier = Applier(self.replica, self.leader, self.snapshotting)
         self.follower = Follower(self.replica, self.applier)
         self.elections = Elections(self.replica)
@@ -133,6 +131,7 @@ class QuorumNode:
             if handle is not None:
                 handle.cancel()
         self.applier.stop()
+        self.group_commit.stop()
         self.leader.end()
         self.membership.lost_leadership()
         queue, self._queue = self._queue, []
@@ -274,7 +273,7 @@ class QuorumNode:
                 if core.commit_index() != committed:
                     self._notice_commit()
             self.greetings.tell_news()
-            self._flush()
+            self.group_commit.flush()
         except Exception as error:
             self.fail(error)
             return
@@ -317,40 +316,8 @@ class QuorumNode:
         if self.replica.core.is_leader() and not self.halted:
             self.leader.notify_commit()
 
-    def _flush(self) -> None:
-        """Start a group commit if there is something to write and none is under way."""
-        batch = self.replica.journal.take()
-        if batch is not None:
-            work = blocking.run(self._loop, self.replica.journal.write, batch)
-            work.add_done_callback(partial(self._written, batch, self._loop.time()))
-
-    def _written(self, batch: Batch, began: float, work: asyncio.Future[None]) -> None:
-        if self.halted:
-            return
-        error = work.exception()
-        if error is not None:
-            self.fail(error)
-            return
-        self.observer.synced(self._loop.time() - began)
-        journal = self.replica.journal
-        journal.complete(batch)
-        self.replica.outbox.release()
-        if journal.begin_spare():
-            self._spare = blocking.run(self._loop, journal.make_spare)
-            self._spare.add_done_callback(self._spare_made)
-        self.snapshotting.drop_segments()
-        self._flush()
-        self.wake()
-
-    def _spare_made(self, work: asyncio.Future[None]) -> None:
-        self._spare = None
-        error = work.exception()
-        if error is not None:
-            self.fail(error)
-            return
-        self.replica.journal.complete_spare()
-        if not self.halted:
-            self._flush()
+    def _synced(self, seconds: float) -> None:
+        self.observer.synced(seconds)
 
     # CoreHooks.
 

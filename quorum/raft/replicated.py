@@ -16,7 +16,7 @@ from random import Random
 from typing_extensions import Buffer
 
 from kvorum.protocol.batch_header import BatchHeader, parse_header
-from kvorum.protocol.uuids import ZERO_UUID, Uuid
+from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.raft.batches import placed
 from kvorum.quorum.raft.commands import BATCH_PREFIX, NO_OP, PREFIX_SIZE, SET_PREFIXES, batch_command
 from kvorum.quorum.raft.log import (
@@ -36,6 +36,7 @@ from kvorum.quorum.raft.membership import Membership
 from kvorum.quorum.raft.node import QuorumNode
 from kvorum.quorum.raft.opening import Opened
 from kvorum.quorum.raft.replica import RaftLink
+from kvorum.quorum.raft.replica_states import replica_states
 from kvorum.quorum.raft.settings import RaftSettings
 from kvorum.quorum.raft.snapshot import Snapshot
 from kvorum.quorum.raft.voters import Endpoints
@@ -75,7 +76,6 @@ class RaftMetadataLog:
     ) -> None:
         """Take over what `open_raft` opened. `on_fatal` is to end the process."""
         self._loop = asyncio.get_running_loop()
-        self._clock = clock
         self._settings = settings
         self._listeners: list[MetadataLogListener] = []
         self._open: deque[Open] = deque()
@@ -196,72 +196,7 @@ class RaftMetadataLog:
 
     def replicas(self) -> tuple[ReplicaState, ...]:
         """See MetadataLog."""
-        if self.node.replica.voters.dynamic:
-            return self._members()
-        replica, wall_ms = self.node.replica, self._clock.wall_ms()
-        if not replica.core.is_leader():
-            return ()
-        states = [
-            ReplicaState(
-                node_id=self.node_id,
-                directory_id=Uuid(replica.voters.state.directory_id),
-                is_voter=True,
-                log_end_offset=self.log_end_offset,
-                last_fetch_timestamp_ms=wall_ms,
-                last_caught_up_timestamp_ms=wall_ms,
-            )
-        ]
-        for peer in self.node.leader.peers.values():
-            states.append(
-                ReplicaState(
-                    node_id=peer.node_id,
-                    directory_id=Uuid(replica.voters.present.get(peer.node_id, ZERO_UUID)),
-                    is_voter=replica.voters.counts(peer.node_id) or peer.node_id not in replica.voters.present,
-                    log_end_offset=self._offset_behind(peer.match_index),
-                    last_fetch_timestamp_ms=peer.answered_wall_ms,
-                    last_caught_up_timestamp_ms=peer.caught_up_wall_ms,
-                )
-            )
-        return tuple(states)
-
-    def _members(self) -> tuple[ReplicaState, ...]:
-        """Return voters by the set in force, and the controllers that only follow, as they are."""
-        replica, wall_ms = self.node.replica, self._clock.wall_ms()
-        if not replica.core.is_leader():
-            return ()
-        voters, own = replica.voters, (self.node_id, replica.voters.state.directory_id)
-        states = []
-        followers = [(node_id, found) for node_id, found in voters.present.items() if node_id in self.node.leader.peers]
-        for node_id, directory_id in dict.fromkeys([own, *sorted(voters.in_force.items()), *sorted(followers)]):
-            itself = (node_id, directory_id) == own
-            peer = self.node.leader.peers.get(node_id) if voters.present.get(node_id) == directory_id else None
-            told = (
-                (-1, -1, -1)
-                if peer is None
-                else (self._offset_behind(peer.match_index), peer.answered_wall_ms, peer.caught_up_wall_ms)
-            )
-            end, fetched_ms, caught_up_ms = (self.log_end_offset, wall_ms, wall_ms) if itself else told
-            states.append(
-                ReplicaState(
-                    node_id=node_id,
-                    directory_id=Uuid(directory_id),
-                    is_voter=voters.in_force.get(node_id) == directory_id,
-                    log_end_offset=end,
-                    last_fetch_timestamp_ms=fetched_ms,
-                    last_caught_up_timestamp_ms=caught_up_ms,
-                )
-            )
-        return tuple(states)
-
-    def _offset_behind(self, index: int) -> int:
-        """Return the offset one past the last record at or before a Raft index; -1 if the log no longer tells."""
-        journal = self.node.replica.journal
-        for at in range(index, max(journal.first_index, index - self._settings.retained_entries), -1):
-            entry = journal[at - journal.first_index]
-            assert isinstance(entry, tuple)
-            if entry[0].startswith(BATCH_PREFIX):
-                return parse_header(entry[0], PREFIX_SIZE).next_offset
-        return 0 if index > 0 and journal.first_index <= 1 else -1
+        return replica_states(self.node.replica, self.node.leader.peers, self.log_end_offset)
 
     def readmit(self, node_id: int, directory_id: Uuid) -> None:
         """Count a voter by its new directory from now on, on this node's word alone (`kvorum quorum readmit`).

@@ -1,13 +1,15 @@
-"""The parts of the API that decide, without a server: resets, bytes as JSON, partitions of keys, tokens, members."""
+"""The parts of the API that decide, without a server: parameters, resets, bytes as JSON, partitions of keys, tokens."""
 
 import struct
+from typing import Any
 
 import pytest
 
 from kvorum.admin.access import Access, BadTokens, Refused, tokens_of
 from kvorum.admin.consumer_protocol import read_assignment, subscribed_topics
 from kvorum.admin.offset_reset import Ends, ResetError, Scenario, Way, plan
-from kvorum.admin.operations import Role
+from kvorum.admin.operations import BadInput, Call, NoBody, Operation, Role
+from kvorum.admin.parameters import STREAM_COUNT, Count
 from kvorum.admin.places import Place
 from kvorum.admin.producing import murmur2, partition_of
 from kvorum.admin.record_views import JSON_DEPTH_MAX, Format, NoJson, header_name, json_of, shown
@@ -207,3 +209,43 @@ def test_a_damaged_batch_is_refused() -> None:
     with pytest.raises(KafkaError) as raised:
         visible(bytes(piece), 0, None)
     assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+def asked(**query: str) -> Call[NoBody]:
+    """Return a request with these query parameters, of no cluster."""
+    nowhere: Any = None
+    return Call(cluster=nowhere, path={}, query=query, body=NoBody())
+
+
+def test_a_count_is_told_by_the_limits_it_is_read_with() -> None:
+    names = Count(name="names", what="names of a page", default=5, most=20)
+    assert names.told == {"names": "names of a page, 1 to 20, 5 if left out"}
+    assert [names.of(asked()), names.of(asked(names="1")), names.of(asked(names="20"))] == [5, 1, 20]
+    for wrong in ("0", "21", "-1", "many"):
+        with pytest.raises(BadInput, match="is not a number from 1 to 20") as raised:
+            names.of(asked(names=wrong))
+        assert raised.value.field == "names"
+    assert Count(default=2, most=3).told == {"limit": "1 to 3, 2 if left out"}
+    assert STREAM_COUNT.told == {"limit": "end after so many, 1 to 1000000, which it is if left out"}
+
+
+def test_a_number_that_may_be_left_out_is_held_to_its_limits_when_it_is_there() -> None:
+    assert asked().optional_number("broker", 1, 9) is None
+    assert asked(broker="9").optional_number("broker", 1, 9) == 9
+    with pytest.raises(BadInput):
+        asked(broker="0").optional_number("broker", 1, 9)
+
+
+def test_a_patch_is_of_what_its_get_shows() -> None:
+    async def show(call: Call[NoBody]) -> NoBody:
+        return call.body
+
+    async def change(call: Call[NoBody]) -> None:
+        return None
+
+    shown = Operation.get("/v1/things", "Things", show, NoBody, state=repr)
+    assert (shown.method, shown.needs, shown.status, shown.media) == ("GET", Role.READ, 200, ("application/json",))
+    patch = shown.patch("Change things", change, NoBody, role=Role.OPERATE)
+    assert (patch.method, patch.path, patch.status, patch.needs) == ("PATCH", "/v1/things", 204, Role.OPERATE)
+    assert patch.guard is shown and patch.answer is None
+    assert shown.patch("Change things", change, NoBody).needs is Role.ADMIN

@@ -8,6 +8,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from kvorum.runtime import metric_names as names
+from kvorum.runtime.metric_definitions import DEFINITIONS
 from tests.cluster.clients import Sender, create_topic, eventually
 from tests.cluster.conftest import clusters_in
 from tests.cluster.test_observability import get, urls
@@ -178,7 +179,7 @@ def test_every_metric_that_is_defined_is_told_by_whom_the_docs_say(pages: dict[s
     types = {role: told_on(page)[1].keys() for role, page in pages.items()}
     tellers = {
         name: "both" if all(name in each for each in types.values()) else "".join(r for r in types if name in types[r])
-        for name in names.DEFINITIONS
+        for name in DEFINITIONS
     }
     assert tellers == tool().tellers_of_names()
 

@@ -74,7 +74,7 @@ def test_each_request_has_its_answer_of_any_size(worker: Worker) -> None:
 def test_it_is_another_process_that_gives_way(worker: Worker) -> None:
     assert int(worker.ask(b"pid")) == worker.pid != os.getpid()
     assert int(worker.ask(b"owner")) == os.getpid()
-    assert int(worker.ask(b"nice")) == os.nice(0) + 3
+    assert int(worker.ask(b"nice")) == min(os.nice(0) + 3, 19), "19 is the most there is"
 
 
 def test_a_worker_that_dies_is_lost(worker: Worker) -> None:

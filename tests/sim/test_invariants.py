@@ -30,7 +30,7 @@ def elected(world: World, leader: int = 2, isr: tuple[int, ...] = (2, 3), elr: t
 def comes_back(world: World, broker_id: int, end: int) -> None:
     """Have a broker killed and started with so much of its log, and registered anew."""
     replica = world.replicas[broker_id]
-    world.invariants.killed(broker_id)
+    world.invariants.lives.killed(broker_id)
     replica.cut(end)
     replica.begin_life()
     world.take_role(broker_id)
@@ -38,7 +38,7 @@ def comes_back(world: World, broker_id: int, end: int) -> None:
 
 def robbed(world: World, broker_id: int, end: int) -> None:
     """Have a broker lose power, and what was not synced; it does not come back yet."""
-    world.invariants.lost_power(broker_id)
+    world.invariants.lives.lost_power(broker_id)
     world.replicas[broker_id].cut(end)
     world.replicas[broker_id].begin_life()
 
@@ -299,7 +299,7 @@ def returns_with_the_watermark_of_before_a_loss(world: World) -> None:
     committed(world)
     world.mark(2, 3)
     world.commit(1, (1,))
-    world.invariants.killed(3)
+    world.invariants.lives.killed(3)
     for broker_id in (1, 2):
         robbed(world, broker_id, 1)
     world.commit(-1, (1,))
@@ -424,7 +424,7 @@ def nobody_is_left(*fallen: int) -> None:
     world.mark(1)
     world.commit(1, ALL)
     for broker_id in fallen:
-        world.invariants.killed(broker_id)
+        world.invariants.lives.killed(broker_id)
     world.commit(-1, ())
 
 

@@ -1,0 +1,36 @@
+"""Query parameters that several paths take. What reads one and what the document says of it are one place."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kvorum.admin.operations import Call
+
+VALIDATE_ONLY: Mapping[str, str] = {"validate_only": "true: check, change nothing"}
+ALL_CONFIGS: Mapping[str, str] = {"all": "true: the defaults too, not only what was set"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """A parameter that says how many, from 1 on: of what, how many at most, and how many if it is left out."""
+
+    name: str = "limit"
+    what: str = ""
+    default: int
+    most: int
+
+    def of(self, call: Call[Any]) -> int:
+        """Return what a request says. Raises BadInput."""
+        return call.number(self.name, self.default, 1, self.most)
+
+    @property
+    def told(self) -> Mapping[str, str]:
+        """Return the parameter for an operation's `query`."""
+        left_out = "which it is" if self.default == self.most else str(self.default)
+        of_what = f"{self.what}, " if self.what else ""
+        return {self.name: f"{of_what}1 to {self.most}, {left_out} if left out"}
+
+
+PAGE = Count(default=100, most=10_000)
+STREAM_COUNT = Count(what="end after so many", default=1_000_000, most=1_000_000)
+STREAM_SECONDS = Count(name="seconds", what="end after so long", default=3_600, most=86_400)

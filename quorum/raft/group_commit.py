@@ -1,0 +1,67 @@
+"""The journal's group commits: one at a time, off the loop, each with all that came since the last one began.
+
+    flush: something to write? -> write and fdatasync, off the loop -> frames that promised it leave; flush again
+
+The next segment's zeros are made beside them, once the present one is half full.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from kvorum.quorum.raft.journal import Batch
+from kvorum.quorum.raft.replica import Replica
+from kvorum.quorum.raft.snapshotting import Snapshotting
+from kvorum.runtime import blocking
+
+
+class GroupCommit:
+    """See the module. A write that fails ends the node: it is never tried again."""
+
+    __slots__ = ("_loop", "_replica", "_snapshotting", "_stopped", "_synced")
+
+    def __init__(self, replica: Replica, snapshotting: Snapshotting, synced: Callable[[float], None]) -> None:
+        """Serve one replica; `synced` is told how many seconds each commit took. Called inside the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self._replica = replica
+        self._snapshotting = snapshotting
+        self._synced = synced
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Begin no further one. The one under way ends as it may, and nothing follows from it."""
+        self._stopped = True
+
+    def flush(self) -> None:
+        """Begin one if there is something to write and none is under way."""
+        journal = self._replica.journal
+        batch = journal.take()
+        if batch is not None:
+            work = blocking.run(self._loop, journal.write, batch)
+            work.add_done_callback(partial(self._written, batch, self._loop.time()))
+
+    def _written(self, batch: Batch, began: float, work: asyncio.Future[None]) -> None:
+        if self._stopped:
+            return
+        replica, journal = self._replica, self._replica.journal
+        error = work.exception()
+        if error is not None:
+            replica.fail(error)
+            return
+        self._synced(self._loop.time() - began)
+        journal.complete(batch)
+        replica.outbox.release()
+        if journal.begin_spare():
+            blocking.run(self._loop, journal.make_spare).add_done_callback(self._spare_made)
+        self._snapshotting.drop_segments()
+        self.flush()
+        replica.wake()
+
+    def _spare_made(self, work: asyncio.Future[None]) -> None:
+        error = work.exception()
+        if error is not None:
+            self._replica.fail(error)
+            return
+        self._replica.journal.complete_spare()
+        if not self._stopped:
+            self.flush()

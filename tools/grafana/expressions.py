@@ -1,0 +1,61 @@
+"""The expressions that the dashboards ask Prometheus for, from names of metrics and what to select of them.
+
+A target is an expression and the legend of its curves. Sums over a cluster are right because of who tells what: a
+partition its leader, a group its coordinator, the number of brokers the active controller (docs/monitoring.md).
+"""
+
+from typing import Final, TypeAlias
+
+Target: TypeAlias = tuple[str, str]
+
+CLUSTER: Final = 'cluster=~"$cluster"'
+PROCESS: Final = f'{CLUSTER},instance=~"$instance"'
+TOPIC: Final = f'{CLUSTER},topic=~"$topic"'
+GROUP: Final = f'{CLUSTER},consumergroup=~"$consumergroup"'
+GROUP_ON_TOPIC: Final = f'{GROUP},topic=~"$topic"'
+"""What the variables at the top of a dashboard select."""
+ALL_TOPICS: Final = ',topic=""'
+EACH_TOPIC: Final = ',topic!=""'
+ERRORS: Final = ',error!="NONE"'
+"""To be added to one of them. A broker has a row for each topic, and one without a topic for all of them."""
+RATE: Final = "[$__rate_interval]"
+
+
+def series(name: str, where: str) -> str:
+    """Return a metric as it is."""
+    return f"{name}{{{where}}}"
+
+
+def rate(name: str, where: str) -> str:
+    """Return what a counter goes up by in a second."""
+    return f"rate({series(name, where)}{RATE})"
+
+
+def increase(name: str, where: str) -> str:
+    """Return what a counter went up by between two points of a curve."""
+    return f"increase({series(name, where)}{RATE})"
+
+
+def total(expression: str) -> str:
+    """Return the sum of all rows."""
+    return f"sum({expression})"
+
+
+def highest(expression: str) -> str:
+    """Return the greatest of all rows."""
+    return f"max({expression})"
+
+
+def by(labels: str, expression: str, prefix: str = "") -> Target:
+    """Return a sum for each value of some labels, "a, b": its legend is the prefix and the values."""
+    return f"sum by ({labels}) ({expression})", prefix + " ".join(f"{{{{{each}}}}}" for each in labels.split(", "))
+
+
+def of_each(expression: str, prefix: str = "") -> Target:
+    """Return one row a process as it is: its legend is the prefix and the process."""
+    return expression, f"{prefix}{{{{instance}}}}"
+
+
+def quantile(share: str, name: str, labels: str, where: str) -> str:
+    """Return a quantile of a histogram, of each value of some labels."""
+    return f"histogram_quantile({share}, sum by (le, {labels}) ({rate(f'{name}_bucket', where)}))"

@@ -1,0 +1,133 @@
+"""The controllers: who leads, what elections and commits take, and what the active one decides."""
+
+from typing import Final
+
+from grafana.expressions import CLUSTER, PROCESS, highest, increase, of_each, quantile, rate, series, total
+from grafana.panels import ACTIVE_CONTROLLERS, CLUSTER_VARIABLE, INSTANCE_VARIABLE, Dashboard, Panel, curves, row, stat
+
+HIGH_WATERMARK: Final = "kafka_server_raftmetrics_high_watermark"
+ACTIVE: Final = "kafka_controller_kafkacontroller_activecontrollercount"
+
+
+def by_active(name: str) -> str:
+    """Return what the active controller tells: others know the cluster, too, but may be behind."""
+    return f"{series(name, CLUSTER)} and on (instance) {series(ACTIVE, CLUSTER)} == 1"
+
+
+QUORUM: Final = Dashboard(
+    uid="kvorum-quorum",
+    title="Kvorum: KRaft quorum",
+    description="The controllers, their elections and their log.",
+    variables=(CLUSTER_VARIABLE, INSTANCE_VARIABLE),
+    panels=(
+        stat(
+            "Leader",
+            highest(series("kafka_server_raftmetrics_current_leader", CLUSTER)),
+            "Its node id; -1: nobody.",
+            red_below=0,
+        ),
+        stat(
+            "Epoch", highest(series("kafka_server_raftmetrics_current_epoch", CLUSTER)), "One more with each election."
+        ),
+        stat("Voters", highest(series("kafka_server_raftmetrics_number_of_voters", CLUSTER))),
+        stat(
+            "Observers",
+            highest(series("kafka_server_raftmetrics_number_of_observers", CLUSTER)),
+            "Brokers that follow.",
+        ),
+        stat(
+            "Fenced brokers",
+            highest(series("kafka_controller_kafkacontroller_fencedbrokercount", CLUSTER)),
+            "Registered, and out of service.",
+            red_from=1,
+        ),
+        ACTIVE_CONTROLLERS,
+        Panel(
+            title="State of each controller",
+            targets=((series("kafka_server_raftmetrics_current_state", PROCESS), "{{instance}} {{current_state}}"),),
+            kind="state-timeline",
+        ),
+        curves("Epoch", of_each(series("kafka_server_raftmetrics_current_epoch", PROCESS))),
+        curves(
+            "Vote and leader",
+            of_each(series("kafka_server_raftmetrics_current_vote", PROCESS), "vote of "),
+            of_each(series("kafka_server_raftmetrics_current_leader", PROCESS), "leader to "),
+        ),
+        curves("Elections", of_each(increase("kvorum_raft_elections_total", PROCESS), "candidate: ")),
+        curves(
+            "Time of an election",
+            of_each(series("kafka_server_raftmetrics_election_latency_avg", PROCESS), "mean "),
+            of_each(series("kafka_server_raftmetrics_election_latency_max", PROCESS), "longest "),
+            unit="ms",
+        ),
+        row("The metadata log"),
+        curves(
+            "High watermark behind the leader's",
+            of_each(
+                f"{highest(series(HIGH_WATERMARK, CLUSTER))} - on () group_right () {series(HIGH_WATERMARK, PROCESS)}"
+            ),
+            description="Records. Scrapes are not taken at one moment: some records are no lag.",
+        ),
+        curves("Log end offset", of_each(series("kafka_server_raftmetrics_log_end_offset", PROCESS))),
+        curves(
+            "From append to commit",
+            of_each(series("kafka_server_raftmetrics_commit_latency_avg", PROCESS), "mean "),
+            of_each(series("kafka_server_raftmetrics_commit_latency_max", PROCESS), "longest "),
+            unit="ms",
+        ),
+        curves(
+            "Forcing the journal to disk, 99th percentile",
+            of_each(quantile("0.99", "kvorum_journal_sync_seconds", "instance", PROCESS)),
+            unit="s",
+        ),
+        curves(
+            "Records",
+            of_each(series("kafka_server_raftmetrics_append_records_rate", PROCESS), "appended by "),
+            of_each(series("kafka_server_raftmetrics_fetch_records_rate", PROCESS), "replicated by "),
+            unit="cps",
+        ),
+        curves(
+            "Metadata of brokers: age",
+            of_each(series("kafka_server_broker_metadata_metrics_last_applied_record_lag_ms", PROCESS)),
+            unit="ms",
+            description="Since the last record: in a quiet cluster the time since the last change.",
+        ),
+        row("Between controllers"),
+        curves(
+            "Bytes between controllers",
+            of_each(rate("kafka_server_raftchannelmetrics_incoming_byte_total", PROCESS), "in "),
+            of_each(rate("kafka_server_raftchannelmetrics_outgoing_byte_total", PROCESS), "out "),
+            unit="Bps",
+        ),
+        curves(
+            "Messages between controllers",
+            of_each(rate("kafka_server_raftchannelmetrics_request_total", PROCESS), "sent "),
+            of_each(rate("kafka_server_raftchannelmetrics_response_total", PROCESS), "received "),
+            unit="cps",
+        ),
+        row("The active controller's decisions"),
+        curves(
+            "Leaders elected",
+            (total(increase("kafka_controller_controllerstats_leaderelection_total", CLUSTER)), "all"),
+            (
+                total(increase("kafka_controller_controllerstats_electionfromeligibleleaderreplicas_total", CLUSTER)),
+                "eligible (KIP-966)",
+            ),
+            (total(increase("kafka_controller_controllerstats_uncleanleaderelections_total", CLUSTER)), "unclean"),
+        ),
+        curves(
+            "Brokers",
+            (by_active("kafka_controller_kafkacontroller_activebrokercount"), "active"),
+            (by_active("kafka_controller_kafkacontroller_fencedbrokercount"), "fenced"),
+        ),
+        curves(
+            "Not led by their preferred replica",
+            (by_active("kafka_controller_kafkacontroller_preferredreplicaimbalancecount"), "partitions"),
+        ),
+        curves(
+            "Idle share of the controllers' loops",
+            of_each(series("kafka_controller_controllereventmanager_avgidleratio", PROCESS)),
+            unit="percentunit",
+        ),
+    ),
+)
