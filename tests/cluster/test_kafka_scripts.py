@@ -83,6 +83,15 @@ def test_from_a_topic_to_deleted_records_by_kafkas_names(start_cluster: Start, t
     typed.script("kafka-consumer-groups", *reset, "--execute")
     assert {index: row[0] for index, row in typed.described("pay").items()} == dict.fromkeys(lag, "0")
 
+    heading = "GROUP           CONSUMER-ID     HOST            CLIENT-ID       #PARTITIONS     "
+    assert typed.script("kafka-consumer-groups", "--describe", "--group", "pay", "--members") == ["", heading]
+    delete = ["--bootstrap-server", typed.bootstrap, "--delete-offsets", "--group", "pay", "--topic", "nope"]
+    said = typed("kafka-consumer-groups", *delete, "--topic", "orders:0,1", code=Exit.FAILED)
+    assert said[0] == "Request succeeded for deleting offsets from group pay."
+    rows = [line.split(maxsplit=2) for line in said[3:]]
+    assert rows[0] == ["nope", "-", "Error: UNKNOWN_TOPIC_OR_PARTITION"]
+    assert [row[:2] for row in rows[1:]] == [["orders", "0"], ["orders", "1"]]
+
     full = max(range(2), key=lambda index: int(ends[f"orders:{index}"]))
     deleted = [{"topic": "orders", "partition": full, "offset": 4}]
     (tmp_path / "offsets.json").write_text(json.dumps({"partitions": deleted, "version": 1}))
