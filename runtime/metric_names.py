@@ -54,6 +54,9 @@ AT_MIN_ISR_PARTITION_COUNT = "kafka_server_replicamanager_atminisrpartitioncount
 ISR_SHRINKS = "kafka_server_replicamanager_isrshrinks_total"
 ISR_EXPANDS = "kafka_server_replicamanager_isrexpands_total"
 FAILED_ISR_UPDATES = "kafka_server_replicamanager_failedisrupdates_total"
+MOVES_MAX_LAG = "kafka_server_replicaalterlogdirsmanager_maxlag"
+MOVES_FAILED_PARTITIONS = "kafka_server_replicaalterlogdirsmanager_failedpartitionscount"
+MOVES_DEAD_THREADS = "kafka_server_replicaalterlogdirsmanager_deadthreadcount"
 PARTITION_UNDER_MIN_ISR = "kafka_cluster_partition_underminisr"
 PARTITION_AT_MIN_ISR = "kafka_cluster_partition_atminisr"
 PARTITION_REPLICAS_COUNT = "kafka_cluster_partition_replicascount"
@@ -251,6 +254,16 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         ISR_SHRINKS: MetricDef("Times an in-sync set lost a replica"),
         ISR_EXPANDS: MetricDef("Times an in-sync set gained a replica"),
         FAILED_ISR_UPDATES: MetricDef("Changes of an in-sync set that the controller refused"),
+        MOVES_MAX_LAG: MetricDef(
+            "Committed records that the copy furthest behind lacks, of replicas that move to another log directory",
+            ("clientid",),
+        ),
+        MOVES_FAILED_PARTITIONS: MetricDef(
+            "Replicas whose move to another log directory met an error; asked for again it begins anew", ("clientid",)
+        ),
+        MOVES_DEAD_THREADS: MetricDef(
+            "0: a fault of our own in such a move ends the broker, and no thread is left dead", ("clientid",)
+        ),
         PARTITION_UNDER_MIN_ISR: MetricDef(
             "1 if the partition led here has fewer in-sync replicas than min.insync.replicas", ("topic", "partition")
         ),
