@@ -1,7 +1,8 @@
 """The cluster as a client sees it: Kafka's admin requests over the wire, each sent to who must answer it.
 
 Used by the admin HTTP API and the command line. Brokers forward what belongs to the controller, so any broker will do;
-only offsets are asked of a partition's leader. Refusals are raised as KafkaError with the message of the broker.
+only offsets are asked of a partition's leader. `bootstrap` may be controllers, too: they answer of themselves and of
+the metadata, as far as they serve it (KIP-919). Refusals are raised as KafkaError with the message of the broker.
 """
 
 import asyncio
@@ -65,6 +66,9 @@ METADATA_TOPIC = "__cluster_metadata"
 TIMEOUT_MS = 30_000
 EARLIEST = -2
 LATEST = -1
+BROKERS = 1
+CONTROLLERS = 2
+"""DescribeCluster's endpoint types."""
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 
@@ -208,8 +212,10 @@ class ClusterClient:
             request.cursor = RequestCursor(topic_name=following.topic_name, partition_index=following.partition_index)
 
     async def describe_cluster(self, *, fenced: bool = True) -> DescribeClusterResponse:
-        """Return the brokers (fenced ones too, if wanted), the controller and the cluster id."""
+        """Return the brokers (fenced ones too, if wanted), the controller and the cluster id; of controllers, these."""
         answer = await self.ask(DescribeClusterRequest(include_fenced_brokers=fenced), DescribeClusterResponse)
+        if answer.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE:
+            answer = await self.ask(DescribeClusterRequest(endpoint_type=CONTROLLERS), DescribeClusterResponse)
         refuse(answer.error_code, answer.error_message)
         self._remember(answer.brokers)
         return answer
@@ -243,16 +249,16 @@ class ClusterClient:
     async def describe_configs(
         self, kind: ResourceType, name: str, *, documentation: bool = False
     ) -> list[DescribeConfigsResourceResult]:
-        """Return every config of a topic or broker with its source. Raises KafkaError."""
+        """Return every config of a topic, broker or controller, ... with its source. Raises KafkaError."""
         resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
         request = DescribeConfigsRequest(
             resources=[resource], include_synonyms=True, include_documentation=documentation
         )
-        # What a broker's static configuration says, and its loggers, only that broker knows.
+        # What a node's static configuration says, and its loggers, only that node knows.
         own = kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name != ""
         address = await self.broker_address(int(name)) if own else None
         answer = (await self.ask(request, DescribeConfigsResponse, address)).results[0]
-        refuse(answer.error_code, answer.error_message)
+        refuse(answer.error_code, answer.error_message or f"{kind.name.lower()} {name!r}")
         return answer.configs
 
     async def alter_configs(
@@ -262,10 +268,13 @@ class ClusterClient:
         configs = [AlterableConfig(name=c.name, config_operation=c.operation, value=c.value) for c in changes]
         resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
-        # A broker's own configs are checked against its static ones, and it alone has its loggers.
+        # A broker's own configs are checked against its static ones, and a node alone has its loggers.
         own = kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name
-        address = await self.broker_address(int(name)) if own else None
+        address = await self._changer_address(kind, int(name)) if own else None
         answer = (await self.ask(request, IncrementalAlterConfigsResponse, address)).responses[0]
+        if answer.error_code == ErrorCode.NOT_CONTROLLER and not own:
+            address = await self._controller_address()
+            answer = (await self.ask(request, IncrementalAlterConfigsResponse, address)).responses[0]
         refuse(answer.error_code, answer.error_message)
 
     async def elect_leaders(
@@ -290,11 +299,28 @@ class ClusterClient:
         return answer
 
     async def broker_address(self, broker_id: int) -> Address:
-        """Return where a broker is. Raises KafkaError(BROKER_ID_NOT_REGISTERED)."""
-        for broker in (await self.describe_cluster()).brokers:
-            if broker.broker_id == broker_id:
-                return broker.host, broker.port
-        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {broker_id}")
+        """Return where a broker is, or a controller. Raises KafkaError(BROKER_ID_NOT_REGISTERED)."""
+        return address_in(await self.describe_cluster(), broker_id)
+
+    async def _changer_address(self, kind: ResourceType, node_id: int) -> Address:
+        """Return who changes what belongs to a node: it itself; of configs at the controllers, the active one."""
+        told = await self.describe_cluster()
+        at_controllers = told.endpoint_type == CONTROLLERS and kind is ResourceType.BROKER
+        return address_in(told, told.controller_id if at_controllers else node_id)
+
+    async def _controller_address(self) -> Address:
+        """Return where the active controller is, told by controllers. Raises KafkaError(BROKER_ID_NOT_REGISTERED)."""
+        told = await self.describe_cluster()
+        return address_in(told, told.controller_id)
+
+
+def address_in(told: DescribeClusterResponse, node_id: int) -> Address:
+    """Return where one of these nodes is. Raises KafkaError(BROKER_ID_NOT_REGISTERED)."""
+    for node in told.brokers:
+        if node.broker_id == node_id:
+            return node.host, node.port
+    what = "controller" if told.endpoint_type == CONTROLLERS else "broker"
+    raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no {what} {node_id}")
 
 
 def refuse(code: int, message: str | None) -> None:

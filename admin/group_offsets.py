@@ -6,7 +6,7 @@ Source: Kafka's ConsumerGroupCommand (collectGroupsOffsets, prepareOffsetsToRese
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kvorum.admin.client import ClusterClient, refuse
+from kvorum.admin.client import ClusterClient, code_of, refuse
 from kvorum.admin.coordinators import RETRIES
 from kvorum.admin.group_members import Described, Member
 from kvorum.admin.groups import Committed, Groups
@@ -62,18 +62,31 @@ async def places_named(cluster: ClusterClient, asked: Iterable[tuple[str, Sequen
     Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION for such a topic. Numbers are not looked at: a group may have
     offsets of partitions that are gone.
     """
+    found, refused = await places_there(cluster, asked)
+    for topic, code in refused.items():
+        refuse(code, f"topic {topic!r}")
+    return found
+
+
+async def places_there(
+    cluster: ClusterClient, asked: Iterable[tuple[str, Sequence[int] | None]]
+) -> tuple[list[Place], dict[str, ErrorCode]]:
+    """Return as `places_named` what is there; and {topic: error} of those of which all is meant and nothing told."""
     asked = list(asked)
     whole = sorted({topic for topic, partitions in asked if partitions is None})
     known: dict[str, list[int]] = {}
+    refused: dict[str, ErrorCode] = {}
     for topic in (await cluster.metadata(whole)).topics if whole else ():
-        refuse(topic.error_code, f"topic {topic.name!r}")
         known[topic.name or ""] = sorted(row.partition_index for row in topic.partitions)
+        if topic.error_code:
+            refused[topic.name or ""] = code_of(topic.error_code)
     found = [
         Place(topic, partition)
         for topic, partitions in asked
         for partition in (known[topic] if partitions is None else partitions)
+        if partitions is not None or topic not in refused
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(found)), refused
 
 
 async def planned_reset(

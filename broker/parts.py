@@ -27,6 +27,7 @@ from kvorum.broker.metadata.stray_logs import StrayLogs
 from kvorum.broker.quota_figures import follow_quotas
 from kvorum.broker.replica.directory_assignments import DirectoryAssignments
 from kvorum.broker.replica.manager import ReplicaManager
+from kvorum.broker.replica.move_figures import follow_moves
 from kvorum.broker.replica.selector import selector_of
 from kvorum.broker.services import Broker
 from kvorum.broker.telemetry.figures import follow_client_metrics
@@ -193,6 +194,7 @@ def make_replicas(
         current_settings=lambda: configs.settings,
         select=selector_of(settings, cache.live_rack),
     )
+    follow_moves(seams.metrics, replica_manager.moves)
     replica_manager.tell_directories(
         DirectoryAssignments(
             broker_id=broker_id,

@@ -114,12 +114,15 @@ def check_keys(values: Mapping[str, str]) -> None:
 
 
 async def entity_names(cluster: ClusterClient, kind: str) -> list[str]:
-    """Return all there are of a type of resource; "" is the default of all brokers."""
+    """Return all there are of a type of resource; "" is the default of all brokers.
+
+    Controllers list themselves alone, as in Kafka: of them, other types are UNSUPPORTED_VERSION.
+    """
     match kind:
         case "topics":
             return sorted(topic.name or "" for topic in (await cluster.metadata()).topics)
         case "brokers" | "broker-loggers":
-            ids = [str(broker.node_id) for broker in (await cluster.metadata([])).brokers]
+            ids = [str(node.broker_id) for node in (await cluster.describe_cluster(fenced=False)).brokers]
             return [*sorted(ids, key=int), *([""] if kind == "brokers" else [])]
         case "groups":
             listed = {each.group_id for each in await Groups(cluster).listed()}
@@ -137,8 +140,6 @@ async def config_resources(cluster: ClusterClient, kind: ResourceType) -> list[s
 
 async def resource_configs(cluster: ClusterClient, kind: str, name: str, *, everything: bool) -> list[ConfigRow]:
     """Return the configs of one resource: those set on it, or all with where they come from. Raises KafkaError."""
-    if kind == "topics":
-        await cluster.topic(name)  # says so where there is none
     found = await cluster.describe_configs(RESOURCES[kind], name)
     own = (2 if name else 3) if kind == "brokers" else OWN_SOURCE.get(kind)
     return [

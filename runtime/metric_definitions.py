@@ -65,6 +65,16 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         names.ISR_SHRINKS: MetricDef("Times an in-sync set lost a replica"),
         names.ISR_EXPANDS: MetricDef("Times an in-sync set gained a replica"),
         names.FAILED_ISR_UPDATES: MetricDef("Changes of an in-sync set that the controller refused"),
+        names.MOVES_MAX_LAG: MetricDef(
+            "Committed records that the copy furthest behind lacks, of replicas that move to another log directory",
+            ("clientid",),
+        ),
+        names.MOVES_FAILED_PARTITIONS: MetricDef(
+            "Replicas whose move to another log directory met an error; asked for again it begins anew", ("clientid",)
+        ),
+        names.MOVES_DEAD_THREADS: MetricDef(
+            "0: a fault of our own in such a move ends the broker, and no thread is left dead", ("clientid",)
+        ),
         names.PARTITION_UNDER_MIN_ISR: MetricDef(
             "1 if the partition led here has fewer in-sync replicas than min.insync.replicas", ("topic", "partition")
         ),

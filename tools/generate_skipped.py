@@ -59,7 +59,6 @@ REASONS: dict[ApiKey, str] = {
         [ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH],
         "Kafka's Raft between controllers; ours has frames of its own",
     ),
-    ApiKey.DESCRIBE_CONFIGS: "brokers answer it",
     ApiKey.CONTROLLER_REGISTRATION: "controllers know each other from the configuration",
 }
 

@@ -3,7 +3,6 @@
 Order: authorise READ on each topic, look up, answer.
 """
 
-from kvorum.broker.metadata.auto_topic_creation import topic_name_problem
 from kvorum.broker.replica.types import NO_EPOCH
 from kvorum.broker.services import Broker, BrokerApi
 from kvorum.network.authorizer import Operation, ResourceType
@@ -17,6 +16,7 @@ from kvorum.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from kvorum.protocol.topic_names import check_topic_name
 from kvorum.storage.names import TopicPartition
 
 
@@ -31,8 +31,7 @@ def handle(ctx: RequestContext, request: DescribeProducersRequest, broker: Broke
             try:
                 if not allowed:
                     raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                if topic_name_problem(topic.name) is not None:
-                    raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, topic_name_problem(topic.name) or "")
+                check_topic_name(topic.name)
                 row.active_producers = producers(broker, TopicPartition(topic.name, index))
             except KafkaError as error:
                 row.error_code = error.code

@@ -10,7 +10,6 @@ Order: look up ids, authorise describe, authorise create, answer, ask for missin
 
 from collections.abc import Awaitable
 
-from kvorum.broker.metadata.auto_topic_creation import topic_name_problem
 from kvorum.broker.metadata.cache import METADATA_TOPIC, is_internal
 from kvorum.broker.services import Broker, BrokerApi
 from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType, authorized_operations
@@ -24,6 +23,7 @@ from kvorum.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from kvorum.protocol.topic_names import name_problem
 from kvorum.protocol.uuids import METADATA_TOPIC_ID, ZERO_UUID, Uuid
 from kvorum.quorum.image.topics import TopicImage
 
@@ -145,7 +145,7 @@ def missing_topics(
 
 def missing_code(name: str) -> ErrorCode:
     """Return what a topic that is not there is answered with."""
-    invalid = topic_name_problem(name) is not None
+    invalid = name_problem(name) is not None
     return ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

@@ -6,7 +6,6 @@ DefaultAutoTopicCreationManager.
 """
 
 import asyncio
-import re
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
@@ -15,15 +14,13 @@ from kvorum.protocol.api import BROKER_APIS, ApiKey
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kvorum.protocol.schema import Message
+from kvorum.protocol.topic_names import name_problem
 from kvorum.runtime.config import Settings
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.ordered_set import OrderedSet
 
 log = get_logger("broker")
 
-TOPIC_NAME_MAX: Final = 249
-"""What leaves room for the partition and the marks of deletion in a folder's name of 255 characters."""
-LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 IN_FLIGHT_MAX: Final = 1_000
 """Topics asked for and not answered yet; one more is not asked for, its client comes again."""
 
@@ -34,20 +31,6 @@ class Forwarding(Protocol):
     async def forward(self, ctx: RequestContext, request: Message) -> Message:
         """Return the controller's answer. Raises KafkaError."""
         ...
-
-
-def topic_name_problem(name: str) -> str | None:
-    """Say what is wrong with a topic's name, None if nothing is (Kafka's Topic.validate)."""
-    if not name:
-        return "Topic name is invalid: the empty string is not allowed"
-    if name in (".", ".."):
-        return f"Topic name is invalid: '{name}' is not allowed"
-    if len(name) > TOPIC_NAME_MAX:
-        return f"Topic name is invalid: the length of '{name}' is longer than the max allowed length {TOPIC_NAME_MAX}"
-    if not LEGAL_NAME.fullmatch(name):
-        rule = "contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
-        return f"Topic name is invalid: '{name}' {rule}"
-    return None
 
 
 class AutoTopicCreation:
@@ -67,7 +50,7 @@ class AutoTopicCreation:
         answers: dict[str, ErrorCode] = {}
         wanted: list[str] = []
         for name in names:
-            valid = topic_name_problem(name) is None
+            valid = name_problem(name) is None
             answers[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid else ErrorCode.INVALID_TOPIC_EXCEPTION
             if valid and name not in self._in_flight and len(self._in_flight) < IN_FLIGHT_MAX:
                 self._in_flight.add(name)

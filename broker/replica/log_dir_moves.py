@@ -10,6 +10,9 @@ Between ASSIGNING and the end the metadata name the directory in which the copy 
 meanwhile, the controller is told of that directory again, so that it knows that the replica is gone. A start finds the
 copies and goes on with them.
 
+A move that meets an error of its own stops, and counts as failed until it is asked for again, the replica has another
+leader, or the broker starts anew.
+
 One task a move, at most num.replica.alter.log.dirs.threads of them (unset: one a directory) at work at once.
 Source: Kafka's ReplicaManager.alterReplicaLogDirs, ReplicaAlterLogDirsThread, Partition.
 """
@@ -137,8 +140,25 @@ class LogDirMoves:
         )
         self._altering = asyncio.Lock()
         self._moves: dict[TopicPartition, Move] = {}
+        self._failed: set[TopicPartition] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._is_closed = False
+
+    @property
+    def failed_count(self) -> int:
+        """How many moves have stopped with an error of their own."""
+        return len(self._failed)
+
+    @property
+    def max_lag(self) -> int:
+        """How many committed records the copy that is furthest behind still lacks. O(moves under way)."""
+        pairs = ((self._log_manager.get_log(key), self._futures.get(key)) for key in self._moves)
+        behind = (
+            current.high_watermark - future.log_end_offset
+            for current, future in pairs
+            if current is not None and future is not None
+        )
+        return max(0, max(behind, default=0))
 
     # --- what is asked for -------------------------------------------------------------------------------------------
 
@@ -209,12 +229,14 @@ class LogDirMoves:
         if future.topic_id != partition.topic_id or self._futures.dir_of(key) is self._log_manager.dir_of(key):
             self._later(f"future-log-remove-{key}", self._futures.remove(key))
             return
+        self._failed.discard(key)
         move = self._moves[key] = Move(key, partition)
         move.task = spawn(f"log-dir-move-{key}", self._run(move))
 
     def forget(self, keys: Iterable[TopicPartition]) -> None:
         """Copy no more; the future logs are left as they are."""
         for key in keys:
+            self._failed.discard(key)
             move = self._moves.pop(key, None)
             if move is not None:
                 move.give_up()
@@ -272,6 +294,8 @@ class LogDirMoves:
                     await move.changed()
         except (KafkaError, OSError) as error:
             log.error("a replica cannot be moved", partition=move.key, error=error)
+            if self._moves.get(move.key) is move:  # else its directory failed, and all of it is told under that
+                self._failed.add(move.key)
         finally:
             move.partition.watchers.remove(move)
             if self._moves.get(move.key) is move:

@@ -10,9 +10,6 @@ if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
     from kvorum.protocol.messages.describe_cluster import DescribeClusterResponse
 
-CONTROLLERS = 2
-"""DescribeCluster's endpoint type of controllers."""
-
 
 @click.group("kafka-cluster")
 def cluster() -> None:
@@ -38,16 +35,7 @@ def described(connection: Connection, *, fenced: bool) -> "DescribeClusterRespon
     """Return what brokers say of themselves, or controllers where one of these is asked."""
 
     async def work(client: "ClusterClient") -> "DescribeClusterResponse":
-        from kvorum.admin.client import refuse
-        from kvorum.protocol.errors import ErrorCode
-        from kvorum.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-
-        request = DescribeClusterRequest(include_fenced_brokers=fenced)
-        answer = await client.ask(request, DescribeClusterResponse)
-        if answer.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE:
-            answer = await client.ask(DescribeClusterRequest(endpoint_type=CONTROLLERS), DescribeClusterResponse)
-        refuse(answer.error_code, answer.error_message)
-        return answer
+        return await client.describe_cluster(fenced=fenced)
 
     return connection.run(work)
 
@@ -82,6 +70,8 @@ def list_endpoints(connection: Connection, include_fenced_brokers: bool) -> None
     \b
     kvorum kafka-cluster list-endpoints --bootstrap-server localhost:9092 --include-fenced-brokers
     """
+    from kvorum.admin.client import CONTROLLERS
+
     answer = described(connection, fenced=include_fenced_brokers)
     kind = "controller" if answer.endpoint_type == CONTROLLERS else "broker"
     with_state = kind == "broker"

@@ -169,12 +169,7 @@ def describe_entity(connection: Connection, entity: dict[str, str | None], every
         return
 
     async def work(cluster: "ClusterClient") -> "dict[str, list[ConfigRow]] | None":
-        if (
-            name is not None
-            and kind in NAMED_FIRST
-            and not everything
-            and name not in await entity_names(cluster, kind)
-        ):
+        if name is not None and kind in NAMED_FIRST and not everything and not await is_listed(cluster, kind, name):
             return None
         found = [name] if name is not None else await entity_names(cluster, kind)
         return {each: await resource_configs(cluster, kind, each, everything=everything) for each in found}
@@ -192,6 +187,19 @@ def describe_entity(connection: Connection, entity: dict[str, str | None], every
             value = "null" if row.value is None else row.value
             synonyms = ", ".join(row.synonyms)
             click.echo(f"  {row.name}={value} sensitive={str(row.sensitive).lower()} synonyms={{{synonyms}}}")
+
+
+async def is_listed(cluster: "ClusterClient", kind: str, name: str) -> bool:
+    """Tell whether there is a thing of this name, as far as is said: controllers list none of these."""
+    from kvorum.cli.config_entities import entity_names
+    from kvorum.protocol.errors import ErrorCode, KafkaError
+
+    try:
+        return name in await entity_names(cluster, kind)
+    except KafkaError as error:
+        if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+            raise
+        return True
 
 
 def quota_line(quotas: "Quotas") -> str:

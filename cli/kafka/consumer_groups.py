@@ -13,8 +13,10 @@ from kvorum.cli.output import fail
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
+    from kvorum.admin.places import Place
     from kvorum.cli.group_actions import Reset
     from kvorum.cli.group_rows import GroupRows
+    from kvorum.protocol.errors import ErrorCode
 
 WAYS = ("to_earliest", "to_latest", "to_current", "to_offset", "shift_by", "to_datetime", "by_duration", "from_file")
 WITHOUT_EXECUTE = (
@@ -194,37 +196,34 @@ def offset_lines(found: "GroupRows", verbose: bool) -> list[str]:
 
 
 def member_lines(found: "GroupRows", verbose: bool) -> list[str]:
-    """Return the table of members."""
+    """Return the table of members; of a group without any its heading, as Kafka does."""
     from kvorum.cli.group_rows import member_rows
 
     members = member_rows(found.group)
-    if not members:
-        return []
-    columns: list[tuple[str, int, list[object]]] = [
+    columns: list[tuple[str, int, list[str]]] = [
         ("GROUP", -15, [row.group for row in members]),
         ("CONSUMER-ID", -15, [row.consumer_id for row in members]),
     ]
-    if verbose or any(row.group_instance_id for row in members):
-        columns.append(("GROUP-INSTANCE-ID", -17, [row.group_instance_id for row in members]))
+    if any(row.group_instance_id for row in members):
+        columns.append(("GROUP-INSTANCE-ID", -17, [row.group_instance_id or "" for row in members]))
     columns += [
         ("HOST", -15, [row.host for row in members]),
         ("CLIENT-ID", -15, [row.client_id for row in members]),
-        ("#PARTITIONS", 15, [row.partitions for row in members]),
+        ("#PARTITIONS", 15, [str(row.partitions) for row in members]),
     ]
     if verbose:
         columns += [
-            ("CURRENT-EPOCH", 15, [row.epoch for row in members]),
-            ("CURRENT-ASSIGNMENT", -20, [row.assignment for row in members]),
-            ("TARGET-EPOCH", 15, [row.target_epoch for row in members]),
-            ("TARGET-ASSIGNMENT", -20, [row.target_assignment for row in members]),
+            ("CURRENT-EPOCH", 15, [text(row.epoch) for row in members]),
+            ("CURRENT-ASSIGNMENT", -20, [text(row.assignment) for row in members]),
+            ("TARGET-EPOCH", 15, [text(row.target_epoch) for row in members]),
+            ("TARGET-ASSIGNMENT", -20, [text(row.target_assignment) for row in members]),
         ]
-        if any(row.upgraded is False for row in members):  # while some are still of the classic protocol
-            columns.append(
-                ("UPGRADED", 0, [None if row.upgraded is None else str(row.upgraded).lower() for row in members])
-            )
+        if {row.upgraded for row in members} >= {True, False}:  # while some are still of the classic protocol
+            columns.append(("UPGRADED", 0, [text(row.upgraded).lower() for row in members]))
     titles = [title for title, _, _ in columns]
-    rows = [titles, *([text(cells[index]) for _, _, cells in columns] for index in range(len(members)))]
-    return padded(rows, [width for _, width, _ in columns])
+    rows = [titles, *([cells[index] for _, _, cells in columns] for index in range(len(members)))]
+    lines = padded(rows, [width for _, width, _ in columns])
+    return lines if verbose else [f"{line} " for line in lines]  # Kafka's format of these ends in a blank
 
 
 def state_lines(found: "GroupRows", verbose: bool) -> list[str]:
@@ -267,32 +266,37 @@ def delete_groups(connection: Connection, options: dict[str, Any]) -> None:
 
 
 def delete_group_offsets(connection: Connection, options: dict[str, Any]) -> None:
-    """Forget a group's offsets of topics."""
+    """Forget a group's offsets of topics; a topic that is not there is a row with the error."""
+    from kvorum.admin.group_offsets import places_there
     from kvorum.admin.groups import Groups
     from kvorum.admin.offset_reset import ResetError
-    from kvorum.cli.group_actions import places_of
+    from kvorum.cli.reset_texts import parse_places
 
     (group_id,) = options["group"][-1:]
-
-    async def work(cluster: "ClusterClient") -> dict[Any, Any]:
-        return await Groups(cluster).delete_offsets(group_id, await places_of(cluster, options["topic"]))
-
     try:
-        outcome = connection.run(work, timeout_ms=options["timeout_ms"])
+        named = [parse_places(topic) for topic in options["topic"]]
     except ResetError as error:
         raise click.UsageError(str(error)) from None
-    failed = any(outcome.values())
-    if failed:
+
+    async def work(cluster: "ClusterClient") -> tuple[dict["Place", "ErrorCode"], dict[str, "ErrorCode"]]:
+        places, absent = await places_there(cluster, named)
+        return await Groups(cluster).delete_offsets(group_id, places), absent
+
+    outcome, absent = connection.run(work, timeout_ms=options["timeout_ms"])
+    if any(outcome.values()):
         click.echo("\nError: Encountered some partition-level error, see the follow-up details.")
     else:
         click.echo(f"Request succeeded for deleting offsets from group {group_id}.")
+    found = [(topic, -1, code) for topic, code in absent.items()]
+    found += [(place.topic, place.partition, code) for place, code in outcome.items()]
     rows = [["TOPIC", "PARTITION", "STATUS"]]
-    for place, code in sorted(outcome.items()):
-        rows.append([place.topic, str(place.partition), f"Error: {code.name}" if code else "Successful"])
+    for topic, partition, code in sorted(found, key=lambda row: f"{row[0]}{row[1]}"):
+        shown = "-" if partition < 0 else str(partition)
+        rows.append([topic, shown, f"Error: {code.name}" if code else "Successful"])
     click.echo()
     for line in padded(rows, [-15, 10, 15]):
         click.echo(line)
-    if failed:
+    if absent or any(outcome.values()):
         raise SystemExit(1)
 
 
@@ -328,15 +332,22 @@ def reset_group_offsets(connection: Connection, options: dict[str, Any]) -> None
     if options["export"]:
         click.echo(format_plan(((each.group_id, each.offsets) for each in found), with_group=only is None))
     else:
-        rows = [["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"]]
-        for each in found:
-            for place, offset in each.offsets.items():
-                rows.append([each.group_id, place.topic, str(place.partition), str(offset)])
-        click.echo()
-        for line in padded(rows, [-15, -15, 10, 15]):
+        for line in plan_lines(found):
             click.echo(line)
     if refused:
         raise SystemExit(1)
+
+
+def plan_lines(found: Sequence["Reset"]) -> list[str]:
+    """Return the table of where groups go on: a heading if there are groups, and a row a partition."""
+    if not found:
+        return [""]
+    rows = [["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"]]
+    for each in found:
+        for place, offset in each.offsets.items():
+            rows.append([each.group_id, place.topic, str(place.partition), str(offset)])
+    group_width = max(15, *(len(each.group_id) for each in found))
+    return ["", *padded(rows, [group_width, -15, 10, 0])]
 
 
 def validate_regex(pattern: str) -> None:

@@ -24,6 +24,7 @@ from kvorum.quorum.api import (
     create_topics,
     delete_topics,
     describe_cluster,
+    describe_configs,
     describe_quorum,
     elect_leaders,
     incremental_alter_configs,
@@ -42,6 +43,7 @@ PLAIN: Final[Mapping[ApiKey, ServiceHandler]] = MappingProxyType(
     {
         ApiKey.CREATE_TOPICS: create_topics.handle,
         ApiKey.DELETE_TOPICS: delete_topics.handle,
+        ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
         ApiKey.ALTER_CONFIGS: alter_configs.handle,
         ApiKey.CREATE_PARTITIONS: create_partitions.handle,
         ApiKey.ELECT_LEADERS: elect_leaders.handle,

@@ -18,12 +18,12 @@ from typing import Final, Protocol, TypeVar, assert_never
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages import alter_configs as legacy
 from kvorum.protocol.messages import incremental_alter_configs as incremental
+from kvorum.protocol.topic_names import check_topic_name
 from kvorum.quorum.controller.context import Context
 from kvorum.quorum.controller.departure import moves_taken_back
 from kvorum.quorum.controller.duty import check_duty_configs, decommissioned_by, refusals_of, taken_back
 from kvorum.quorum.controller.elr import check_min_isr_configs, min_isr_consequences
 from kvorum.quorum.controller.result import Result
-from kvorum.quorum.controller.topic_names import check_topic_name
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ConfigResource, ResourceType
 from kvorum.quorum.image.partition_set import TopicIdPartition
 from kvorum.quorum.records import Config, MetadataRecord, PartitionChange

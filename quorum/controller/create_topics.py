@@ -17,10 +17,10 @@ from kvorum.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from kvorum.protocol.topic_names import CLUSTER_METADATA_TOPIC, check_topic_name
 from kvorum.quorum.controller.assignments import Replicas, check_manual_assignment, new_partitions, place_partitions
 from kvorum.quorum.controller.context import Context
 from kvorum.quorum.controller.result import Result
-from kvorum.quorum.controller.topic_names import CLUSTER_METADATA_TOPIC, check_topic_name
 from kvorum.quorum.image.configs import ResourceType
 from kvorum.quorum.image.topics import collision_key
 from kvorum.quorum.records import Config, MetadataRecord, Topic

@@ -8,9 +8,10 @@ from unittest import mock
 
 from click.testing import CliRunner
 
-from kvorum.admin.client import ClusterClient
+from kvorum.admin.client import BROKERS, CONTROLLERS, ClusterClient
 from kvorum.cli.main import main
-from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.api import CONTROLLER_APIS, ApiKey
+from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages import (
     alter_client_quotas,
     api_versions,
@@ -47,6 +48,7 @@ Place = tuple[str, int]
 Handler = Callable[["FakeCluster", Any], Any]
 TOPIC_ID = Uuid(bytes(range(16)))
 SET, DELETE = 0, 1
+TOPIC = 2
 
 
 @dataclass
@@ -61,10 +63,17 @@ class FakeCluster:
     quotas: dict[tuple[tuple[str, str | None], ...], dict[str, float]] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=lambda: {"metadata.version": 30, "transaction.version": 1})
     refusals: dict[str, int] = field(default_factory=dict)
+    is_of_controllers: bool = False
+    """Whether 101 and 102, the active one, are asked in place of brokers."""
     asked: list[Any] = field(default_factory=list)
+    addresses: list[object] = field(default_factory=list)
+    """Who was to be asked, in the order of `asked`; None for anybody."""
 
     async def ask(self, client: object, request: Any, response: type[Any], address: object = None, **_: object) -> Any:
         self.asked.append(request)
+        self.addresses.append(address)
+        if self.is_of_controllers and ApiKey(request.API_KEY) not in CONTROLLER_APIS:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"no {type(request).__name__} here")
         answer = HANDLERS[type(request)](self, request)
         assert isinstance(answer, response)
         return answer
@@ -246,6 +255,10 @@ OWN_SOURCE = {2: 1, 4: 2, 8: 6, 16: 7, 32: 8}
 def on_describe_configs(cluster: FakeCluster, request: describe_configs.DescribeConfigsRequest) -> Any:
     (resource,) = request.resources
     kind, name = resource.resource_type, resource.resource_name
+    if kind == TOPIC and not cluster.is_of_controllers and name not in cluster.topics():
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        unknown = describe_configs.DescribeConfigsResult(error_code=code, resource_type=kind, resource_name=name)
+        return describe_configs.DescribeConfigsResponse(results=[unknown])
     source = 3 if kind == 4 and not name else OWN_SOURCE[kind]
     rows = [
         describe_configs.DescribeConfigsResourceResult(
@@ -376,6 +389,11 @@ def on_update_features(cluster: FakeCluster, request: update_features.UpdateFeat
 
 
 def on_describe_cluster(cluster: FakeCluster, request: describe_cluster.DescribeClusterRequest) -> Any:
+    if cluster.is_of_controllers and request.endpoint_type == BROKERS:
+        return describe_cluster.DescribeClusterResponse(error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE)
+    if cluster.is_of_controllers:
+        nodes = [describe_cluster.DescribeClusterBroker(broker_id=each, host="c", port=each) for each in (101, 102)]
+        return describe_cluster.DescribeClusterResponse(endpoint_type=CONTROLLERS, controller_id=102, brokers=nodes)
     brokers = [describe_cluster.DescribeClusterBroker(broker_id=1, host="broker", port=9092, rack="r1")]
     return describe_cluster.DescribeClusterResponse(cluster_id="C", controller_id=1, brokers=brokers)
 

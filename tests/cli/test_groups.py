@@ -241,10 +241,76 @@ def test_kafkas_columns_are_kafkas(cluster: FakeCluster) -> None:
         ["pay", "Empty"],
     ]
     members = run(cluster, *KAFKA, "--describe", "--group", "new", "--members", "--verbose")
-    assert columns(members)[1] == ["new", "m-2", "-", "/h", "app", "1", "6", "orders:0", "6", "-"]
+    assert columns(members)[1] == ["new", "m-2", "/h", "app", "1", "6", "orders:0", "6", "-"]
     assert "Warning: Consumer group 'new' is rebalancing." in members.err
     state = run(cluster, *KAFKA, "--describe", "--group", "busy", "--state")
     assert columns(state)[1] == ["busy", "broker:9092", "(1)", "range", "Stable", "1"]
+
+
+HEADING = "GROUP           CONSUMER-ID     HOST            CLIENT-ID       #PARTITIONS     "
+
+
+def test_members_of_a_group_without_any_are_a_heading(cluster: FakeCluster) -> None:
+    nobody = run(cluster, *KAFKA, "--describe", "--group", "pay", "--members")
+    assert (nobody.out, nobody.err) == (f"\n{HEADING}\n", "\nConsumer group 'pay' has no active members.\n")
+    verbose = run(cluster, *KAFKA, "--describe", "--group", "pay", "--members", "--verbose")
+    columns_more = "CURRENT-EPOCH   CURRENT-ASSIGNMENT   TARGET-EPOCH    TARGET-ASSIGNMENT   "
+    assert verbose.out == f"\n{HEADING}{columns_more}\n"
+    assert run(cluster, *KAFKA, "--describe", "--group", "pay", "--members", "--offsets").code == Exit.USAGE
+    somebody = run(cluster, *KAFKA, "--describe", "--group", "busy", "--members")
+    assert somebody.lines == [
+        "",
+        HEADING,
+        "busy            m-1             /h              app             2               ",
+    ]
+
+
+def test_static_members_and_those_on_their_way_to_the_new_protocol_have_a_column(cluster: FakeCluster) -> None:
+    (member,) = cluster.newer["new"].members
+    cluster.newer["new"].members.append(
+        consumer.Member(member_id="m-3", instance_id="i-3", client_id="app", client_host="/h", member_type=0)
+    )
+    printed = run(cluster, *KAFKA, "--describe", "--group", "new", "--members", "--verbose")
+    heading, dynamic, static = printed.lines[1:]
+    assert heading.split()[2] == "GROUP-INSTANCE-ID" and heading.endswith(" UPGRADED")
+    assert (dynamic.split()[:3], dynamic.split()[-1]) == (["new", "m-2", "/h"], "true"), "an empty cell, not a dash"
+    assert (static.split()[:3], static.split()[-1]) == (["new", "m-3", "i-3"], "false")
+    member.member_type = 0
+    assert "UPGRADED" not in run(cluster, *KAFKA, "--describe", "--group", "new", "--members", "--verbose").out
+
+
+def test_a_topic_that_is_not_there_is_a_row_of_deleted_offsets(cluster: FakeCluster) -> None:
+    words = [*KAFKA, "--group", "pay", "--delete-offsets", "--topic", "nope", "--topic", "orders:1,0"]
+    printed = run(cluster, *words)
+    assert printed.code == Exit.FAILED and printed.out.splitlines() == [
+        "Request succeeded for deleting offsets from group pay.",
+        "",
+        "TOPIC           PARTITION  STATUS         ",
+        "nope            -          Error: UNKNOWN_TOPIC_OR_PARTITION",
+        "orders          0          Successful     ",
+        "orders          1          Successful     ",
+    ]
+    assert cluster.committed["pay"] == {}
+    refused = run(cluster, *KAFKA, "--group", "pay", "--delete-offsets", "--topic", "orders:0")
+    assert refused.out.splitlines()[:2] == [
+        "",
+        "Error: Encountered some partition-level error, see the follow-up details.",
+    ]
+    assert run(cluster, *KAFKA, "--group", "pay", "--delete-offsets", "--topic", "a:b").code == Exit.USAGE
+
+
+def test_new_offsets_are_not_padded_and_no_groups_are_an_empty_line(cluster: FakeCluster) -> None:
+    words = ["--reset-offsets", "--dry-run", "--to-earliest", "--topic", "orders:0"]
+    assert run(cluster, *KAFKA, "--group", "pay", *words).out.splitlines() == [
+        "",
+        "GROUP           TOPIC           PARTITION  NEW-OFFSET",
+        "pay             orders          0          10",
+    ]
+    refused = run(cluster, *KAFKA, "--group", "busy", *words)
+    assert refused.out.splitlines()[-1] == "GROUP           TOPIC           PARTITION  NEW-OFFSET"
+    cluster.groups.clear()
+    cluster.newer.clear()
+    assert run(cluster, *KAFKA, "--all-groups", *words).out == "\n"
 
 
 def test_kafkas_reset_and_delete_speak_kafkas_words(cluster: FakeCluster) -> None:

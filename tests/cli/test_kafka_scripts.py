@@ -193,6 +193,40 @@ def test_configs_of_a_topic_in_kafkas_lines(cluster: FakeCluster) -> None:
     ]
 
 
+def test_controllers_describe_and_take_configs(cluster: FakeCluster) -> None:
+    cluster.is_of_controllers = True
+    cluster.configs[4, "102"] = {"log.retention.ms": "5"}
+    cluster.configs[2, "orders"] = {"retention.ms": "7"}
+
+    def at_controllers(*words: str) -> Printed:
+        return run(cluster, "kafka-configs", "--bootstrap-controller", "c:101", *words)
+
+    assert at_controllers("--describe", "--entity-type", "brokers", "--entity-name", "102").lines == [
+        "Dynamic configs for broker 102 are:",
+        "  log.retention.ms=5 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:log.retention.ms=5}",
+    ]
+    assert cluster.addresses[-1] == ("c", 102), "it alone knows its own"
+    assert at_controllers("--describe", "--broker", "101", "--all").lines[-1].startswith("  zz.default=9 ")
+    assert cluster.addresses[-1] == ("c", 101)
+    assert at_controllers("--describe", "--entity-type", "brokers").lines == [
+        "Dynamic configs for broker 101 are:",
+        "Dynamic configs for broker 102 are:",
+        "  log.retention.ms=5 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:log.retention.ms=5}",
+        "Default configs for brokers in the cluster are:",
+    ]
+    assert at_controllers("--describe", "--topic", "orders").lines[1].startswith("  retention.ms=7 ")
+    absent = at_controllers("--describe", "--broker", "1")
+    assert (absent.code, "there is no controller 1" in absent.err) == (Exit.FAILED, True)
+    unlisted = at_controllers("--describe", "--entity-type", "topics")
+    assert (unlisted.code, "UNSUPPORTED_VERSION" in unlisted.err) == (Exit.FAILED, True)
+
+    assert at_controllers("--alter", "--broker", "101", "--add-config", "log.retention.ms=6").code == Exit.DONE
+    assert cluster.addresses[-1] == ("c", 102), "the active one takes it"
+    cluster.configs[8, "101"] = {"network": "INFO"}
+    changed = at_controllers("--alter", "--broker-logger", "101", "--add-config", "network=DEBUG")
+    assert (changed.code, cluster.addresses[-1]) == (Exit.DONE, ("c", 101))
+
+
 def test_quotas_of_a_user_a_client_and_their_defaults(cluster: FakeCluster) -> None:
     pair = ("--entity-type", "users", "--entity-default", "--entity-type", "clients", "--entity-name", "app")
     assert (

@@ -35,6 +35,15 @@ def addresses(cluster: LocalCluster) -> dict[str, str]:
     }
 
 
+def controller_addresses(cluster: LocalCluster) -> dict[str, str]:
+    """Return {controller: HOST:PORT}; it is the last of its node's listeners."""
+    return {
+        node.name: node.properties["listeners"].split(",")[-1].partition("://")[2]
+        for node in cluster.plan.nodes
+        if "controller" in node.roles
+    }
+
+
 def restart(cluster: LocalCluster, *names: str) -> None:
     """Start nodes that do not run and wait until they are ready."""
     outcome = cluster.start(*names)

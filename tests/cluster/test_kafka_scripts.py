@@ -1,7 +1,9 @@
 """A working day with Kafka's scripts by their names, typed as Kafka's documentation has them, on a running cluster."""
 
+import asyncio
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -10,10 +12,15 @@ from typing import Any
 
 import pytest
 
+from kvorum.admin.client import ClusterClient, parse_bootstrap
 from kvorum.cli.feature_levels import FEATURE_LEVELS
 from kvorum.cli.output import Exit
+from kvorum.protocol.api import ApiKey
+from kvorum.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tests.cluster.clients import eventually
 from tests.cluster.conftest import Start
 from tests.cluster.dump_log import JARS, needs_kafka
+from tests.cluster.nodes import active_controller, controller_addresses, id_of
 
 pytestmark = pytest.mark.cluster
 
@@ -76,6 +83,15 @@ def test_from_a_topic_to_deleted_records_by_kafkas_names(start_cluster: Start, t
     typed.script("kafka-consumer-groups", *reset, "--execute")
     assert {index: row[0] for index, row in typed.described("pay").items()} == dict.fromkeys(lag, "0")
 
+    heading = "GROUP           CONSUMER-ID     HOST            CLIENT-ID       #PARTITIONS     "
+    assert typed.script("kafka-consumer-groups", "--describe", "--group", "pay", "--members") == ["", heading]
+    delete = ["--bootstrap-server", typed.bootstrap, "--delete-offsets", "--group", "pay", "--topic", "nope"]
+    said = typed("kafka-consumer-groups", *delete, "--topic", "orders:0,1", code=Exit.FAILED)
+    assert said[0] == "Request succeeded for deleting offsets from group pay."
+    rows = [line.split(maxsplit=2) for line in said[3:]]
+    assert rows[0] == ["nope", "-", "Error: UNKNOWN_TOPIC_OR_PARTITION"]
+    assert [row[:2] for row in rows[1:]] == [["orders", "0"], ["orders", "1"]]
+
     full = max(range(2), key=lambda index: int(ends[f"orders:{index}"]))
     deleted = [{"topic": "orders", "partition": full, "offset": 4}]
     (tmp_path / "offsets.json").write_text(json.dumps({"partitions": deleted, "version": 1}))
@@ -124,6 +140,57 @@ def test_records_are_written_and_read_as_fast_as_can_be(start_cluster: Start, tm
     assert "2200" in typed("perf", "consume", "fast", "-n", "2200", "-b", typed.bootstrap)[-1].split(", ")
     lines = typed("perf", "produce", "fast", "-n", "100", "-s", "10", "-b", typed.bootstrap)
     assert lines[-1].startswith("100 records sent, ")
+
+
+def test_controllers_are_asked_for_configs_directly(start_cluster: Start, tmp_path: Path) -> None:
+    """One that does not lead describes itself and the metadata, and whatever is changed goes to the active one."""
+    cluster = start_cluster("three-nodes.yaml")
+    typed = Typed(tmp_path, cluster.plan.bootstrap)
+    typed.script("kafka-topics", "--create", "--topic", "orders", "--partitions", "1", "--config", "retention.ms=7")
+    active = active_controller(cluster)
+    other = next(name for name in controller_addresses(cluster) if name != active)
+    number, at = id_of(cluster, other), ("--bootstrap-controller", controller_addresses(cluster)[other])
+    assert offered_by(controller_addresses(cluster)[other], ApiKey.DESCRIBE_CONFIGS) == (1, 4)
+
+    def described(*words: str) -> list[str]:
+        return typed("kafka-configs", *at, "--describe", *words)
+
+    eventually(lambda: described("--topic", "orders")[1:], "the topic's configs at a controller that follows")
+    assert described("--topic", "orders") == typed.script("kafka-configs", "--describe", "--topic", "orders")
+    typed("kafka-configs", *at, "--alter", "--broker-defaults", "--add-config", "log.retention.ms=9")
+    typed("kafka-configs", *at, "--alter", "--broker", str(number), "--add-config", "log.retention.ms=11")
+    own = "  log.retention.ms=11 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:log.retention.ms=11, "
+    own += "DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms=9, "
+    eventually(
+        lambda: any(line.startswith(own) for line in described("--broker", str(number))),
+        lambda: f"{own}: {described('--broker', str(number))}",
+    )
+    default = "  log.retention.ms=9 sensitive=false synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms=9}"
+    assert default in described("--broker-defaults")
+    everything = described("--broker", str(number), "--all")
+    assert any(line.startswith(f"  node.id={number} sensitive=false synonyms={{STATIC_") for line in everything)
+
+    typed("kafka-configs", *at, "--alter", "--broker-logger", str(number), "--add-config", "network=DEBUG")
+    levels = described("--broker-logger", str(number))
+    for logger, level in (("network", "DEBUG"), ("quorum", "INFO")):
+        assert f"  {logger}={level} sensitive=false synonyms={{}}" in levels
+    through_broker = typed.script("kafka-configs", "--describe", "--broker-logger", str(number))
+    assert "  network=INFO sensitive=false synonyms={}" in through_broker, "another process's"
+
+
+def offered_by(address: str, key: ApiKey) -> tuple[int, int] | None:
+    """Return the versions of an API that the listener at HOST:PORT offers."""
+
+    async def ask() -> tuple[int, int] | None:
+        client = ClusterClient(parse_bootstrap(address), client_id="test", chance=random.Random(1))
+        try:
+            request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+            found = (await client.ask(request, ApiVersionsResponse)).api_keys
+        finally:
+            await client.close()
+        return next(((each.min_version, each.max_version) for each in found if each.api_key == key), None)
+
+    return asyncio.run(ask())
 
 
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"

@@ -1,6 +1,7 @@
 """Replicas move between log directories while they are written to, led and restarted: with unmodified clients."""
 
 import json
+import re
 import subprocess
 import sys
 from contextlib import closing
@@ -18,6 +19,7 @@ from tests.cluster.clients import Sender, all_led, assert_all_there_once_in_orde
 from tests.cluster.conftest import ROOT, Start
 from tests.cluster.nodes import kill_all, name_of, restart
 from tests.cluster.test_log_directories import two_directories
+from tests.cluster.test_observability import get, urls
 
 pytestmark = pytest.mark.cluster
 CORDONED = "cordoned.log.dirs"
@@ -73,6 +75,7 @@ def test_replicas_move_while_they_are_led_and_the_broker_is_killed(start_cluster
         assert not described(admin)[source, 0]["is_future_key"] and described(admin)[target, 0]["offset_lag"] > 0
 
     name = name_of(cluster, 1)
+    assert told_of_moves(cluster, name)["maxlag"] > 0
     kill_all(cluster, name)
     sender.send(RECORDS, PARTITIONS)
     sender.flush_acked(2 * RECORDS)
@@ -87,6 +90,7 @@ def test_replicas_move_while_they_are_led_and_the_broker_is_killed(start_cluster
     with closing(KafkaAdminClient(bootstrap_servers=cluster.plan.bootstrap)) as admin:
         eventually(lambda: described(admin)[target, 0]["offset_lag"] == 0, "no lag")
         assert not described(admin)[target, 0]["is_future_key"]
+    assert told_of_moves(cluster, name) == {"maxlag": 0, "failedpartitionscount": 0, "deadthreadcount": 0}
     assert_all_there_once_in_order(read_all(cluster.plan.bootstrap, "orders", PARTITIONS), sender.sent.acked)
 
 
@@ -148,6 +152,13 @@ def test_a_cordoned_broker_gets_no_new_replicas_and_one_cordoned_directory_no_mo
     cordon(str(tmp_path / "a"))
     eventually(lambda: created("more") == "NONE", "a topic of three replicas")
     assert not list((tmp_path / "a").glob("more-*"))
+
+
+def told_of_moves(cluster: LocalCluster, name: str) -> dict[str, float]:
+    """Return {metric: value} of what a broker's page says of its ReplicaAlterLogDirsManager."""
+    broker, *_ = urls(cluster, name)
+    pattern = r'^kafka_server_replicaalterlogdirsmanager_(\w+){clientid="ReplicaAlterLogDirs"} (\S+)$'
+    return {metric: float(value) for metric, value in re.findall(pattern, get(f"{broker}/metrics")[1], re.MULTILINE)}
 
 
 def reassign(cluster: LocalCluster, action: str, *options: str) -> "subprocess.CompletedProcess[str]":

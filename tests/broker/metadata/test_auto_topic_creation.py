@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from kvorum.broker.metadata import auto_topic_creation
-from kvorum.broker.metadata.auto_topic_creation import AutoTopicCreation, topic_name_problem
+from kvorum.broker.metadata.auto_topic_creation import AutoTopicCreation
 from kvorum.network.context import Principal, RequestContext
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from kvorum.protocol.topic_names import name_problem
 from kvorum.runtime.config import Settings
 
 ALICE = RequestContext(principal=Principal("User", "alice"), api_key=ApiKey.METADATA, api_version=12)
@@ -81,4 +82,4 @@ def test_no_more_than_so_many_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> 
     + [(name, False) for name in ("a b", "a/b", "é", "a\n")],
 )
 def test_topic_names_are_as_in_kafka(name: str, good: bool) -> None:
-    assert (topic_name_problem(name) is None) is good
+    assert (name_problem(name) is None) is good

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from kvorum.broker.metadata.config_entries import broker_entries
 from kvorum.broker.metadata.dynamic_config import DynamicConfig
+from kvorum.quorum.configs.entries import broker_entries
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.image.configs import ConfigsImage, ResourceType
 from kvorum.quorum.records import Config
@@ -97,7 +97,7 @@ def test_subscribers_are_told_what_changed_and_only_then() -> None:
 def test_a_replication_throttle_is_described_only_where_it_is_set() -> None:
     key = "leader.replication.throttled.rate"
     configs = DynamicConfig(Settings.of({}), 4)
-    assert key not in {each.name for each in broker_entries(configs)}
+    assert key not in {each.name for each in broker_entries(configs.layers)}
     in_force(configs, (BROKER, "4", key, "1000"))
-    (entry,) = [each for each in broker_entries(configs) if each.name == key]
+    (entry,) = [each for each in broker_entries(configs.layers) if each.name == key]
     assert (entry.value, entry.source, entry.read_only) == ("1000", ConfigSource.DYNAMIC_BROKER_CONFIG, False)

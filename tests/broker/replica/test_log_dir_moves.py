@@ -10,8 +10,9 @@ from manager_kit import LoopClock, World, brokers, fetch, produce, settled, topi
 from replica_kit import KEY, TOPIC_ID
 
 from kvorum.broker.metadata.stray_logs import StrayLogs
-from kvorum.broker.replica import log_dir_moves
+from kvorum.broker.replica import future_copy, log_dir_moves
 from kvorum.broker.replica.directory_assignments import DirectoryAssignments
+from kvorum.broker.replica.move_figures import follow_moves
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -24,6 +25,7 @@ from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
 from kvorum.quorum.image.partition import LOST_DIRECTORY
 from kvorum.quorum.publisher import LoaderManifest, ManifestKind
+from kvorum.runtime import metric_names as names
 from kvorum.runtime.disk import OsDisk
 from kvorum.storage.checkpoints import MetaProperties, write_meta_properties
 from kvorum.storage.names import TopicPartition
@@ -293,6 +295,7 @@ def test_a_directory_that_fails_takes_only_what_lies_there(tmp_path: Path, faile
         else:
             assert produce(broker.world, b"2").result().error_code == ErrorCode.KAFKA_STORAGE_ERROR
         await until(lambda: broker.named == "a")
+        assert broker.world.manager.moves.failed_count == 0, "the directory failed, not the move"
 
     run(test, tmp_path)
 
@@ -370,6 +373,72 @@ def test_copying_is_throttled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         await broker.move("b")
         assert loop.time() - began > 0.5
         assert len(broker.read()) == 60
+
+    run(test, tmp_path)
+
+
+def told(broker: Broker) -> tuple[float, float]:
+    """Return MaxLag and FailedPartitionsCount as a scrape finds them."""
+    gauge = broker.world.metrics.gauge
+    found = (names.MOVES_MAX_LAG, names.MOVES_FAILED_PARTITIONS)
+    lag, failed = (gauge(name).labels("ReplicaAlterLogDirs").read() for name in found)
+    return lag, failed
+
+
+def test_the_metrics_tell_how_far_a_copy_is_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_dir_moves, "CHUNK_BYTES", 4096)
+
+    async def test(broker: Broker) -> None:
+        follow_moves(broker.world.metrics, broker.world.manager.moves)
+        for _ in range(20):
+            produce(broker.world, b"x" * 1000)
+        assert told(broker) == (0, 0)
+        broker.world.manager.moves.quota.bound = 0
+        await broker.alter("b")
+        assert told(broker) == (20, 0), "nothing is copied yet"
+        await until(lambda: broker.world.manager.moves.quota.wait_ms(broker.world.clock.monotonic_ms()) > 0)
+        future = broker.world.logs.futures.get(KEY)
+        assert future is not None and 0 < future.log_end_offset < 20
+        assert told(broker) == (20 - future.log_end_offset, 0)
+        broker.world.manager.moves.quota.bound = None
+        await until(lambda: broker.lies_in() == "b")
+        assert told(broker) == (0, 0)
+
+    run(test, tmp_path)
+
+
+def failing(*_: object) -> None:
+    raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a batch that cannot be")
+
+
+@pytest.mark.parametrize("ending", ["asked again", "another leader epoch", "given up", "partition gone"])
+def test_a_move_that_met_an_error_counts_as_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    async def test(broker: Broker) -> None:
+        follow_moves(broker.world.metrics, broker.world.manager.moves)
+        produce(broker.world, b"1")
+        monkeypatch.setattr(future_copy, "append", failing)
+        await broker.alter("b")
+        await until(lambda: told(broker) == (0, 1))
+        await broker.alter("b")
+        assert told(broker)[1] == 0, "it is tried again"
+        await until(lambda: told(broker)[1] == 1)
+        assert broker.folders() == ["a/orders-0", "b/future"] and broker.read() == [b"1"]
+
+        monkeypatch.undo()
+        match ending:
+            case "asked again":
+                await broker.move("b")
+            case "another leader epoch":
+                await broker.world.metadata(records.PartitionChange(topic_id=TOPIC_ID, partition_id=0, leader=1))
+                await until(lambda: broker.lies_in() == "b")
+            case "given up":
+                await broker.alter("a")
+                assert broker.folders() == ["a/orders-0"]
+            case _:
+                await broker.world.metadata(records.RemoveTopic(topic_id=TOPIC_ID))
+        assert told(broker) == (0, 0)
 
     run(test, tmp_path)
 

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from kvorum.broker.metadata.dynamic_config import DynamicConfig
+from kvorum.quorum.configs.layers import ConfigLayers
 from kvorum.quorum.image import client_metrics
-from kvorum.quorum.image.configs import CLUSTER_DEFAULT
 from kvorum.runtime import config_defs
 from kvorum.runtime.config import ConfigSource, Settings
 from kvorum.runtime.config_defs import BROKER, GROUP, TOPIC, ConfigDef, Scope, milliseconds_of
@@ -22,8 +21,8 @@ from kvorum.runtime.config_types import ConfigType, InvalidValue, Value, format_
 REQUIRED: Final = ("node.id", "process.roles")
 """Kafka has no default for these, so none is told."""
 
-
-Layers: TypeAlias = tuple[tuple[Mapping[str, str], ConfigSource], ...]
+Said: TypeAlias = tuple[tuple[Mapping[str, str], ConfigSource], ...]
+"""What each of a node's layers says, the strongest first; made once for all configs of a resource."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +53,14 @@ class TopicEntries:
 
     __slots__ = ("_inherited",)
 
-    def __init__(self, configs: DynamicConfig) -> None:
-        """Take the broker's layers as they are now."""
-        layers = layers_of(configs)
+    def __init__(self, layers: ConfigLayers) -> None:
+        """Take the node's layers as they are now."""
+        said = tuple(layers)
         self._inherited = {
             name: entry(
                 definition,
-                inherited(configs.settings, definition),
-                broker_synonyms(layers, definition),
+                inherited(layers.settings, definition),
+                broker_synonyms(said, definition),
                 read_only=False,
             )
             for name, definition in TOPIC.items()
@@ -79,23 +78,23 @@ class TopicEntries:
                 yield shared
 
 
-def broker_entries(configs: DynamicConfig) -> Iterator[ConfigEntry]:
-    """Yield every config of this broker, by name; also those of its listeners and others it was given."""
-    settings, layers = configs.settings, layers_of(configs)
+def broker_entries(layers: ConfigLayers) -> Iterator[ConfigEntry]:
+    """Yield every config of this node, by name; also those of its listeners and others it was given."""
+    settings, said = layers.settings, tuple(layers)
     for name in sorted({*BROKER, *settings.explicit()}):
         definition = config_defs.broker_def(name)
         if definition is None or (definition.internal and not (definition.dynamic and name in settings.explicit())):
             continue
         if name in BROKER:
-            synonyms = broker_synonyms(layers, definition)
+            synonyms = broker_synonyms(said, definition)
             yield entry(definition, broker_value(settings, definition), synonyms, read_only=not definition.dynamic)
         else:
             text = settings.raw(name)
             own = Synonym(name, hidden(definition, text), settings.source(name).layer)
             yield replace(entry(definition, text, (own,), read_only=not definition.dynamic), name=name)
-    unknown = {name for values, _ in layers for name in values if config_defs.broker_def(name) is None}
+    unknown = {name for values, _ in said for name in values if config_defs.broker_def(name) is None}
     for name in sorted(unknown):
-        yield unknown_entry(name, [source for values, source in layers if name in values])
+        yield unknown_entry(name, [source for values, source in said if name in values])
 
 
 def unknown_entry(name: str, sources: Sequence[ConfigSource]) -> ConfigEntry:
@@ -112,10 +111,10 @@ def unknown_entry(name: str, sources: Sequence[ConfigSource]) -> ConfigEntry:
     )
 
 
-def cluster_default_entries(configs: DynamicConfig) -> Iterator[ConfigEntry]:
+def cluster_default_entries(values: Mapping[str, str]) -> Iterator[ConfigEntry]:
     """Yield what was set dynamically for all brokers, by name."""
     layer = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
-    for name, value in sorted(configs.broker_overrides(CLUSTER_DEFAULT).items()):
+    for name, value in sorted(values.items()):
         definition = config_defs.broker_def(name)
         if definition is None:
             yield unknown_entry(name, [layer])
@@ -134,11 +133,11 @@ def kept_entries(overrides: Mapping[str, str]) -> Iterator[ConfigEntry]:
         yield entry(definition, value, (Synonym(name, value, source),), read_only=False)
 
 
-def group_entries(configs: DynamicConfig, overrides: Mapping[str, str]) -> Iterator[ConfigEntry]:
+def group_entries(layers: ConfigLayers, overrides: Mapping[str, str]) -> Iterator[ConfigEntry]:
     """Yield every config of a group with these overrides, by name (Kafka's ConfigHelper, KIP-848)."""
-    layers = layers_of(configs)
+    said = tuple(layers)
     for name, definition in GROUP.items():
-        synonyms, value = broker_synonyms(layers, definition), inherited(configs.settings, definition)
+        synonyms, value = broker_synonyms(said, definition), inherited(layers.settings, definition)
         if name in overrides:
             value = canonical(definition, overrides[name])
             synonyms = (Synonym(name, value, ConfigSource.DYNAMIC_GROUP_CONFIG), *synonyms)
@@ -163,27 +162,14 @@ def client_metrics_entries(overrides: Mapping[str, str]) -> Iterator[ConfigEntry
         )
 
 
-def layers_of(configs: DynamicConfig) -> Layers:
-    """Return what each of the broker's layers says, the strongest first; made once for all configs of a resource."""
-    static = {key: each.text for key, each in configs.static.explicit().items()}
-    for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
-        if name in static:  # one of the two says both (Kafka's populateSynonyms)
-            static.setdefault(other, static[name])
-    return (
-        (configs.broker_layer, ConfigSource.DYNAMIC_BROKER_CONFIG),
-        (configs.cluster_layer, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
-        (static, ConfigSource.STATIC_BROKER_CONFIG),
-    )
-
-
-def broker_synonyms(layers: Layers, definition: ConfigDef) -> tuple[Synonym, ...]:
+def broker_synonyms(said: Said, definition: ConfigDef) -> tuple[Synonym, ...]:
     """Return what the broker's layers, and the defaults, say of a config, the strongest first."""
     names = definition.synonyms
     if not names:
         return ()
     found = [
         Synonym(name, hidden(definition, value), source)
-        for values, source in layers
+        for values, source in said
         for name in names
         if (value := values.get(name)) is not None
     ]

@@ -1,0 +1,31 @@
+"""DescribeConfigs (32): v1-v4. The answer, as brokers give it: quorum/configs/describe.
+
+v1: sources and synonyms (KIP-226). v3: types and documentation (KIP-569).
+Any controller answers, whoever leads, by the metadata it has committed: of itself as BROKER and BROKER_LOGGER under its
+own node id, of another's id INVALID_REQUEST (but for kvorum.broker.state); of topics, groups, subscriptions to clients'
+metrics (KIP-714) and, under the empty name, of what is set for all brokers. What a topic or a group inherits is by this
+node's own configuration, as it is by a broker's there.
+Order: authorise each resource, then answer it.
+"""
+
+from kvorum.network.authorizer import Operation
+from kvorum.network.context import RequestContext
+from kvorum.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from kvorum.quorum.configs.describe import DescribedNode, described
+from kvorum.quorum.configs.layers import ConfigLayers
+from kvorum.quorum.services import ControllerServices
+
+
+async def handle(
+    ctx: RequestContext, request: DescribeConfigsRequest, services: ControllerServices
+) -> DescribeConfigsResponse:
+    """Describe each resource on its own."""
+    image = services.store.image
+    node = DescribedNode(
+        node_id=services.node_id,
+        layers=ConfigLayers.of(services.settings, image.configs, services.node_id),
+        configs=image.configs,
+        has_topic=lambda name: image.topics.topic(name) is not None,
+        may=lambda kind, name: services.may(ctx, Operation.DESCRIBE_CONFIGS, kind, name),
+    )
+    return DescribeConfigsResponse(results=described(request, node))
