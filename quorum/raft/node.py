@@ -283,7 +283,7 @@ class QuorumNode:
     def _count_voters(self) -> None:
         """Let pysyncobj count by the voter set that is in force now, and the link reach its members."""
         voters = self.replica.voters
-        if not voters.dynamic or voters.version == self._seen_version:
+        if voters.version == self._seen_version or not (voters.dynamic or self._seen_version >= 0):
             return
         self._seen_version = voters.version
         others = self.peer_ids
@@ -325,9 +325,9 @@ class QuorumNode:
             work.add_done_callback(partial(self._written, batch, self._loop.time()))
 
     def _written(self, batch: Batch, began: float, work: asyncio.Future[None]) -> None:
+        error = None if work.cancelled() else work.exception()  # looked at: nobody else will, where the node has ended
         if self.halted:
             return
-        error = work.exception()
         if error is not None:
             self.fail(error)
             return
