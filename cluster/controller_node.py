@@ -58,17 +58,20 @@ class ControllerNode:
         self._settings = settings
         self._world = world
         self._listeners: list[Listener] = []
-        dynamic = opened.voters.dynamic
-        endpoints = own_endpoints(settings) if dynamic else []
-        listens_at = endpoints[0][1:] if dynamic else None
+        self._cluster_id = cluster_id
+        self._known = known
+        self._endpoints = own_endpoints(settings)
+        opened.voters.listens_at = self._endpoints
         self.transport = RaftTransport(
             node_id=node_id,
             cluster_id=cluster_id,
             addresses=AddressBook(known, peer_addresses(settings, "controller", "controller")),
             peers=[voter for voter in known if voter != node_id],
             chance=world.chance(),
-            listens_at=listens_at,
+            listens_at=self._endpoints[0][1:] if self._endpoints else None,
+            dynamic=opened.voters.dynamic,
         )
+        self.transport.on_dynamic = self._begin_presence
         self.metadata_log = RaftMetadataLog(
             opened,
             link=self.transport,
@@ -79,16 +82,6 @@ class ControllerNode:
         )
         self.transport.attach(self.metadata_log.node)
         self.presence: QuorumPresence | None = None
-        if dynamic:
-            self.presence = QuorumPresence(
-                self.metadata_log,
-                self.transport,
-                cluster_id=cluster_id,
-                bootstrap=bootstrap_servers(settings),
-                endpoints=endpoints,
-                chance=world.chance(),
-                on_fault=world.on_fatal,
-            )
         self.server = ControllerServer(
             settings,
             world.disk,
@@ -98,7 +91,7 @@ class ControllerNode:
             cluster_id=cluster_id,
             on_fault=world.on_fatal,
             directory=controller_directory(settings),
-            voter_addresses=self._voter_addresses if dynamic else lambda: known,
+            voter_addresses=self._voter_addresses,
             upgrades=self.transport.upgrades,
             metrics=world.metrics,
             membership=self.metadata_log.membership,
@@ -106,8 +99,22 @@ class ControllerNode:
         )
 
     def _voter_addresses(self) -> dict[int, Address]:
-        """Return where each voter of a dynamic quorum is reached by whoever asks on its default listener."""
-        return {node_id: found[0][1:] for node_id, found in self.metadata_log.voter_endpoints().items() if found}
+        """Return where each voter is reached by whoever asks on its default listener; a static quorum is configured."""
+        endpoints = self.metadata_log.voter_endpoints()
+        return {node_id: found[0][1:] for node_id, found in endpoints.items() if found} if endpoints else self._known
+
+    def _begin_presence(self) -> None:
+        """The quorum is a dynamic one, from the start or by an upgrade: find the others, and be found."""
+        self.presence = QuorumPresence(
+            self.metadata_log,
+            self.transport,
+            cluster_id=self._cluster_id,
+            bootstrap=bootstrap_servers(self._settings),
+            endpoints=self._endpoints,
+            chance=self._world.chance(),
+            on_fault=self._world.on_fatal,
+        )
+        self.presence.start()
 
     async def start(self) -> None:
         """Start everything in order. Raises LogDirectoryError, OSError; then `close` releases what was opened."""
@@ -144,8 +151,6 @@ class ControllerNode:
             if world.interposer is not None:
                 world.interposer.opened(listener)
         self.transport.start()
-        if self.presence is not None:
-            self.presence.start()
 
     def not_ready(self) -> str | None:
         """Return why this controller cannot serve yet, None if it can."""
@@ -158,6 +163,7 @@ class ControllerNode:
 
     async def close(self) -> None:
         """Stop everything in the opposite order, from any point of the start."""
+        self.transport.on_dynamic = None
         if self.presence is not None:
             await self.presence.close()
         for listener in self._listeners:

@@ -24,6 +24,7 @@ from kvorum.runtime.chance import random_uuid_bytes
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
 from kvorum.runtime.listeners import (
+    LOOPBACK,
     advertised_controller_listeners,
     controller_listener_names,
     split_address,
@@ -161,8 +162,12 @@ def standalone(settings: Settings) -> dict[int, InitialController]:
 
 
 def own_endpoints(settings: Settings) -> list[VoterEndpoint]:
-    """Return where this controller listens, as the quorum is to know it: what it advertises, the default first."""
-    found = {each.listener_name: each for each in advertised_controller_listeners(settings)}
+    """Return where this controller listens, as the quorum is to know it: what it advertises, the default first.
+
+    A listener on all addresses is told with the host that controller.quorum.voters has for this node, if it has one.
+    """
+    host, _ = voters(settings).get(settings.int("node.id"), (LOOPBACK, 0))
+    found = {each.listener_name: each for each in advertised_controller_listeners(settings, host)}
     names = [name for name in controller_listener_names(settings) if name in found]
     return [(name, found[name].host, found[name].port) for name in names]
 

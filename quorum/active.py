@@ -84,16 +84,18 @@ class ActiveController:
         *,
         on_fault: Callable[[BaseException], None],
         bootstrap: Callable[[], Sequence[MetadataRecord]] = bootstrap_records,
+        first_words: Callable[[MetadataImage], Sequence[MetadataRecord]] = lambda image: [NoOp()],
     ) -> None:
         """Begin inactive. `on_fault` ends the process: a decision raised what it never may.
 
-        `bootstrap` says what a new cluster's metadata begins with.
+        `bootstrap` says what a new cluster's metadata begins with, `first_words` what each later term does.
         """
         self._log = metadata_log
         self._store = store
         self._clock = clock
         self._on_fault = on_fault
         self._bootstrap = bootstrap
+        self._first_words = first_words
         self._listeners: list[ActivationListener] = []
         self._state = State.INACTIVE
         self._image = store.image
@@ -383,7 +385,7 @@ class ActiveController:
                 asyncio.get_running_loop().call_later(RESTART_DELAY_S, self._restart_again, self._turn)
             return
         # The first batch of a term makes its epoch known to everybody who follows the log, also where nothing changes.
-        self.write_nowait("activation", [NoOp()])
+        self.write_nowait("activation", self._first_words(self._image))
 
     def _restart_again(self, turn: int) -> None:
         """Try once more to begin, unless things went on meanwhile."""

@@ -35,6 +35,7 @@ from kvorum.quorum.controller.features import bootstrap_records
 from kvorum.quorum.controller.heartbeats import BrokerHeartbeatManager
 from kvorum.quorum.duties import ControllerDuties
 from kvorum.quorum.fencing import FastFencing, NetworkProber, Prober
+from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.features import KRAFT_VERSION
 from kvorum.quorum.log_trimming import LogTrimming
 from kvorum.quorum.metadata_log_file import open_metadata_log
@@ -42,7 +43,7 @@ from kvorum.quorum.metadata_store import MetadataStore
 from kvorum.quorum.raft.log import MetadataLog
 from kvorum.quorum.raft.membership import Membership
 from kvorum.quorum.raft.voters import Endpoints
-from kvorum.quorum.records import Feature, MetadataRecord
+from kvorum.quorum.records import Feature, MetadataRecord, NoOp
 from kvorum.quorum.services import ControllerServices, Observers
 from kvorum.runtime import blocking
 from kvorum.runtime.clock import Clock
@@ -129,7 +130,12 @@ class ControllerServer:
         stored = await blocking.run(loop, open_metadata_log, self._disk, self._directory, self._settings, self._clock)
         store = MetadataStore(stored, self._clock)
         controller = ActiveController(
-            self._log, store, self._clock, on_fault=self._on_fault, bootstrap=self._bootstrap_records
+            self._log,
+            store,
+            self._clock,
+            on_fault=self._on_fault,
+            bootstrap=self._bootstrap_records,
+            first_words=self._first_words,
         )
         self._services = services = self._make_services(store, controller)
         self._duties = ControllerDuties(services)
@@ -156,6 +162,11 @@ class ControllerServer:
         if self._voter_endpoints():
             records.insert(1, Feature(name=KRAFT_VERSION, level=1))
         return records
+
+    def _first_words(self, image: MetadataImage) -> list[MetadataRecord]:
+        """Return what a term begins with: the level of kraft.version, where an upgrade did not come to write it."""
+        upgraded = self._voter_endpoints() and not image.features.level(KRAFT_VERSION)
+        return [Feature(name=KRAFT_VERSION, level=1)] if upgraded else [NoOp()]
 
     def on_connection_closed(self, connection_id: str) -> None:
         """Take note that a connection of the listener is gone: it may have been a broker's last."""

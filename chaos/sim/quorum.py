@@ -81,6 +81,8 @@ class QuorumWorld:
         voter.seen_term, voter.seen_commit = term, commit
         if core.is_leader():
             self._check_matches(voter, log, term)
+        if self.options.static:
+            self.checker.upgraded(voter.node_id, log.node.replica.voters, core.last_applied())
 
     def _counted(self, log: RaftMetadataLog) -> dict[int, bytes]:
         """Return whose majority commits, as the leader sees it."""
@@ -88,7 +90,7 @@ class QuorumWorld:
         if voters.dynamic:
             return dict(voters.in_force)
         agreed = voters.pins()
-        return {node_id: agreed.get(node_id, b"?") for node_id in self.ids}
+        return {node_id: agreed.get(node_id, b"?") for node_id in voters.ids}
 
     def _check_matches(self, voter: SimVoter, log: RaftMetadataLog, term: int) -> None:
         """Hold what a leader believes of its peers against their disks, where it has changed."""
@@ -156,7 +158,8 @@ class QuorumWorld:
         """Format and start all voters, and begin the load."""
         directories = {node_id: self.rng.randbytes(16) for node_id in self.ids}
         initial = set(self.ids[: self.options.initial])
-        known = directories if self.options.known_directories else None
+        voting = self.ids[: self.options.static or None]
+        known = {node_id: directories[node_id] for node_id in voting} if self.options.known_directories else None
         if initial:
             known = {node_id: directories[node_id] for node_id in sorted(initial)}
         for voter in self.voters.values():

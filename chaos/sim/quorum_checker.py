@@ -13,6 +13,8 @@ KeptTerm                   and never speaks in a term older than one it made a p
 TrueMatch                  where a leader believes a peer to be, the peer is, durably
 StateIsReplay              a snapshot's state is what replaying the committed log gives
 LeaderLoadsNoSnapshot      who leads has all of the log: nothing puts its state elsewhere
+UpgradeIsKept              a dynamic quorum is one because that was committed, and never is a static one again anywhere
+OneChangeAtATime           each set of a dynamic quorum is the one before it but for one directory, or the same
 Convergence                healed, one leader is active, all nodes are equal, and an append gets through
 """
 
@@ -25,6 +27,7 @@ from kvorum.chaos.sim.ledger import Violation
 from kvorum.protocol.batch_header import parse_header
 from kvorum.quorum.raft.journal import DurableJournal
 from kvorum.quorum.raft.messages import Ack, PreVoteAnswer, Vote, VoteAnswer, decode
+from kvorum.quorum.raft.voters import Voters
 
 EMPTY_STATE = bytes(16)
 PROMISING_TAGS = frozenset((2, 3, 4, 6))
@@ -70,6 +73,8 @@ class Checker:
     """Base offset -> digest of the batch as its author knows it."""
     acknowledged_end: int = 0
     committed_index: int = 0
+    upgraded_index: int = 0
+    """Where a static quorum was seen to have become a dynamic one, committed."""
 
     def applied(self, node_id: int, high_watermark: int, base_offset: int, epoch: int, batch: bytes) -> bytes:
         """A node applies a batch; return the state behind it."""
@@ -160,6 +165,20 @@ class Checker:
                 "MajorityReachedHighWatermark",
                 f"index {index} of term {term} is committed, durable only on {holders} of {sorted(agreed)}",
             )
+
+    def upgraded(self, node_id: int, voters: Voters, last_applied: int) -> None:
+        """Look at a node's voters: those of a quorum that was static at first."""
+        index = voters.state.voters_index if voters.state.dynamic and voters.state.endpoints else 0
+        if not self.upgraded_index and index > self.committed_index:
+            raise Violation("UpgradeIsKept", f"node {node_id} is upgraded by index {index}, which is not committed")
+        self.upgraded_index = self.upgraded_index or index
+        if not index and 0 < self.upgraded_index <= last_applied:
+            raise Violation("UpgradeIsKept", f"node {node_id} at index {last_applied} is not upgraded")
+        if voters.pending and voters.pending[-1].endpoints is not None:
+            newest = voters.pending[-1].voters.items()
+            before = voters.pending[-2].voters if len(voters.pending) > 1 else voters.committed or voters.state.pins
+            if len(newest ^ before.items()) > 1:
+                raise Violation("OneChangeAtATime", f"node {node_id}: from {before} to {dict(newest)}")
 
     def sent(self, directory_id: bytes, node_id: int, peer: int, frame: bytes) -> None:
         """A voter sends a frame: look at what it promises. The tag is the second byte of the msgpack array."""

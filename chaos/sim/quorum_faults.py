@@ -11,7 +11,7 @@ from kvorum.chaos.sim.loop import START_S
 from kvorum.chaos.sim.quorum import QuorumWorld
 from kvorum.chaos.sim.quorum_options import Options
 from kvorum.chaos.sim.quorum_plan import QuorumFault, QuorumPlan, plan_of
-from kvorum.chaos.sim.quorum_voter import SimVoter
+from kvorum.chaos.sim.quorum_voter import SimVoter, endpoint
 from kvorum.protocol.errors import KafkaError
 from kvorum.quorum.raft.replicated import RaftMetadataLog
 
@@ -53,6 +53,8 @@ class Actions:
         match fault.kind:
             case "heal":
                 world.network.heal_all()
+            case "upgrade":
+                return self._upgrade()
             case "kill_all":
                 world.count("kill all")
                 for voter in world.voters.values():
@@ -113,7 +115,7 @@ class Actions:
     def _wipe(self, voter: SimVoter) -> bool:
         """Lose one voter's disk: only when all know the last one that did as a voter again."""
         world = self._world
-        if world.options.initial:
+        if world.options.initial or world.options.static:
             if not self._may_lose(voter):
                 return False
         elif not self._all_know_all(voter):
@@ -124,8 +126,15 @@ class Actions:
         elif voter.host.alive:
             return False
         voter.disk.remove_tree("/node")
-        voter.format(None, world.rng.randbytes(16))
+        voter.format(None, world.rng.randbytes(16), static=self._formatted_static(voter))
         return True
+
+    def _formatted_static(self, voter: SimVoter) -> bool | None:
+        """Whether a lost voter of a quorum that is upgraded is formatted as before; not the only one that there was."""
+        world = self._world
+        if not (world.options.static and voter.is_static and world.checker.upgraded_index):
+            return None
+        return world.rng.random() < 0.5 and world.options.static > 1
 
     def _all_know_all(self, voter: SimVoter) -> bool:
         world = self._world
@@ -143,7 +152,7 @@ class Actions:
         if len(sets) < len(logs) or any(found.pending or found.committed != sets[0].committed for found in sets):
             return False
         members = sets[0].committed
-        if members is None:
+        if members is None or len({bool(found.endpoints) for found in sets}) > 1:
             return False  # those that were formatted as voters alone know who they are
         if voter.node_id not in members:
             return True
@@ -158,9 +167,7 @@ class Actions:
 
         What would leave a set without a majority of directories is nobody's mistake but the operator's: not done.
         """
-        world = self._world
-        logs = [each.log for each in world.voters.values() if is_running(each) and not each.host.paused]
-        leader = next((log for log in logs if log is not None and log.is_active()), None)
+        world, leader = self._world, self._leader()
         if leader is None:
             return False
         host = world.voters[leader.node_id]
@@ -172,8 +179,29 @@ class Actions:
             world.call(host, partial(self._ask, leader, target))
         return True
 
+    def _leader(self) -> RaftMetadataLog | None:
+        logs = [each.log for each in self._world.voters.values() if is_running(each) and not each.host.paused]
+        return next((log for log in logs if log is not None and log.is_active()), None)
+
+    def _upgrade(self) -> bool:
+        """Have the leader make the quorum a dynamic one."""
+        leader = self._leader()
+        if leader is None or leader.node.replica.voters.dynamic:
+            return False
+        self._world.call(self._world.voters[leader.node_id], partial(self._ask_upgrade, leader))
+        return True
+
+    def _ask_upgrade(self, leader: RaftMetadataLog) -> None:
+        try:
+            leader.membership.upgrade()
+        except KafkaError as error:
+            self._world.count(f"refused {error.code.name}")
+        else:
+            self._world.count("upgrade")
+            self._world.tell(f"node {leader.node_id} upgrades the quorum")
+
     def _ask(self, leader: RaftMetadataLog, target: SimVoter) -> None:
-        members, where = leader.node.replica.voters.in_force, [("CONTROLLER", f"controller-{target.node_id}", 9093)]
+        members, where = leader.node.replica.voters.in_force, [endpoint(target.node_id)]
         known = members.get(target.node_id)
         try:
             if known is not None:
@@ -202,7 +230,9 @@ class Faults:
         if world.options.wipes and world.options.voters > 1:
             kinds.append(self._simple("wipe"))
         self._kinds = self._rng.sample(kinds, self._rng.randint(3, len(kinds)))
-        if world.options.initial:
+        if world.options.static:
+            self._kinds += [self._to_all("upgrade")] * (len(self._kinds) // 3)
+        if world.options.initial or world.options.static:
             self._kinds += [self._change] * len(self._kinds)
 
     def schedule(self) -> None:

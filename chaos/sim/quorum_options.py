@@ -19,6 +19,8 @@ class Options:
     """How many nodes there are; in a static quorum all of them vote."""
     initial: int = 0
     """A dynamic quorum (KIP-853) begins with so many voters, the others follow as observers; 0: a static one."""
+    static: int = 0
+    """A static quorum has so many voters and is upgraded to a dynamic one, the others follow; 0: all are its voters."""
     duration_s: float = 12.0
     known_directories: bool = True
     wipes: bool = True

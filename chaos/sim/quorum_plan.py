@@ -51,6 +51,7 @@ class QuorumOptions(msgspec.Struct, frozen=True, kw_only=True):
     fault_every_s: float
     settings: RaftSettings
     initial: int = 0
+    static: int = 0
 
     @classmethod
     def of(cls, options: Options) -> "QuorumOptions":
@@ -62,7 +63,9 @@ class QuorumOptions(msgspec.Struct, frozen=True, kw_only=True):
         known, wipes = "known at format" if self.known_directories else "agreed on later", self.wipes
         network, settings = self.network, self.settings
         wild = f"loss {network.loss:g}, duplicates {network.duplicate:g}, reordering {network.reorder:g}"
-        some = f"{self.initial} voters at first of {self.voters} nodes" if self.initial else f"{self.voters} voters"
+        first = self.initial or self.static
+        some = f"{first} voters at first of {self.voters} nodes" if first else f"{self.voters} voters"
+        some += ", static until they are upgraded" if self.static else ""
         return (
             f"{some}, directories {known}, {'wipes' if wipes else 'no wipes'}; "
             f"delays to {network.delay_max_s * 1000:g} ms, {wild}; appends of {settings.append_bytes} bytes, window "

@@ -16,9 +16,14 @@ from kvorum.quorum.raft.journal import DurableJournal
 from kvorum.quorum.raft.log import SnapshotContent, SnapshotView
 from kvorum.quorum.raft.opening import format_raft, open_raft
 from kvorum.quorum.raft.replicated import RaftMetadataLog
-from kvorum.quorum.raft.voters import Endpoints
+from kvorum.quorum.raft.voters import Endpoint, Endpoints
 
 PATH: Final = "/node/raft"
+
+
+def endpoint(node_id: int) -> Endpoint:
+    """Return where a node listens."""
+    return "CONTROLLER", f"controller-{node_id}", 9093
 
 
 class AtFirst(TypedDict):
@@ -66,8 +71,11 @@ class SimVoter:
         self.seen_match: dict[int, int] = {}
         self.fatal: BaseException | None = None
 
-    def format(self, directories: dict[int, bytes] | None, directory_id: bytes) -> None:
-        """Format an empty disk; in a dynamic quorum `directories` are the initial voters', None makes an observer."""
+    def format(self, directories: dict[int, bytes] | None, directory_id: bytes, *, static: bool | None = None) -> None:
+        """Format an empty disk; in a dynamic quorum `directories` are the initial voters', None makes an observer.
+
+        `static` is for a voter of a static quorum that has been upgraded: whether it is formatted as it once was.
+        """
         self.directory_id = directory_id
         self.disk.mkdir("/node")
         self.disk.sync_dir("")
@@ -77,15 +85,21 @@ class SimVoter:
             cluster_id="sim",
             node_id=self.node_id,
             directory_id=directory_id,
-            **self._voters_at_first(directories),
+            **self._voters_at_first(directories, self.is_static if static is None else static),
             segment_bytes=SEGMENT_BYTES,
         )
 
-    def _voters_at_first(self, directories: dict[int, bytes] | None) -> "AtFirst":
-        if not self.world.options.initial:
-            return {"voter_ids": self.world.ids, "directories": directories}
-        known = directories or {}
-        endpoints = {node_id: [("CONTROLLER", f"controller-{node_id}", 9093)] for node_id in known}
+    @property
+    def is_static(self) -> bool:
+        """Whether it is one of a static quorum's voters, or was before the upgrade."""
+        options = self.world.options
+        return not options.initial and self.node_id in self.world.ids[: options.static or None]
+
+    def _voters_at_first(self, directories: dict[int, bytes] | None, static: bool) -> "AtFirst":
+        if static:
+            return {"voter_ids": self.world.ids[: self.world.options.static or None], "directories": directories}
+        known = (directories if self.world.options.initial else None) or {}
+        endpoints = {node_id: [endpoint(node_id)] for node_id in known}
         return {"voter_ids": sorted(known), "directories": known, "endpoints": endpoints}
 
     def start(self) -> None:
@@ -101,6 +115,7 @@ class SimVoter:
         world = self.world
         opened = open_raft(self.disk, PATH, segment_bytes=SEGMENT_BYTES)
         self.journals[self.directory_id] = opened.journal
+        opened.voters.listens_at = [endpoint(self.node_id)]
         self.log = world.options.log_class(
             opened,
             link=self,

@@ -1,16 +1,24 @@
-"""UpdateFeatures (57): v0-v2 (KIP-584). The rules: controller/features.py.
+"""UpdateFeatures (57): v0-v2 (KIP-584). The rules: controller/features.py; those of kraft.version are here.
 
-Not here: a change of kraft.version, which a quorum is formatted with (docs/skipped.md); other levels of
-metadata.version than 4.3-IV0 (30).
-Order: authorise, decide, answer when committed.
+kraft.version 1 makes a static quorum a dynamic one (KIP-853): Raft's voters change first, committed, by membership.py;
+the record of the level only tells brokers and clients. Whoever becomes active writes it where it is missing.
+Not here: other levels of metadata.version than 4.3-IV0 (30).
+Order: authorise, kraft.version's direction, decide all without a change, upgrade the quorum, decide, answer when
+committed. Source: Kafka's FeatureControlManager, LeaderState.maybeAppendUpgradedKRaftVersion.
 """
+
+import asyncio
+from dataclasses import replace
+from functools import partial
 
 from kvorum.network.authorizer import Operation
 from kvorum.network.context import RequestContext
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from kvorum.quorum.controller.features import update_features
+from kvorum.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
+from kvorum.quorum.api.raft_voters import committed
+from kvorum.quorum.controller.features import NONE_UPDATED, update_features
 from kvorum.quorum.image.features import KRAFT_VERSION
+from kvorum.quorum.records import Feature
 from kvorum.quorum.services import ControllerServices
 
 
@@ -19,10 +27,63 @@ async def handle(
 ) -> UpdateFeaturesResponse:
     """Set the levels of features."""
     services.authorize_cluster(ctx, Operation.ALTER)
+    update = next((each for each in request.feature_updates if each.feature == KRAFT_VERSION), None)
     level = 1 if services.voter_endpoints() else 0
-    for update in request.feature_updates:
-        if update.feature == KRAFT_VERSION and update.max_version_level != level:
-            wanted = f"Invalid update version {update.max_version_level} for feature {KRAFT_VERSION}."
-            message = f"{wanted} A quorum is formatted for the version {level} of it and keeps that one."
-            raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, message)
+    if update is not None and 0 <= update.max_version_level < level:
+        _refuse_downgrade(ctx, update)
+    if update is not None and update.max_version_level > level:
+        tried = replace(request, validate_only=True)
+        checked = await services.submit(ctx, update_features, tried, name="checkFeatures")
+        await _upgrade(request, services)
+        if request.validate_only:
+            return checked
     return await services.submit(ctx, update_features, request, name="updateFeatures")
+
+
+def _refuse_downgrade(ctx: RequestContext, update: FeatureUpdateKey) -> None:
+    """Raise KafkaError: who votes stands in the log for good."""
+    called_one = update.allow_downgrade if ctx.api_version == 0 else update.upgrade_type > 1
+    problem = (
+        "Can't downgrade the version of this feature."
+        if called_one
+        else "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
+        "downgrade."
+    )
+    message = f"Invalid update version {update.max_version_level} for feature {KRAFT_VERSION}. {problem}"
+    raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, NONE_UPDATED + message)
+
+
+async def _upgrade(request: UpdateFeaturesRequest, services: ControllerServices) -> None:
+    """Make the quorum a dynamic one, or see whether it could be. Raises KafkaError."""
+    assert services.membership is not None, "a controller's log has voters"
+    try:
+        if request.validate_only:
+            services.membership.check_upgrade()
+            return
+        change = services.membership.upgrade()
+    except KafkaError as error:
+        raise _of_the_controller(error) from error
+    if change is None:
+        return
+    change.add_done_callback(partial(_tell, services))
+    try:
+        await committed(change, request.timeout)
+    except KafkaError as error:
+        raise _of_the_controller(error) from error
+
+
+def _of_the_controller(error: KafkaError) -> KafkaError:
+    """Return Raft's refusal as the active controller words it."""
+    match error.code:
+        case ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            return KafkaError(ErrorCode.NOT_CONTROLLER, error.message or "")
+        case ErrorCode.INVALID_UPDATE_VERSION:
+            return KafkaError(error.code, f"{NONE_UPDATED}{error.message}")
+        case _:
+            return error
+
+
+def _tell(services: ControllerServices, change: asyncio.Future[None]) -> None:
+    """Write the level once the upgrade is committed, whoever still waits for it."""
+    if not change.cancelled() and change.exception() is None and services.controller.is_active():
+        services.controller.write_nowait("kraftVersion", [Feature(name=KRAFT_VERSION, level=1)])

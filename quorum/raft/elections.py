@@ -96,7 +96,7 @@ class Elections:
     def on_prevote(self, peer: int, message: PreVote) -> None:
         """Answer a pre-vote."""
         replica = self._replica
-        eligible = replica.voters.may_vote() and replica.voters.may_lead(peer) and message.term > replica.core.term()
+        eligible = replica.voters.may_grant(peer) and message.term > replica.core.term()
         granted = eligible and replica.prevotes.judge(
             peer,
             peer_log=(message.last_term, message.last_index),
@@ -128,7 +128,7 @@ class Elections:
         """Answer a candidate."""
         replica = self._replica
         core, voters = replica.core, replica.voters
-        known = voters.may_vote() and voters.may_lead(peer) and message.directory_id == voters.present[peer]
+        known = voters.may_grant(peer) and message.directory_id == voters.present[peer]
         loyal = not message.transfer and (core.is_leader() or not replica.prevotes.leader_gone(replica.now()))
         self._answered = False
         if known and not (loyal and message.term > core.term()):

@@ -9,6 +9,7 @@ from kvorum.quorum.raft.elections import Elections
 from kvorum.quorum.raft.leader import NO_INDEX, Leader
 from kvorum.quorum.raft.messages import Hello
 from kvorum.quorum.raft.replica import Replica
+from kvorum.quorum.raft.voters import KRAFT_VERSION_MAX, Told
 
 
 class Greetings:
@@ -48,6 +49,7 @@ class Greetings:
             return
         if message.answer and peer in self._elections.connected:
             self._tell(peer, answer=True)
+        voters.told[peer] = Told(message.kraft_version_max, tuple(message.endpoints), message.dynamic)
         if voters.hello(peer, message.directory_id, message.pins, message.forced):
             self._replica.keep_voters()
         progress = self._leader.peer(peer)
@@ -62,7 +64,17 @@ class Greetings:
         """Send Hello if what it says is news to the peer, or `again`, asking for one in answer, or to `answer` one."""
         voters = self._replica.voters
         state, pins = voters.state, voters.pins()
-        hello = Hello(state.cluster_id, state.node_id, state.directory_id, self._incarnation, pins, list(state.forced))
+        hello = Hello(
+            state.cluster_id,
+            state.node_id,
+            state.directory_id,
+            self._incarnation,
+            pins,
+            list(state.forced),
+            kraft_version_max=KRAFT_VERSION_MAX,
+            endpoints=list(voters.listens_at),
+            dynamic=voters.dynamic,
+        )
         if again or answer or self._sent.get(peer) != hello:
             self._sent[peer] = hello
             if again:

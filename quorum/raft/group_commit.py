@@ -41,10 +41,10 @@ class GroupCommit:
             work.add_done_callback(partial(self._written, batch, self._loop.time()))
 
     def _written(self, batch: Batch, began: float, work: asyncio.Future[None]) -> None:
+        error = None if work.cancelled() else work.exception()  # looked at: nobody else will, where the node has ended
         if self._stopped:
             return
         replica, journal = self._replica, self._replica.journal
-        error = work.exception()
         if error is not None:
             replica.fail(error)
             return

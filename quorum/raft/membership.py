@@ -1,5 +1,8 @@
 """The leader's changes of a dynamic quorum's voters: one added, one removed, one's endpoints updated (KIP-853).
 
+And what makes a static quorum a dynamic one: the same voters, with endpoints (kraft.version 1, KIP-853; Kafka's
+LeaderState.maybeAppendUpgradedKRaftVersion).
+
     idle -- checks passed: the new set is in the log, and in force --> open -- committed --> idle
                                                                      open -- leadership lost, or too late --> idle
 
@@ -17,7 +20,7 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.raft.leader import Leader
 from kvorum.quorum.raft.replica import Replica
-from kvorum.quorum.raft.voters import Endpoint, Endpoints, Voters, VoterSet
+from kvorum.quorum.raft.voters import NOTHING_TOLD, Endpoint, Endpoints, Voters, VoterSet
 
 LAG_ENTRIES_MAX: Final = 1000
 """An observer that lacks more than this is lagging: added now, it could hold up commits for long."""
@@ -25,6 +28,7 @@ CAUGHT_UP_MS: Final = 3_600_000
 """And it must have had the whole log once within this time (Kafka's LeaderState.isReplicaCaughtUp)."""
 VOTERS_MAX: Final = 9
 """Each commit waits for a majority: more voters are slower and hardly safer. Kafka has no limit."""
+NOT_SUPPORTED: Final = "Invalid upgrade of kraft.version to KRAFT_VERSION_1 because not all of the voters support it"
 
 
 def replica_key(node_id: int, directory_id: bytes) -> str:
@@ -108,6 +112,37 @@ class Membership:
             return None
         return self._append(dict(voters.in_force), {**voters.endpoints, node_id: list(endpoints)})
 
+    def upgrade(self) -> asyncio.Future[None] | None:
+        """Make a static quorum a dynamic one; None where it is. Raises KafkaError as `check_upgrade`."""
+        if self._replica.voters.dynamic:
+            return None if self._open is None else self._open.future
+        return self._append(*self.check_upgrade())
+
+    def check_upgrade(self) -> tuple[VoterSet, Endpoints]:
+        """Return the first set of a dynamic quorum: the committed one, with where each says that it listens.
+
+        Raises KafkaError NOT_LEADER_OR_FOLLOWER; REQUEST_TIMED_OUT: a change is under way; INVALID_UPDATE_VERSION:
+        a voter is not connected under the directory that counts, or its software cannot do it.
+        """
+        self._check_leading()
+        voters, connected = self._replica.voters, self._leader.peers
+        self._check_committed(voters)
+        if voters.state.forced:
+            raise _late("Request timed out waiting for voters to commit a directory that an operator readmitted")
+        members, endpoints = dict(voters.committed or {}), Endpoints()
+        for node_id, directory_id in members.items():
+            if node_id == voters.node_id:
+                known = directory_id == voters.state.directory_id
+                endpoints[node_id] = list(voters.listens_at)
+            else:
+                told = voters.told.get(node_id, NOTHING_TOLD)
+                known = connected[node_id].connected and voters.counts(node_id) and told.kraft_version_max >= 1
+                endpoints[node_id] = list(told.endpoints)
+            if not known or not endpoints[node_id]:
+                message = f"{NOT_SUPPORTED}: {replica_key(node_id, directory_id)} is not connected, or too old"
+                raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, message)
+        return members, endpoints
+
     def lost_leadership(self) -> None:
         """Fail the change under way: the next leader's log decides what came of it."""
         change, self._open = self._open, None
@@ -116,6 +151,14 @@ class Membership:
             change.future.set_exception(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, message))
 
     def _check_ready(self, verb: str) -> None:
+        self._check_leading()
+        voters = self._replica.voters
+        if not voters.dynamic:
+            message = f"Cluster doesn't support {verb} voter because the kraft.version feature is 0"
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, message)
+        self._check_committed(voters)
+
+    def _check_leading(self) -> None:
         replica = self._replica
         if not replica.core.is_leader():
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -123,11 +166,6 @@ class Membership:
             raise _late("Request timed out waiting for leader to handle previous voter change request")
         if replica.core.last_applied() < self._leader.first_index:
             raise _late("Request timed out waiting for leader to establish HWM and fence previous voter changes")
-        voters = replica.voters
-        if not voters.dynamic:
-            message = f"Cluster doesn't support {verb} voter because the kraft.version feature is 0"
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, message)
-        self._check_committed(voters)
 
     def _check_committed(self, voters: Voters) -> None:
         """Raise unless the newest set is committed: two sets that differ by two voters may have separate majorities."""

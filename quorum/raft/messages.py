@@ -23,7 +23,9 @@ class Hello(msgspec.Struct, array_like=True, tag=0):
 
     `pins` is what the sender takes each voter's directory to be: {node id: 16 bytes}. `forced` names those that an
     operator re-admitted at the sender. `incarnation` differs for each start of a process. Whoever hears no leader says
-    Hello again and asks for one in answer, in case one was lost.
+    Hello again and asks for one in answer, in case one was lost. What an upgrade to a dynamic quorum must know of each
+    voter: `kraft_version_max`, the highest that the sender's software knows, and the `endpoints` it listens at;
+    `dynamic`: its log has a dynamic set. An earlier Kvorum says none of the three, and ignores them.
     """
 
     cluster_id: str
@@ -33,6 +35,9 @@ class Hello(msgspec.Struct, array_like=True, tag=0):
     pins: dict[int, bytes]
     forced: list[int]
     answer: bool = False
+    kraft_version_max: int = 0
+    endpoints: list[tuple[str, str, int]] = []
+    dynamic: bool = False
 
 
 class PreVote(msgspec.Struct, array_like=True, tag=1):

@@ -282,7 +282,7 @@ class QuorumNode:
     def _count_voters(self) -> None:
         """Let pysyncobj count by the voter set that is in force now, and the link reach its members."""
         voters = self.replica.voters
-        if not voters.dynamic or voters.version == self._seen_version:
+        if voters.version == self._seen_version or not (voters.dynamic or self._seen_version >= 0):
             return
         self._seen_version = voters.version
         others = self.peer_ids

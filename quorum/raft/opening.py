@@ -116,9 +116,9 @@ def _reconcile(journal: DurableJournal, snapshots: SnapshotStore, path: str) -> 
 def check_identity(state: StoredState, *, cluster_id: str, node_id: int, voter_ids: list[int]) -> None:
     """Raise JournalCorrupt unless the directory belongs to this node of this cluster with these voters.
 
-    A dynamic quorum's voters stand in its log, none in the configuration.
+    A dynamic quorum's voters stand in its log: what the configuration says of them is left over from before an upgrade.
     """
-    if state.dynamic and not voter_ids:
+    if state.dynamic:
         voter_ids = state.voter_ids
     found = (state.cluster_id, state.node_id, state.voter_ids)
     wanted = (cluster_id, node_id, sorted(voter_ids))

@@ -59,7 +59,7 @@ class Snapshotting:
             term=term,
             snapshot_id=replica.machine.snapshot_id(),
             voters=dict(replica.voters.committed or {}),
-            endpoints=dict(replica.voters.state.endpoints) if replica.voters.dynamic else None,
+            endpoints=dict(replica.voters.state.endpoints) or None,
         )
         self._writing = True
         self.applied_bytes = 0

@@ -8,7 +8,7 @@ what its older connection still holds is not listened to any more: a frame never
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 from typing import Final, Protocol
@@ -44,7 +44,7 @@ class Greeting(msgspec.Struct, array_like=True):
     cluster_id: str
     node_id: int
     host: str = ""
-    """Where the sender listens, in a dynamic quorum."""
+    """Where the sender listens; a static quorum knows that by its configuration."""
     port: int = 0
 
 
@@ -157,16 +157,22 @@ class RaftTransport:
         peers: list[int],
         chance: Random,
         listens_at: Address | None = None,
+        dynamic: bool = False,
     ) -> None:
-        """Prepare the links to `peers`, this node's id left out; in a dynamic quorum it `listens_at`."""
+        """Prepare the links to `peers`, this node's id left out; it `listens_at`.
+
+        A quorum that is not `dynamic` becomes it with the first `reach`.
+        """
         assert node_id not in peers
         self._node_id = node_id
         self._cluster_id = cluster_id
         self._addresses = addresses
         self._chance = chance
-        self._dynamic = listens_at is not None
+        self._dynamic = dynamic
+        self.on_dynamic: Callable[[], None] | None = None
+        """Called once, with the first `reach`."""
         greeting = Greeting(GREETING_VERSION, cluster_id, node_id, *(listens_at or ("", 0)))
-        self._greeting = msgspec.msgpack.encode(greeting if self._dynamic else (GREETING_VERSION, cluster_id, node_id))
+        self._greeting = msgspec.msgpack.encode(greeting)
         self._members = set(peers)
         """Those to keep a connection to; further links are to guests."""
         self._started = False
@@ -202,6 +208,10 @@ class RaftTransport:
 
     def reach(self, peers: Sequence[int], endpoints: Endpoints) -> None:
         """See RaftLink."""
+        self._dynamic = True
+        told, self.on_dynamic = self.on_dynamic, None
+        if told is not None:
+            told()
         for peer in peers:
             if endpoints.get(peer) and peer not in self.incoming:
                 _, host, port = endpoints[peer][0]

@@ -30,6 +30,12 @@ is never swapped in one step: who lost its disk is removed and added. Who is in 
 grants its vote to whoever has the better log, also to an id it does not know yet, and though it is in no set it knows;
 who stands counts by its own log's set. An append is never refused for its sender's place in a set.
 
+*Upgrade* (kraft.version 0 to 1). The first MEMBERS command behind VOTERS ones: the very set that is committed, with
+endpoints, and nothing else changes with it. Under it the same directories of the same ids make a majority, so a node
+counts alike before and after it, and the entry may be taken back like any other: a node is dynamic as long as it is in
+its log, for good (`state.dynamic`) once it is committed. Who has it grants votes as above; who has not does, too, to a
+candidate that says it has: the sets behind it may need a vote from a node that only knows the static one.
+
 *By force.* Without a leader an operator may pin a directory at a surviving voter (`kvorum quorum readmit`): what only
 the lost logs held is given up. The pin travels in Hello to the node it concerns, which then may vote.
 """
@@ -39,6 +45,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 DIRECTORY_ID_SIZE = 16
+KRAFT_VERSION_MAX = 1
+"""The highest kraft.version that this software knows."""
 STATE_TAG = 1
 DYNAMIC_FIELDS = 2
 """The last fields of StoredState, which a static quorum has not."""
@@ -75,7 +83,8 @@ class StoredState(msgspec.Struct, array_like=True, tag=STATE_TAG):
     """The newest voter set known to be committed; empty before there is one."""
     voters_index: int
     dynamic: bool = False
-    """kraft.version 1: the ids may change. `voter_ids` are the initial ones then, none where it began as observer."""
+    """kraft.version 1, committed or formatted: the ids may change. `voter_ids` are the initial ones then, none where it
+    began as observer."""
     endpoints: Endpoints = {}
     """Of `voters`, of the initial ones before there are any; empty in a static quorum."""
 
@@ -92,6 +101,21 @@ def decode_state(data: bytes) -> StoredState:
     return msgspec.msgpack.decode(data, type=StoredState)
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a peer's newest Hello says of itself beside its directory."""
+
+    kraft_version_max: int = 0
+    """The highest kraft.version that its software knows."""
+    endpoints: tuple[Endpoint, ...] = ()
+    """Where it listens, the default listener first."""
+    dynamic: bool = False
+    """Whether its log has a dynamic quorum's voter set."""
+
+
+NOTHING_TOLD = Told()
+
+
 @dataclass(slots=True)
 class Voters:
     """One node's view of who counts. `state` is to be made durable whenever a method returns True."""
@@ -105,6 +129,10 @@ class Voters:
     """Peers that have pinned this node's directory."""
     version: int = 0
     """Goes up with whatever may change `pins()`."""
+    listens_at: list[Endpoint] = field(default_factory=list)
+    """This node's own endpoints, the default listener first; whoever runs it says."""
+    told: dict[int, Told] = field(default_factory=dict)
+    """By peer, as `present`."""
 
     @property
     def node_id(self) -> int:
@@ -118,8 +146,8 @@ class Voters:
 
     @property
     def dynamic(self) -> bool:
-        """Whether the ids may change (kraft.version 1)."""
-        return self.state.dynamic
+        """Whether the ids may change (kraft.version 1): committed, or by an upgrade in this log that may yet go."""
+        return self.state.dynamic or any(each.endpoints is not None for each in self.pending)
 
     @property
     def in_force(self) -> VoterSet:
@@ -205,6 +233,15 @@ class Voters:
         before = self.pending[-2].voters if len(self.pending) > 1 else self.committed or self.state.pins
         return before.get(self.node_id) == self.state.directory_id
 
+    def may_grant(self, peer: int) -> bool:
+        """Tell whether this node may vote for a peer, as far as voter sets decide; the logs are compared besides.
+
+        A candidate whose log has a dynamic set counts by that one: this node's, which may be older, is not asked.
+        """
+        if self.told.get(peer, NOTHING_TOLD).dynamic:
+            return peer in self.present
+        return self.may_vote() and self.may_lead(peer)
+
     def may_lead(self, peer: int) -> bool:
         """Tell whether a peer may get this node's vote, by the newest set in this node's log.
 
@@ -220,8 +257,8 @@ class Voters:
         state, before = self.state, (dict(self.state.pins), self.state.ready)
         self.version += 1
         self.present[peer] = directory_id
-        if self.dynamic:
-            return False
+        if self.dynamic or peer not in state.voter_ids:
+            return False  # what is agreed on by pins is the business of a static quorum's voters
         if self.committed is None and peer not in state.pins:
             state.pins[peer] = directory_id
         if pins.get(self.node_id) == state.directory_id:
@@ -243,6 +280,7 @@ class Voters:
     def gone(self, peer: int) -> None:
         """Forget a peer's connection."""
         self.present.pop(peer, None)
+        self.told.pop(peer, None)
 
     def pins(self) -> VoterSet:
         """Return what this node takes each directory to be, for its Hello."""
@@ -259,9 +297,9 @@ class Voters:
 
     def added(self, index: int, voters: VoterSet, endpoints: Endpoints | None = None) -> None:
         """Note a VOTERS or MEMBERS command that entered the log."""
-        assert (endpoints is not None) == self.dynamic, "a quorum is static or dynamic for good"
         self.version += 1
         if index > self.state.voters_index:
+            assert endpoints is not None or not self.endpoints, "a dynamic quorum never becomes a static one again"
             self.pending.append(Pending(index, voters, endpoints))
 
     def truncated(self, index: int) -> None:
@@ -278,6 +316,7 @@ class Voters:
         if index <= state.voters_index or not voters:
             return False
         state.voters, state.voters_index, state.ready = voters, index, True
+        state.dynamic = state.dynamic or endpoints is not None
         state.endpoints = endpoints or {}
         state.forced = [node_id for node_id in state.forced if voters.get(node_id) != state.pins[node_id]]
         state.pins = {**voters, **{node_id: state.pins[node_id] for node_id in state.forced}}
@@ -297,7 +336,7 @@ class Voters:
             return {**self.committed, node_id: pins[node_id]}
         if self.dynamic:
             return None
-        for peer in sorted(caught_up):
+        for peer in sorted(caught_up.intersection(self.committed)):
             directory = self.present.get(peer)
             if directory is not None and directory != self.committed.get(peer):
                 return {**self.committed, peer: directory}

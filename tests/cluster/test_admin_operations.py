@@ -117,6 +117,7 @@ def test_features_loggers_and_differences_are_those_of_the_cluster(cluster: Loca
     assert features["metadata.version"]["level"] == 30 and features["transaction.version"]["level"] == 2
     too_high = {"levels": {"transaction.version": 9}}
     assert http(cluster, "PATCH", "/v1/features", too_high)[1]["error"] == "INVALID_UPDATE_VERSION"
+    assert http(cluster, "PATCH", "/v1/features?validate_only=true", {"levels": {"kraft.version": 1}}) == (204, None)
     down = {"levels": {"transaction.version": 1}, "kind": "safe_downgrade"}
     assert http(cluster, "PATCH", "/v1/features?validate_only=true", down) == (204, None)
     assert http(cluster, "PATCH", "/v1/features", down) == (204, None)

@@ -200,6 +200,7 @@ class Dynamic(Node):
             peers=[],
             chance=random.Random(node_id),
             listens_at=("127.0.0.1", port),
+            dynamic=True,
         )
         self.transport.attach(self.owner)
         router = Router([], upgrades=self.transport.upgrades)

@@ -16,9 +16,11 @@ from kvorum.protocol.messages.allocate_producer_ids import AllocateProducerIdsRe
 from kvorum.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kvorum.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature
 from kvorum.protocol.messages.broker_registration import Listener as BrokerListener
+from kvorum.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.controller.features import SUPPORTED
 from kvorum.quorum.controller_channel import ControllerChannel, ControllerNodes
+from kvorum.quorum.image.features import KRAFT_VERSION
 from kvorum.quorum.loader import MetadataLoader
 from kvorum.quorum.raft.opening import format_raft, open_raft
 from kvorum.quorum.raft.replicated import RaftMetadataLog
@@ -54,8 +56,9 @@ class Node:
         self.transport = RaftTransport(
             node_id=node_id, cluster_id=CLUSTER_ID, addresses=self.book, peers=peers, chance=random.Random(node_id)
         )
+        self.opened = open_raft(OsDisk(), str(folder / "raft"))
         self.log = RaftMetadataLog(
-            open_raft(OsDisk(), str(folder / "raft")),
+            self.opened,
             link=self.transport,
             settings=raft,
             clock=SystemClock(),
@@ -74,6 +77,8 @@ class Node:
             directory=str(folder),
             voter_addresses=lambda: self.known,
             upgrades=self.transport.upgrades,
+            membership=self.log.membership,
+            voter_endpoints=self.log.voter_endpoints,
         )
         self.listener = Listener(
             "CONTROLLER", "127.0.0.1", 0, self.server.router, on_connection_closed=self.server.on_connection_closed
@@ -85,6 +90,7 @@ class Node:
 
     def start(self, known: dict[int, Address]) -> None:
         self.known.update(known)
+        self.opened.voters.listens_at = [("CONTROLLER", *known[self.log.node_id])]
         for node_id, address in known.items():
             self.book.put(node_id, address)
         self.transport.start()
@@ -255,6 +261,93 @@ def test_a_block_of_producer_ids_is_given_once_whatever_happens_to_the_controlle
             await channel.close()
             await eventually(lambda: len({node.server.store.image.digest() for node in nodes}) == 1)
             assert active(nodes).server.store.image.producer_ids.next_producer_id > max(given)
+
+    within_limit(go())
+
+
+def update(level: int, kind: int = 1, *, dry: bool = False) -> UpdateFeaturesRequest:
+    key = FeatureUpdateKey(feature=KRAFT_VERSION, max_version_level=level, upgrade_type=kind)
+    return UpdateFeaturesRequest(feature_updates=[key], validate_only=dry)
+
+
+async def everybody_is_known(nodes: list[Node]) -> None:
+    """Wait until the leader could upgrade the quorum: each voter said where it listens."""
+
+    def known() -> bool:
+        try:
+            active(nodes).log.membership.check_upgrade()
+        except KafkaError:
+            return False
+        return True
+
+    await eventually(known)
+
+
+def test_a_static_quorum_is_upgraded_by_its_feature_and_never_goes_back(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with quorum(tmp_path, 3) as nodes:
+            await everybody_is_known(nodes)
+            leader = active(nodes)
+            known = ControllerNodes(dict(leader.known))
+            channel = ControllerChannel(known, settings(), client_id="admin", chance=random.Random(5))
+
+            async def ask(request: UpdateFeaturesRequest) -> tuple[int, str]:
+                answer = await channel.ask(request, UpdateFeaturesResponse, timeout_ms=20_000)
+                return answer.error_code, answer.error_message or ""
+
+            assert await ask(update(1, dry=True)) == (ErrorCode.NONE, "")
+            assert (await ask(update(2)))[0] == (await ask(update(1, 2)))[0] == ErrorCode.INVALID_UPDATE_VERSION
+            assert not leader.log.voter_endpoints() and not leader.server.store.image.features.level(KRAFT_VERSION)
+            for _ in range(2):
+                assert await ask(update(1)) == (ErrorCode.NONE, "")
+                assert leader.server.store.image.features.level(KRAFT_VERSION) == 1
+            endpoints = {node_id: [("CONTROLLER", *address)] for node_id, address in leader.known.items()}
+            await eventually(lambda: all(node.log.voter_endpoints() == endpoints for node in nodes))
+            for kind, words in (
+                (1, "without setting the upgrade type"),
+                (2, "of this feature."),
+                (3, "of this feature."),
+            ):
+                code, message = await ask(update(0, kind))
+                assert code == ErrorCode.INVALID_UPDATE_VERSION and words in message and "Can't downgrade" in message
+            await channel.close()
+        async with quorum(tmp_path, 3) as nodes:
+            assert all(node.log.voter_endpoints() == endpoints for node in nodes)
+            assert active(nodes).server.store.image.features.level(KRAFT_VERSION) == 1
+
+    within_limit(go())
+
+
+def test_an_upgrade_that_was_not_written_down_is_by_whoever_leads_next(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with quorum(tmp_path, 3) as nodes:
+            await everybody_is_known(nodes)
+            leader = active(nodes)
+            change = leader.log.membership.upgrade()
+            assert change is not None
+            await change
+            assert not leader.server.store.image.features.level(KRAFT_VERSION)
+            leader.log.node.leader.start_transfer()
+            await eventually(lambda: all(node.server.store.image.features.level(KRAFT_VERSION) == 1 for node in nodes))
+
+    within_limit(go())
+
+
+def test_an_upgrade_waits_for_a_voter_that_is_away(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with quorum(tmp_path, 3) as nodes:
+            leader = active(nodes)
+            away = next(node for node in nodes if node is not leader)
+            nodes.remove(away)
+            await away.stop()
+            known = ControllerNodes(dict(leader.known))
+            channel = ControllerChannel(known, settings(), client_id="admin", chance=random.Random(5))
+            for dry in (True, False):
+                answer = await channel.ask(update(1, dry=dry), UpdateFeaturesResponse, timeout_ms=20_000)
+                assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
+                assert "because not all of the voters support it" in (answer.error_message or "")
+            await channel.close()
+            assert not any(node.log.voter_endpoints() for node in nodes)
 
     within_limit(go())
 
