@@ -326,6 +326,33 @@ def test_a_copy_whose_log_is_lost_is_no_replica(tmp_path: Path) -> None:
     run(test, tmp_path)
 
 
+def test_a_replica_whose_move_was_given_up_is_lost_with_its_directory(tmp_path: Path) -> None:
+    """The metadata still name the directory that it was to lie in, which works: nothing of the replica is there."""
+
+    async def test(broker: Broker) -> None:
+        produce(broker.world, b"1")
+        broker.held = []
+        await broker.alter("b")
+        await until(lambda: broker.held)
+        await broker.commit_held()
+        broker.held = []  # the controller does not hear of a any more
+        await broker.alter("a")
+        assert broker.named == "b" and broker.folders() == ["a/orders-0"]
+        image = broker.world.cache.image
+        await broker.world.close()
+        shutil.rmtree(tmp_path / "a")
+        (tmp_path / "a").write_text("no directory")
+        broker.told.clear()
+        broker.held = None
+        broker.world = broker.made()
+        await broker.world.start()
+        await broker.take(image)
+        await until(lambda: broker.told == [LOST_DIRECTORY])
+        assert produce(broker.world, b"2").result().error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+    run(test, tmp_path)
+
+
 def test_the_answers_are_kafkas(tmp_path: Path) -> None:
     async def test(broker: Broker) -> None:
         moves, folder = broker.world.manager.moves, broker.folder
