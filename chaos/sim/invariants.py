@@ -408,6 +408,7 @@ class Invariants:
                 if after.leader not in before.last_known_elr:
                     # The leader before may go on as a zombie for a while: what it commits is lost as legally.
                     ledger.losses.append(f"{ledger.name}: unclean election of broker {after.leader}")
+                    ledger.witnesses = set()  # who has what was committed before, nobody knows; nor does it count
             elif all(self.is_suspect(broker_id, key) for broker_id in candidates):
                 ledger.legal_losses[after.leader_epoch] = f"all of {sorted(candidates)} lost what was not synced"
         elif before is not None and not after.has_leader and before.leader_epoch in ledger.unheard_losses:
