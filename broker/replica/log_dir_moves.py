@@ -153,7 +153,15 @@ class LogDirMoves:
                 yet to be made: there may be another one in it.
             REPLICA_NOT_AVAILABLE: it is not here; made there when it comes.
             UNKNOWN_TOPIC_OR_PARTITION: it is nowhere; made there when it comes.
+
+        Goes on though the caller is cancelled.
         """
+        altering = asyncio.get_running_loop().create_task(self._alter(key, path), name=f"log-dir-alter-{key}")
+        self._ending.add(altering)
+        altering.add_done_callback(self._ending.discard)
+        await asyncio.shield(altering)
+
+    async def _alter(self, key: TopicPartition, path: str) -> None:
         async with self._altering:
             directory = self._checked_directory(key, path)
             partition = self._hosted.by_name.get(key)

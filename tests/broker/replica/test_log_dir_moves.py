@@ -555,21 +555,42 @@ def test_a_place_that_was_asked_for_is_heeded_once(tmp_path: Path) -> None:
     run(test, tmp_path)
 
 
+def hold_sync(monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, threading.Event]:
+    """Have the sync of a copy's topic id tell that it has begun, and wait."""
+    loop, began, release = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    def held(disk: Disk, folder: str) -> None:
+        if folder.endswith("-future"):
+            loop.call_soon_threadsafe(began.set)
+            assert release.wait(60)
+        sync_partition_metadata(disk, folder)
+
+    monkeypatch.setattr(future_logs, "sync_partition_metadata", held)
+    return began, release
+
+
+def test_a_move_goes_on_though_its_client_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection is lost while the copy is made: nobody else would begin to copy."""
+
+    async def test(broker: Broker) -> None:
+        produce(broker.world, b"1")
+        began, release = hold_sync(monkeypatch)
+        altering = asyncio.ensure_future(broker.alter("b"))
+        await began.wait()
+        altering.cancel()
+        await settled()
+        release.set()
+        await until(lambda: broker.lies_in() == "b")
+
+    run(test, tmp_path)
+
+
 def test_a_copy_is_not_promoted_before_its_topic_id_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the sync would look for a folder that has another name by then, and take the directory for broken."""
 
     async def test(broker: Broker) -> None:
         produce(broker.world, b"1")
-        loop, release = asyncio.get_running_loop(), threading.Event()
-        began = asyncio.Event()
-
-        def held_sync(disk: Disk, folder: str) -> None:
-            if folder.endswith("-future"):
-                loop.call_soon_threadsafe(began.set)
-                assert release.wait(60)
-            sync_partition_metadata(disk, folder)
-
-        monkeypatch.setattr(future_logs, "sync_partition_metadata", held_sync)
+        began, release = hold_sync(monkeypatch)
         altering = asyncio.ensure_future(broker.alter("b"))
         await began.wait()
         # Any change of the partition looks for copies to go on with.
