@@ -269,11 +269,14 @@ class Invariants:
 
     def _check_tolerance(self, key: Key, ledger: Ledger, lacks: str) -> None:
         """A loss without an unclean election must be explained by who fell."""
-        if self._options.unclean or "unclean" in self._options.fault_kinds or key in self.operated:
+        if self._may_be_unclean(key):
             return
         wrong = unexplained(ledger, lacks, self.uncleans, self.robbed, borne_in(self._options, self.metadata))
         if wrong is not None:
             raise wrong
+
+    def _may_be_unclean(self, key: Key) -> bool:
+        return self._options.unclean or "unclean" in self._options.fault_kinds or key in self.operated
 
     def _committed(self, process: SimProcess, each: Watched, partition: Partition) -> None:
         """The high watermark moved."""
@@ -408,7 +411,6 @@ class Invariants:
                 if after.leader not in before.last_known_elr:
                     # The leader before may go on as a zombie for a while: what it commits is lost as legally.
                     ledger.losses.append(f"{ledger.name}: unclean election of broker {after.leader}")
-                    ledger.witnesses = set()  # who has what was committed before, nobody knows; nor does it count
             elif all(self.is_suspect(broker_id, key) for broker_id in candidates):
                 ledger.legal_losses[after.leader_epoch] = f"all of {sorted(candidates)} lost what was not synced"
         elif before is not None and not after.has_leader and before.leader_epoch in ledger.unheard_losses:
@@ -418,7 +420,8 @@ class Invariants:
         self._check_candidates(key, ledger)
         if before is not None and ledger.witnesses:
             ledger.witnesses |= {*after.isr} - {*before.isr}  # who joins has all of it, too
-        if not (after.isr or after.elr or self.dismissed & ledger.witnesses):
+        given_up = ledger.losses and self._may_be_unclean(key)  # by an election: nobody is held to have it
+        if not (after.isr or after.elr or given_up or self.dismissed & ledger.witnesses):
             wrong = lost_globally(ledger, self.uncleans, borne_in(self._options, self.metadata))
             if wrong is not None:
                 raise wrong

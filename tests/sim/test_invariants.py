@@ -443,6 +443,7 @@ def test_after_an_unclean_election_nobody_is_known_to_have_what_was_committed_be
     world.take_role(1)
     world.mark(1)
     world.commit(-1, (), (1, 2))
+    world.invariants.operated.add(KEY)
     world.commit(3, (3,), epoch=world.leader_epoch + 1)
     world.invariants.killed(3)
     world.commit(-1, ())
