@@ -1,6 +1,7 @@
 """A dynamic quorum's controller and the others (KIP-853): it finds them, and has them know where it listens.
 
-    start -- a leader is known --> known: a voter that the set names elsewhere says so (UpdateRaftVoter), then done
+    start -- a leader is known --> known: a voter that the set names elsewhere says so (UpdateRaftVoter), again until a
+                                   set that is committed names it where it is; then done
 
 Whoever only follows knows nobody at first: any controller of controller.quorum.bootstrap.servers names the voters
 (DescribeCluster), and the leader among them sends the log to whoever is connected to it. A voter knows the others
@@ -133,10 +134,13 @@ class QuorumPresence:
         own = voters.state.directory_id
         if leader_id is None:
             return False
-        if voters.in_force.get(node_id) != own or voters.endpoints.get(node_id) == self._endpoints:
+        if voters.in_force.get(node_id) != own:
             return True
+        if voters.endpoints.get(node_id) == self._endpoints:
+            return not voters.pending  # a set that is not committed may be lost with its leader
         if leader_id == node_id:
-            return self._update_itself(own)
+            self._update_itself(own)
+            return False
         where = voters.endpoints.get(leader_id)
         if not where:
             return False
@@ -151,15 +155,13 @@ class QuorumPresence:
         answer = await self._request((where[0][1], where[0][2]), request)
         if isinstance(answer, UpdateRaftVoterResponse) and answer.error_code:
             log.warning("the leader did not take the endpoints", error=ErrorCode(answer.error_code).name)
-        return isinstance(answer, UpdateRaftVoterResponse) and not answer.error_code
+        return False
 
-    def _update_itself(self, directory_id: bytes) -> bool:
+    def _update_itself(self, directory_id: bytes) -> None:
         try:
             self._log.membership.update(self._log.node_id, directory_id, self._endpoints)
         except KafkaError as error:
             log.info("the endpoints are not updated yet", reason=error)
-            return False
-        return True
 
     async def _request(self, address: Address, request: DescribeClusterRequest | UpdateRaftVoterRequest) -> object:
         """Ask one controller; None if it does not answer."""

@@ -138,4 +138,4 @@ class TokenBucket:
 
 def rounded(time_ms: float) -> int:
     """Return whole milliseconds as Kafka rounds them, at most what an answer's field holds."""
-    return min(floor(time_ms + 0.5), THROTTLE_MS_MAX)
+    return floor(min(time_ms + 0.5, THROTTLE_MS_MAX))  # the least of quotas makes an endless time

@@ -102,15 +102,22 @@ class FutureLogs:
             self._table.take_offline(directory, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {error}") from error
         self._table.futures[partition] = (directory, created)
-        try:
-            await blocking.run(asyncio.get_running_loop(), sync_partition_metadata, self._disk, folder)
-        except OSError as error:
-            if created.failure is None:
-                self._table.take_offline(directory, error)
+        self._table.preferred.pop(partition, None)
+        async with self._table.disk_work:
+            await self._sync_topic_id(directory, created)
         if created.failure is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {created.failure}")
-        created.is_topic_id_durable = True
         return created
+
+    async def _sync_topic_id(self, directory: LogDir, each: Log) -> None:
+        """Make a copy's topic id durable, whatever its folder's name is by now. Holds `disk_work`."""
+        if each.is_topic_id_durable or each.failure is not None:
+            return
+        try:
+            await blocking.run(asyncio.get_running_loop(), sync_partition_metadata, self._disk, each.folder)
+            each.is_topic_id_durable = True
+        except OSError as error:
+            self._table.take_offline(directory, error)
 
     async def remove(self, *partitions: TopicPartition) -> None:
         """Give them up. One that is not there is fine; one in an offline directory is only forgotten."""
@@ -189,6 +196,7 @@ class FutureLogs:
                 return False
             if not catch_up(current, future):
                 return False
+            await self._sync_topic_id(target, future)
             # No sync of the log ends meanwhile: what it has synced, the copy will have synced.
             await self._syncs.sync_whole(future)
             if self.get(partition) is not future or self._table.get(partition) is not current:

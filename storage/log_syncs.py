@@ -51,13 +51,21 @@ class LogSyncs:
     async def sync(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
         """Sync everything appended to these logs so far.
 
-        Returns the partitions of which nobody can say that: the disk has failed under the log, or it is gone.
+        Returns the partitions of which nobody can say that: the disk has failed under the log, or it is gone. A log
+        whose copy has taken its place meanwhile is synced there.
         """
         found = {partition: self._table.get(partition) for partition in partitions}
         logs = [each for each in found.values() if each is not None]
         self._wanted.update(dict.fromkeys(logs))
         await asyncio.shield(self._sync_wanted(logs))
-        return {partition for partition, each in found.items() if each is None or each.failure is not None}
+        failed = {partition for partition, each in found.items() if each is None or each.failure is not None}
+        moved = {partition for partition in failed if self._has_moved(partition, found[partition])}
+        return failed - moved | (await self.sync(moved) if moved else set())
+
+    def _has_moved(self, partition: TopicPartition, each: Log | None) -> bool:
+        """Tell whether another log has come to be that of the partition: of the same topic, and thus a copy."""
+        now = self._table.get(partition)
+        return each is not None and now is not None and now is not each and now.topic_id == each.topic_id
 
     async def _sync_wanted(self, logs: list[Log]) -> None:
         async with self._table.disk_work:

@@ -243,15 +243,16 @@ class DeltaApplier:
         """Have the controller know in which directory a replica lies (KIP-858), or that it is lost.
 
         One on its way to the directory that the metadata name is left there. But if its log is in none that is online,
-        the copy is no replica: it may lack what was written last.
+        the named one among them, it is lost: it was to lie there, and a copy may lack what was written last.
         """
         directory, named = self._log_manager.dir_of(key), info.partition.directory(self._broker_id)
         if self.assignments is None or self.moves.is_on_its_way(key, named):
             return
-        place = self._log_manager.futures.dir_of(key)
-        if directory is None and place is not None and named == place.directory_id:
-            self.assignments.submit(key, info.topic_id, LOST_DIRECTORY)
-        elif directory is not None and directory.directory_id not in (ZERO_UUID, named):
+        if directory is None:
+            online = [each.directory_id for each in self._log_manager.dirs if each.is_online]
+            if named != ZERO_UUID and named in online:
+                self.assignments.submit(key, info.topic_id, LOST_DIRECTORY)
+        elif directory.directory_id not in (ZERO_UUID, named):
             self.assignments.submit(key, info.topic_id, directory.directory_id)
 
     def log_dir_failed(self, directory: str) -> None:

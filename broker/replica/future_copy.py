@@ -50,7 +50,8 @@ def read(current: Log, future: Log, max_bytes: int) -> ReadInfo | None:
     """Return the next batches for an aligned copy, None if it has all. Raises KafkaError."""
     if future.log_end_offset >= current.log_end_offset:
         return None
-    return current.read(future.log_end_offset, max_bytes, current.log_end_offset)
+    found = current.read(future.log_end_offset, max_bytes, current.log_end_offset)
+    return found if found.size else None
 
 
 def append(future: Log, records: memoryview) -> None:
@@ -71,7 +72,7 @@ def joined(parts: tuple[Part, ...]) -> memoryview:
 
 
 def catch_up(current: Log, future: Log, bytes_max: int) -> bool:
-    """Copy what is missing here and now, if it is not more than so much; return whether nothing is missing then.
+    """Copy what is missing here and now, if it is not more than so much; return whether both end at one offset then.
 
     Raises KafkaError, OSError.
     """
@@ -83,4 +84,4 @@ def catch_up(current: Log, future: Log, bytes_max: int) -> bool:
             return False
         append(future, joined(found.parts))
     follow_marks(current, future)
-    return True
+    return future.log_end_offset == current.log_end_offset

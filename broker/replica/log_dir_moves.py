@@ -169,10 +169,19 @@ class LogDirMoves:
             INVALID_TOPIC_EXCEPTION: the name of the copy's folder would be too long.
             LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, INVALID_REPLICA_ASSIGNMENT: there is no such directory; it is
                 offline; it is cordoned (KIP-1066).
-            KAFKA_STORAGE_ERROR: the replica is offline, or a disk failed.
+            KAFKA_STORAGE_ERROR: the replica is offline, or a disk failed; or any directory is offline, and the copy has
+                yet to be made: there may be another one in it.
             REPLICA_NOT_AVAILABLE: it is not here; made there when it comes.
             UNKNOWN_TOPIC_OR_PARTITION: it is nowhere; made there when it comes.
+
+        Goes on though the caller is cancelled.
         """
+        altering = asyncio.get_running_loop().create_task(self._alter(key, path), name=f"log-dir-alter-{key}")
+        self._ending.add(altering)
+        altering.add_done_callback(self._ending.discard)
+        await asyncio.shield(altering)
+
+    async def _alter(self, key: TopicPartition, path: str) -> None:
         async with self._altering:
             directory = self._checked_directory(key, path)
             partition = self._hosted.by_name.get(key)
@@ -185,6 +194,8 @@ class LogDirMoves:
             if self._log_manager.dir_of(key) is directory:
                 return
             if self._futures.get(key) is None:
+                if not all(each.is_online for each in self._log_manager.dirs):
+                    raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{key} may have a copy in an offline directory")
                 await self._futures.create(key, partition.topic_id, directory)
                 log.info("replica is to move", partition=key, target=path)
             self.resume(key)
@@ -257,6 +268,8 @@ class LogDirMoves:
         topic_id = self._cluster.topic_id(key.topic)
         if self.assignments is None or source is None or registered is None or topic_id is None:
             return
+        if self._broker_id not in registered.replicas:  # not for long, and nobody asks where it lies
+            return
         named = registered.directory(self._broker_id)
         if source.directory_id not in (ZERO_UUID, named) and not self.is_on_its_way(key, named):
             self.assignments.submit(key, topic_id, source.directory_id)
@@ -290,7 +303,7 @@ class LogDirMoves:
                 pair = self._pair(move)
                 if pair is None:
                     return
-                if not await self._copy_some(*pair) and not await self._end(move):
+                if not await self._copy_some(*pair) and not (has_all(*pair) and await self._end(move)):
                     await move.changed()
         except (KafkaError, OSError) as error:
             log.error("a replica cannot be moved", partition=move.key, error=error)
@@ -312,12 +325,15 @@ class LogDirMoves:
     async def _copy_some(self, current: Log, future: Log) -> bool:
         """Copy a chunk, if one is missing; return whether it is to be looked again at once. Raises KafkaError."""
         async with self._slots:
+            # Before anything is read: what a log shows while one waits may be cut, failed or gone afterwards.
+            is_behind = future.log_end_offset < current.log_end_offset
+            if is_behind and (wait_ms := self.quota.wait_ms(self._clock.monotonic_ms())) > 0:
+                await asyncio.sleep(wait_ms / 1000)
+                return True
             future_copy.align(current, future)
             found = future_copy.read(current, future, CHUNK_BYTES)
             if found is None:
                 return False
-            while (wait_ms := self.quota.wait_ms(self._clock.monotonic_ms())) > 0:  # noqa: ASYNC110  # time alone helps
-                await asyncio.sleep(wait_ms / 1000)
             structure, offset = current.cleaning.structure, future.log_end_offset
             records = await blocking.run(asyncio.get_running_loop(), future_copy.joined, found.parts)
             # Where the log was cut meanwhile, what was read may be of what is no more, or of two histories.
@@ -331,7 +347,7 @@ class LogDirMoves:
     async def _end(self, move: Move) -> bool:
         """Promote a copy that has all, once the metadata name its directory; return whether to look again at once."""
         target, registered = self._futures.dir_of(move.key), self._cluster.partition(move.key.topic, move.key.partition)
-        if target is None or registered is None:
+        if target is None or registered is None or self._broker_id not in registered.replicas:
             return False
         is_named = target.directory_id in (ZERO_UUID, registered.directory(self._broker_id))
         if self.assignments is not None and not is_named:
@@ -359,3 +375,8 @@ class LogDirMoves:
             move.partition.replace_log(promoted)
 
         return take
+
+
+def has_all(current: Log, future: Log) -> bool:
+    """Tell whether an aligned copy ends where the log does: a log that was cut may end behind its last batch."""
+    return future.log_end_offset == current.log_end_offset

@@ -227,12 +227,15 @@ class Invariants:
 
     def _check_tolerance(self, key: Key, ledger: Ledger, lacks: str) -> None:
         """A loss without an unclean election must be explained by who fell."""
-        if self._options.unclean or "unclean" in self._options.fault_kinds or key in self.operated:
+        if self._may_be_unclean(key):
             return
         borne = borne_in(self._options, self.metadata)
         wrong = unexplained(ledger, lacks, self.lives.uncleans, self.lives.robbed, borne)
         if wrong is not None:
             raise wrong
+
+    def _may_be_unclean(self, key: Key) -> bool:
+        return self._options.unclean or "unclean" in self._options.fault_kinds or key in self.operated
 
     def _committed(self, process: SimProcess, each: Watched, partition: Partition) -> None:
         """The high watermark moved."""
@@ -325,7 +328,8 @@ class Invariants:
         self._candidates.check_all(key, ledger)
         if before is not None and ledger.witnesses:
             ledger.witnesses |= {*after.isr} - {*before.isr}  # who joins has all of it, too
-        if not (after.isr or after.elr or self.dismissed & ledger.witnesses):
+        given_up = ledger.losses and self._may_be_unclean(key)  # by an election: nobody is held to have it
+        if not (after.isr or after.elr or given_up or self.dismissed & ledger.witnesses):
             wrong = lost_globally(ledger, self.lives.uncleans, borne_in(self._options, self.metadata))
             if wrong is not None:
                 raise wrong

@@ -25,12 +25,17 @@ def check_request(ctx: RequestContext, services: ControllerServices, cluster_id:
 
     INCONSISTENT_CLUSTER_ID; NOT_LEADER_OR_FOLLOWER, from a broker NOT_CONTROLLER: it asks the next one.
     """
-    if cluster_id is not None and cluster_id != services.cluster_id:
-        message = f'The given id "{cluster_id}" doesn\'t match the cluster id "{services.cluster_id}"'
-        raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, message)
+    check_cluster(services, cluster_id)
     if services.membership is None or services.metadata_log.leader_id != services.node_id:
         raise KafkaError(ErrorCode.NOT_CONTROLLER if ctx.forwarded else ErrorCode.NOT_LEADER_OR_FOLLOWER)
     return services.membership
+
+
+def check_cluster(services: ControllerServices, cluster_id: str | None) -> None:
+    """Raise KafkaError INCONSISTENT_CLUSTER_ID for another cluster's."""
+    if cluster_id is not None and cluster_id != services.cluster_id:
+        message = f'The given id "{cluster_id}" doesn\'t match the cluster id "{services.cluster_id}"'
+        raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, message)
 
 
 def voter_endpoints(listeners: Sequence[WireListener]) -> list[Endpoint]:

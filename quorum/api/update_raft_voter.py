@@ -1,7 +1,7 @@
 """UpdateRaftVoter (82): v0, at the leader of a dynamic quorum (KIP-853): a voter tells where it listens now.
 
 It is answered once it is in the log. Only controllers send it, at their start, where the voter set says otherwise.
-Order: authorise, cluster id, leadership, epoch, the voter, kraft.version, its listener, append, answer.
+Order: authorise, cluster id, epoch, leadership, the voter, kraft.version, its listener, append, answer.
 Source: Kafka's UpdateVoterHandler.
 """
 
@@ -9,7 +9,7 @@ from kvorum.network.authorizer import Operation
 from kvorum.network.context import RequestContext
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.update_raft_voter import CurrentLeader, UpdateRaftVoterRequest, UpdateRaftVoterResponse
-from kvorum.quorum.api.raft_voters import check_request, default_address, voter_endpoints
+from kvorum.quorum.api.raft_voters import check_cluster, check_request, default_address, voter_endpoints
 from kvorum.quorum.services import ControllerServices
 
 KRAFT_VERSION_DYNAMIC = 1
@@ -33,12 +33,13 @@ async def handle(
 
 def _update(ctx: RequestContext, request: UpdateRaftVoterRequest, services: ControllerServices) -> None:
     """Raise KafkaError where it cannot be done."""
-    membership = check_request(ctx, services, request.cluster_id)
+    check_cluster(services, request.cluster_id)
     _, epoch = services.leader_and_epoch()
     if request.current_leader_epoch < epoch:
         raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
     if request.current_leader_epoch > epoch:
         raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+    membership = check_request(ctx, services, request.cluster_id)
     feature, endpoints = request.k_raft_version_feature, voter_endpoints(request.listeners)
     known = feature.min_supported_version <= KRAFT_VERSION_DYNAMIC <= feature.max_supported_version
     if request.voter_id < 0 or not any(request.voter_directory_id) or not known:

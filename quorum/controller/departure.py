@@ -1,9 +1,10 @@
 """The replicas of brokers that are decommissioned go to others, some at a time. Sans-IO; see controller/duty.
 
 Each is a reassignment as any operator's (KIP-455): somebody takes the broker's place in the order of the replicas, and
-the broker leaves when that replica is in sync. Who takes it: an active broker that is to stay and has no replica of the
-partition; of those one whose rack has the fewest of the other replicas, then the one with the fewest replicas, then
-(for the first place) with the fewest partitions it is the preferred leader of.
+the broker leaves when that replica is in sync. Who takes it: an active broker that is to stay, whose log directories
+are not all cordoned (KIP-1066), and that has no replica of the partition; of those one whose rack has the fewest of the
+other replicas, then the one with the fewest replicas, then (for the first place) with the fewest partitions it is the
+preferred leader of.
 
 At most kvorum.decommission.partitions.max are on their way at a time, of all brokers that leave. New ones begin when
 half of that is free, since to find them costs a walk over all partitions. A partition that somebody else reassigns is
@@ -122,7 +123,7 @@ def _places(context: Context) -> Steps[_Places]:
     racks = {
         broker.broker_id: broker.rack
         for broker in image.cluster.sorted_brokers()
-        if broker.active and not context.is_leaving(broker.broker_id)
+        if broker.active and broker.takes_replicas and not context.is_leaving(broker.broker_id)
     }
     replicas = yield from replica_counts(image)
     leaders: Counter[int] = Counter()

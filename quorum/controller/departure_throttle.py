@@ -6,7 +6,8 @@
                                                       followers
 
 When no broker with a throttle has anything left, or is to leave any more, all four are taken away: of the replicas
-those whose partitions nobody reassigns. An operator's own cluster-wide rate has given way by then.
+those whose partitions nobody reassigns. An operator's own cluster-wide rate has given way by then. A throttle that is
+set before anything of its broker moves stays for then.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -65,6 +66,9 @@ def unthrottle_records(image: MetadataImage, busy: Iterable[int]) -> Steps[list[
     throttled = throttles_in(image)
     if not throttled or throttled.keys() & {*busy}:
         return []
+    cluster_wide = image.configs.of(ResourceType.BROKER, CLUSTER_DEFAULT)
+    if not any(key in cluster_wide for key in RATES) and not any(is_leaving(image.configs, each) for each in throttled):
+        return []  # nothing was throttled yet: it is asked for ahead of the decommission
     records = [cleared(each, DECOMMISSION_THROTTLE) for each in throttled]
     for key in RATES:
         records += _set(image.configs, ResourceType.BROKER, CLUSTER_DEFAULT, key, None)

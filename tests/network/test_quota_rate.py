@@ -62,6 +62,11 @@ def test_a_throttle_time_fits_its_field() -> None:
     rate = Rate(WINDOWS, 0)
     rate.record(1e15, 0)
     assert rate.throttle_ms(1, 0) == THROTTLE_MS_MAX
+    smallest = 5e-324  # a quota may be any number above zero
+    assert rate.throttle_ms(smallest, 0) == THROTTLE_MS_MAX
+    bucket = TokenBucket(WINDOWS, smallest, 0)
+    bucket.take(1, smallest, 0)
+    assert bucket.throttle_ms(smallest, 0) == THROTTLE_MS_MAX
 
 
 def test_a_bucket_waits_for_zero_and_not_for_a_window_to_go() -> None:

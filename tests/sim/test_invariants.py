@@ -435,6 +435,20 @@ def test_nobody_is_left_to_elect_only_after_min_isr_brokers_fell() -> None:
     assert found.value.kind == "NoCommittedRecordLostGlobally"
 
 
+def test_after_an_unclean_election_nobody_is_known_to_have_what_was_committed_before() -> None:
+    """It was legal, and left its leader alone with a promise: that one may fall, too."""
+    world = World(elr=True)
+    world.write(b"a")
+    world.commit(1, (1, 2))
+    world.take_role(1)
+    world.mark(1)
+    world.commit(-1, (), (1, 2))
+    world.invariants.operated.add(KEY)
+    world.commit(3, (3,), epoch=world.leader_epoch + 1)
+    world.invariants.killed(3)
+    world.commit(-1, ())
+
+
 def test_without_elr_one_loss_of_the_last_member_is_legal() -> None:
     """KIP-966's reason to be."""
     world = World()

@@ -2,12 +2,13 @@
 
 import asyncio
 import shutil
+import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import pytest
 from manager_kit import LoopClock, World, brokers, fetch, produce, settled, topic, until, values
-from replica_kit import KEY, TOPIC_ID
+from replica_kit import KEY, TOPIC_ID, batch
 
 from kvorum.broker.metadata.stray_logs import StrayLogs
 from kvorum.broker.replica import future_copy, log_dir_moves
@@ -21,13 +22,17 @@ from kvorum.protocol.messages.assign_replicas_to_dirs import (
     ResponsePartitionData,
     ResponseTopicData,
 )
-from kvorum.protocol.uuids import Uuid
+from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.quorum import records
+from kvorum.quorum.image import MetadataDelta
 from kvorum.quorum.image.partition import LOST_DIRECTORY
 from kvorum.quorum.publisher import LoaderManifest, ManifestKind
 from kvorum.runtime import metric_names as names
-from kvorum.runtime.disk import OsDisk
-from kvorum.storage.checkpoints import MetaProperties, write_meta_properties
+from kvorum.runtime.disk import Disk, OsDisk
+from kvorum.storage import future_logs
+from kvorum.storage.checkpoints import MetaProperties, sync_partition_metadata, write_meta_properties
+from kvorum.storage.log import Log
+from kvorum.storage.log_read import ReadInfo
 from kvorum.storage.names import TopicPartition
 
 IDS = {"a": Uuid(b"\x0a" * 16), "b": Uuid(b"\x0b" * 16)}
@@ -324,6 +329,33 @@ def test_a_copy_whose_log_is_lost_is_no_replica(tmp_path: Path) -> None:
     run(test, tmp_path)
 
 
+def test_a_replica_whose_move_was_given_up_is_lost_with_its_directory(tmp_path: Path) -> None:
+    """The metadata still name the directory that it was to lie in, which works: nothing of the replica is there."""
+
+    async def test(broker: Broker) -> None:
+        produce(broker.world, b"1")
+        broker.held = []
+        await broker.alter("b")
+        await until(lambda: broker.held)
+        await broker.commit_held()
+        broker.held = []  # the controller does not hear of a any more
+        await broker.alter("a")
+        assert broker.named == "b" and broker.folders() == ["a/orders-0"]
+        image = broker.world.cache.image
+        await broker.world.close()
+        shutil.rmtree(tmp_path / "a")
+        (tmp_path / "a").write_text("no directory")
+        broker.told.clear()
+        broker.held = None
+        broker.world = broker.made()
+        await broker.world.start()
+        await broker.take(image)
+        await until(lambda: broker.told == [LOST_DIRECTORY])
+        assert produce(broker.world, b"2").result().error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+    run(test, tmp_path)
+
+
 def test_the_answers_are_kafkas(tmp_path: Path) -> None:
     async def test(broker: Broker) -> None:
         moves, folder = broker.world.manager.moves, broker.folder
@@ -479,5 +511,223 @@ def test_a_crash_between_two_names_leaves_the_copy(tmp_path: Path) -> None:
         await broker.world.start()
         await broker.take(image)
         assert broker.read() == [b"1", b"2"] and broker.folders() == ["b/orders-0"]
+
+    run(test, tmp_path)
+
+
+def test_a_log_that_is_cut_while_its_copy_waits_for_the_quota_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read before may show what was written since, behind records that are no more."""
+    monkeypatch.setattr(log_dir_moves, "CHUNK_BYTES", 1)  # a batch at a time
+
+    async def test(broker: Broker) -> None:
+        world, moves = broker.world, broker.world.manager.moves
+        for value in (b"1", b"2", b"3", b"4"):
+            produce(world, value)
+        log = world.logs.get_log(KEY)
+        assert log is not None
+        log._local._tail.clear()  # what has left memory is read from the file
+        waits: list[asyncio.Event] = []
+
+        def wait_ms(self: log_dir_moves.MoveQuota, now_ms: int) -> int:
+            future = world.logs.futures.get(KEY)
+            if future is None or future.log_end_offset != 2 or waits:
+                return 0
+            waits.append(asyncio.Event())
+            return 50
+
+        monkeypatch.setattr(log_dir_moves.MoveQuota, "wait_ms", wait_ms)
+        broker.held = []
+        await broker.alter("b")
+        await until(lambda: waits)
+        log.truncate_to(1)
+        await world.metadata(
+            records.PartitionChange(topic_id=TOPIC_ID, partition_id=0, leader=-1),
+            records.PartitionChange(topic_id=TOPIC_ID, partition_id=0, leader=1),
+        )
+        for value in (b"5", b"6", b"7"):
+            produce(world, value)
+        log._local._tail.clear()
+        await until(lambda: broker.held)
+        await broker.commit_held()
+        await until(lambda: broker.lies_in() == "b")
+        assert broker.read() == [b"1", b"5", b"6", b"7"]
+        assert moves is world.manager.moves
+
+    run(test, tmp_path)
+
+
+def test_a_replica_that_is_taken_from_the_broker_ends_its_move(tmp_path: Path) -> None:
+    """The metadata cache knows before the replicas do: a move that comes to its end in between is nobody's fault."""
+
+    async def test(broker: Broker) -> None:
+        faults: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context))
+        world = broker.world
+        produce(world, b"1")
+        image = world.cache.image
+        delta = MetadataDelta(image)
+        delta.replay(
+            records.PartitionChange(
+                topic_id=TOPIC_ID,
+                partition_id=0,
+                replicas=(2,),
+                isr=(2,),
+                leader=2,
+                directories=(ZERO_UUID,),
+            )
+        )
+        world.cache.image = delta.apply(image.offset + 1, 1)
+        await broker.alter("b")
+        await until(lambda: (future := world.logs.futures.get(KEY)) is not None and future.log_end_offset == 1)
+        await settled()
+        await world.manager.apply_delta(delta, world.cache.image)
+        assert broker.folders() == [] and not faults
+
+    run(test, tmp_path)
+
+
+def test_nothing_is_copied_while_a_directory_is_offline(tmp_path: Path) -> None:
+    """As in Kafka: a copy may lie there, and come back with it. To where the replica lies there is no way to go."""
+
+    async def test(broker: Broker) -> None:
+        produce(broker.world, b"1")
+        (tmp_path / "c").mkdir()
+        await broker.world.close()
+        broker.settings["log.dirs"] += f",{tmp_path}/c"  # type: ignore[operator]
+        image = broker.world.cache.image
+        broker.world = broker.made()
+        await broker.world.start()
+        await broker.take(image)
+        broker.world.logs._table.take_offline(
+            broker.world.logs.directory(f"{tmp_path}/c"),  # type: ignore[arg-type]
+            OSError("the disk"),
+        )
+        await broker.alter("a")
+        with pytest.raises(KafkaError) as refused:
+            await broker.alter("b")
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR and broker.folders() == ["a/orders-0"]
+
+    run(test, tmp_path)
+
+
+def test_a_place_that_was_asked_for_is_heeded_once(tmp_path: Path) -> None:
+    """A topic made anew lies wherever there is room, not where its predecessor was moved to."""
+
+    async def test(broker: Broker) -> None:
+        await broker.move("b")
+        await broker.world.metadata(records.RemoveTopic(topic_id=TOPIC_ID))
+        await broker.world.metadata(*topic(topic_id=Uuid(b"\x08" * 16)))
+        assert broker.lies_in() == "a"
+
+    run(test, tmp_path)
+
+
+def hold_sync(monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, threading.Event]:
+    """Have the sync of a copy's topic id tell that it has begun, and wait."""
+    loop, began, release = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    def held(disk: Disk, folder: str) -> None:
+        if folder.endswith("-future"):
+            loop.call_soon_threadsafe(began.set)
+            assert release.wait(60)
+        sync_partition_metadata(disk, folder)
+
+    monkeypatch.setattr(future_logs, "sync_partition_metadata", held)
+    return began, release
+
+
+def test_a_move_goes_on_though_its_client_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection is lost while the copy is made: nobody else would begin to copy."""
+
+    async def test(broker: Broker) -> None:
+        produce(broker.world, b"1")
+        began, release = hold_sync(monkeypatch)
+        altering = asyncio.ensure_future(broker.alter("b"))
+        await began.wait()
+        altering.cancel()
+        await settled()
+        release.set()
+        await until(lambda: broker.lies_in() == "b")
+
+    run(test, tmp_path)
+
+
+def test_a_copy_is_not_promoted_before_its_topic_id_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the sync would look for a folder that has another name by then, and take the directory for broken."""
+
+    async def test(broker: Broker) -> None:
+        produce(broker.world, b"1")
+        began, release = hold_sync(monkeypatch)
+        altering = asyncio.ensure_future(broker.alter("b"))
+        await began.wait()
+        # Any change of the partition looks for copies to go on with.
+        await broker.world.metadata(records.PartitionChange(topic_id=TOPIC_ID, partition_id=0, isr=(1,)))
+        await settled()
+        await asyncio.sleep(0.05)
+        release.set()
+        await altering
+        await until(lambda: broker.lies_in() == "b")
+        assert broker.read() == [b"1"] and broker.world.logs.directory(f"{tmp_path}/b").is_online  # type: ignore[union-attr]
+
+    run(test, tmp_path)
+
+
+def test_records_that_wait_for_a_sync_are_synced_where_the_log_lies_now(tmp_path: Path) -> None:
+    """A promotion comes between: whoever waits is not answered by the log that has given up its place."""
+
+    async def test(broker: Broker) -> None:
+        world, produced = broker.world, []
+        syncs = world.logs.futures._syncs
+        sync_whole = syncs.sync_whole
+
+        async def sync(each: Log) -> None:
+            produced.append(produce(world, b"late", timeout_ms=60_000))
+            await settled()  # it waits for the disk
+            await sync_whole(each)
+
+        syncs.sync_whole = sync  # type: ignore[method-assign]
+        await broker.move("b")
+        row = await produced[0]
+        assert row.error_code == ErrorCode.NONE and broker.read() == [b"late"]
+        log = world.logs.get_log(KEY)
+        assert log is not None and log.recovery_point == log.log_end_offset == 1
+
+    run(test, tmp_path, log_flush_interval_messages=1)
+
+
+def test_a_log_that_ends_behind_its_last_batch_is_copied_when_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was cut where compaction had left a gap. A copy cannot end there, and nobody asks again and again."""
+    reads: list[None] = []
+    read = future_copy.read
+
+    def counted(current: Log, future: Log, max_bytes: int) -> ReadInfo | None:
+        reads.append(None)
+        return read(current, future, max_bytes)
+
+    monkeypatch.setattr(future_copy, "read", counted)
+
+    async def test(broker: Broker) -> None:
+        produce(broker.world, b"1")
+        log = broker.world.logs.get_log(KEY)
+        assert log is not None
+        behind = bytearray(batch(b"9"))
+        behind[:8] = (9).to_bytes(8, "big")
+        log.append_as_follower(memoryview(behind))
+        log.truncate_to(5)
+        assert log.log_end_offset == 5
+        await broker.alter("b")
+        future = broker.world.logs.futures.get(KEY)
+        assert future is not None
+        await until(lambda: future.log_end_offset == 1)
+        await settled()
+        await asyncio.sleep(0.05)
+        assert len(reads) < 5
+        produce(broker.world, b"2")
+        await until(lambda: broker.lies_in() == "b")
+        assert broker.read() == [b"1", b"2"]
 
     run(test, tmp_path)

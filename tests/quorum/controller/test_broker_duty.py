@@ -1,7 +1,7 @@
 """Maintenance and decommission, as the controller decides on them: what is refused, what moves, when it is over."""
 
 import pytest
-from controller_kit import World, creatable
+from controller_kit import World, creatable, log_dir
 
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.alter_partition import (
@@ -324,6 +324,19 @@ def test_it_waits_while_nobody_can_take_a_replica_and_goes_on_when_somebody_is_b
     assert world.duty(move_replicas) == [Departure(broker_id=1, moving=1, waiting=0)]
 
 
+def test_a_broker_whose_directories_are_all_cordoned_gets_nothing() -> None:
+    """KIP-1066: what the placement of new topics leaves alone, a decommission does, too."""
+    world = World()
+    world.start(1, 2, 3)
+    world.topic("a", (1, 2))
+    begin(world, 1, Duty.DECOMMISSIONED)
+    world.beat(3, cordoned_log_dirs=[log_dir(3)])
+    assert world.duty(move_replicas) == [Departure(broker_id=1, moving=0, waiting=1)]
+    world.beat(3, cordoned_log_dirs=[])
+    world.duty(move_replicas)
+    assert replicas(world, "a") == [(3, 2, 1)]
+
+
 def test_a_move_to_a_broker_that_was_unregistered_goes_elsewhere(world: World) -> None:
     world.topic("a", (1, 2))
     begin(world, 1, Duty.DECOMMISSIONED)
@@ -385,6 +398,20 @@ def test_taken_back_the_throttle_goes_too() -> None:
     world.duty(move_replicas)
     assert configs(world, 2, "a") == {} and configs(world, 4, "1") == {}
     assert "leader.replication.throttled.rate" not in configs(world, 4, "")
+
+
+def test_a_throttle_may_be_set_before_the_broker_is_to_leave() -> None:
+    """By a client that sets one config after the other: what moves is not to begin without it."""
+    world = World()
+    world.start(1, 2, 3)
+    world.topic("a", (1, 2))
+    wanted = [AlterableConfig(name=THROTTLE, config_operation=SET, value="5000")]
+    resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=wanted)
+    world.do(incremental_alter_configs, IncrementalAlterConfigsRequest(resources=[resource]))
+    world.duty(move_replicas)
+    begin(world, 1, Duty.DECOMMISSIONED)
+    world.duty(move_replicas)
+    assert configs(world, 4, "")["leader.replication.throttled.rate"] == "5000"
 
 
 def test_unregistered_before_its_time_a_broker_leaves_no_throttle() -> None:

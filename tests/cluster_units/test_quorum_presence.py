@@ -1,0 +1,85 @@
+"""A controller has the others know where it listens, until the voter set that is committed says so."""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from types import SimpleNamespace
+from typing import cast
+
+from kvorum.cluster.quorum_presence import QuorumPresence
+from kvorum.quorum.raft.replicated import RaftMetadataLog
+from kvorum.quorum.raft.transport import RaftTransport
+from kvorum.quorum.raft.voters import Endpoint, Pending, StoredState, Voters
+
+OWN, OTHER = b"\x01" * 16, b"\x02" * 16
+SET = {1: OWN, 2: OTHER}
+BEFORE: list[Endpoint] = [("CONTROLLER", "before", 9093)]
+NOW: list[Endpoint] = [("CONTROLLER", "now", 9093)]
+
+
+class Leading:
+    """Node 1, which leads: as much of its metadata log as its presence looks at."""
+
+    def __init__(self) -> None:
+        state = StoredState(
+            cluster_id="c",
+            node_id=1,
+            directory_id=OWN,
+            voter_ids=[1, 2],
+            pins=dict(SET),
+            ready=True,
+            forced=[],
+            voters=dict(SET),
+            voters_index=1,
+            dynamic=True,
+            endpoints={1: BEFORE, 2: BEFORE},
+        )
+        self.voters = Voters(state)
+        self.node_id = self.leader_id = 1
+        self.node = SimpleNamespace(replica=SimpleNamespace(voters=self.voters))
+        self.membership = self
+        self.updates = 0
+
+    def add_listener(self, listener: object) -> None:
+        """Nothing is told but by the test."""
+
+    def update(self, node_id: int, directory_id: bytes, endpoints: list[Endpoint]) -> None:
+        """Append a set, as Membership does."""
+        assert (node_id, directory_id) == (1, OWN)
+        self.updates += 1
+        self.voters.pending.append(Pending(2, dict(SET), {**self.voters.endpoints, 1: endpoints}))
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110  # whatever the condition is about
+            await asyncio.sleep(0.001)
+
+
+def test_endpoints_whose_set_was_lost_with_its_leader_are_told_again() -> None:
+    async def story() -> None:
+        faults: list[BaseException] = []
+        log = Leading()
+        presence = QuorumPresence(
+            cast(RaftMetadataLog, log),
+            cast(RaftTransport, None),
+            cluster_id="c",
+            bootstrap=[],
+            endpoints=NOW,
+            chance=Random(1),
+            on_fault=faults.append,
+        )
+        presence.start()
+        task = presence._task
+        assert task is not None
+        await until(lambda: log.updates == 1)
+        log.voters.truncated(2)
+        presence.on_leader_changed(1, 2)
+        await until(lambda: log.updates == 2)
+        log.voters.applied(2, dict(SET), {1: NOW, 2: BEFORE})
+        presence.on_active(2)
+        await until(task.done)
+        assert log.updates == 2 and not faults
+        await presence.close()
+
+    asyncio.run(story())
