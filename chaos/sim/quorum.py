@@ -82,7 +82,7 @@ class QuorumWorld:
         if core.is_leader():
             self._check_matches(voter, log, term)
         if self.options.static:
-            self.checker.upgraded(voter.node_id, log.node.replica.voters, core.last_applied())
+            self.checker.upgraded(voter.node_id, log.node.replica.voters, commit, core.last_applied())
 
     def _counted(self, log: RaftMetadataLog) -> dict[int, bytes]:
         """Return whose majority commits, as the leader sees it."""

@@ -166,10 +166,13 @@ class Checker:
                 f"index {index} of term {term} is committed, durable only on {holders} of {sorted(agreed)}",
             )
 
-    def upgraded(self, node_id: int, voters: Voters, last_applied: int) -> None:
-        """Look at a node's voters: those of a quorum that was static at first."""
+    def upgraded(self, node_id: int, voters: Voters, commit_index: int, last_applied: int) -> None:
+        """Look at a node's voters: those of a quorum that was static at first.
+
+        Whether the upgrade is committed the node itself knows: a leader may commit and step down in one moment.
+        """
         index = voters.state.voters_index if voters.state.dynamic and voters.state.endpoints else 0
-        if not self.upgraded_index and index > self.committed_index:
+        if not self.upgraded_index and index > commit_index:
             raise Violation("UpgradeIsKept", f"node {node_id} is upgraded by index {index}, which is not committed")
         self.upgraded_index = self.upgraded_index or index
         if not index and 0 < self.upgraded_index <= last_applied:

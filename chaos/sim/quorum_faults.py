@@ -19,6 +19,8 @@ BOTH: Final = "both"
 IN: Final = "in"
 OUT: Final = "out"
 WAYS: Final = ((OUT, IN), (OUT,), (IN,))
+UPGRADE_KILL_S: Final = 0.002
+"""After an upgrade was asked for, its leader is killed: about as long as the entry is on its way."""
 Draw = Callable[[SimVoter], QuorumFault | None]
 
 
@@ -54,7 +56,7 @@ class Actions:
             case "heal":
                 world.network.heal_all()
             case "upgrade":
-                return self._upgrade()
+                return self._upgrade(fault.detail)
             case "kill_all":
                 world.count("kill all")
                 for voter in world.voters.values():
@@ -183,13 +185,24 @@ class Actions:
         logs = [each.log for each in self._world.voters.values() if is_running(each) and not each.host.paused]
         return next((log for log in logs if log is not None and log.is_active()), None)
 
-    def _upgrade(self) -> bool:
-        """Have the leader make the quorum a dynamic one."""
+    def _upgrade(self, then: str) -> bool:
+        """Have the leader make the quorum a dynamic one, cut off by then, or killed soon after."""
         leader = self._leader()
         if leader is None or leader.node.replica.voters.dynamic:
             return False
-        self._world.call(self._world.voters[leader.node_id], partial(self._ask_upgrade, leader))
+        world, host = self._world, self._world.voters[leader.node_id]
+        if then == "cut":
+            for other in world.ids:
+                if other != leader.node_id:
+                    self._cut(leader.node_id, other, OUT)
+        world.call(host, partial(self._ask_upgrade, leader))
+        if then == "kill":
+            world.loop.call_later(UPGRADE_KILL_S, self._kill, host)
         return True
+
+    def _kill(self, voter: SimVoter) -> None:
+        if is_running(voter):
+            voter.kill()
 
     def _ask_upgrade(self, leader: RaftMetadataLog) -> None:
         try:
@@ -231,7 +244,7 @@ class Faults:
             kinds.append(self._simple("wipe"))
         self._kinds = self._rng.sample(kinds, self._rng.randint(3, len(kinds)))
         if world.options.static:
-            self._kinds += [self._to_all("upgrade")] * (len(self._kinds) // 3)
+            self._kinds += [self._upgrade] * (len(self._kinds) // 3)
         if world.options.initial or world.options.static:
             self._kinds += [self._change] * len(self._kinds)
 
@@ -296,6 +309,9 @@ class Faults:
 
     def _change(self, voter: SimVoter) -> QuorumFault:
         return self._fault("change", voter, other=self._rng.choice(self._world.ids))
+
+    def _upgrade(self, _: SimVoter) -> QuorumFault:
+        return self._fault("upgrade", detail=self._rng.choice(("", "", "cut", "kill")))
 
     def _reset(self, voter: SimVoter) -> QuorumFault:
         return self._fault("reset", voter, other=self._rng.choice(self._world.ids))

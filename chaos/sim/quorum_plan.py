@@ -26,7 +26,7 @@ class QuorumFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     ways: str = "both"
     """Of a cut or an isolation, as the node sees it: in, out or both."""
     detail: str = ""
-    """The disk's operation that fails."""
+    """The disk's operation that fails; of an upgrade, what befalls its leader: cut or kill."""
     number: int = 0
     """The errno it fails with."""
 
@@ -36,7 +36,7 @@ class QuorumFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         words += [f"node {self.node}"] if self.node else []
         words += [f"and node {self.other}"] if self.other else []
         words += [f"({self.ways})"] if self.kind in ("cut", "isolate") else []
-        words += [f"({self.detail}, errno {self.number})"] if self.detail else []
+        words += [f"({self.detail}{f', errno {self.number}' if self.number else ''})"] if self.detail else []
         return " ".join(words)
 
 

@@ -19,8 +19,8 @@ from kvorum.quorum.raft.voters import Endpoints, Voters, VoterSet
 
 SEEDS = 30
 CHUNK = 10
-KEPT = (438,)
-"""A second error of a node's disk, after the one that ended it, was nobody's to look at."""
+KEPT = (42, 15)
+"""An upgrade is taken back, made anew, and voters come and go; a leader commits one and steps down in one moment."""
 MUTANT_SEEDS_MAX = 80
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -47,7 +47,7 @@ def test_seeds_hold_every_invariant_through_the_upgrade(first: int) -> None:
 
 
 @pytest.mark.parametrize("seed", KEPT)
-def test_seeds_that_failed_once_are_kept(seed: int) -> None:
+def test_seeds_that_showed_something_are_kept(seed: int) -> None:
     run(seed)
 
 

@@ -1,6 +1,8 @@
 """Single stories of the quorum, told under the simulator: production classes, no faults but those of the story."""
 
 import asyncio
+import errno
+import gc
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -405,6 +407,21 @@ def test_another_nodes_directory_is_refused() -> None:
         values = {"cluster_id": "sim", "node_id": 1, "voter_ids": [1, 2, 3], **other}
         with pytest.raises(JournalCorrupt, match="formatted for"):
             check_identity(state, **values)  # type: ignore[arg-type]
+
+
+def test_a_write_that_fails_after_its_node_has_ended_is_looked_at() -> None:
+    made = world(1)
+    leader = made.leader()
+    batch = build_batch([Record(value=b"x", timestamp=1)])
+    future = made.do(leader, lambda log: log.append(batch, log.log_end_offset, log.epoch))
+    assert made.loop.run_until(lambda: bool(leader.host.jobs), limit_s=1.0)
+    leader.disk.fail("sync", errno.EIO)
+    made.do(leader, lambda log: log.node.fail(OSError(errno.ENOSPC, "full")))
+    assert future.exception() is not None
+    made.loop.run_for(1.0)
+    gc.collect()
+    assert not leader.host.jobs and isinstance(leader.fatal, OSError) and leader.fatal.errno == errno.ENOSPC
+    assert not made.loop.errors, "an error that nobody looked at is told when its future goes"
 
 
 def test_an_exception_in_apply_ends_the_node_once() -> None:
