@@ -33,7 +33,13 @@ def complaint(words: list[str]) -> str | None:
     command: click.Command = main
     path = "kvorum"
     context = click.Context(main)
-    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+    while isinstance(command, click.Group) and words:
+        if words[0].startswith("-"):
+            option = option_of(command, words[0].partition("=")[0])
+            if option is None:
+                break
+            words = words[1 if option.is_flag or "=" in words[0] else 2 :]
+            continue
         found = command.get_command(context, words[0])
         if found is None:
             return f"{path} has no command {words[0]}"
@@ -45,6 +51,12 @@ def complaint(words: list[str]) -> str | None:
         if re.fullmatch(r"--?[a-z][a-z-]*", name) and name not in known:
             return f"{path} has no option {name}"
     return None
+
+
+def option_of(command: click.Command, name: str) -> click.Option | None:
+    """Return the option of that name, None if the command has none."""
+    options = (each for each in command.params if isinstance(each, click.Option))
+    return next((each for each in options if name in (*each.opts, *each.secondary_opts)), None)
 
 
 def fenced(page: Path) -> str:

@@ -77,6 +77,8 @@ def test_commands_and_options_that_are_written_down_exist(path: Path) -> None:
         ("kvorum quorum status --bootstrp x", "kvorum quorum status has no option --bootstrp"),
         ("sudo -u kvorum /opt/kvorum/bin/kvorum format --random", "kvorum format has no option --random"),
         ("a; kvorum topics creat", "kvorum topics has no command creat"),
+        ("kvorum kafka-features --bootstrap-server h:1 upgrad", "kvorum kafka-features has no command upgrad"),
+        ("kvorum kafka-features --bootstrap h:1 upgrade", "kvorum kafka-features has no option --bootstrap"),
     ],
 )
 def test_what_is_wrong_in_a_line_is_found(line: str, why: str) -> None:

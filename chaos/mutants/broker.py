@@ -1,6 +1,6 @@
 """Mistakes in a broker's replication: what leaders acknowledge, whom they count, what followers cut off."""
 
-from kvorum.broker.replica import future_copy, isr_changes, isr_manager, partition_reads
+from kvorum.broker.replica import future_copy, isr_changes, isr_manager, log_dir_moves, partition_reads
 from kvorum.broker.replica.follower_state import FollowerState
 from kvorum.broker.replica.isr import (
     AlterPartitionAnswer,
@@ -17,6 +17,7 @@ from kvorum.protocol.messages.alter_partition import BrokerState
 from kvorum.quorum.controller import alter_partition
 from kvorum.quorum.controller.context import Context
 from kvorum.quorum.image.partition import PartitionRegistration
+from kvorum.storage import future_logs
 from kvorum.storage.disk_health import DiskHealth
 from kvorum.storage.log import Log
 from kvorum.storage.log_read import ReadInfo
@@ -214,12 +215,14 @@ def promote_too_early(patches: Patches) -> None:
         found = current.read(future.log_end_offset, max_bytes, end)
         return found if found.parts else None
 
-    def take_over(self: Log, other: Log) -> None:
-        self.high_watermark = other.high_watermark
+    def take_over(future: Log, current: Log) -> None:
+        future.high_watermark = current.high_watermark
 
     def replace_log(self: Partition, log: ReplicaLog) -> None:
         self._take_log(log)
 
     patches.replace(future_copy, "read", nearly)
-    patches.replace(Log, "take_over", take_over)
+    patches.replace(future_copy, "catch_up", lambda current, future, bytes_max: True)
+    patches.replace(log_dir_moves, "has_all", lambda current, future: True)
+    patches.replace(future_logs, "_take_over", take_over)
     patches.replace(Partition, "replace_log", replace_log)

@@ -445,7 +445,7 @@ def test_after_an_unclean_election_nobody_is_known_to_have_what_was_committed_be
     world.commit(-1, (), (1, 2))
     world.invariants.operated.add(KEY)
     world.commit(3, (3,), epoch=world.leader_epoch + 1)
-    world.invariants.killed(3)
+    world.invariants.lives.killed(3)
     world.commit(-1, ())
 
 
