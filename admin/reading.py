@@ -5,11 +5,21 @@ so what waits has a client of its own (ClusterClient.another).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kvorum.admin.client import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, ClusterClient, Unreachable, refuse
+from kvorum.admin.client import (
+    EARLIEST,
+    LATEST,
+    METADATA_TOPIC,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    ClusterClient,
+    Unreachable,
+    refuse,
+)
 from kvorum.admin.partition_offsets import topic_offsets
+from kvorum.admin.secret_configs import visible_metadata
 from kvorum.admin.visible import Visible, visible
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -154,7 +164,8 @@ class Reader:
                 found[row.partition_index] = await self._out_of_range(row.partition_index, offsets)
                 continue
             refuse(row.error_code, f"{self.topic}-{row.partition_index}")
-            piece = await decoded(row, offsets[row.partition_index], self.isolation)
+            look = visible_metadata if self.topic == METADATA_TOPIC else visible
+            piece = await decoded(row, offsets[row.partition_index], self.isolation, look)
             if piece.size:
                 found[row.partition_index] = piece
         return found, moved
@@ -168,11 +179,13 @@ class Reader:
         return Piece(Visible([], earliest, 0), 0, earliest)
 
 
-async def decoded(row: PartitionData, from_offset: int, isolation: int) -> Piece:
+async def decoded(
+    row: PartitionData, from_offset: int, isolation: int, look: Callable[..., Visible] = visible
+) -> Piece:
     """Return what came of a partition, decoded off the loop. Raises KafkaError for records that are damaged."""
     data = b"" if row.records is None else bytes(memoryview(row.records))  # type: ignore[arg-type]  # decoded: a view
     aborted = row.aborted_transactions or [] if isolation == READ_COMMITTED else None
-    seen = await blocking.run(asyncio.get_running_loop(), visible, data, from_offset, aborted)
+    seen = await blocking.run(asyncio.get_running_loop(), look, data, from_offset, aborted)
     return Piece(seen, max(len(data), seen.size), row.log_start_offset)
 
 
