@@ -319,7 +319,8 @@ def answer_of(operation: Operation, result: Result) -> web.Response:
         return web.Response(status=operation.status, headers=headers)
     if isinstance(result, Reply):
         media = JSON if result.text is not None else None
-        return web.Response(status=result.status, text=result.text, content_type=media, headers=result.headers)
+        told = {**headers, **result.headers}
+        return web.Response(status=result.status, text=result.text, content_type=media, headers=told)
     assert not isinstance(result, Stream), "served elsewhere"
     if isinstance(result, list):
         text = "[" + ",".join(item.model_dump_json() for item in result) + "]"

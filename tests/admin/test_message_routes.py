@@ -5,13 +5,17 @@ import base64
 import csv
 import io
 import json
+import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiohttp import ClientPayloadError, ClientSession
 
-from kvorum.admin import reading
+from kvorum.admin import browsing, message_routes, reading
 from kvorum.admin.app import STREAMS_MAX
+from kvorum.admin.expression import Expression
+from kvorum.admin.message_models import Message
 from kvorum.protocol.compression import Codec
 from kvorum.protocol.control import marker
 from kvorum.protocol.messages.fetch import AbortedTransaction, FetchRequest
@@ -476,5 +480,55 @@ def test_a_partition_without_leader_is_told_with_its_records() -> None:
         result = (await call(client, "POST", PATH, body))[1]
         assert [row["error"] for row in result["records"]] == [None, "LEADER_NOT_AVAILABLE"]
         assert result["written"] == 1
+
+    with_fake(test)
+
+
+@pytest.mark.parametrize("way", ["", "/export", "/stream"])
+def test_a_large_record_is_looked_at_off_the_loop(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of JSON of a megabyte, a filter and what is shown take tens of milliseconds each: others are served meanwhile."""
+    places: dict[str, set[bool]] = {"matches": set(), "message_of": set()}
+    matches, message_of = Expression.matches, message_routes.message_of
+
+    def on_loop(name: str) -> None:
+        places[name].add(threading.current_thread() is threading.main_thread())
+
+    def matching(expression: Expression, subject: Any) -> bool:
+        on_loop("matches")
+        return matches(expression, subject)
+
+    def shown(*arguments: Any) -> Message:
+        on_loop("message_of")
+        return message_of(*arguments)
+
+    monkeypatch.setattr(Expression, "matches", matching)
+    monkeypatch.setattr(message_routes, "message_of", shown)
+
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        (log,) = cluster.add("t", 1)
+        log.append(Record(value=json.dumps({"items": ["x" * 1000] * 100}).encode(), timestamp=NOW_MS))
+        answer = await client.get(f"{PATH}{way}?from=earliest&limit=1&filter=size(value.items)==100")
+        assert (answer.status, (await answer.text()).count('"offset":0')) == (200, 1)
+        assert places == {"matches": {False}, "message_of": {False}}
+
+    with_fake(test)
+
+
+def test_large_records_are_looked_at_a_few_in_a_turn_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        (log,) = cluster.add("t", 1)
+        size = browsing.LARGE_BYTES - 1000
+        log.append(*(Record(value=b"x" * size, timestamp=NOW_MS) for _ in range(100)))
+        turns = 0
+
+        async def pause(seconds: float) -> None:
+            nonlocal turns
+            turns += 1
+
+        monkeypatch.setattr(browsing, "asyncio", SimpleNamespace(sleep=pause))
+        status, page = await call(client, "GET", f"{PATH}?limit=100&value_format=size")
+        assert (status, len(page["messages"])) == (200, 100)
+        in_a_turn = -(-browsing.TURN_BYTES // size)
+        assert turns == 100 // in_a_turn
 
     with_fake(test)
