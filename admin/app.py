@@ -154,7 +154,10 @@ class AdminApp:
     async def _judged(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Refuse foreign pages; give what was not foreseen, and aiohttp's own refusals, the shape of ours."""
         try:
-            self._access.check_page(request.headers.get("Host", ""), request.headers.get("Origin"))
+            said = request.headers
+            self._access.check_page(
+                said.get("Host", ""), said.get("Origin"), said.get("Sec-Fetch-Site"), said.get("Sec-Fetch-Dest")
+            )
             return await handler(request)
         except Refused as error:
             headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else None

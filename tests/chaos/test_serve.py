@@ -236,6 +236,46 @@ def test_who_may_not_is_turned_away_at_every_door(play: Any, headers: dict[str, 
     play(scenario)
 
 
+def test_a_token_that_is_no_text_is_the_wrong_one(play: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    """Bytes that are no UTF-8: a 401, and no error of ours with its stack in the log."""
+
+    async def scenario(api: Api, paper: Paper, client: Any) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", client.port)
+        writer.write(b"GET /v1/chaos/state HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer \xe9\r\n\r\n")
+        assert (await reader.readline()).split()[1] == b"401"
+        writer.close()
+
+    play(scenario)
+    assert "a request failed" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("listening", "host", "status"),
+    [
+        ("0.0.0.0", "192.168.1.5:9095", 200),
+        ("::", "[fd00::5]:9095", 200),
+        ("::", "lab.example:9095", 200),
+        ("fd00::5", "[fd00::5]:9095", 200),
+        ("lab.example", "LAB.example", 200),
+        ("lab.example", "evil.example", 403),
+        ("fd00::5", "[fd00::6]:9095", 403),
+    ],
+)
+def test_on_all_addresses_it_is_called_by_any_name(tmp_path: Path, listening: str, host: str, status: int) -> None:
+    """`--host 0.0.0.0 --allow-remote`: whoever comes from another machine names the address it came to."""
+
+    async def main() -> None:
+        server, _ = on_paper(tmp_path)
+        server.host = listening
+        async with asyncio.timeout(30), TestClient(TestServer(server.build())) as client:
+            answer = await client.get("/v1/chaos/faults", headers={**KNOWN, "Host": host})
+            assert answer.status == status
+            answer = await client.get("/v1/chaos/faults", headers={"Host": host})
+            assert answer.status == (401 if status == 200 else 403), "the token guards it all the same"
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("origin", ["http://evil.example", "http://127.0.0.1:1", "null"])
 def test_a_page_from_elsewhere_can_neither_ask_nor_read_what_is_answered(play: Any, origin: str) -> None:
     """What a browser sends for it: the question before, without a token; a form's POST; and a GET with the token."""
