@@ -422,6 +422,9 @@ elif words[0] == "run":
         signal.signal(signal.SIGINT, ended)
         print("waiting", flush=True)
         signal.pause()
+    if words[1] == "wide":
+        print("x" * 5_000_000)
+        words[1] = "good"
     folder = pathlib.Path(words[words.index("--out") + 1]) / words[1]
     folder.mkdir()
     (folder / "history.jsonl").write_text("")
@@ -467,6 +470,22 @@ def test_scenarios_run_one_at_a_time_to_their_verdicts(tmp_path: Path) -> None:
         await scenarios.close()
         assert left.state == "running" and scenarios._process is not None
         assert scenarios._process.returncode == -signal.SIGKILL
+
+    asyncio.run(main())
+
+
+def test_a_run_that_prints_a_line_without_end_is_followed_to_its_verdict(tmp_path: Path) -> None:
+    """It stayed "running" for ever, with nobody reading what it printed: such a line is left out, and said so."""
+    script = tmp_path / "pretender.py"
+    script.write_text(PRETENDER)
+
+    async def main() -> None:
+        scenarios = Scenarios(tmp_path / "runs", lambda run: None, (sys.executable, str(script)))
+        run = await scenarios.start("wide", 7, None)
+        assert scenarios._task is not None
+        await scenarios._task
+        assert run.state == "held" and run.verdicts["good"]["valid"] is True
+        assert "bytes without a line break are left out" in run.lines[0] and run.lines[-1] == "seed 7"
 
     asyncio.run(main())
 
