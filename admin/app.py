@@ -181,6 +181,8 @@ class AdminApp:
                 body = Text(text=data)
             elif operation.body is not NoBody:
                 body = operation.body.model_validate_json(data or b"{}")
+            if operation.admins is not None and operation.admins(body):
+                self._access.check_role(request.headers.get("Authorization"), Role.ADMIN)
             call = Call(
                 cluster=self._cluster,
                 path=dict(request.match_info),

@@ -163,6 +163,8 @@ class Operation:
     """The body is many of `body`, one after the other: the handler gets their text, or reads them as they come."""
     role: Role | None = None
     """Whose it is; None: everybody's who may read for a GET, an admin's for the rest."""
+    admins: Callable[[Any], bool] | None = None
+    """Which bodies are an admin's alone, whatever the role for the others: those that may lose records."""
     media: Sequence[str] = (JSON,)
     """What the answer may come as; of another kind than JSON it is a Stream, of `answer`s."""
     state: Callable[[Any], object] | None = None

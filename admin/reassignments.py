@@ -15,7 +15,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeGuard
 
-from kvorum.admin.client import TIMEOUT_MS, ClusterClient, ConfigChange, ConfigOperation, ResourceType, refuse
+from kvorum.admin.client import TIMEOUT_MS, ClusterClient, ConfigChange, ConfigOperation, ResourceType, code_of, refuse
 from kvorum.admin.log_dir_moves import LOG_DIRS_RATE, LogDirMoves, Replica
 from kvorum.admin.log_dirs import describe_log_dirs
 from kvorum.admin.places import Place
@@ -252,7 +252,7 @@ class Reassignments:
         for topic in answer.responses:
             for row in topic.partitions:
                 if row.error_code:
-                    reason = f"{ErrorCode(row.error_code).name}: {row.error_message or ''}"
+                    reason = f"{code_of(row.error_code).name}: {row.error_message or ''}"
                     refused[Place(topic.name, row.partition_index)] = reason
         return refused
 
