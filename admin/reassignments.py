@@ -105,7 +105,7 @@ def read_topics(text: str) -> list[str]:
 def _listed(text: str, key: str) -> list[dict[str, Any]]:
     try:
         found = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"not JSON: {error}") from error
     if not isinstance(found, dict) or found.get("version", VERSION) != VERSION:
         raise ValueError(f"an object of version {VERSION} is wanted")
