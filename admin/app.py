@@ -68,6 +68,8 @@ BODY_BYTES_MAX = 1 << 20
 """A body describes a topic or configs, or has some records; who writes many speaks Kafka's protocol."""
 STREAMS_MAX = 32
 """At once. Each has connections of its own to the brokers."""
+STALLED_SECONDS = 600
+"""Who has taken nothing of a stream for so long is no reader: it would have one of STREAMS_MAX for ever."""
 
 log = get_logger("admin")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -230,10 +232,12 @@ class AdminApp:
         try:
             await response.prepare(request)
             async for chunk in stream.chunks:
-                await response.write(chunk)
-            await response.write_eof()
+                await taken(response.write(chunk))
+            await taken(response.write_eof())
         except ConnectionError:
             log.debug("who read a stream is gone", path=request.path)
+            if request.transport is not None:
+                request.transport.abort()  # there may be one who holds the connection, and takes nothing
         except (KafkaError, Unreachable) as error:
             log.warning("a stream failed", path=request.path, error=error)
             await break_off(stream, request, response, str(error))
@@ -281,6 +285,15 @@ async def break_off(stream: Stream, request: web.Request, response: web.StreamRe
         response.force_close()
     elif request.transport is not None:
         request.transport.abort()
+
+
+async def taken(writing: Awaitable[None]) -> None:
+    """Wait for something to be written. Raises ConnectionError where nobody reads any more, or takes anything."""
+    try:
+        async with asyncio.timeout(STALLED_SECONDS):
+            await writing
+    except TimeoutError as error:
+        raise ConnectionAbortedError(f"nothing was taken for {STALLED_SECONDS} s") from error
 
 
 async def close(stream: Stream) -> None:

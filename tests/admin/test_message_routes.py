@@ -2,9 +2,11 @@
 
 import asyncio
 import base64
+import contextlib
 import csv
 import io
 import json
+import socket
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientPayloadError, ClientSession
 
-from kvorum.admin import browsing, message_routes, reading
+from kvorum.admin import app, browsing, message_routes, reading
 from kvorum.admin.app import STREAMS_MAX
 from kvorum.admin.expression import Expression
 from kvorum.admin.message_models import Message
@@ -361,6 +363,27 @@ def test_a_stream_ends_with_its_reader_and_there_are_only_so_many() -> None:
         await cluster.until(lambda: cluster.closed >= STREAMS_MAX)
         async with client.get(f"{PATH}/stream?time_ms=1") as answer:
             assert answer.status == 200
+
+    with_fake(test)
+
+
+def test_who_takes_nothing_of_a_stream_loses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that keeps the connection and never reads would have one of the streams for ever."""
+    monkeypatch.setattr(app, "STALLED_SECONDS", 0.2)
+
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        (log,) = cluster.add("t", 1)
+        for _ in range(24):  # more than the kernel keeps for both ends
+            log.append(Record(value=b"x" * 1_000_000, timestamp=NOW_MS), codec=Codec.ZSTD)
+        with socket.create_connection(("127.0.0.1", client.port or 0)) as reader:
+            reader.sendall(f"GET {PATH}/export HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+            await cluster.until(lambda: cluster.closed >= 1)
+            reader.settimeout(30)
+            got = 0
+            with contextlib.suppress(ConnectionResetError):
+                while piece := await asyncio.to_thread(reader.recv, 1 << 20):
+                    got += len(piece)
+            assert got < 24_000_000, "broken off, so that nobody takes it for the whole"
 
     with_fake(test)
 
