@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
@@ -44,6 +44,12 @@ NODE = {
 }
 
 
+class Written(NamedTuple):
+    """A node of a cluster on paper: where its configuration is written."""
+
+    config: str
+
+
 @dataclass(slots=True)
 class Paper:
     """A cluster on paper: it notes what is done to its nodes."""
@@ -55,6 +61,16 @@ class Paper:
     @property
     def paths(self) -> "Paper":
         return self
+
+    def node(self, name: str) -> Written:
+        """Have a node's configuration written, with a log directory that is empty."""
+        path = Path(self.folder) / f"{name}.properties"
+        voters = "1@127.0.0.1:2"
+        data = Path(self.folder) / name
+        data.mkdir(exist_ok=True)
+        told = {**self.plan.node(name).properties, "controller.quorum.voters": voters, "log.dirs": str(data)}
+        path.write_text("".join(f"{key}={value}\n" for key, value in told.items()))
+        return Written(str(path))
 
     def processes(self, name: str) -> dict[str, Any]:
         return {}
@@ -182,6 +198,15 @@ def test_healing_ends_all_and_starts_all(play: Any) -> None:
         (
             {"fault": "error", "targets": ["node-1/broker"], "options": {"api": "PRODUCE", "code": 6}},
             *(422, "CANNOT_DO", None, "127.0.0.1:3"),
+        ),
+        ({"fault": "lose_tail", "targets": ["node-1", "node-1"]}, 422, "CANNOT_DO", None, "named twice"),
+        (
+            {"fault": "flip_bits", "targets": ["node-1"], "options": {"what": "absent-0"}},
+            *(422, "CANNOT_DO", None, "no segment of absent-0"),
+        ),
+        (
+            {"fault": "flip_bits", "targets": ["node-1"], "options": {"what": "../other/orders-0"}},
+            *(422, "CANNOT_DO", None, "the name of no partition"),
         ),
         (
             {"fault": "refuse_listener", "targets": ["node-7"], "options": {"listener": "PLAINTEXT"}},
