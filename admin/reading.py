@@ -30,6 +30,8 @@ from kvorum.runtime import blocking
 FETCH_BYTES: Final = 4 * 1024 * 1024
 PARTITION_BYTES: Final = 512 * 1024
 """Of one answer, and of one partition in it; a larger batch comes alone, whole."""
+ANSWER_BYTES: Final = 64 * 1024 * 1024
+"""Decompressed of one answer; behind so much its other partitions are left for the next. Some MB may become GB else."""
 SESSIONLESS: Final = -1
 TRIES_MAX: Final = 20
 RETRY_PAUSE_SECONDS: Final = 0.25
@@ -155,7 +157,7 @@ class Reader:
         except Unreachable:
             return {}, True  # its successor is looked for
         refuse(answer.error_code, f"fetch of {self.topic}")
-        found, moved = {}, False
+        found, moved, size = {}, False, 0
         for row in (row for each in answer.responses for row in each.partitions):
             if row.error_code in MOVED:
                 moved = True
@@ -164,8 +166,13 @@ class Reader:
                 found[row.partition_index] = await self._out_of_range(row.partition_index, offsets)
                 continue
             refuse(row.error_code, f"{self.topic}-{row.partition_index}")
+            if size >= ANSWER_BYTES:
+                unread = Visible([], offsets[row.partition_index], 0)  # to be asked for again
+                found[row.partition_index] = Piece(unread, 0, row.log_start_offset)
+                continue
             look = visible_metadata if self.topic == METADATA_TOPIC else visible
             piece = await decoded(row, offsets[row.partition_index], self.isolation, look)
+            size += piece.size
             if piece.size:
                 found[row.partition_index] = piece
         return found, moved

@@ -367,6 +367,38 @@ def test_a_stream_ends_with_its_reader_and_there_are_only_so_many() -> None:
     with_fake(test)
 
 
+def test_what_grows_when_it_is_decompressed_is_taken_a_piece_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer of a few megabytes may be gigabytes of records: no more of them are held than a limit and a piece."""
+    monkeypatch.setattr(reading, "ANSWER_BYTES", 1_000)
+    held: list[int] = []
+    decoded = reading.decoded
+
+    async def decoding(*arguments: Any) -> reading.Piece:
+        piece = await decoded(*arguments)
+        held[-1] += piece.size
+        return piece
+
+    monkeypatch.setattr(reading, "decoded", decoding)
+
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        for number, log in enumerate(cluster.add("t", 8)):
+            log.append(Record(value=b"x" * 600, timestamp=NOW_MS + number), codec=Codec.ZSTD)
+        ask = cluster.ask
+
+        async def asking(request: Any, *arguments: Any, **options: Any) -> Any:
+            if isinstance(request, FetchRequest):
+                held.append(0)
+            return await ask(request, *arguments, **options)
+
+        monkeypatch.setattr(cluster, "ask", asking)
+        status, page = await call(client, "GET", PATH)
+        assert (status, page["stopped_by"]) == (200, "end")
+        assert [each["partition"] for each in page["messages"]] == list(range(8))
+        assert len(held) >= 4 and max(held) <= 1_000 + 600
+
+    with_fake(test)
+
+
 def test_who_takes_nothing_of_a_stream_loses_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that keeps the connection and never reads would have one of the streams for ever."""
     monkeypatch.setattr(app, "STALLED_SECONDS", 0.2)
