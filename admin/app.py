@@ -68,6 +68,8 @@ BODY_BYTES_MAX = 1 << 20
 """A body describes a topic or configs, or has some records; who writes many speaks Kafka's protocol."""
 STREAMS_MAX = 32
 """At once. Each has connections of its own to the brokers."""
+LARGE_MAX = 8
+"""Pages of records that are made at a time: each may hold some hundred megabytes of Python's objects meanwhile."""
 STALLED_SECONDS = 600
 """Who has taken nothing of a stream for so long is no reader: it would have one of STREAMS_MAX for ever."""
 
@@ -117,6 +119,7 @@ class AdminApp:
         self._clock = clock or SystemClock()
         self._streams: set[asyncio.Task[object]] = set()
         self._guarded = asyncio.Lock()
+        self._large = asyncio.Semaphore(LARGE_MAX)
 
     def build(self) -> web.Application:
         """Return the aiohttp application."""
@@ -199,6 +202,9 @@ class AdminApp:
                 # One after the other: between the comparison and the change nobody else who compares comes in here.
                 async with self._guarded:
                     await check_unchanged(operation.guard, call, match)
+                    result = await operation.handle(call)
+            elif operation.large:
+                async with self._large:
                     result = await operation.handle(call)
             else:
                 result = await operation.handle(call)

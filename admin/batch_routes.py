@@ -186,6 +186,7 @@ OPERATIONS = [
         summary="A partition's log, batch by batch",
         handle=list_batches,
         answer=BatchPage,
+        large=True,
         query={
             "offset": "in the first batch; where the log begins if left out",
             "limit": f"batches, 1 to {BATCHES_MAX}, {BATCHES_DEFAULT} if left out",

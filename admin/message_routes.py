@@ -327,6 +327,7 @@ OPERATIONS = [
         summary="Look through a topic",
         handle=browse_messages,
         answer=MessagePage,
+        large=True,
         query={**CHOICE, **limits_text(BROWSE, BROWSE_MAX)},
     ),
     Operation(

@@ -159,6 +159,8 @@ class Operation:
     """What of the body a refusal of the cluster is about; a config's name is found by itself (admin/fields.py)."""
     also: Mapping[int, type[BaseModel] | None] = field(default_factory=dict)
     """Other statuses of an answer that is no refusal, as a Reply has them, and what comes with each."""
+    large: bool = False
+    """The answer may be tens of megabytes, all in memory: a few are made at a time, the others wait their turn."""
     streamed: bool = False
     """The body is many of `body`, one after the other: the handler gets their text, or reads them as they come."""
     role: Role | None = None

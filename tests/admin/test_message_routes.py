@@ -399,6 +399,35 @@ def test_what_grows_when_it_is_decompressed_is_taken_a_piece_at_a_time(monkeypat
     with_fake(test)
 
 
+def test_of_pages_that_are_large_a_few_are_made_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        fill(cluster)
+        ask, held, go_on = cluster.ask, 0, asyncio.Event()
+        enough = asyncio.Event()
+
+        async def asking(request: Any, *arguments: Any, **options: Any) -> Any:
+            nonlocal held
+            if isinstance(request, FetchRequest) and not go_on.is_set():
+                held += 1
+                if held >= app.LARGE_MAX:
+                    enough.set()
+                await go_on.wait()
+            return await ask(request, *arguments, **options)
+
+        monkeypatch.setattr(cluster, "ask", asking)
+        asked = [asyncio.create_task(call(client, "GET", PATH)) for _ in range(3 * app.LARGE_MAX)]
+        async with asyncio.timeout(30):
+            await enough.wait()
+        for _ in range(20):  # each comes behind those pages, and is answered while they wait
+            assert (await call(client, "GET", "/v1/topics"))[0] == 200
+        assert held == app.LARGE_MAX
+        go_on.set()
+        pages = [(await each)[1] for each in asked]
+        assert [numbers(page) for page in pages] == [list(range(10))] * len(pages), "whoever waited has all of it"
+
+    with_fake(test)
+
+
 def test_who_takes_nothing_of_a_stream_loses_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that keeps the connection and never reads would have one of the streams for ever."""
     monkeypatch.setattr(app, "STALLED_SECONDS", 0.2)
