@@ -1,7 +1,8 @@
 """Who may use the admin API: this machine alone, or whoever has a token.
 
 Without tokens it is for this machine: it listens on loopback only, and what a browser sends on behalf of a page from
-elsewhere is refused by its Host (a foreign name that leads here) and its Origin. With tokens every request but those
+elsewhere is refused by its Host (a foreign name that leads here), its Origin, and, as an image or a frame is asked for
+without one, by what the browser says of where it comes from (Fetch Metadata). With tokens every request but those
 for health and the description of the API says one (`Authorization: Bearer TOKEN`), which has a role; a page from
 elsewhere does not have it, and its Origin is refused all the same (no CORS). Clients of Confluent's paths send a key
 and a secret (`Authorization: Basic`): there the secret is the token. No browser is asked for one.
@@ -26,6 +27,10 @@ HASH = re.compile(r"[0-9a-fA-F]{64}")
 ROLES = {role.name.lower(): role for role in Role}
 SCHEME = "bearer"
 BASIC = "basic"
+ELSEWHERE = ("cross-site", "same-site")
+"""Sec-Fetch-Site of another page than this server's: on another port of this machine, too."""
+PAGE = "document"
+"""Sec-Fetch-Dest of a link that is followed: the page it stood on is left, and sees nothing of this one."""
 
 
 class BadTokens(Exception):
@@ -62,10 +67,17 @@ def tokens_of(text: str) -> dict[str, Role]:
     return found
 
 
+def name_of(host: str) -> str:
+    """Return the name or address in a Host header: without port and brackets, in lower case."""
+    if host.startswith("["):
+        name, _, port = host[1:].partition("]")
+        return host if port and not port.startswith(":") else name.lower()
+    return (host.rpartition(":")[0] if host.count(":") == 1 else host).lower()
+
+
 def is_local(host: str) -> bool:
     """Tell whether a Host header names this machine's loopback."""
-    name = host.rpartition(":")[0] if host.count(":") == 1 or host.startswith("[") else host
-    name = (name or host).strip("[]")
+    name = name_of(host)
     if name == "localhost":
         return True
     try:
@@ -94,14 +106,19 @@ class Access:
 
     tokens: Mapping[str, Role] | None = None
 
-    def check_page(self, host: str, origin: str | None) -> None:
-        """Refuse what a page from elsewhere has a browser send. Raises Refused."""
+    def check_page(self, host: str, origin: str | None, site: str | None = None, wanted: str | None = None) -> None:
+        """Refuse what a page from elsewhere has a browser send; `site`, `wanted`: Sec-Fetch-Site, Sec-Fetch-Dest.
+
+        Raises Refused.
+        """
         if self.tokens is None and not is_local(host):
             raise Refused(403, "FORBIDDEN_HOST", f"Host {host!r} is not this machine's loopback")
         # With tokens there may be a proxy in front that speaks TLS: the page is the same one all the same.
         own = {f"http://{host.lower()}"} | ({f"https://{host.lower()}"} if self.tokens is not None else set())
         if origin is not None and origin.lower() not in own:
             raise Refused(403, "FORBIDDEN_ORIGIN", f"a page of {origin!r} may not use this API")
+        if site in ELSEWHERE and wanted != PAGE:
+            raise Refused(403, "FORBIDDEN_ORIGIN", "a page from elsewhere may not use this API")
 
     def check_role(self, authorization: str | None, needs: Role, *, basic: bool = False) -> None:
         """Refuse who has no token, or one of a lesser role; `basic`: a password may be one, too. Raises Refused."""

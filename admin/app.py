@@ -68,6 +68,10 @@ BODY_BYTES_MAX = 1 << 20
 """A body describes a topic or configs, or has some records; who writes many speaks Kafka's protocol."""
 STREAMS_MAX = 32
 """At once. Each has connections of its own to the brokers."""
+LARGE_MAX = 8
+"""Pages of records that are made at a time: each may hold some hundred megabytes of Python's objects meanwhile."""
+STALLED_SECONDS = 600
+"""Who has taken nothing of a stream for so long is no reader: it would have one of STREAMS_MAX for ever."""
 
 log = get_logger("admin")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -115,6 +119,7 @@ class AdminApp:
         self._clock = clock or SystemClock()
         self._streams: set[asyncio.Task[object]] = set()
         self._guarded = asyncio.Lock()
+        self._large = asyncio.Semaphore(LARGE_MAX)
 
     def build(self) -> web.Application:
         """Return the aiohttp application."""
@@ -154,7 +159,10 @@ class AdminApp:
     async def _judged(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Refuse foreign pages; give what was not foreseen, and aiohttp's own refusals, the shape of ours."""
         try:
-            self._access.check_page(request.headers.get("Host", ""), request.headers.get("Origin"))
+            said = request.headers
+            self._access.check_page(
+                said.get("Host", ""), said.get("Origin"), said.get("Sec-Fetch-Site"), said.get("Sec-Fetch-Dest")
+            )
             return await handler(request)
         except Refused as error:
             headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else None
@@ -178,6 +186,8 @@ class AdminApp:
                 body = Text(text=data)
             elif operation.body is not NoBody:
                 body = operation.body.model_validate_json(data or b"{}")
+            if operation.admins is not None and operation.admins(body):
+                self._access.check_role(request.headers.get("Authorization"), Role.ADMIN)
             call = Call(
                 cluster=self._cluster,
                 path=dict(request.match_info),
@@ -192,6 +202,9 @@ class AdminApp:
                 # One after the other: between the comparison and the change nobody else who compares comes in here.
                 async with self._guarded:
                     await check_unchanged(operation.guard, call, match)
+                    result = await operation.handle(call)
+            elif operation.large:
+                async with self._large:
                     result = await operation.handle(call)
             else:
                 result = await operation.handle(call)
@@ -225,10 +238,12 @@ class AdminApp:
         try:
             await response.prepare(request)
             async for chunk in stream.chunks:
-                await response.write(chunk)
-            await response.write_eof()
+                await taken(response.write(chunk))
+            await taken(response.write_eof())
         except ConnectionError:
             log.debug("who read a stream is gone", path=request.path)
+            if request.transport is not None:
+                request.transport.abort()  # there may be one who holds the connection, and takes nothing
         except (KafkaError, Unreachable) as error:
             log.warning("a stream failed", path=request.path, error=error)
             await break_off(stream, request, response, str(error))
@@ -278,6 +293,15 @@ async def break_off(stream: Stream, request: web.Request, response: web.StreamRe
         request.transport.abort()
 
 
+async def taken(writing: Awaitable[None]) -> None:
+    """Wait for something to be written. Raises ConnectionError where nobody reads any more, or takes anything."""
+    try:
+        async with asyncio.timeout(STALLED_SECONDS):
+            await writing
+    except TimeoutError as error:
+        raise ConnectionAbortedError(f"nothing was taken for {STALLED_SECONDS} s") from error
+
+
 async def close(stream: Stream) -> None:
     """End a stream that may not have been read to its end: what it opened is closed now, not when it is collected."""
     closing = getattr(stream.chunks, "aclose", None)
@@ -319,7 +343,8 @@ def answer_of(operation: Operation, result: Result) -> web.Response:
         return web.Response(status=operation.status, headers=headers)
     if isinstance(result, Reply):
         media = JSON if result.text is not None else None
-        return web.Response(status=result.status, text=result.text, content_type=media, headers=result.headers)
+        told = {**headers, **result.headers}
+        return web.Response(status=result.status, text=result.text, content_type=media, headers=told)
     assert not isinstance(result, Stream), "served elsewhere"
     if isinstance(result, list):
         text = "[" + ",".join(item.model_dump_json() for item in result) + "]"

@@ -189,5 +189,6 @@ OPERATIONS = [
         list_batches,
         BatchPage,
         query={"offset": "in the first batch; where the log begins if left out", **BATCHES.told},
+        large=True,
     )
 ]

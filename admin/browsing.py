@@ -7,23 +7,30 @@ more.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar, TypeVarTuple
 
 from kvorum.admin.expression import Expression
 from kvorum.admin.reading import Piece, Reader
 from kvorum.admin.record_views import RecordSubject
 from kvorum.protocol.records import Record
+from kvorum.runtime import blocking
 from kvorum.runtime.clock import Clock
+
+T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
 
 FOLLOW_WAIT_MS: Final = 500
 """fetch.max.wait.ms: a leader without news answers after so long, and is asked again."""
 
 
 TURN_RECORDS: Final = 256
+TURN_BYTES: Final = 256 * 1024
 """Looked at in one turn of the loop: some milliseconds where each is JSON."""
+LARGE_BYTES: Final = 64 * 1024
+"""Of one record: to read such a one takes milliseconds, which a thread spends."""
 
 
 class Stopped(Enum):
@@ -34,6 +41,19 @@ class Stopped(Enum):
     BYTES = "bytes"
     TIME = "time"
     END = "end"
+
+
+def size_of(record: Record) -> int:
+    """Return how many bytes of a record somebody wrote."""
+    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers
+
+
+async def worked(record: Record, work: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
+    """Call what looks into a record: in a thread if that is a large one."""
+    if size_of(record) < LARGE_BYTES:
+        return work(*arguments)
+    return await blocking.run(asyncio.get_running_loop(), work, *arguments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +110,7 @@ class Browser:
         deadline_ms = self.clock.monotonic_ms() + self.limits.time_ms
         self._read = dict(self.progress.offsets)
         self._waiting = {partition: deque() for partition in self._read}
+        turn_bytes = 0
         while True:
             due = self._due()
             if due:
@@ -105,10 +126,12 @@ class Browser:
             else:
                 stopped = None
             while stopped is None and (found := self._first()) is not None:
-                if self._matches(found):
+                if await self._matches(found):
                     self.progress.found += 1
                     yield found
-                if self.progress.scanned % TURN_RECORDS == 0:
+                turn_bytes += size_of(found.record)
+                if self.progress.scanned % TURN_RECORDS == 0 or turn_bytes >= TURN_BYTES:
+                    turn_bytes = 0
                     await asyncio.sleep(0)  # others have their turn
                 stopped = self._spent(deadline_ms)
             if stopped is not None:
@@ -156,8 +179,10 @@ class Browser:
         self.progress.offsets[partition] = record.offset + 1
         return Found(partition, record)
 
-    def _matches(self, found: Found) -> bool:
-        return self.expression is None or self.expression.matches(RecordSubject(found.partition, found.record))
+    async def _matches(self, found: Found) -> bool:
+        if self.expression is None:
+            return True
+        return await worked(found.record, self.expression.matches, RecordSubject(found.partition, found.record))
 
     def _spent(self, deadline_ms: int) -> Stopped | None:
         """Return the limit that is reached, if one is."""

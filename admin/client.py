@@ -339,7 +339,7 @@ def parse_bootstrap(text: str) -> list[Address]:
     found: list[Address] = []
     for item in filter(None, (part.strip() for part in text.split(","))):
         host, colon, port = item.rpartition(":")
-        if not colon or not port.isdigit() or not 0 < int(port) < 65536:
+        if not colon or not port.isdecimal() or not 0 < int(port) < 65536:
             raise ValueError(f"{item!r} is not HOST:PORT")
         found.append((host.strip("[]"), int(port)))
     if not found:

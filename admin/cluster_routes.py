@@ -4,7 +4,7 @@ from collections import Counter
 
 from pydantic import BaseModel
 
-from kvorum.admin.client import METADATA_TOPIC, ResourceType
+from kvorum.admin.client import METADATA_TOPIC, ResourceType, code_of
 from kvorum.admin.models import (
     INT32_MAX,
     Broker,
@@ -122,14 +122,19 @@ async def alter_broker_configs(call: Call[ConfigAlter]) -> None:
     await call.cluster.alter_configs(ResourceType.BROKER, str(broker_id(call)), changes_of(call.body))
 
 
+def is_unclean(body: Election) -> bool:
+    """Tell whether records may be lost by it: those that only other replicas have."""
+    return body.unclean
+
+
 async def elect_leaders(call: Call[Election]) -> list[BaseModel]:
-    """Elect preferred leaders, or any living replica."""
+    """Elect preferred leaders, or any living replica: `unclean` loses records, and is an admin's."""
     answer = await call.cluster.elect_leaders(call.body.partitions, unclean=call.body.unclean)
     return [
         ElectionResult(
             topic=topic.topic,
             partition=result.partition_id,
-            error=ErrorCode(result.error_code).name if result.error_code else None,
+            error=code_of(result.error_code).name if result.error_code else None,
             message=result.error_message or None,
         )
         for topic in answer.replica_election_results
@@ -183,6 +188,7 @@ OPERATIONS = [
         summary="Elect leaders",
         handle=elect_leaders,
         role=Role.OPERATE,
+        admins=is_unclean,
         body=Election,
         answer=ElectionResult,
         many=True,

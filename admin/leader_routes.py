@@ -4,6 +4,7 @@ Kafka has no request for that. A preferred election gives it to the first replic
 by a reassignment that changes nothing but the order, which is over at once.
 """
 
+from kvorum.admin.client import code_of
 from kvorum.admin.models import INT32_MAX
 from kvorum.admin.operations import Call, Operation, Role, number_of
 from kvorum.admin.places import Place
@@ -65,7 +66,7 @@ async def elect(call: Call[NewLeader], place: Place, row: MetadataResponsePartit
     for result in (each for topic in answer.replica_election_results for each in topic.partition_result):
         if result.error_code not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED):
             message = f"broker {wanted} is the preferred leader now, and {row.leader_id} still leads"
-            raise KafkaError(ErrorCode(result.error_code), f"{message}: {result.error_message or 'no election'}")
+            raise KafkaError(code_of(result.error_code), f"{message}: {result.error_message or 'no election'}")
 
 
 OPERATIONS = [

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from kvorum.admin.client import ClusterClient, ConfigChange, ResourceType
+from kvorum.admin.client import ClusterClient, ConfigChange, ResourceType, code_of
 from kvorum.admin.log_dirs import describe_log_dirs
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.alter_replica_log_dirs import (
@@ -86,7 +86,7 @@ class LogDirMoves:
                     elif row.error_code == ErrorCode.REPLICA_NOT_AVAILABLE:
                         started.absent.append(replica)
                     else:
-                        started.refused[replica] = ErrorCode(row.error_code).name
+                        started.refused[replica] = code_of(row.error_code).name
         return started
 
     async def begin(self, wanted: Mapping[Replica, str], timeout_ms: int) -> Started:

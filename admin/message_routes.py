@@ -1,12 +1,13 @@
 """Records over HTTP: browse, follow, export, write."""
 
+import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
 
-from kvorum.admin.browsing import Browser, Found, Limits, Progress
+from kvorum.admin.browsing import Browser, Found, Limits, Progress, worked
 from kvorum.admin.client import READ_COMMITTED, READ_UNCOMMITTED, ClusterClient
 from kvorum.admin.expression import BadExpression, Expression, parse
 from kvorum.admin.message_models import Message, MessageHeader, MessagePage, ProduceBody, ProduceResult, StreamEnd
@@ -18,6 +19,7 @@ from kvorum.admin.operations import (
     Call,
     NoBody,
     Operation,
+    Reply,
     Role,
     Stream,
     number_of,
@@ -26,6 +28,7 @@ from kvorum.admin.producing import ALL, placed, produce
 from kvorum.admin.reading import Reader
 from kvorum.admin.record_views import FORMATS, Format, header_name, shown
 from kvorum.protocol.compression import Codec
+from kvorum.runtime import blocking
 
 NDJSON, CSV = "application/x-ndjson", "text/csv"
 ISOLATIONS = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
@@ -41,22 +44,29 @@ FOLLOW = Limits(records=1_000_000, scanned=100_000_000, size=64 * 1024 * MIB, ti
 COLUMNS = ("partition", "offset", "timestamp_ms", "key", "value", "headers")
 
 
-async def browse_messages(call: Call[NoBody]) -> MessagePage:
+async def browse_messages(call: Call[NoBody]) -> Reply:
     """Look through a topic, the oldest record first, up to where it ended when the request came.
 
     The answer says what ended it, and where the next page begins (`next`, as the parameter `offsets`).
     """
     shape, browser = shape_of(call), await browser_of(call, call.cluster, BROWSE, BROWSE_MAX, "earliest")
-    messages = [message_of(found, *shape) async for found in browser.records() if found is not None]
-    progress = browser.progress
+    found = [each async for each in browser.records() if each is not None]
+    text = await blocking.run(asyncio.get_running_loop(), page_text, found, shape, browser.progress)
+    return Reply(status=200, text=text)
+
+
+def page_text(found: Sequence[Found], shape: tuple[Format, Format], progress: Progress) -> str:
+    """Return a page as JSON: record by record, as one of many megabytes would hold up other threads, too."""
     assert progress.stopped_by is not None, "it has ended"
-    return MessagePage(
-        messages=messages,
+    page = MessagePage(
+        messages=[],
         stopped_by=progress.stopped_by.value,
         scanned=progress.scanned,
         bytes=progress.size,
         next=places_text(progress.offsets),
     )
+    messages = ",".join(message_of(each, *shape).model_dump_json() for each in found)
+    return f'{{"messages":[{messages}],{page.model_dump_json(exclude={"messages"}).removeprefix("{")}'
 
 
 async def follow_messages(call: Call[NoBody]) -> Stream:
@@ -78,7 +88,7 @@ async def follow_messages(call: Call[NoBody]) -> Stream:
                 if found is None:
                     yield b":\n\n"
                 else:
-                    yield event("message", message_of(found, *shape).model_dump_json().encode())
+                    yield await worked(found.record, message_event, found, shape)
             yield event("end", ending(browser.progress))
         finally:
             await cluster.close()
@@ -94,7 +104,7 @@ async def export_messages(call: Call[NoBody]) -> Stream:
     form = call.choice("format", "ndjson", ("ndjson", "csv"))
     shape = shape_of(call)
     await browser_of(call, call.cluster, EXPORT, EXPORT_MAX, "earliest")
-    line: Callable[[Message], bytes] = csv_line if form == "csv" else json_line
+    line = csv_line if form == "csv" else json_line
 
     async def lines() -> AsyncIterator[bytes]:
         cluster = call.cluster.another()
@@ -104,7 +114,7 @@ async def export_messages(call: Call[NoBody]) -> Stream:
                 yield csv_row(COLUMNS)
             async for found in browser.records():
                 if found is not None:
-                    yield line(message_of(found, *shape))
+                    yield await worked(found.record, line, found, shape)
             yield (b"# " if form == "csv" else b"") + ending(browser.progress) + b"\n"
         finally:
             await cluster.close()
@@ -255,13 +265,19 @@ def ending(progress: Progress) -> bytes:
     return end.model_dump_json().encode()
 
 
-def json_line(message: Message) -> bytes:
+def message_event(found: Found, shape: tuple[Format, Format]) -> bytes:
+    """Return a record as a server-sent event."""
+    return event("message", message_of(found, *shape).model_dump_json().encode())
+
+
+def json_line(found: Found, shape: tuple[Format, Format]) -> bytes:
     """Return a record as a line of NDJSON."""
-    return message.model_dump_json().encode() + b"\n"
+    return message_of(found, *shape).model_dump_json().encode() + b"\n"
 
 
-def csv_line(message: Message) -> bytes:
+def csv_line(found: Found, shape: tuple[Format, Format]) -> bytes:
     """Return a record as a line of CSV; objects and lists as JSON."""
+    message = message_of(found, *shape)
     headers = msgspec.json.encode([[each.key, each.value] for each in message.headers]).decode()
     key, value = (text_of(message.key), text_of(message.value))
     return csv_row((message.partition, message.offset, message.timestamp_ms, key, value, headers))
@@ -310,6 +326,7 @@ OPERATIONS = [
         "Look through a topic",
         browse_messages,
         MessagePage,
+        large=True,
         query={**CHOICE, **limits_text(BROWSE, BROWSE_MAX)},
     ),
     Operation.get(

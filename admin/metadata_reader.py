@@ -6,12 +6,14 @@ Trees are made off the loop, and the last few are kept: who walks through one as
 import asyncio
 from bisect import bisect_right
 from collections import OrderedDict
+from functools import partial
 from typing import Final, NamedTuple
 
 from kvorum.admin.client import ClusterClient
 from kvorum.admin.metadata_fetch import Fetched, fetch_log, log_from
-from kvorum.admin.metadata_image import Raw, TooLarge, image_at
+from kvorum.admin.metadata_image import Raw, Source, TooLarge, image_at
 from kvorum.admin.metadata_tree import Tree, tree_of
+from kvorum.admin.secret_configs import is_secret
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.quorum.image import MetadataImage
 from kvorum.runtime import blocking
@@ -55,7 +57,7 @@ class MetadataReader:
             if found is None:
                 source = (await self._log(cluster)).source()
                 loop = asyncio.get_running_loop()
-                found = await blocking.run(loop, lambda: tree_of(image_at(source, at) if at >= 0 else MetadataImage()))
+                found = await blocking.run(loop, partial(tree_at, source, at))
                 self._trees[at] = found
                 while len(self._trees) > TREES_KEPT:
                     self._trees.popitem(last=False)
@@ -91,6 +93,11 @@ class MetadataReader:
             self._trees.clear()
             self._fetched = await fetch_log(cluster, LOG_BYTES_MAX)
         return self._fetched
+
+
+def tree_at(source: Source, at: int) -> Tree:
+    """Return the tree behind the record at an offset, the values of secrets hidden; -1: of an empty log."""
+    return tree_of(image_at(source, at) if at >= 0 else MetadataImage(), is_secret)
 
 
 def from_offset(log: list[Raw], offset: int) -> int:

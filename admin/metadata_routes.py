@@ -3,13 +3,16 @@
 It is the tree of `kvorum metadata` and of Kafka's metadata shell. All of it comes over the wire (metadata_fetch).
 """
 
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
+from typing import TypeVar, TypeVarTuple
 
 import msgspec
 
 from kvorum.admin.access import Refused
-from kvorum.admin.metadata_image import MetadataProblem, TooLarge
+from kvorum.admin.metadata_image import MetadataProblem, Raw, TooLarge
 from kvorum.admin.metadata_models import (
     MetadataChange,
     MetadataDifference,
@@ -23,15 +26,20 @@ from kvorum.admin.metadata_reader import MetadataReader, from_offset
 from kvorum.admin.metadata_tree import NoSuchPath, Tree, at_path, difference, ordered
 from kvorum.admin.operations import INT64_MAX, BadInput, Call, NoBody, Operation, Result
 from kvorum.admin.parameters import Count
+from kvorum.admin.secret_configs import without_secret
 from kvorum.protocol.batch_header import BatchHeader
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.records import check_crc, decode_records
+from kvorum.runtime import blocking
 
 ENTRIES = Count(what="names of a page", default=500, most=5_000)
 CHANGES = Count(what="changes told of", default=500, most=5_000)
 RECORDS = Count(what="records", default=100, most=1_000)
 PATH_CHARS_MAX = 1_000
 NO_OP = "NoOp"
+
+T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
 
 
 class MetadataRoutes:
@@ -56,7 +64,7 @@ class MetadataRoutes:
             node = at_path(tree, path)
         except NoSuchPath as error:
             raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"there is nothing at {path} at offset {at}") from error
-        entries, following = page_of(node, call.query.get("after"), limit)
+        entries, following = await off_loop(page_of, node, call.query.get("after"), limit)
         value = node if isinstance(node, str) else None
         return MetadataNode(path=path, at=at, first=first, last=last, value=value, entries=entries, next=following)
 
@@ -69,14 +77,8 @@ class MetadataRoutes:
             at = offset_in(call, "at", last, first, last)
             since = offset_in(call, "since", first, first, last)
             trees = [await self._reader.tree(call.cluster, each) for each in (since, at)]
-        changes: list[MetadataChange] = []
-        for where, before, after in difference(*({"image": tree["image"]} for tree in trees)):
-            if path != "/" and where != path and not where.startswith(f"{path}/"):
-                continue
-            if len(changes) == limit:
-                return MetadataDifference(since=since, at=at, changes=changes, more=True)
-            changes.append(MetadataChange(path=where, before=before, after=after))
-        return MetadataDifference(since=since, at=at, changes=changes, more=False)
+        changes = await off_loop(changes_below, trees[0], trees[1], path, limit + 1)
+        return MetadataDifference(since=since, at=at, changes=changes[:limit], more=len(changes) > limit)
 
     async def list_metadata_records(self, call: Call[NoBody]) -> MetadataRecords:
         """List records of the metadata log, from an offset on; the last ones if none is given. Without signs of life.
@@ -90,19 +92,11 @@ class MetadataRoutes:
             return MetadataRecords(first=0, last=-1, records=[], next=None)
         first, last = log[0][1].base_offset, log[-1][1].next_offset - 1
         if "offset" not in call.query:
-            newest: list[MetadataRecord] = []
-            for raw in reversed(log):
-                newest = records_of(*raw) + newest
-                if len(newest) >= limit:
-                    break
-            return MetadataRecords(first=first, last=last, records=newest[-limit:], next=None)
-        offset = call.number("offset", first, 0, INT64_MAX)
-        found: list[MetadataRecord] = []
-        for raw in log[from_offset(log, offset) :]:
-            found += [each for each in records_of(*raw) if each.offset >= offset]
-            if len(found) > limit:
-                return MetadataRecords(first=first, last=last, records=found[:limit], next=found[limit].offset)
-        return MetadataRecords(first=first, last=last, records=found, next=None)
+            newest = await off_loop(newest_of, log, limit)
+            return MetadataRecords(first=first, last=last, records=newest, next=None)
+        found = await off_loop(records_from, log, call.number("offset", first, 0, INT64_MAX), limit + 1)
+        following = found[limit].offset if len(found) > limit else None
+        return MetadataRecords(first=first, last=last, records=found[:limit], next=following)
 
     async def list_quorum_epochs(self, call: Call[NoBody]) -> Result:
         """List the controllers' epochs that the metadata log knows of, oldest first: who became active, and when.
@@ -205,6 +199,33 @@ def page_of(node: "Tree | str", after: str | None, limit: int) -> tuple[list[Met
     return found, found[-1].name if begin + limit < len(names) else None
 
 
+def changes_below(before: Tree, after: Tree, path: str, enough: int) -> list[MetadataChange]:
+    """Return what is other at a path and below it, no more than enough."""
+    found = (
+        MetadataChange(path=where, before=old, after=new)
+        for where, old, new in difference({"image": before["image"]}, {"image": after["image"]})
+        if path == "/" or where == path or where.startswith(f"{path}/")
+    )
+    return list(islice(found, enough))
+
+
+def newest_of(log: Sequence[Raw], enough: int) -> list[MetadataRecord]:
+    """Return the last records of a log, no more than enough. Raises KafkaError CORRUPT_MESSAGE."""
+    found = islice((each for raw in reversed(log) for each in reversed(records_of(*raw))), enough)
+    return [*found][::-1]
+
+
+def records_from(log: list[Raw], offset: int, enough: int) -> list[MetadataRecord]:
+    """Return the records from an offset on, no more than enough. Raises KafkaError CORRUPT_MESSAGE."""
+    found = (each for raw in log[from_offset(log, offset) :] for each in records_of(*raw) if each.offset >= offset)
+    return list(islice(found, enough))
+
+
+async def off_loop(work: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
+    """Run what looks at the whole log, or at a whole tree, in a thread: hundreds of thousands of entries."""
+    return await blocking.run(asyncio.get_running_loop(), work, *arguments)
+
+
 def records_of(view: memoryview, header: BatchHeader) -> list[MetadataRecord]:
     """Return a batch's records but for signs of life. Raises KafkaError CORRUPT_MESSAGE."""
     check_crc(view, 0, header)
@@ -216,6 +237,7 @@ def records_of(view: memoryview, header: BatchHeader) -> list[MetadataRecord]:
             fields = msgspec.json.decode(each.value or b"", type=dict[str, object])
         except (msgspec.DecodeError, ValueError) as error:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"metadata at offset {each.offset}: {error}") from error
+        fields = dict(without_secret(fields))
         kind = str(fields.pop("type", ""))
         if kind != NO_OP:
             epoch = header.partition_leader_epoch

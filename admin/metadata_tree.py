@@ -10,24 +10,27 @@ place of its own lie in /image/TYPE. Sans-IO. Source: Kafka's MetadataShell, Ima
 
 import fnmatch
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from kvorum.protocol.schema import camel_case
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.configs import ResourceType
 from kvorum.quorum.records import Config, Feature, Partition, ProducerIds, RegisterBroker, Topic, encode
+from kvorum.runtime.config_types import HIDDEN
 
 Tree: TypeAlias = "dict[str, Tree | str]"
 DEFAULT_NAME = "<default>"
+NUMBER_DIGITS_MAX = 10
+"""Of a partition or broker."""
 
 
 class NoSuchPath(LookupError):
     """A path that is not in the tree."""
 
 
-def tree_of(image: MetadataImage) -> Tree:
-    """Return the tree of an image."""
+def tree_of(image: MetadataImage, is_secret: Callable[[int, str], bool] = lambda kind, name: False) -> Tree:
+    """Return the tree of an image; the values of configs that are a secret (resource type, name) are hidden."""
     root: Tree = {"image": {}, "local": {"offset": str(image.offset), "epoch": str(image.epoch)}}
     names: dict[object, str] = {}
     for record in image.to_records():
@@ -46,7 +49,8 @@ def tree_of(image: MetadataImage) -> Tree:
                 put_all(root, ("image", "cluster", str(record.broker_id)), fields, ("brokerId",))
             case Config():
                 kind = kind_name(record.resource_type)
-                put(root, ("image", "configs", kind, record.resource_name or DEFAULT_NAME, record.name), record.value)
+                value = HIDDEN if is_secret(record.resource_type, record.name) else record.value
+                put(root, ("image", "configs", kind, record.resource_name or DEFAULT_NAME, record.name), value)
             case Feature():
                 put(root, ("image", "features", "finalizedVersions", record.name), str(record.level))
             case ProducerIds():
@@ -119,9 +123,13 @@ def matching(root: Tree, pattern: str) -> list[tuple[str, "Tree | str"]]:
 
 def ordered(node: Tree) -> list[tuple[str, "Tree | str"]]:
     """Return the entries of a folder: numbers by their value, then names."""
-    return sorted(
-        node.items(), key=lambda item: (not item[0].isdigit(), int(item[0]) if item[0].isdigit() else 0, item[0])
-    )
+    return sorted(node.items(), key=lambda item: place_of(item[0]))
+
+
+def place_of(name: str) -> tuple[bool, int, str]:
+    """Return what a name is ordered by; digits that are no number of ours (a group may be called ²) are a name."""
+    is_number = name.isascii() and name.isdecimal() and len(name) <= NUMBER_DIGITS_MAX
+    return not is_number, int(name) if is_number else 0, name
 
 
 def walk(node: "Tree | str", path: str) -> Iterator[tuple[str, str | None]]:

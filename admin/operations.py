@@ -164,10 +164,14 @@ class Operation:
     """What of the body a refusal of the cluster is about; a config's name is found by itself (admin/fields.py)."""
     also: Mapping[int, type[BaseModel] | None] = field(default_factory=dict)
     """Other statuses of an answer that is no refusal, as a Reply has them, and what comes with each."""
+    large: bool = False
+    """The answer may be tens of megabytes, all in memory: a few are made at a time, the others wait their turn."""
     streamed: bool = False
     """The body is many of `body`, one after the other: the handler gets their text, or reads them as they come."""
     role: Role | None = None
     """Whose it is; None: everybody's who may read for a GET, an admin's for the rest."""
+    admins: Callable[[Any], bool] | None = None
+    """Which bodies are an admin's alone, whatever the role for the others: those that may lose records."""
     media: Sequence[str] = (JSON,)
     """What the answer may come as; of another kind than JSON it is a Stream, of `answer`s."""
     state: Callable[[Any], object] | None = None
@@ -188,6 +192,7 @@ class Operation:
         media: Sequence[str] = (JSON,),
         role: Role | None = None,
         state: Callable[[Any], object] | None = None,
+        large: bool = False,
     ) -> "Operation":
         """Return a GET."""
         return cls(
@@ -201,6 +206,7 @@ class Operation:
             media=media,
             role=role,
             state=state,
+            large=large,
         )
 
     @property

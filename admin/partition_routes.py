@@ -5,7 +5,7 @@ import asyncio
 from pydantic import BaseModel
 
 from kvorum.admin import deleted_records
-from kvorum.admin.client import LATEST, READ_COMMITTED, ClusterClient, Unreachable
+from kvorum.admin.client import LATEST, READ_COMMITTED, ClusterClient, Unreachable, code_of
 from kvorum.admin.cluster_routes import broker_id
 from kvorum.admin.log_dirs import log_dirs_at
 from kvorum.admin.models import INT32_MAX
@@ -92,7 +92,7 @@ async def list_log_dirs(call: Call[NoBody]) -> list[BaseModel]:
         found.append(
             LogDir(
                 log_dir=each.log_dir,
-                error=ErrorCode(each.error_code).name if each.error_code else None,
+                error=code_of(each.error_code).name if each.error_code else None,
                 size_bytes=sum(row.size_bytes for row in rows),
                 total_bytes=each.total_bytes if each.total_bytes >= 0 else None,
                 usable_bytes=each.usable_bytes if each.usable_bytes >= 0 else None,

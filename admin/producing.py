@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
-from kvorum.admin.client import TIMEOUT_MS, ClusterClient, Unreachable
+from kvorum.admin.client import TIMEOUT_MS, ClusterClient, Unreachable, code_of
 from kvorum.admin.message_models import NewHeader, NewRecord, ProduceBody, Written
 from kvorum.admin.operations import BadInput
 from kvorum.protocol.compression import Codec
@@ -170,7 +170,7 @@ def outcome(partition: int, records: Sequence[Record], row: PartitionProduceResp
             for index, record in enumerate(records)
         ]
     reasons = {each.batch_index: each.batch_index_error_message for each in row.record_errors}
-    name = ErrorCode(row.error_code).name
+    name = code_of(row.error_code).name
     return [
         failed(partition, each, name, reasons.get(index) or row.error_message) for index, each in enumerate(records)
     ]

@@ -5,11 +5,21 @@ so what waits has a client of its own (ClusterClient.another).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kvorum.admin.client import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, ClusterClient, Unreachable, refuse
+from kvorum.admin.client import (
+    EARLIEST,
+    LATEST,
+    METADATA_TOPIC,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    ClusterClient,
+    Unreachable,
+    refuse,
+)
 from kvorum.admin.partition_offsets import topic_offsets
+from kvorum.admin.secret_configs import visible_metadata
 from kvorum.admin.visible import Visible, visible
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -20,6 +30,8 @@ from kvorum.runtime import blocking
 FETCH_BYTES: Final = 4 * 1024 * 1024
 PARTITION_BYTES: Final = 512 * 1024
 """Of one answer, and of one partition in it; a larger batch comes alone, whole."""
+ANSWER_BYTES: Final = 64 * 1024 * 1024
+"""Decompressed of one answer; behind so much its other partitions are left for the next. Some MB may become GB else."""
 SESSIONLESS: Final = -1
 TRIES_MAX: Final = 20
 RETRY_PAUSE_SECONDS: Final = 0.25
@@ -145,7 +157,7 @@ class Reader:
         except Unreachable:
             return {}, True  # its successor is looked for
         refuse(answer.error_code, f"fetch of {self.topic}")
-        found, moved = {}, False
+        found, moved, size = {}, False, 0
         for row in (row for each in answer.responses for row in each.partitions):
             if row.error_code in MOVED:
                 moved = True
@@ -154,7 +166,13 @@ class Reader:
                 found[row.partition_index] = await self._out_of_range(row.partition_index, offsets)
                 continue
             refuse(row.error_code, f"{self.topic}-{row.partition_index}")
-            piece = await decoded(row, offsets[row.partition_index], self.isolation)
+            if size >= ANSWER_BYTES:
+                unread = Visible([], offsets[row.partition_index], 0)  # to be asked for again
+                found[row.partition_index] = Piece(unread, 0, row.log_start_offset)
+                continue
+            look = visible_metadata if self.topic == METADATA_TOPIC else visible
+            piece = await decoded(row, offsets[row.partition_index], self.isolation, look)
+            size += piece.size
             if piece.size:
                 found[row.partition_index] = piece
         return found, moved
@@ -168,11 +186,13 @@ class Reader:
         return Piece(Visible([], earliest, 0), 0, earliest)
 
 
-async def decoded(row: PartitionData, from_offset: int, isolation: int) -> Piece:
+async def decoded(
+    row: PartitionData, from_offset: int, isolation: int, look: Callable[..., Visible] = visible
+) -> Piece:
     """Return what came of a partition, decoded off the loop. Raises KafkaError for records that are damaged."""
     data = b"" if row.records is None else bytes(memoryview(row.records))  # type: ignore[arg-type]  # decoded: a view
     aborted = row.aborted_transactions or [] if isolation == READ_COMMITTED else None
-    seen = await blocking.run(asyncio.get_running_loop(), visible, data, from_offset, aborted)
+    seen = await blocking.run(asyncio.get_running_loop(), look, data, from_offset, aborted)
     return Piece(seen, max(len(data), seen.size), row.log_start_offset)
 
 

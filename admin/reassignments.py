@@ -15,7 +15,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeGuard
 
-from kvorum.admin.client import TIMEOUT_MS, ClusterClient, ConfigChange, ConfigOperation, ResourceType, refuse
+from kvorum.admin.client import TIMEOUT_MS, ClusterClient, ConfigChange, ConfigOperation, ResourceType, code_of, refuse
 from kvorum.admin.log_dir_moves import LOG_DIRS_RATE, LogDirMoves, Replica
 from kvorum.admin.log_dirs import describe_log_dirs
 from kvorum.admin.places import Place
@@ -105,7 +105,7 @@ def read_topics(text: str) -> list[str]:
 def _listed(text: str, key: str) -> list[dict[str, Any]]:
     try:
         found = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"not JSON: {error}") from error
     if not isinstance(found, dict) or found.get("version", VERSION) != VERSION:
         raise ValueError(f"an object of version {VERSION} is wanted")
@@ -252,7 +252,7 @@ class Reassignments:
         for topic in answer.responses:
             for row in topic.partitions:
                 if row.error_code:
-                    reason = f"{ErrorCode(row.error_code).name}: {row.error_message or ''}"
+                    reason = f"{code_of(row.error_code).name}: {row.error_message or ''}"
                     refused[Place(topic.name, row.partition_index)] = reason
         return refused
 

@@ -32,7 +32,7 @@ from typing import Any, Final, TypeVar
 from aiohttp import web
 from pydantic import ValidationError
 
-from kvorum.admin.access import Access, is_local
+from kvorum.admin.access import Access, is_local, name_of
 from kvorum.admin.app import AdminApp
 from kvorum.admin.client import ClusterClient, parse_bootstrap
 from kvorum.admin.operations import Role
@@ -54,7 +54,7 @@ from kvorum.chaos.serve_requests import (
     id_of,
 )
 from kvorum.chaos.serve_scenarios import Busy, ScenarioRun, Scenarios
-from kvorum.chaos.served import Served
+from kvorum.chaos.served import ANY_HOST, Served
 from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import Metrics
@@ -132,8 +132,8 @@ class ChaosServer:
     async def _pages(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Turn away pages from elsewhere, whatever they ask for."""
         host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
-        name = host.rpartition(":")[0] if host.count(":") == 1 else host
-        if not (is_local(host) or name == self.host):
+        # Listening on all addresses, it has more names than are known here; a page from elsewhere has no token for any.
+        if not (is_local(host) or self.host in ANY_HOST or name_of(host) == name_of(self.host)):
             return problem(403, "FORBIDDEN_HOST", f"Host {host!r} is no name of this machine")
         if origin is not None and origin.lower() != f"http://{host.lower()}":
             return problem(403, "FORBIDDEN_ORIGIN", f"a page of {origin!r} may not use this API")
@@ -143,7 +143,9 @@ class ChaosServer:
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Turn away who does not know the token."""
         scheme, _, said = request.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(said.strip().encode(), self.token.encode()):
+        if scheme.lower() != "bearer" or not hmac.compare_digest(
+            said.strip().encode(errors="surrogateescape"), self.token.encode()
+        ):
             answer = problem(401, "UNAUTHORIZED", "say the token: Authorization: Bearer TOKEN")
             answer.headers["WWW-Authenticate"] = "Bearer"
             return answer

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from kvorum.chaos.faults.cuts import NotThisNetwork
+from kvorum.chaos.faults.disk_damage import NothingToDamage
 from kvorum.chaos.faults.disks import NoSmallDisk
 from kvorum.chaos.faults.events import Injected
 from kvorum.chaos.faults.links import LinkFaultError
@@ -295,13 +296,15 @@ def begin(served: Served, fault: str, targets: Sequence[str], options: Strict) -
     if not first <= len(targets) <= last:
         wanted = str(first) if first == last else f"{first} to {last}"
         raise CannotDo(f"{fault} takes {wanted} targets, not {len(targets)}")
+    if len(set(targets)) < len(targets):
+        raise CannotDo("a target is named twice")
     if kind.needs not in ("links", "inside"):
         _check_names(served, targets)
     try:
         return kind.do(served, targets, options)
     except (NotThisNetwork, NoSmallDisk) as error:
         raise NotHere(str(error)) from error
-    except (ClusterError, ValueError, InsideError, LinkFaultError, ToxiproxyError, OSError) as error:
+    except (ClusterError, ValueError, InsideError, LinkFaultError, ToxiproxyError, NothingToDamage, OSError) as error:
         raise CannotDo(str(error)) from error
 
 

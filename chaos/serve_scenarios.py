@@ -128,7 +128,7 @@ class Scenarios:
     async def _follow(self, run: ScenarioRun, process: asyncio.subprocess.Process) -> None:
         """Read what it says to its end, then judge its histories."""
         assert process.stdout is not None
-        while line := await process.stdout.readline():
+        while line := await line_of(process.stdout):
             run.lines.append(line.decode(errors="replace").rstrip())
             run.lines_count += 1
             self._heard(run, run.lines[-1])
@@ -176,6 +176,14 @@ class Scenarios:
         self._task.cancel()
         await asyncio.wait([self._task])
         await self._process.wait()
+
+
+async def line_of(output: asyncio.StreamReader) -> bytes:
+    """Return the next line, nothing at the end; of one that is longer than LINE_BYTES_MAX only that it was."""
+    try:
+        return await output.readline()
+    except ValueError:  # what there was of it has been thrown away: the next call begins with its rest, or behind it
+        return f"(more than {LINE_BYTES_MAX} bytes without a line break are left out)\n".encode()
 
 
 def histories(folder: Path) -> list[Path]:

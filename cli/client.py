@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from struct import error as StructError
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -84,6 +85,8 @@ def with_cluster(
         return asyncio.run(run())
     except Unreachable as error:
         fail(f"no broker could be reached: {error}", Exit.UNREACHABLE)
+    except (StructError, OverflowError, UnicodeEncodeError) as error:  # of encoding: what answers hold is ProtocolError
+        fail(f"what was given does not fit into a request: {error}", Exit.USAGE)
     except KafkaError as error:
         missing = error.code in (
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

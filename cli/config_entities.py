@@ -85,7 +85,7 @@ class Changes:
 
 def check_entity(kind: str, name: str | None) -> None:
     """Raise EntityError for a name that nothing of its type can have."""
-    if kind in ("brokers", "broker-loggers") and name and not name.isdigit():
+    if kind in ("brokers", "broker-loggers") and name and not name.isdecimal():
         raise EntityError(f"The entity name for {kind} must be a valid integer broker id, but it is: {name}")
     if name == "" and kind not in WITH_DEFAULT:
         raise EntityError(f"{kind} have no default")

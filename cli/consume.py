@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
 
 POLL_SECONDS = 1.0
+OFFSET_MAX = 2**63 - 1
+INT32_MAX = 2**31 - 1
 
 
 @click.command()
 @click.argument("topic", shell_complete=topic_names)
 @click.option("--from-beginning", is_flag=True, help="Start at the earliest record, not behind the latest.")
-@click.option("--offset", type=click.IntRange(0), help="Start here, in each partition read.")
-@click.option("-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only these.")
+@click.option("--offset", type=click.IntRange(0, OFFSET_MAX), help="Start here, in each partition read.")
+@click.option("-p", "--partition", "partitions", type=click.IntRange(0, INT32_MAX), multiple=True, help="Only these.")
 @click.option("-n", "--max-messages", type=click.IntRange(1), help="End after so many.")
 @click.option("-e", "--exit-at-end", is_flag=True, help="End at the end of all partitions.")
 @click.option("--timeout-ms", type=click.IntRange(0), help="End after so long without a record.")

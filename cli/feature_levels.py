@@ -3,9 +3,12 @@
 Source: Kafka 4.3's MetadataVersion, and the defaultLevel of each Feature.
 """
 
+import re
 from collections.abc import Sequence
 
 METADATA_VERSION = "metadata.version"
+INT16_MAX = 2**15 - 1
+SHORT = re.compile("[+-]?[0-9]{1,5}")
 # Level of metadata.version by name, from the first that KRaft clusters of Kafka 4 can have.
 METADATA_LEVELS = {
     "3.3-IV3": 7,
@@ -86,7 +89,7 @@ def parse_levels(texts: Sequence[str]) -> dict[str, int]:
         name, equals, level = (part.strip() for part in text.partition("="))
         if not equals:
             raise LevelError(f"Can't parse feature=level string {text}: equals sign not found.")
-        if not level.lstrip("-").isdigit():
+        if SHORT.fullmatch(level) is None or not -INT16_MAX - 1 <= int(level) <= INT16_MAX:
             raise LevelError(f"Can't parse feature=level string {text}: unable to parse {level} as a short.")
         if name in found:
             raise LevelError(f"Feature {name} was specified more than once.")

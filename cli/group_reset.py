@@ -70,8 +70,11 @@ def scenarios_of(ways: dict[str, Any], group_id: str | None, now_ms: int) -> "Sc
         case "by_duration":
             scenario = Scenario(way=Way.TIME, number=now_ms - round(parse_duration(value).total_seconds() * 1000))
         case "from_file":
-            with open(value, encoding="utf-8") as file:
-                plans = parse_plan(file.read(), group_id)
+            try:
+                with open(value, encoding="utf-8") as file:
+                    plans = parse_plan(file.read(), group_id)
+            except UnicodeDecodeError as error:
+                raise ResetError(f"{value}: {error}") from None
             return {name: Scenario(way=Way.EXPLICIT, offsets=offsets) for name, offsets in plans.items()}.get
         case _:
             scenario = Scenario(way=Way[name.removeprefix("to_").upper()])

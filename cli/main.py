@@ -1,5 +1,6 @@
 """`kvorum`: one command, a subcommand a thing to do. A subcommand's module is imported when it is asked for."""
 
+import errno
 import sys
 
 import click
@@ -7,6 +8,7 @@ from click.shell_completion import CompletionItem
 
 from kvorum.cli.kafka.scripts import SCRIPTS, kafka, script_name, spelt_out
 from kvorum.cli.lazy import LazyGroup
+from kvorum.cli.output import fail
 from kvorum.cli.profiles import profile_option
 
 COMMANDS = {
@@ -64,6 +66,15 @@ class Main(LazyGroup):
         """Import the command, or the script."""
         script = script_name(cmd_name)
         return super().get_command(ctx, cmd_name) if script is None else kafka.get_command(ctx, script)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; what the world refused it (a full disk behind its output, say) is one line."""
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            if error.errno in (None, errno.EPIPE):  # nobody reads any more: click ends without a word
+                raise
+            fail(str(error))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

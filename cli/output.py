@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
@@ -10,6 +11,7 @@ from typing import NoReturn, TypeVar
 
 import click
 
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 NO_TITLES: Mapping[str, str] = MappingProxyType({})
 F = TypeVar("F", bound=Callable[..., object])
 FORMATS = ("table", "json", "yaml")
@@ -76,13 +78,14 @@ def cell(value: object) -> str:
         case dict():
             return ",".join(f"{key}={item}" for key, item in value.items())
         case _:
-            return str(value)
+            # A group's or client's name may be any text: one with a terminal's commands in it is shown, not obeyed.
+            return CONTROL.sub(lambda found: repr(found.group())[1:-1], str(value))
 
 
 def painted(text: str, *, err: bool = False, bold: bool = False, color: str | None = None) -> str:
     """Return text in colour where a person looks at a terminal, and as it is everywhere else (NO_COLOR, too)."""
     stream = sys.stderr if err else sys.stdout
-    if os.environ.get("NO_COLOR") or not stream.isatty():
+    if os.environ.get("NO_COLOR") or stream is None or not stream.isatty():  # None: closed by whoever started this
         return text
     return click.style(text, fg=color, bold=bold)
 

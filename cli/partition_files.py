@@ -15,7 +15,7 @@ def partition_rows(path: str) -> list[tuple[Place, dict[str, Any]]]:
     """Return each partition with all that the file says of it. Raises PartitionFileError: no such JSON, doubles."""
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise PartitionFileError(f"{path} is not valid JSON: {error}") from None
     if not isinstance(data, dict) or not isinstance(data.get("partitions"), list):
         raise PartitionFileError(f'{path}: missing "partitions" field')

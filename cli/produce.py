@@ -62,8 +62,12 @@ def produce(
         (key, value.encode()) for key, value in pairs(headers, "--header").items()
     ]
     sending = Sending(client_of(Producer, options), topic, ANY_PARTITION if partition is None else partition, extra)
-    for line in file:
-        sending.send(*split(line.rstrip(b"\r\n"), key_separator))
+    interrupted = False
+    try:
+        for line in file:
+            sending.send(*split(line.rstrip(b"\r\n"), key_separator))
+    except KeyboardInterrupt:
+        interrupted = True  # what was handed over already is delivered, and told
     left = sending.producer.flush(FLUSH_SECONDS)
     failures = sending.failures
     if failures or left:
@@ -71,6 +75,8 @@ def produce(
             f"{len(failures) + left} of {sending.sent} records were not acknowledged: {(failures or ['timed out'])[0]}"
         )
     click.echo(f"{sending.sent} records", file=sys.stderr)
+    if interrupted:
+        fail("interrupted: what came behind these was not sent")
 
 
 class Sending:
@@ -91,7 +97,6 @@ class Sending:
         """Hand one record to the client, waiting for room."""
         from confluent_kafka import KafkaException
 
-        self.sent += 1
         while True:
             try:
                 self.producer.produce(
@@ -103,6 +108,7 @@ class Sending:
             except KafkaException as error:  # of this record: it is larger than the client sends
                 self._delivered(error.args[0], None)
                 break
+        self.sent += 1
         self.producer.poll(0)
 
     def _delivered(self, error: object, message: object) -> None:

@@ -48,6 +48,8 @@ def add(name: str, bootstrap: str, properties: tuple[str, ...], used: bool) -> N
     """
     from kvorum.admin.client import parse_bootstrap
 
+    if not name.isprintable():
+        raise click.BadParameter("a name is of characters that can be printed", param_hint="NAME")
     try:
         parse_bootstrap(bootstrap)
     except ValueError as error:

@@ -49,7 +49,16 @@ const ROUTES = [
 
 function where() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
-  return [path.split("/").filter(Boolean).map(decodeURIComponent), new URLSearchParams(query)];
+  return [path.split("/").filter(Boolean).map(decoded), new URLSearchParams(query)];
+}
+
+/** A part of an address that somebody typed may be no escape: then it is the text it is. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 function found(parts) {

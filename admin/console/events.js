@@ -11,11 +11,19 @@ const SAID = {
   broker_unregistered: ({ broker }) => `broker ${broker} is no longer registered`,
   topic_created: ({ topic }) => `topic ${topic} is created`,
   topic_deleted: ({ topic }) => `topic ${topic} is deleted`,
-  config_changed: ({ topic, broker }) => `configs of ${topic ? `topic ${topic}` : broker === null ? "the cluster" : `broker ${broker}`} are changed`,
+  config_changed: ({ topic, after }) => `configs of ${topic ? `topic ${topic}` : configured(after)} are changed`,
   quota_changed: ({ after }) => `quotas of ${Object.entries(after.entity).map(([type, name]) => `${type} ${name ?? "(default)"}`).join(", ")} are changed`,
   feature_changed: ({ after }) => `feature ${after.name} is at level ${after.level}`,
   reassignment_changed: ({ after }, where) => moving(after, where),
 };
+
+const CONFIGURED = { 4: "broker", 16: "client metrics", 32: "group" };
+
+/** Whose configs an event is about; a broker's without a name are those of all brokers. */
+function configured({ resource_type: type, resource }) {
+  if (type === 4 && !resource) return "all brokers";
+  return `${CONFIGURED[type] ?? `resource ${type}`} ${resource}`;
+}
 
 function moving(after, where) {
   if (after.adding_replicas?.length || after.removing_replicas?.length) return `${where} is being moved to ${after.replicas.filter((each) => !after.removing_replicas?.includes(each)).join(", ")}`;

@@ -91,6 +91,8 @@ def segment_of(directories: Sequence[str], partition: str, rng: Random) -> str:
 
     Raises NothingToDamage.
     """
+    if os.path.basename(partition) != partition:  # a path might lead to the logs of another cluster
+        raise NothingToDamage(f"{partition!r} is the name of no partition")
     folders = [path for path in (os.path.join(each, partition) for each in directories) if os.path.isdir(path)]
     bases = [
         (folder, offset)
@@ -126,6 +128,8 @@ def flip_bits(path: str, count: int, rng: Random, position: int | None = None) -
     size = used_size(path)
     if not size:
         raise NothingToDamage(f"{path} holds nothing")
+    if position is not None and position >= (end := os.path.getsize(path)):
+        raise NothingToDamage(f"{path} has {end} bytes, none at {position}")
     found = []
     with open(path, "r+b", buffering=0) as file:
         for _ in range(count):

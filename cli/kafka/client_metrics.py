@@ -50,7 +50,7 @@ def client_metrics(
     if action == "alter":
         if (name is None) != generate_name:
             raise click.UsageError("One of --name or --generate-name must be specified with --alter.")
-        if interval and not interval.isdigit():
+        if interval and not interval.isdecimal():
             raise click.UsageError("Invalid interval value. Enter an integer, or leave empty to reset.")
         change(connection, name or str(Uuid(secrets.token_bytes(16))), given)
         return

@@ -62,7 +62,7 @@ class Connection:
     def number(self, key: str) -> int | None:
         """Return a property that is a number, None where it is not set."""
         text = self.properties.get(key)
-        if text is not None and not text.isdigit():
+        if text is not None and not text.isdecimal():
             raise click.UsageError(f"{key}={text} in the --command-config file is no number")
         return None if text is None else int(text)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 1.0
 GROUP_DIGITS = 100_000
+OFFSET_MAX = 2**63 - 1
 
 
 class Formatter(Protocol):
@@ -95,11 +96,16 @@ def check(options: dict[str, Any]) -> None:
             raise click.UsageError("The partition is required when offset is specified.")
         if options["from_beginning"]:
             raise click.UsageError("Options from-beginning and offset cannot be specified together.")
-        if options["offset"] not in ("earliest", "latest") and not options["offset"].isdigit():
+        if options["offset"] not in ("earliest", "latest") and not is_offset(options["offset"]):
             raise click.UsageError(
                 f"The provided offset value '{options['offset']}' is incorrect. Valid values are 'earliest', 'latest', "
                 "or a non-negative long."
             )
+
+
+def is_offset(text: str) -> bool:
+    """Tell whether a text is a number that an offset can be."""
+    return text.isdecimal() and len(text) <= len(str(OFFSET_MAX)) and int(text) <= OFFSET_MAX
 
 
 def start(consumer: "Consumer", options: dict[str, Any]) -> None:
@@ -111,7 +117,7 @@ def start(consumer: "Consumer", options: dict[str, Any]) -> None:
         consumer.subscribe([options["topic"]] if pattern is None else [f"^({pattern.replace(',', '|')})$"])
         return
     offset = options["offset"]
-    if offset is not None and offset.isdigit():
+    if offset is not None and is_offset(offset):
         place = int(offset)
     else:
         place = OFFSET_BEGINNING if options["from_beginning"] or offset == "earliest" else OFFSET_END

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import struct
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -10,11 +11,13 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from kvorum.admin.access import is_local
+from kvorum.admin.access import Access, is_local
 from kvorum.admin.app import AdminApp, operations
 from kvorum.admin.client import ConfigChange, ConfigOperation, Eligible, ResourceType, Unreachable
+from kvorum.admin.operations import Role
 from kvorum.admin.partition_offsets import Spec
 from kvorum.admin.problems import status_of
+from kvorum.admin.v3 import routes as v3_routes
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsResponse
 from kvorum.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
@@ -464,6 +467,48 @@ def test_a_page_from_elsewhere_can_do_nothing(origin: str) -> None:
     with_api(test)
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+@pytest.mark.parametrize("path", ["/v1/topics", "/v1/events", "/v3/clusters", "/metrics", "/"])
+def test_a_page_from_elsewhere_cannot_have_it_asked_for_without_its_origin_either(site: str, path: str) -> None:
+    """An image, a script or a frame is asked for without Origin: a page could take every stream there is."""
+
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        for wanted in ("image", "script", "iframe", "empty", ""):
+            headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Dest": wanted}
+            async with client.get(path, headers=headers) as answer:
+                assert answer.status == 403, wanted
+        for mine in ({"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"}):
+            assert (await call(client, "GET", "/v1/topics", headers=mine))[0] == 200
+        async with client.get("/", headers={"Sec-Fetch-Site": site, "Sec-Fetch-Dest": "document"}) as answer:
+            assert answer.status == 200, "a link to the console"
+
+    with_api(test)
+
+
+OPEN = {"/openapi.json", "/docs", "/health/live", "/health/ready", "/"}
+"""What needs no token, besides the console's files: nothing of the cluster is in it."""
+
+
+def test_whatever_is_served_wants_a_token_unless_it_is_one_of_these() -> None:
+    """Every route there is, as the router has it: one that is added without a role is found here."""
+
+    async def main() -> None:
+        app = AdminApp(MemoryCluster(), Metrics(), Access({"0" * 64: Role.ADMIN})).build()
+        async with TestClient(TestServer(app)) as client:
+            asked = 0
+            for route in app.router.routes():
+                assert route.resource is not None
+                path = route.resource.canonical
+                if path in OPEN or path.startswith("/console/"):
+                    continue
+                async with client.request(route.method, re.sub(r"{[^}]*}", "x", path)) as answer:
+                    assert answer.status == 401, (route.method, path)
+                asked += 1
+            assert asked > 2 * len(v3_routes.OPERATIONS) + 50
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
 def test_a_body_that_does_not_say_that_it_is_json_is_refused(kind: str) -> None:
     async def test(client: Client, cluster: MemoryCluster) -> None:
@@ -500,12 +545,16 @@ def test_the_process_has_metrics_too() -> None:
     with_api(test)
 
 
-@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:8080", "[::1]:8080", "127.9.9.9", "::1"])
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:1", "127.0.0.1:8080", "[::1]:8080", "[::1]", "127.9.9.9", "::1"]
+)
 def test_loopback_in_every_spelling_is_local(host: str) -> None:
     assert is_local(host)
 
 
-@pytest.mark.parametrize("host", ["", "0.0.0.0", "evil.example", "127.0.0.1.evil.example", "10.0.0.1:80"])
+@pytest.mark.parametrize(
+    "host", ["", "0.0.0.0", "evil.example", "127.0.0.1.evil.example", "[::1]evil.example", "10.0.0.1:80"]
+)
 def test_anything_else_is_not(host: str) -> None:
     assert not is_local(host)
 

@@ -2,16 +2,22 @@
 
 import asyncio
 import base64
+import contextlib
 import csv
 import io
 import json
+import socket
+import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiohttp import ClientPayloadError, ClientSession
 
-from kvorum.admin import reading
+from kvorum.admin import app, browsing, message_routes, reading
 from kvorum.admin.app import STREAMS_MAX
+from kvorum.admin.expression import Expression
+from kvorum.admin.message_models import Message
 from kvorum.protocol.compression import Codec
 from kvorum.protocol.control import marker
 from kvorum.protocol.messages.fetch import AbortedTransaction, FetchRequest
@@ -361,6 +367,88 @@ def test_a_stream_ends_with_its_reader_and_there_are_only_so_many() -> None:
     with_fake(test)
 
 
+def test_what_grows_when_it_is_decompressed_is_taken_a_piece_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer of a few megabytes may be gigabytes of records: no more of them are held than a limit and a piece."""
+    monkeypatch.setattr(reading, "ANSWER_BYTES", 1_000)
+    held: list[int] = []
+    decoded = reading.decoded
+
+    async def decoding(*arguments: Any) -> reading.Piece:
+        piece = await decoded(*arguments)
+        held[-1] += piece.size
+        return piece
+
+    monkeypatch.setattr(reading, "decoded", decoding)
+
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        for number, log in enumerate(cluster.add("t", 8)):
+            log.append(Record(value=b"x" * 600, timestamp=NOW_MS + number), codec=Codec.ZSTD)
+        ask = cluster.ask
+
+        async def asking(request: Any, *arguments: Any, **options: Any) -> Any:
+            if isinstance(request, FetchRequest):
+                held.append(0)
+            return await ask(request, *arguments, **options)
+
+        monkeypatch.setattr(cluster, "ask", asking)
+        status, page = await call(client, "GET", PATH)
+        assert (status, page["stopped_by"]) == (200, "end")
+        assert [each["partition"] for each in page["messages"]] == list(range(8))
+        assert len(held) >= 4 and max(held) <= 1_000 + 600
+
+    with_fake(test)
+
+
+def test_of_pages_that_are_large_a_few_are_made_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        fill(cluster)
+        ask, held, go_on = cluster.ask, 0, asyncio.Event()
+        enough = asyncio.Event()
+
+        async def asking(request: Any, *arguments: Any, **options: Any) -> Any:
+            nonlocal held
+            if isinstance(request, FetchRequest) and not go_on.is_set():
+                held += 1
+                if held >= app.LARGE_MAX:
+                    enough.set()
+                await go_on.wait()
+            return await ask(request, *arguments, **options)
+
+        monkeypatch.setattr(cluster, "ask", asking)
+        asked = [asyncio.create_task(call(client, "GET", PATH)) for _ in range(3 * app.LARGE_MAX)]
+        async with asyncio.timeout(30):
+            await enough.wait()
+        for _ in range(20):  # each comes behind those pages, and is answered while they wait
+            assert (await call(client, "GET", "/v1/topics"))[0] == 200
+        assert held == app.LARGE_MAX
+        go_on.set()
+        pages = [(await each)[1] for each in asked]
+        assert [numbers(page) for page in pages] == [list(range(10))] * len(pages), "whoever waited has all of it"
+
+    with_fake(test)
+
+
+def test_who_takes_nothing_of_a_stream_loses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that keeps the connection and never reads would have one of the streams for ever."""
+    monkeypatch.setattr(app, "STALLED_SECONDS", 0.2)
+
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        (log,) = cluster.add("t", 1)
+        for _ in range(24):  # more than the kernel keeps for both ends
+            log.append(Record(value=b"x" * 1_000_000, timestamp=NOW_MS), codec=Codec.ZSTD)
+        with socket.create_connection(("127.0.0.1", client.port or 0)) as reader:
+            reader.sendall(f"GET {PATH}/export HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+            await cluster.until(lambda: cluster.closed >= 1)
+            reader.settimeout(30)
+            got = 0
+            with contextlib.suppress(ConnectionResetError):
+                while piece := await asyncio.to_thread(reader.recv, 1 << 20):
+                    got += len(piece)
+            assert got < 24_000_000, "broken off, so that nobody takes it for the whole"
+
+    with_fake(test)
+
+
 def test_a_server_that_ends_ends_its_streams() -> None:
     async def test() -> None:
         cluster = FakeCluster()
@@ -476,5 +564,55 @@ def test_a_partition_without_leader_is_told_with_its_records() -> None:
         result = (await call(client, "POST", PATH, body))[1]
         assert [row["error"] for row in result["records"]] == [None, "LEADER_NOT_AVAILABLE"]
         assert result["written"] == 1
+
+    with_fake(test)
+
+
+@pytest.mark.parametrize("way", ["", "/export", "/stream"])
+def test_a_large_record_is_looked_at_off_the_loop(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of JSON of a megabyte, a filter and what is shown take tens of milliseconds each: others are served meanwhile."""
+    places: dict[str, set[bool]] = {"matches": set(), "message_of": set()}
+    matches, message_of = Expression.matches, message_routes.message_of
+
+    def on_loop(name: str) -> None:
+        places[name].add(threading.current_thread() is threading.main_thread())
+
+    def matching(expression: Expression, subject: Any) -> bool:
+        on_loop("matches")
+        return matches(expression, subject)
+
+    def shown(*arguments: Any) -> Message:
+        on_loop("message_of")
+        return message_of(*arguments)
+
+    monkeypatch.setattr(Expression, "matches", matching)
+    monkeypatch.setattr(message_routes, "message_of", shown)
+
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        (log,) = cluster.add("t", 1)
+        log.append(Record(value=json.dumps({"items": ["x" * 1000] * 100}).encode(), timestamp=NOW_MS))
+        answer = await client.get(f"{PATH}{way}?from=earliest&limit=1&filter=size(value.items)==100")
+        assert (answer.status, (await answer.text()).count('"offset":0')) == (200, 1)
+        assert places == {"matches": {False}, "message_of": {False}}
+
+    with_fake(test)
+
+
+def test_large_records_are_looked_at_a_few_in_a_turn_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        (log,) = cluster.add("t", 1)
+        size = browsing.LARGE_BYTES - 1000
+        log.append(*(Record(value=b"x" * size, timestamp=NOW_MS) for _ in range(100)))
+        turns = 0
+
+        async def pause(seconds: float) -> None:
+            nonlocal turns
+            turns += 1
+
+        monkeypatch.setattr(browsing, "asyncio", SimpleNamespace(sleep=pause))
+        status, page = await call(client, "GET", f"{PATH}?limit=100&value_format=size")
+        assert (status, len(page["messages"])) == (200, 100)
+        in_a_turn = -(-browsing.TURN_BYTES // size)
+        assert turns == 100 // in_a_turn
 
     with_fake(test)

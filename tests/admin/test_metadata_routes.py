@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin import metadata_fetch, metadata_reader
+from kvorum.admin import metadata_fetch, metadata_reader, secret_configs
 from kvorum.admin.client import METADATA_TOPIC
 from kvorum.protocol.control import marker
 from kvorum.protocol.errors import ErrorCode
@@ -236,5 +236,73 @@ def test_a_partition_is_shown_batch_by_batch() -> None:
             ("1/batches", "UNKNOWN_TOPIC_OR_PARTITION"),
         ):
             assert (await call(client, "GET", f"/v1/topics/t/partitions/{wrong}"))[1]["error"] == error
+
+    with_fake(test)
+
+
+SECRET = "hunter2"
+
+
+def test_no_secret_is_shown_wherever_the_metadata_are() -> None:
+    """A config that nobody knows is a secret to DescribeConfigs: the metadata tell no more of it, nor does a filter."""
+
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        begin(cluster)
+        for kind, name in ((4, "my.plugin.password"), (4, "listener.name.a.ssl.key.password"), (99, "b")):
+            write(cluster, 5, records.Config(resource_type=kind, resource_name="", name=name, value=SECRET))
+        write(cluster, 5, records.Config(resource_type=4, resource_name="1", name="log.retention.ms", value="77"))
+        write(cluster, 5, records.Config(resource_type=2, resource_name="orders", name="retention.ms", value="78"))
+        for path in (
+            "/v1/metadata/tree?path=/image/configs/BROKER/<default>",
+            "/v1/metadata/tree?path=/image/configs/99/<default>",
+            "/v1/metadata/diff?since=5",
+            "/v1/metadata/records",
+            "/v1/metadata/records?offset=5",
+            f"/v1/topics/{METADATA_TOPIC}/messages",
+            f"/v1/topics/{METADATA_TOPIC}/messages?value_format=string",
+        ):
+            assert SECRET not in str(await told(client, path)), path
+        by_record = await told(client, "/v1/metadata/records")
+        values = {each["record"]["name"]: each["record"]["value"] for each in by_record["records"][-5:]}
+        assert values == {
+            "my.plugin.password": "[hidden]",
+            "listener.name.a.ssl.key.password": "[hidden]",
+            "b": "[hidden]",
+            "log.retention.ms": "77",
+            "retention.ms": "78",
+        }
+        guess = f"/v1/topics/{METADATA_TOPIC}/messages?filter=value.value=='{SECRET}'"
+        assert (await told(client, guess))["messages"] == []
+        exported = await client.get(f"/v1/topics/{METADATA_TOPIC}/messages/export")
+        text = await exported.text()
+        assert SECRET not in text and '"77"' in text
+
+    with_fake(test)
+
+
+def test_each_type_of_metadata_record_has_been_looked_at_for_secrets() -> None:
+    """Whoever adds a type decides here whether it holds a secret, and if so hides it (admin/secret_configs.py)."""
+    holds_none = {
+        *("RegisterBroker", "UnregisterBroker", "BrokerRegistrationChange", "Topic", "RemoveTopic", "Partition"),
+        *("PartitionChange", "Feature", "ProducerIds", "ClientQuota", "NoOp"),
+        *("BeginTransaction", "EndTransaction", "AbortTransaction"),
+    }
+    hidden = {secret_configs.CONFIG}
+    assert {each.__name__ for each in records.RECORD_TYPES} == holds_none | hidden
+
+
+def test_a_name_of_digits_that_are_none_of_ours_is_a_name() -> None:
+    """Any client may name a group so; the folder it lies in can be looked at all the same."""
+
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        begin(cluster)
+        for name in ("²", "9" * 5000, "10", "9", "a"):
+            write(
+                cluster,
+                5,
+                records.Config(resource_type=32, resource_name=name, name="consumer.session.timeout.ms", value="50000"),
+            )
+        page = await told(client, "/v1/metadata/tree?path=/image/configs/GROUP")
+        assert [each["name"] for each in page["entries"]] == ["9", "10", "9" * 5000, "a", "²"]
 
     with_fake(test)

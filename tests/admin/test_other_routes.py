@@ -186,6 +186,17 @@ def test_a_token_may_do_what_its_role_may() -> None:
     with_fake(test, ACCESS)
 
 
+def test_an_unclean_election_loses_records_and_is_an_admins() -> None:
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        for unclean, role, allowed in ((False, "operate", True), (True, "operate", False), (True, "admin", True)):
+            headers = {"Authorization": f"Bearer {TOKENS[role]}"}
+            async with client.post("/v1/leaders/elect", json={"unclean": unclean}, headers=headers) as answer:
+                assert (answer.status != 403) is allowed, (unclean, role)
+                assert allowed or (await answer.json())["error"] == "FORBIDDEN_ROLE"
+
+    with_fake(test, ACCESS)
+
+
 @pytest.mark.parametrize(
     "said", [None, "Bearer", "Bearer wrong", "Basic read-token", "Bearer " + "x" * 2000, "Bearer é"]
 )

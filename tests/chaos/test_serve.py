@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
@@ -44,6 +44,12 @@ NODE = {
 }
 
 
+class Written(NamedTuple):
+    """A node of a cluster on paper: where its configuration is written."""
+
+    config: str
+
+
 @dataclass(slots=True)
 class Paper:
     """A cluster on paper: it notes what is done to its nodes."""
@@ -55,6 +61,16 @@ class Paper:
     @property
     def paths(self) -> "Paper":
         return self
+
+    def node(self, name: str) -> Written:
+        """Have a node's configuration written, with a log directory that is empty."""
+        path = Path(self.folder) / f"{name}.properties"
+        voters = "1@127.0.0.1:2"
+        data = Path(self.folder) / name
+        data.mkdir(exist_ok=True)
+        told = {**self.plan.node(name).properties, "controller.quorum.voters": voters, "log.dirs": str(data)}
+        path.write_text("".join(f"{key}={value}\n" for key, value in told.items()))
+        return Written(str(path))
 
     def processes(self, name: str) -> dict[str, Any]:
         return {}
@@ -183,6 +199,15 @@ def test_healing_ends_all_and_starts_all(play: Any) -> None:
             {"fault": "error", "targets": ["node-1/broker"], "options": {"api": "PRODUCE", "code": 6}},
             *(422, "CANNOT_DO", None, "127.0.0.1:3"),
         ),
+        ({"fault": "lose_tail", "targets": ["node-1", "node-1"]}, 422, "CANNOT_DO", None, "named twice"),
+        (
+            {"fault": "flip_bits", "targets": ["node-1"], "options": {"what": "absent-0"}},
+            *(422, "CANNOT_DO", None, "no segment of absent-0"),
+        ),
+        (
+            {"fault": "flip_bits", "targets": ["node-1"], "options": {"what": "../other/orders-0"}},
+            *(422, "CANNOT_DO", None, "the name of no partition"),
+        ),
         (
             {"fault": "refuse_listener", "targets": ["node-7"], "options": {"listener": "PLAINTEXT"}},
             *(422, "CANNOT_DO", None, "no control listener"),
@@ -234,6 +259,46 @@ def test_who_may_not_is_turned_away_at_every_door(play: Any, headers: dict[str, 
         assert paper.done == []
 
     play(scenario)
+
+
+def test_a_token_that_is_no_text_is_the_wrong_one(play: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    """Bytes that are no UTF-8: a 401, and no error of ours with its stack in the log."""
+
+    async def scenario(api: Api, paper: Paper, client: Any) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", client.port)
+        writer.write(b"GET /v1/chaos/state HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer \xe9\r\n\r\n")
+        assert (await reader.readline()).split()[1] == b"401"
+        writer.close()
+
+    play(scenario)
+    assert "a request failed" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("listening", "host", "status"),
+    [
+        ("0.0.0.0", "192.168.1.5:9095", 200),
+        ("::", "[fd00::5]:9095", 200),
+        ("::", "lab.example:9095", 200),
+        ("fd00::5", "[fd00::5]:9095", 200),
+        ("lab.example", "LAB.example", 200),
+        ("lab.example", "evil.example", 403),
+        ("fd00::5", "[fd00::6]:9095", 403),
+    ],
+)
+def test_on_all_addresses_it_is_called_by_any_name(tmp_path: Path, listening: str, host: str, status: int) -> None:
+    """`--host 0.0.0.0 --allow-remote`: whoever comes from another machine names the address it came to."""
+
+    async def main() -> None:
+        server, _ = on_paper(tmp_path)
+        server.host = listening
+        async with asyncio.timeout(30), TestClient(TestServer(server.build())) as client:
+            answer = await client.get("/v1/chaos/faults", headers={**KNOWN, "Host": host})
+            assert answer.status == status
+            answer = await client.get("/v1/chaos/faults", headers={"Host": host})
+            assert answer.status == (401 if status == 200 else 403), "the token guards it all the same"
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "http://127.0.0.1:1", "null"])
@@ -382,6 +447,9 @@ elif words[0] == "run":
         signal.signal(signal.SIGINT, ended)
         print("waiting", flush=True)
         signal.pause()
+    if words[1] == "wide":
+        print("x" * 5_000_000)
+        words[1] = "good"
     folder = pathlib.Path(words[words.index("--out") + 1]) / words[1]
     folder.mkdir()
     (folder / "history.jsonl").write_text("")
@@ -427,6 +495,22 @@ def test_scenarios_run_one_at_a_time_to_their_verdicts(tmp_path: Path) -> None:
         await scenarios.close()
         assert left.state == "running" and scenarios._process is not None
         assert scenarios._process.returncode == -signal.SIGKILL
+
+    asyncio.run(main())
+
+
+def test_a_run_that_prints_a_line_without_end_is_followed_to_its_verdict(tmp_path: Path) -> None:
+    """It stayed "running" for ever, with nobody reading what it printed: such a line is left out, and said so."""
+    script = tmp_path / "pretender.py"
+    script.write_text(PRETENDER)
+
+    async def main() -> None:
+        scenarios = Scenarios(tmp_path / "runs", lambda run: None, (sys.executable, str(script)))
+        run = await scenarios.start("wide", 7, None)
+        assert scenarios._task is not None
+        await scenarios._task
+        assert run.state == "held" and run.verdicts["good"]["valid"] is True
+        assert "bytes without a line break are left out" in run.lines[0] and run.lines[-1] == "seed 7"
 
     asyncio.run(main())
 

@@ -134,3 +134,7 @@ def test_it_loads_nothing_from_elsewhere(console: Console) -> None:
     folder = Path(__file__).parent.parent.parent / "admin" / "console"
     for file in folder.iterdir():
         assert not re.search(r"(?:src|href|from|import|url\()\s*[=(]?\s*[\"']?https?://", file.read_text()), file.name
+
+
+def test_an_address_with_a_broken_escape_shows_a_page(console: Console) -> None:
+    expect(console.page("topics/%").locator(".trouble")).to_contain_text("INVALID_TOPIC_EXCEPTION")

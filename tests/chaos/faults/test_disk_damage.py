@@ -73,8 +73,23 @@ def test_there_must_be_something_to_damage(tmp_path: Path) -> None:
     (tmp_path / "empty").write_bytes(bytes(10))
     with pytest.raises(NothingToDamage, match="holds nothing"):
         flip_bits(str(tmp_path / "empty"), 1, Random(1))
+    (tmp_path / "short").write_bytes(b"short")
+    for position in (5, 10**30):
+        with pytest.raises(NothingToDamage, match="none at"):
+            flip_bits(str(tmp_path / "short"), 1, Random(1), position)
     with pytest.raises(NothingToDamage, match="no journal"):
         journal_of(str(tmp_path))
+
+
+def test_a_path_is_the_name_of_no_partition(tmp_path: Path) -> None:
+    """The logs of another cluster on this machine are not this one's to damage."""
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    mine.mkdir()
+    other.mkdir()
+    folder = log_folder(other)
+    for name in (f"../other/{folder.name}", str(folder), "orders-0/../../other/orders-0"):
+        with pytest.raises(NothingToDamage, match="the name of no partition"):
+            segment_of([str(mine)], name, Random(1))
 
 
 def test_a_partition_s_segments_and_the_newest_journal_are_found(tmp_path: Path) -> None:
