@@ -6,7 +6,7 @@ import sys
 import click
 from click.shell_completion import CompletionItem
 
-from kvorum.cli.kafka.scripts import SCRIPTS, kafka, script_name, spelt_out
+from kvorum.cli.kafka.scripts import SCRIPTS, ending_as_kafkas, kafka, script_name, spelt_out
 from kvorum.cli.lazy import LazyGroup
 from kvorum.cli.output import fail
 from kvorum.cli.profiles import profile_option
@@ -70,7 +70,8 @@ class Main(LazyGroup):
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; what the world refused it (a full disk behind its output, say) is one line."""
         try:
-            return super().invoke(ctx)
+            with ending_as_kafkas(ctx):
+                return super().invoke(ctx)
         except OSError as error:
             if error.errno in (None, errno.EPIPE):  # nobody reads any more: click ends without a word
                 raise

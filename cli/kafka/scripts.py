@@ -1,5 +1,8 @@
 """Which of Kafka's scripts there are: `kvorum kafka-topics`, with or without .sh at its end."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import click
 
 from kvorum.cli.lazy import LazyGroup
@@ -39,6 +42,28 @@ def script_name(word: str) -> str | None:
     """Return which script is meant, None if it is none of them."""
     name = word.removesuffix(SUFFIX)
     return name if name in SCRIPTS else None
+
+
+@contextmanager
+def ending_as_kafkas(ctx: click.Context) -> Iterator[None]:
+    """Have `kvorum` end with 1 whatever went wrong in a script: Kafka's know no other code (CommandLineUtils)."""
+    try:
+        yield
+    except click.ClickException as error:
+        if runs_script(ctx):
+            error.exit_code = 1
+        raise
+    except (SystemExit, click.exceptions.Exit) as end:
+        code = end.code if isinstance(end, SystemExit) else end.exit_code
+        if code and runs_script(ctx):
+            raise SystemExit(1) from None
+        raise
+
+
+def runs_script(ctx: click.Context) -> bool:
+    """Tell whether what was called is one of the scripts, or `kvorum kafka`."""
+    name = ctx.invoked_subcommand
+    return name is not None and (name == "kafka" or script_name(name) is not None)
 
 
 def spelt_out(command: click.Command | None, words: list[str]) -> list[str]:

@@ -201,4 +201,4 @@ def test_kafkas_script_takes_a_list_of_files_and_its_classes(log: Path) -> None:
     assert result.exit_code == Exit.DONE and result.stdout.count("Dumping ") == 2
     decoder = "org.apache.kafka.tools.api.IntegerDecoder"
     assert CliRunner().invoke(main, [*words, "--value-decoder-class", decoder]).exit_code == Exit.DONE
-    assert CliRunner().invoke(main, [*words, "--value-decoder-class", "my.Decoder"]).exit_code == Exit.USAGE
+    assert CliRunner().invoke(main, [*words, "--value-decoder-class", "my.Decoder"]).exit_code == Exit.FAILED

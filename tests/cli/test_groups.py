@@ -256,7 +256,7 @@ def test_members_of_a_group_without_any_are_a_heading(cluster: FakeCluster) -> N
     verbose = run(cluster, *KAFKA, "--describe", "--group", "pay", "--members", "--verbose")
     columns_more = "CURRENT-EPOCH   CURRENT-ASSIGNMENT   TARGET-EPOCH    TARGET-ASSIGNMENT   "
     assert verbose.out == f"\n{HEADING}{columns_more}\n"
-    assert run(cluster, *KAFKA, "--describe", "--group", "pay", "--members", "--offsets").code == Exit.USAGE
+    assert run(cluster, *KAFKA, "--describe", "--group", "pay", "--members", "--offsets").code == Exit.FAILED
     somebody = run(cluster, *KAFKA, "--describe", "--group", "busy", "--members")
     assert somebody.lines == [
         "",
@@ -296,7 +296,7 @@ def test_a_topic_that_is_not_there_is_a_row_of_deleted_offsets(cluster: FakeClus
         "",
         "Error: Encountered some partition-level error, see the follow-up details.",
     ]
-    assert run(cluster, *KAFKA, "--group", "pay", "--delete-offsets", "--topic", "a:b").code == Exit.USAGE
+    assert run(cluster, *KAFKA, "--group", "pay", "--delete-offsets", "--topic", "a:b").code == Exit.FAILED
 
 
 def test_new_offsets_are_not_padded_and_no_groups_are_an_empty_line(cluster: FakeCluster) -> None:
@@ -332,6 +332,6 @@ def test_kafkas_reset_and_delete_speak_kafkas_words(cluster: FakeCluster) -> Non
         ["--describe", "--list", "--group", "x"],
         ["--delete", "--group", "x", "--topic", "t"],
     ):
-        assert run(cluster, *KAFKA, *words).code == Exit.USAGE
+        assert run(cluster, *KAFKA, *words).code == Exit.FAILED
     assert "valid" in run(cluster, *KAFKA, "--validate-regex", "a.*").out
     assert run(cluster, *KAFKA, "--validate-regex", "a(").code == Exit.FAILED

@@ -55,7 +55,7 @@ def run(*words: str, code: Exit = Exit.DONE) -> list[str]:
     """Return what it prints to standard output."""
     found = CliRunner().invoke(main, ["kafka-reassign-partitions.sh", "--bootstrap-server", "broker:9092", *words])
     assert found.exit_code == code, found.output
-    return found.output.splitlines() if code == Exit.USAGE else found.stdout.splitlines()
+    return found.output.splitlines() if code == Exit.FAILED else found.stdout.splitlines()
 
 
 def test_generate_prints_what_is_and_what_could_be(cluster: Cluster, tmp_path: Path) -> None:
@@ -163,14 +163,14 @@ def test_list_prints_a_partition_a_line(cluster: Cluster) -> None:
 def test_what_does_not_go_together_is_refused_in_kafkas_words(
     cluster: Cluster, words: tuple[str, ...], said: str
 ) -> None:
-    assert said in "\n".join(run(*words, code=Exit.USAGE))
+    assert said in "\n".join(run(*words, code=Exit.FAILED))
 
 
 def test_a_controller_is_asked_only_to_list_and_to_cancel(cluster: Cluster, plan: tuple[str, str]) -> None:
     words = ["kafka-reassign-partitions", "--bootstrap-controller", "controller:9093"]
     assert CliRunner().invoke(main, [*words, "--list"]).exit_code == Exit.DONE
     refused = CliRunner().invoke(main, [*words, "--verify", *plan])
-    assert (refused.exit_code, 'can\'t be used with action "[verify]"' in refused.output) == (Exit.USAGE, True)
+    assert (refused.exit_code, 'can\'t be used with action "[verify]"' in refused.output) == (Exit.FAILED, True)
 
 
 def test_a_file_that_is_wrong_is_told(cluster: Cluster, tmp_path: Path) -> None:

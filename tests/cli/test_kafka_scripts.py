@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from kvorum.cli.kafka.configs import java_double
 from kvorum.cli.kafka.scripts import SCRIPTS, kafka
@@ -48,7 +49,20 @@ def test_every_script_has_help_with_an_example_and_refuses_what_it_does_not_know
     printed = run(FakeCluster(), *given, "--help")
     assert printed.code == Exit.DONE and f"kvorum {words[0]}" in printed.out
     wrong = run(FakeCluster(), *given, "--no-such-option")
-    assert (wrong.code, "--no-such-option" in wrong.err) == (Exit.USAGE, True), wrong.err
+    assert (wrong.code, "--no-such-option" in wrong.err) == (Exit.FAILED, True), wrong.err
+
+
+def test_a_script_knows_no_code_but_1_and_the_commands_of_our_own_do() -> None:
+    """Wrong words, nobody there, nothing of that name."""
+    for words, code in (
+        ("kafka-topics --bootstrap-server 127.0.0.1:1 --list --describe", Exit.FAILED),
+        ("kafka-topics --bootstrap-server 127.0.0.1:1 --list", Exit.FAILED),
+        ("topics list -b 127.0.0.1:1", Exit.UNREACHABLE),
+    ):
+        assert CliRunner().invoke(main, words.split()).exit_code == code
+    absent = ("--describe", "--topic", "nope")
+    assert script(FakeCluster(), "kafka-topics", *absent).code == Exit.FAILED
+    assert run(FakeCluster(), "topics", "describe", "nope").code == Exit.NOT_FOUND
 
 
 def test_a_script_may_end_in_sh_and_is_found_below_kafka(cluster: FakeCluster) -> None:
@@ -69,7 +83,7 @@ def test_an_option_may_be_abbreviated_as_long_as_it_is_one(cluster: FakeCluster,
     )
     assert (made.code, cluster.topics()["new"]) == (Exit.DONE, [0, 1])
     ambiguous = run(cluster, *prefix, "kafka-topics", *words, "--create", "--topic", "x", "--repl", "1")
-    assert (ambiguous.code, "--repl" in ambiguous.err) == (Exit.USAGE, True), ambiguous.err
+    assert (ambiguous.code, "--repl" in ambiguous.err) == (Exit.FAILED, True), ambiguous.err
     value = run(cluster, *prefix, "kafka-topics", *words, "--describe", "--topic", "lis")
     assert "--list" not in value.err, "values are left alone"
 
@@ -80,7 +94,7 @@ def test_without_a_server_nothing_is_guessed(
     monkeypatch.delenv("KVORUM_BOOTSTRAP", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     printed = run(cluster, "kafka-topics", "--list")
-    assert (printed.code, "bootstrap-server" in printed.err) == (Exit.USAGE, True)
+    assert (printed.code, "bootstrap-server" in printed.err) == (Exit.FAILED, True)
 
 
 def test_a_command_config_is_read_and_what_it_cannot_do_is_said(cluster: FakeCluster, tmp_path: Path) -> None:
@@ -90,9 +104,9 @@ def test_a_command_config_is_read_and_what_it_cannot_do_is_said(cluster: FakeClu
     assert printed.code == Exit.DONE and "retries is not heeded" in printed.err
     file.write_text("security.protocol=SASL_SSL\n")
     refused = script(cluster, "kafka-topics", "--command-config", str(file), "--list")
-    assert (refused.code, "speaks PLAINTEXT" in refused.err) == (Exit.USAGE, True)
+    assert (refused.code, "speaks PLAINTEXT" in refused.err) == (Exit.FAILED, True)
     file.write_text("request.timeout.ms=soon\n")
-    assert script(cluster, "kafka-topics", "--command-config", str(file), "--list").code == Exit.USAGE
+    assert script(cluster, "kafka-topics", "--command-config", str(file), "--list").code == Exit.FAILED
 
 
 def test_topics_are_described_with_tabs(cluster: FakeCluster) -> None:
@@ -142,7 +156,7 @@ def test_a_topic_is_created_altered_and_deleted(cluster: FakeCluster) -> None:
 )
 def test_wrong_usage_of_kafka_topics_is_said(cluster: FakeCluster, words: list[str], said: str) -> None:
     printed = script(cluster, "kafka-topics", *words)
-    assert (printed.code, said in printed.err) == (Exit.USAGE, True), printed.err
+    assert (printed.code, said in printed.err) == (Exit.FAILED, True), printed.err
 
 
 def test_offsets_are_topic_partition_offset(cluster: FakeCluster) -> None:
@@ -153,8 +167,8 @@ def test_offsets_are_topic_partition_offset(cluster: FakeCluster) -> None:
     ]
     assert script(cluster, "kafka-get-offsets", "--topic-partitions", "ord.*:1-").lines == ["orders:1:50"]
     assert script(cluster, "kafka-get-offsets", "--topic", "nope").code == Exit.FAILED
-    assert script(cluster, "kafka-get-offsets", "--time", "noon").code == Exit.USAGE
-    assert script(cluster, "kafka-get-offsets", "--topic", "a", "--topic-partitions", "b").code == Exit.USAGE
+    assert script(cluster, "kafka-get-offsets", "--time", "noon").code == Exit.FAILED
+    assert script(cluster, "kafka-get-offsets", "--topic", "a", "--topic-partitions", "b").code == Exit.FAILED
 
 
 def test_records_are_deleted_as_a_file_says(cluster: FakeCluster, tmp_path: Path) -> None:
@@ -169,7 +183,7 @@ def test_records_are_deleted_as_a_file_says(cluster: FakeCluster, tmp_path: Path
     ]
     for text in ("{", '{"partitions": [{"topic": "t"}]}', json.dumps({"partitions": [rows[0], rows[0]]})):
         file.write_text(text)
-        assert script(cluster, "kafka-delete-records", "--offset-json-file", str(file)).code == Exit.USAGE
+        assert script(cluster, "kafka-delete-records", "--offset-json-file", str(file)).code == Exit.FAILED
 
 
 def test_configs_of_a_topic_in_kafkas_lines(cluster: FakeCluster) -> None:
@@ -239,7 +253,7 @@ def test_quotas_of_a_user_a_client_and_their_defaults(cluster: FakeCluster) -> N
     )
     assert script(cluster, "kafka-configs", "--describe", "--entity-type", "users").out == ""
     refused = script(cluster, "kafka-configs", "--alter", *pair, "--delete-config", "consumer_byte_rate")
-    assert (refused.code, "Invalid config(s): consumer_byte_rate" in refused.err) == (Exit.USAGE, True)
+    assert (refused.code, "Invalid config(s): consumer_byte_rate" in refused.err) == (Exit.FAILED, True)
     swapped = ("--entity-type", "users", "--entity-name", "u", "--entity-type", "clients", "--entity-default")
     script(cluster, "kafka-configs", "--alter", *swapped, "--add-config", "producer_byte_rate=1")
     assert (("user", "u"), ("client-id", None)) in cluster.quotas
@@ -264,7 +278,7 @@ def test_quotas_of_a_user_a_client_and_their_defaults(cluster: FakeCluster) -> N
 )
 def test_wrong_usage_of_kafka_configs_is_said(cluster: FakeCluster, words: list[str], said: str) -> None:
     printed = script(cluster, "kafka-configs", *words)
-    assert (printed.code, said in printed.err) == (Exit.USAGE, True), printed.err
+    assert (printed.code, said in printed.err) == (Exit.FAILED, True), printed.err
 
 
 @pytest.mark.parametrize(
@@ -301,7 +315,7 @@ def test_elections_speak_kafkas_sentences(cluster: FakeCluster) -> None:
     ]
     assert script(cluster, "kafka-leader-election", *kind, "--topic", "orders", "--partition", "1").code == Exit.DONE
     for words in ([], ["--topic", "orders"], ["--topic", "t", "--partition", "1", "--all-topic-partitions"]):
-        assert script(cluster, "kafka-leader-election", *kind, *words).code == Exit.USAGE
+        assert script(cluster, "kafka-leader-election", *kind, *words).code == Exit.FAILED
 
 
 def test_features_are_described_and_changed(cluster: FakeCluster) -> None:
@@ -321,7 +335,7 @@ def test_features_are_described_and_changed(cluster: FakeCluster) -> None:
     mapping = script(cluster, "kafka-features", "version-mapping", "--release-version", "4.0-IV3").lines
     assert mapping[:3] == ["metadata.version=25 (4.0-IV3)", "kraft.version=1", "transaction.version=2"]
     for words in (["upgrade"], ["upgrade", "--feature", "a"], ["upgrade", "--release-version", "9.9"], ["disable"]):
-        assert script(cluster, "kafka-features", *words).code == Exit.USAGE
+        assert script(cluster, "kafka-features", *words).code == Exit.FAILED
 
 
 def test_the_quorum_is_described_in_both_ways(cluster: FakeCluster) -> None:
@@ -338,7 +352,7 @@ def test_the_quorum_is_described_in_both_ways(cluster: FakeCluster) -> None:
         ("3", "5", "Observer"),
     ]
     for words in ([], ["--status", "--replication"], ["--status", "--human-readable"]):
-        assert script(cluster, "kafka-metadata-quorum", "describe", *words).code == Exit.USAGE
+        assert script(cluster, "kafka-metadata-quorum", "describe", *words).code == Exit.FAILED
 
 
 def test_the_cluster_its_endpoints_and_versions(cluster: FakeCluster) -> None:
@@ -364,7 +378,7 @@ def test_subscriptions_to_metrics(cluster: FakeCluster) -> None:
     ]
     assert script(cluster, "kafka-client-metrics", "--delete", "--name", "all").code == Exit.DONE
     assert cluster.configs[16, "all"] == {}
-    assert script(cluster, "kafka-client-metrics", "--alter", "--name", "a", "--interval", "soon").code == Exit.USAGE
+    assert script(cluster, "kafka-client-metrics", "--alter", "--name", "a", "--interval", "soon").code == Exit.FAILED
 
 
 def test_transactions_are_tables_with_tabs(cluster: FakeCluster) -> None:
@@ -381,4 +395,4 @@ def test_transactions_are_tables_with_tabs(cluster: FakeCluster) -> None:
     hanging = ("find-hanging", "--topic", "orders")
     assert len(script(cluster, "kafka-transactions", *hanging).lines) == 1
     for words in (("find-hanging",), ("abort", "--topic", "orders", "--partition", "0")):
-        assert script(cluster, "kafka-transactions", *words).code == Exit.USAGE
+        assert script(cluster, "kafka-transactions", *words).code == Exit.FAILED

@@ -84,7 +84,7 @@ def test_what_this_release_does_not_format_with_is_refused(node: Path, tmp_path:
     assert not (tmp_path / "a").exists(), "nothing was formatted"
     (line,) = storage("format", "-t", "short", "-c", str(node), code=Exit.FAILED)
     assert "Cluster ID string short does not appear to be a valid UUID" in line
-    storage(*words, "-N", code=Exit.USAGE)
+    storage(*words, "-N", code=Exit.FAILED)
     storage(*words, "--feature", "transaction.version=2", "-r", "4.3")
 
 

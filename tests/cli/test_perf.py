@@ -163,7 +163,7 @@ def test_records_that_are_refused_are_told_and_not_counted(capsys: pytest.Captur
 def test_what_is_no_test_is_refused(words: list[str], said: str) -> None:
     base = ["kafka-producer-perf-test", "--bootstrap-server", "127.0.0.1:1", "--topic", "t", "--throughput", "-1"]
     printed = run(FakeCluster(), *base, *words)
-    assert (printed.code, said in printed.err) == (Exit.USAGE, True), printed.err
+    assert (printed.code, said in printed.err) == (Exit.FAILED, True), printed.err
 
 
 def test_a_consumer_needs_a_topic_a_count_and_a_date_format_that_is_one() -> None:
@@ -174,4 +174,4 @@ def test_a_consumer_needs_a_topic_a_count_and_a_date_format_that_is_one() -> Non
         (["--topic", "t", "--messages", "1", "--date-format", "QQ"], "QQ is not known"),
     ):
         printed = run(FakeCluster(), *base, *words)
-        assert (printed.code, said in printed.err) == (Exit.USAGE, True), printed.err
+        assert (printed.code, said in printed.err) == (Exit.FAILED, True), printed.err
