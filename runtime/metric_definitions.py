@@ -67,13 +67,28 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         names.FAILED_ISR_UPDATES: MetricDef("Changes of an in-sync set that the controller refused"),
         names.MOVES_MAX_LAG: MetricDef(
             "Committed records that the copy furthest behind lacks, of replicas that move to another log directory",
-            ("clientid",),
+            ("clientId",),
         ),
         names.MOVES_FAILED_PARTITIONS: MetricDef(
-            "Replicas whose move to another log directory met an error; asked for again it begins anew", ("clientid",)
+            "Replicas whose move to another log directory met an error; asked for again it begins anew", ("clientId",)
         ),
         names.MOVES_DEAD_THREADS: MetricDef(
-            "0: a fault of our own in such a move ends the broker, and no thread is left dead", ("clientid",)
+            "0: a fault of our own in such a move ends the broker, and no thread is left dead", ("clientId",)
+        ),
+        names.FOLLOWERS_MAX_LAG: MetricDef(
+            "Committed records that the follower here which is furthest behind lacks, as its leader last said",
+            ("clientId",),
+        ),
+        names.FOLLOWERS_FAILED_PARTITIONS: MetricDef(
+            "Followers here that fetch no more until metadata name a newer leader: theirs said that there is one",
+            ("clientId",),
+        ),
+        names.FOLLOWERS_DEAD_THREADS: MetricDef(
+            "0: a fault of our own in a fetcher ends the broker, and no thread is left dead", ("clientId",)
+        ),
+        names.FOLLOWER_LAG: MetricDef(
+            "Committed records that the follower here lacks, as its leader last said",
+            ("clientId", "topic", "partition"),
         ),
         names.PARTITION_UNDER_MIN_ISR: MetricDef(
             "1 if the partition led here has fewer in-sync replicas than min.insync.replicas", ("topic", "partition")

@@ -1,7 +1,8 @@
 """One fetcher a leader, made with its first partition, closed after its last. Source: Kafka's ReplicaFetcherManager."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 from kvorum.broker.replica.fetcher import ReplicaFetcher
 from kvorum.broker.replica.figures import Figures
@@ -69,6 +70,10 @@ class FetcherManager:
     def is_following(self, key: TopicPartition) -> bool:
         """Tell whether a partition is fetched."""
         return key in self._leader_of
+
+    def followers(self) -> Iterator[Follower]:
+        """Go over all that is followed, of each leader in turn. Nothing may be added or removed meanwhile."""
+        return chain.from_iterable(fetcher.followers.values() for fetcher in self._fetchers.values())
 
     async def close(self) -> None:
         """Stop all."""

@@ -101,6 +101,22 @@ class Follower:
         mark, log = self.leader_high_watermark, self.log
         return mark is not None and log is not None and mark <= log.log_end_offset
 
+    @property
+    def has_failed(self) -> bool:
+        """Tell whether it asks no more in this leader epoch (Kafka's FailedPartitions)."""
+        return self.phase is FollowerPhase.AWAITING_METADATA and self.log is not None
+
+    @property
+    def lag(self) -> int | None:
+        """How many records that the leader last said to be committed are not here (Kafka's FetcherLagMetrics).
+
+        None before the first answer, and of a follower that has failed or is one no more.
+        """
+        mark, log = self.leader_high_watermark, self.log
+        if mark is None or log is None or self.phase is FollowerPhase.AWAITING_METADATA:
+            return None
+        return max(0, mark - log.log_end_offset)
+
     def fetch_position(self) -> tuple[int, int, int]:
         """Return (fetch offset, last fetched epoch, log start offset) to ask with."""
         log = self.log

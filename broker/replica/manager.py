@@ -18,6 +18,7 @@ from kvorum.broker.replica.delayed_delete_records import DeleteRecordsDone
 from kvorum.broker.replica.delayed_produce import ProduceDone
 from kvorum.broker.replica.delta import DeltaApplier
 from kvorum.broker.replica.directory_assignments import DirectoryAssignments
+from kvorum.broker.replica.fetcher_figures import follow_fetchers
 from kvorum.broker.replica.fetcher_manager import FetcherManager
 from kvorum.broker.replica.fetches import FetchDone, Fetches, ParkedFetch
 from kvorum.broker.replica.figures import Figures
@@ -81,8 +82,7 @@ class ReplicaManager:
         timers, now_ms = Timers(), clock.monotonic_ms
         self._deadlines = Deadlines(timers, now_ms)
         self.hosted = HostedPartitions(cluster)
-        figures = Figures(metrics)
-        self.quotas = ReplicationQuotas(broker_id, settings)
+        figures, self.quotas = Figures(metrics), ReplicationQuotas(broker_id, settings)
         figures.follow_quotas(self.quotas, now_ms)
         self._outbox = Outbox(timers, on_isr_change=figures.isr_changed)
         figures.follow(self.hosted, self._outbox, clock.wall_ms, settings.int("transaction.max.timeout.ms"))
@@ -106,6 +106,7 @@ class ReplicaManager:
             sync=log_manager.sync,
             quota=self.quotas.follower,
         )
+        follow_fetchers(metrics, self._fetchers)
         self._appends = Appends(self.hosted, self._outbox, now_ms, figures, log_manager.sync, self._deadlines.arm)
         self._fetches = Fetches(self.hosted, self._outbox, now_ms, figures, self.quotas.leader, select)
         self.offsets = Offsets(self.hosted)

@@ -157,7 +157,7 @@ def test_a_cordoned_broker_gets_no_new_replicas_and_one_cordoned_directory_no_mo
 def told_of_moves(cluster: LocalCluster, name: str) -> dict[str, float]:
     """Return {metric: value} of what a broker's page says of its ReplicaAlterLogDirsManager."""
     broker, *_ = urls(cluster, name)
-    pattern = r'^kafka_server_replicaalterlogdirsmanager_(\w+){clientid="ReplicaAlterLogDirs"} (\S+)$'
+    pattern = r'^kafka_server_replicaalterlogdirsmanager_(\w+){clientId="ReplicaAlterLogDirs"} (\S+)$'
     return {metric: float(value) for metric, value in re.findall(pattern, get(f"{broker}/metrics")[1], re.MULTILINE)}
 
 

@@ -217,6 +217,7 @@ def test_a_dead_broker_is_fenced_long_before_its_session_is_over(start_cluster: 
         for node_id, name in by_id.items()
         if total(scrape(urls(cluster, name)[1]), names.ACTIVE_CONTROLLER_COUNT) == 1
     )
+    followers_tell_their_lag(cluster, by_id)
     cluster.kill(by_id[active])
     left = [urls(cluster, name)[1] for node_id, name in by_id.items() if node_id != active]
 
@@ -229,6 +230,36 @@ def test_a_dead_broker_is_fenced_long_before_its_session_is_over(start_cluster: 
     assert sum(total(scrape(base), names.FAST_FENCINGS) for base in left) == 1
     assert sum(total(scrape(base), names.UNCLEAN_LEADER_ELECTIONS) for base in left) == 0
     assert all(total(scrape(base), names.OFFLINE_PARTITIONS_COUNT) == 0 for base in left)
+
+
+def followers_tell_their_lag(cluster: LocalCluster, by_id: dict[int, str]) -> None:
+    """Write to all partitions of `orders`, and see them told by their followers, each under the name of its leader."""
+    sender = Sender(cluster.plan.bootstrap, "orders")
+    sender.send(RECORDS, partitions=PARTITIONS)
+    sender.flush_acked(RECORDS)
+
+    def all_told() -> bool:
+        found = {node_id: scrape(urls(cluster, name)[0]) for node_id, name in by_id.items()}
+        leaders = {
+            partition: int(leader)
+            for page in found.values()
+            for (partition,), leader in rows(page, names.TOPIC_PARTITION_LEADER, "partition").items()
+        }
+        assert all(total(page, names.FOLLOWERS_FAILED_PARTITIONS, clientId="Replica") == 0 for page in found.values())
+        return len(leaders) == PARTITIONS and all(
+            rows(page, names.FOLLOWER_LAG, "clientId", "partition")
+            == {(f"ReplicaFetcherThread-0-{by}", each): 0 for each, by in leaders.items() if by != node_id}
+            and total(page, names.FOLLOWERS_MAX_LAG, clientId="Replica") == 0
+            for node_id, page in found.items()
+        )
+
+    eventually(all_told, "the lag of each follower, caught up")
+
+
+def rows(found: Scrape, name: str, *labels: str) -> dict[tuple[str, ...], float]:
+    """Return what is told of `orders` under a name, by these labels' values."""
+    told = ((dict(its), value) for (each, its), value in found.items() if each == name)
+    return {tuple(its[label] for label in labels): value for its, value in told if its["topic"] == "orders"}
 
 
 SESSION_SECONDS = 60.0

@@ -78,6 +78,11 @@ CLUSTERS: Final = Dashboard(
             (total(rate("kafka_server_brokertopicmetrics_replicationbytesout_total", PROCESS)), "out"),
             unit="Bps",
         ),
+        curves(
+            "Followers behind, at most",
+            of_each(series("kafka_server_replicafetchermanager_maxlag", PROCESS)),
+            description="Committed records that a broker lacks of a partition it follows. Some are no lag.",
+        ),
         row("Requests"),
         curves("Requests", by("request", rate("kafka_network_requestmetrics_requests_total", PROCESS)), unit="reqps"),
         curves(

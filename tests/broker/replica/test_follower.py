@@ -250,6 +250,19 @@ class TestAnswers:
         assert follower.on_fetched(2, PartitionData(error_code=ErrorCode.FENCED_LEADER_EPOCH), 0) is Outcome.FENCED
         assert not follower.is_ready(FollowerPhase.FETCHING, 10**9)
 
+    def test_its_lag_is_what_is_committed_and_not_here(self) -> None:
+        follower = following(log_of([(0, 2)]), 1)
+        assert follower.lag is None, "no answer yet"
+        for high_watermark, lag in ((1, 0), (2, 0), (5, 3)):
+            follower.on_fetched(2, PartitionData(high_watermark=high_watermark, records=memoryview(b"")), 0)
+            assert follower.lag == lag
+        follower.on_fetched(2, PartitionData(error_code=ErrorCode.UNKNOWN_LEADER_EPOCH), 0)
+        assert follower.lag == 3 and not follower.has_failed, "it is asked again"
+        follower.on_fetched(2, PartitionData(error_code=ErrorCode.FENCED_LEADER_EPOCH), 0)
+        assert follower.lag is None and follower.has_failed
+        follower.partition.make_follower(registration(leader=3, leader_epoch=2, partition_epoch=1), follower.log)
+        assert not follower.has_failed, "there is another leader, and another machine"
+
     def test_an_answer_to_an_offset_of_before_is_ignored(self) -> None:
         log = log_of([(0, 2)])
         follower = following(log, 1)

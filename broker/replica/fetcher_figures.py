@@ -1,0 +1,40 @@
+"""What the metrics tell of followers (Kafka's ReplicaFetcherManager and FetcherLagMetrics), asked for at each scrape.
+
+A lag is what the leader's last answer said to be committed, less the log's end here: it costs the fetches nothing, and
+stays what it was while a partition rests in its fetch session or its leader is not reached. MinFetchRate is not told:
+it would be counted at each fetch, and by long poll it is lowest where there is nothing to fetch.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from kvorum.broker.replica.fetcher_manager import FetcherManager
+from kvorum.runtime import metric_names as names
+from kvorum.runtime.metrics import Metrics
+
+CLIENT_ID: Final = "Replica"
+"""As Kafka calls the manager."""
+FETCHER_ID: Final = "ReplicaFetcherThread-0-"
+"""And its first thread for a leader, whose id follows."""
+
+Row = tuple[tuple[object, ...], float]
+
+
+def follow_fetchers(metrics: Metrics, fetchers: FetcherManager) -> None:
+    """Let the gauges ask these at each scrape. O(partitions followed)."""
+    numbers: dict[str, Callable[[], float]] = {
+        names.FOLLOWERS_MAX_LAG: lambda: max((each.lag or 0 for each in fetchers.followers()), default=0),
+        names.FOLLOWERS_FAILED_PARTITIONS: lambda: sum(each.has_failed for each in fetchers.followers()),
+        names.FOLLOWERS_DEAD_THREADS: lambda: 0,  # a task that ends with a fault of ours ends the broker (tasks.spawn)
+    }
+    for name, read in numbers.items():
+        metrics.gauge(name).labels(CLIENT_ID).follow(read)
+    metrics.gauge(names.FOLLOWER_LAG).sample(lambda: _lags(fetchers))
+
+
+def _lags(fetchers: FetcherManager) -> Iterator[Row]:
+    """Go over what is followed now; one that is followed no more when its turn comes is not told."""
+    for follower in tuple(fetchers.followers()):
+        lag = follower.lag
+        if lag is not None:
+            yield (f"{FETCHER_ID}{follower.leader_id}", *follower.partition.topic_partition), lag
