@@ -50,9 +50,10 @@ def ending_as_kafkas(ctx: click.Context) -> Iterator[None]:
     try:
         yield
     except click.ClickException as error:
-        if runs_script(ctx):
-            error.exit_code = 1
-        raise
+        if not runs_script(ctx):
+            raise
+        error.show()
+        raise SystemExit(1) from None
     except (SystemExit, click.exceptions.Exit) as end:
         code = end.code if isinstance(end, SystemExit) else end.exit_code
         if code and runs_script(ctx):
