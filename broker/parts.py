@@ -52,6 +52,7 @@ from kvorum.runtime.listeners import inter_broker_listener_name
 from kvorum.runtime.metrics import Metrics
 from kvorum.storage.cleaner.manager import LogCleaner
 from kvorum.storage.log_manager import LogManager
+from kvorum.storage.tail import TailBudget
 
 PROBE_TIMEOUT_MS = 500
 """Of one question to a suspected broker: so long for the connection, and for its answer."""
@@ -108,6 +109,7 @@ class Seams:
     """Called with a log directory whose disk failed."""
     metadata_directory: str
     """Where this broker's copy of the metadata log lies."""
+    tail_budget: TailBudget
 
 
 def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uuid) -> Parts:
@@ -218,6 +220,7 @@ def make_logs(
         on_offline=seams.on_offline,
         on_flush=count_flushes(seams.metrics),
         cluster_id=cluster_id,
+        tail_budget=seams.tail_budget,
     )
     cleaner = log_manager.make_cleaner(settings, seams.chance)
     configs.subscribe(lambda changed, _: cleaner.configure(changed))

@@ -46,6 +46,7 @@ from kvorum.runtime.listeners import (
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import Metrics
 from kvorum.storage.checkpoints import read_meta_properties
+from kvorum.storage.tail import TailBudget
 
 log = get_logger("broker")
 
@@ -82,6 +83,8 @@ class World:
     interposer: Interposer | None = None
     """What stands between listeners and handlers: fault injection, where a configuration asks for it."""
     authorizer: Authorizer = field(default_factory=AllowAll)
+    tail_budget: TailBudget = field(default_factory=TailBudget)
+    """How much of the logs' ends stays in memory: all else is read from files."""
 
 
 class BrokerServer:
@@ -228,6 +231,7 @@ class BrokerServer:
             on_fault=world.on_fault,
             on_offline=self._log_dir_failed,
             metadata_directory=metadata_directory,
+            tail_budget=world.tail_budget,
         )
         directory_id = ZERO_UUID if found[0] is None else found[0].directory_id
         parts = build(settings, seams, cluster_id=formatted[0].cluster_id, directory_id=directory_id)

@@ -51,6 +51,7 @@ from kvorum.storage.log_syncs import LogSyncs
 from kvorum.storage.log_table import LogTable
 from kvorum.storage.names import DELETE_FOLDER_SUFFIX, STRAY_FOLDER_SUFFIX, TopicPartition
 from kvorum.storage.recovery import LogDirectoryError
+from kvorum.storage.tail import TailBudget
 
 ALL_DIRECTORIES: Final = "*"
 PREFERRED_MAX: Final = 100_000
@@ -72,6 +73,7 @@ class LogManager:
         on_offline: Callable[[str, Exception], None] | None = None,
         on_flush: Callable[[float], None] | None = None,
         cluster_id: str | None = None,
+        tail_budget: TailBudget | None = None,
     ) -> None:
         """Take the directories from log.dirs.
 
@@ -87,7 +89,7 @@ class LogManager:
         paths = dict.fromkeys(settings.list("log.dirs"))
         self._table = LogTable([LogDir(disk, path) for path in paths], on_offline)
         self._disk_work = self._table.disk_work
-        self._opening = LogOpening(disk, clock, settings, self._table, self._topic_config)
+        self._opening = LogOpening(disk, clock, settings, self._table, self._topic_config, tail_budget)
         self._checkpoints = DirectoryCheckpoints(disk, self._table)
         self._removal = LogRemoval(disk, clock, self._table, self._checkpoints)
         self._syncs = LogSyncs(self._table, on_flush)

@@ -39,6 +39,7 @@ class LogOpening:
         settings: Settings,
         table: LogTable,
         topic_config: Callable[[str], LogConfig],
+        tail_budget: TailBudget | None = None,
     ) -> None:
         """`topic_config` answers a topic's configuration."""
         self._disk = disk
@@ -47,7 +48,7 @@ class LogOpening:
         self._topic_config = topic_config
         self._threads_max = max(1, settings.int("num.recovery.threads.per.data.dir"))
         self._producer_id_expiration_ms = settings.int("producer.id.expiration.ms")
-        self._tail_budget = TailBudget()
+        self._tail_budget = TailBudget() if tail_budget is None else tail_budget
 
     async def open_all(self, directory: LogDir) -> None:
         """Open a directory's logs, num.recovery.threads.per.data.dir at a time."""

@@ -1,5 +1,7 @@
 """Mistakes in a broker's replication: what leaders acknowledge, whom they count, what followers cut off."""
 
+import asyncio
+
 from kvorum.broker.replica import future_copy, isr_changes, isr_manager, log_dir_moves, partition_reads
 from kvorum.broker.replica.follower_state import FollowerState
 from kvorum.broker.replica.isr import (
@@ -8,6 +10,7 @@ from kvorum.broker.replica.isr import (
     PendingExpandIsr,
     PendingShrinkIsr,
 )
+from kvorum.broker.replica.log_dir_moves import CHUNK_BYTES, LogDirMoves
 from kvorum.broker.replica.log_view import ReplicaLog
 from kvorum.broker.replica.partition import Partition
 from kvorum.broker.replica.types import NO_BROKER_EPOCH, FetchTarget, LogRead, Role
@@ -17,6 +20,7 @@ from kvorum.protocol.messages.alter_partition import BrokerState
 from kvorum.quorum.controller import alter_partition
 from kvorum.quorum.controller.context import Context
 from kvorum.quorum.image.partition import PartitionRegistration
+from kvorum.runtime import blocking
 from kvorum.storage import future_logs
 from kvorum.storage.disk_health import DiskHealth
 from kvorum.storage.log import Log
@@ -215,6 +219,12 @@ def promote_too_early(patches: Patches) -> None:
         found = current.read(future.log_end_offset, max_bytes, end)
         return found if found.parts else None
 
+    catch_up = future_copy.catch_up
+
+    def caught_up(current: Log, future: Log, bytes_max: int) -> bool:
+        catch_up(current, future, bytes_max)
+        return True
+
     def take_over(future: Log, current: Log) -> None:
         future.high_watermark = current.high_watermark
 
@@ -222,7 +232,26 @@ def promote_too_early(patches: Patches) -> None:
         self._take_log(log)
 
     patches.replace(future_copy, "read", nearly)
-    patches.replace(future_copy, "catch_up", lambda current, future, bytes_max: True)
+    patches.replace(future_copy, "catch_up", caught_up)
     patches.replace(log_dir_moves, "has_all", lambda current, future: True)
     patches.replace(future_logs, "_take_over", take_over)
     patches.replace(Partition, "replace_log", replace_log)
+
+
+def read_before_quota(patches: Patches) -> None:
+    """A chunk of a log is read for its copy in another log directory before it waits for the quota, appended after."""
+
+    async def read_first(self: LogDirMoves, current: Log, future: Log) -> bool:
+        async with self._slots:
+            future_copy.align(current, future)
+            found = future_copy.read(current, future, CHUNK_BYTES)
+            if found is None:
+                return False
+            while (wait_ms := self.quota.wait_ms(self._clock.monotonic_ms())) > 0:  # noqa: ASYNC110  # time alone helps
+                await asyncio.sleep(wait_ms / 1000)
+            records = await blocking.run(asyncio.get_running_loop(), future_copy.joined, found.parts)
+            future_copy.append(future, records)
+            self.quota.note(len(records), self._clock.monotonic_ms())
+            return True
+
+    patches.replace(LogDirMoves, "_copy_some", read_first)

@@ -50,6 +50,8 @@ class Mutant:
     """Whether brokers go into maintenance and are decommissioned in the directed run."""
     moves: bool = False
     """Whether replicas move between the log directories of their brokers."""
+    throttles: bool = False
+    """Whether these moves are throttled."""
     seconds: float = SECONDS
     """Virtual, of a directed run."""
     apply_real: Callable[[Patches], None] | None = None
@@ -154,6 +156,20 @@ ALL: Final = (
         options={**THREE, "log_dirs": 2, "fault_kinds": ["kill", "cut"]},
         load={"every_s": 0.05, "burst_s": 0.0},
         moves=True,
+    ),
+    Mutant(
+        name="read-before-quota",
+        apply=broker.read_before_quota,
+        means=DIRECTED,
+        options={
+            **THREE,
+            **{"log_dirs": 2, "partitions": 1, "min_isr": 1, "session_timeout_ms": 600, "heartbeat_interval_ms": 120},
+            **{"roll_ms": 1_000_000, "fault_kinds": ["reset"], "fault_every_s": 3.0, "chase": 0.0},
+        },
+        load={"producers": [(1, False), (-1, False), (-1, False)], "every_s": 0.05, "burst_s": 0.0},
+        moves=True,
+        throttles=True,
+        first=11,
     ),
     Mutant(name="acknowledge-metadata-before-commit", apply=controller.acknowledge_metadata_before_commit, first=6),
     Mutant(

@@ -63,6 +63,7 @@ def plan_of(mutant: Mutant, seed: int) -> Plan:
             reassigns=mutant.reassigns,
             duties=mutant.duties,
             moves=mutant.moves,
+            throttles=mutant.throttles,
         )
         if mutant.means == DIRECTED
         # Its seeds were found without.

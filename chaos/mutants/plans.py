@@ -8,7 +8,7 @@ import msgspec
 from kvorum.chaos.sim.coordinated import OFFSETS, aimed
 from kvorum.chaos.sim.dramas import dramatised
 from kvorum.chaos.sim.duties import dutiful
-from kvorum.chaos.sim.moving import moved
+from kvorum.chaos.sim.moving import moved, throttled
 from kvorum.chaos.sim.plan import BROKERS, LEADER, Coordination, Load, Plan, draw_faults, draw_options
 from kvorum.chaos.sim.reassigning import reassigned
 
@@ -27,12 +27,13 @@ def directed(
     reassigns: bool = False,
     duties: bool = False,
     moves: bool = False,
+    throttles: bool = False,
 ) -> Plan:
     """Draw a plan from its seed with some options, some of its load, and some of every fault fixed.
 
     With a drama (see chaos.sim.dramas) its faults are all there are; `reassigns`: the topic is reassigned meanwhile;
     `duties`: brokers are taken out for maintenance and decommissioned; `moves`: its replicas move between log
-    directories.
+    directories; `throttles`: as fast as they may.
     """
     rng = Random(f"kvorum mutant {seed}")
     options = draw_options(rng)
@@ -50,6 +51,8 @@ def directed(
         options, faults = dutiful(rng, options, faults, seconds, certain=True)
     if moves:
         options, faults = moved(rng, options, faults, seconds, certain=True)
+    if throttles:
+        options, faults = throttled(rng, options, faults, seconds, certain=True)
     return Plan(seed=seed, seconds=seconds, options=options, faults=faults)
 
 

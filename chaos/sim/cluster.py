@@ -123,6 +123,7 @@ class SimCluster:
             settings = settings_of(options, node_id, roles)
             rng = Random(self.rng.getrandbits(64))
             machine = self.machines[node_id] = Machine(node_id, roles, self.loop, self.network, rng, settings)
+            machine.reads_files = options.reads_files
             self.processes += machine.processes.values()
         first = next(iter(self.machines.values()))
         self.metadata = MetadataWatch(self.history, self.now, next(iter(first.processes.values())).settings)

@@ -64,6 +64,7 @@ class Faults:
             "reassign": operator.reassign,
             "duty": operator.duty,
             "move": operator.move,
+            "move_rate": operator.move_rate,
         }
 
     def schedule(self) -> None:

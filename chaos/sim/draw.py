@@ -6,7 +6,7 @@ from kvorum.chaos.sim.changes import changing
 from kvorum.chaos.sim.coordinated import coordinated
 from kvorum.chaos.sim.dramas import dramatised
 from kvorum.chaos.sim.duties import dutiful
-from kvorum.chaos.sim.moving import moved
+from kvorum.chaos.sim.moving import moved, throttled
 from kvorum.chaos.sim.plan import Plan, draw_faults, draw_options
 from kvorum.chaos.sim.reassigning import reassigned
 
@@ -37,4 +37,5 @@ def drawn(
         options, faults = dutiful(Random(f"kvorum duties {seed}"), options, faults, seconds)
     if moves:
         options, faults = moved(Random(f"kvorum moves {seed}"), options, faults, seconds)
+        options, faults = throttled(Random(f"kvorum throttled moves {seed}"), options, faults, seconds)
     return Plan(seed=seed, seconds=seconds, options=options, faults=faults)

@@ -27,6 +27,7 @@ from kvorum.runtime.config import Settings
 from kvorum.runtime.listeners import voters
 from kvorum.runtime.metrics import Metrics
 from kvorum.storage.checkpoints import MetaProperties, write_meta_properties
+from kvorum.storage.tail import TailBudget
 
 BROKER: Final = "broker"
 CONTROLLER: Final = "controller"
@@ -135,7 +136,12 @@ class SimProcess:
 
     async def _serve_broker(self) -> None:
         world = World(
-            disk=self.disk, clock=self.clock, chance=self._chance(), metrics=Metrics(), on_fault=self._on_fault
+            disk=self.disk,
+            clock=self.clock,
+            chance=self._chance(),
+            metrics=Metrics(),
+            on_fault=self._on_fault,
+            tail_budget=TailBudget(appends_max=0) if self.machine.reads_files else TailBudget(),
         )
         broker = self.broker = BrokerServer(self.settings, world)
         await self._guarded(broker.start)
@@ -218,6 +224,8 @@ class Machine:
         self.loop = loop
         self.network = network
         self.dark = False
+        self.reads_files = False
+        """See Options."""
         self._rng = rng
         self.processes: dict[str, SimProcess] = {}
         for role in roles:

@@ -3,20 +3,38 @@
 What is drawn here has a chance of its own: a seed without is as it was, and plans that were saved replay as they are.
 A move is an entry of the schedule, `move`: `target` is a node and a partition of the topic, NODE:PARTITION; `detail` is
 the number of the directory. Where the replica lies there already the request takes back a move that is under way.
+
+Moves may be throttled besides, by another chance of its own: `move_rate`, of all brokers; `detail` is how many bytes a
+second they may copy, REMOVED that there is no bound any more. A copy then waits for so long that its log is cut, led by
+another or gone meanwhile.
 """
 
 from random import Random
 from typing import Final
 
+import msgspec
+
 from kvorum.chaos.sim.entries import perhaps_twice, with_entries
-from kvorum.chaos.sim.plan import Fault, Options
+from kvorum.chaos.sim.plan import BROKERS, LEADER, Fault, Options
 
 KIND: Final = "move"
+RATE_KIND: Final = "move_rate"
 SHARE: Final = 0.6
 """How many seeds with two directories a broker have them."""
 EVERY_S: Final = (0.3, 1.0, 3.0)
 SOON_S: Final = (0.005, 0.02, 0.1)
 """After which another for the same replica may follow."""
+RATES_SHARE: Final = 0.5
+"""How many seeds with moves have them throttled."""
+RATES_EVERY_S: Final = (3.0, 6.0)
+FILES_SHARE: Final = 0.5
+"""How many of them read files alone: most logs here are so small that all of them would stay in memory."""
+CUTS: Final = 0.6
+"""How likely the rate is part of a play."""
+REMOVED: Final = ""
+LOW_RATES: Final = ("2000", "8000", "15000")
+RATES: Final = ("0", *LOW_RATES, REMOVED)
+"""Below what is written, about that, and above: only a copy that comes to its end takes its log's place."""
 
 
 def moved(
@@ -36,3 +54,42 @@ def draw(rng: Random, options: Options, at: float) -> Fault:
     """Draw one: any replica, any directory."""
     target = f"{rng.randint(1, options.brokers)}:{rng.randrange(options.partitions)}"
     return Fault(at=at, kind=KIND, target=target, detail=str(rng.randint(1, options.log_dirs)))
+
+
+def throttled(
+    rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
+) -> tuple[Options, list[Fault]]:
+    """Let a seed that has moves have them throttled (`certain`ly), or none."""
+    if not any(fault.kind == KIND for fault in faults) or (not certain and rng.random() >= RATES_SHARE):
+        return options, faults
+
+    def drawn(at: float) -> list[Fault]:
+        if rng.random() < CUTS:
+            return cut_while_it_waits(rng, options, at)
+        return [Fault(at=round(at, 3), kind=RATE_KIND, detail=rng.choice(RATES))]
+
+    options = msgspec.structs.replace(options, reads_files=certain or rng.random() < FILES_SHARE)
+    return with_entries(rng, options, faults, seconds, RATES_EVERY_S, drawn)
+
+
+def cut_while_it_waits(rng: Random, options: Options, at: float) -> list[Fault]:
+    """Draw how a leader is cut off, and copied with what only it has; the copy waits until others have led for a while.
+
+    Who leads when it comes is not known here: all replicas of the partition are to move.
+    """
+    number = rng.randrange(options.partitions)
+    isolated_at = at + 0.1 + 0.2 * rng.random()
+    length = options.session_timeout_ms / 1000 + 0.7 + rng.random()
+    moved_at = isolated_at + length - 0.1 - 0.6 * rng.random()
+    leader, directory = f"{LEADER}:orders-{number}", str(rng.randint(1, options.log_dirs))
+    moves = [
+        Fault(at=round(moved_at, 3), kind=KIND, target=f"{node}:{number}", detail=directory)
+        for node in range(1, options.brokers + 1)
+    ]
+    freed_at = isolated_at + length + 1.0 + 4.0 * rng.random()
+    return [
+        Fault(at=round(at, 3), kind=RATE_KIND, detail=rng.choice(LOW_RATES)),
+        Fault(at=round(isolated_at, 3), kind="isolate", target=leader, other=BROKERS, length=round(length, 3)),
+        *moves,
+        Fault(at=round(freed_at, 3), kind=RATE_KIND, detail=REMOVED),
+    ]

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
+from kvorum.broker.replica.log_dir_moves import RATE as MOVES_RATE
 from kvorum.chaos.sim.changes import ALIVE, HIGH_WATERMARK
 from kvorum.chaos.sim.client import PORT, RETRIABLE, RETRY_S, NoAnswer, SimClient
 from kvorum.chaos.sim.cluster import TOPIC, SimCluster
@@ -121,7 +122,7 @@ class Operator:
 
     def _configure(self, scope: str, key: str, value: str) -> Story:
         kind, name = (ResourceType.TOPIC, TOPIC) if scope == "topic" else (ResourceType.BROKER, CLUSTER_DEFAULT)
-        config = AlterableConfig(name=key, config_operation=SET, value=value)
+        config = AlterableConfig(name=key, config_operation=SET if value else DELETE, value=value or None)
         resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[config])
         request = IncrementalAlterConfigsRequest(resources=[resource])
 
@@ -235,6 +236,10 @@ class Operator:
             return response.results[0].partitions[0].error_code
 
         return self._start(f"the replica of {TOPIC}-{number} on {node} to directory {fault.detail}", ask, [])
+
+    def move_rate(self, fault: Fault) -> Story | None:
+        """Bound how fast every broker moves replicas between its log directories, or do not any more."""
+        return self._configure("cluster", MOVES_RATE, fault.detail)
 
     # Brokers.
 

@@ -118,6 +118,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     retention_check_ms: int = 300_000
     checkpoint_starts_ms: int = 60_000
     """How often log start offsets are written down."""
+    reads_files: bool = False
+    """Brokers keep nothing of their logs' ends in memory: what is read is what the file says when it is read."""
     load: Load
     coordination: Coordination | None = None
 

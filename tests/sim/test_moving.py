@@ -9,7 +9,7 @@ from kvorum.chaos.mutants.catalogue import mutated
 from kvorum.chaos.sim import invariants
 from kvorum.chaos.sim.draw import drawn
 from kvorum.chaos.sim.machine import SimProcess
-from kvorum.chaos.sim.moving import KIND
+from kvorum.chaos.sim.moving import KIND, RATE_KIND, REMOVED, cut_while_it_waits, moved, throttled
 from kvorum.chaos.sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
 from kvorum.chaos.sim.run import Outcome, run_plan
 from kvorum.chaos.sim.watched import Watched, check_moved
@@ -44,8 +44,33 @@ def test_some_seeds_have_them_and_the_others_are_as_they_were() -> None:
     having = [plan for plan, plain in plans if plan != plain]
     assert 8 < len(having) < 60
     for plan, plain in plans:
-        assert [fault for fault in plan.faults if fault.kind != KIND] == plain.faults
+        if RATE_KIND not in plan.options.fault_kinds:
+            assert [fault for fault in plan.faults if fault.kind != KIND] == plain.faults
     assert all(plan.options.log_dirs == 2 and from_json(to_json(plan)) == plan for plan in having)
+
+
+def test_some_that_have_them_have_them_throttled_and_the_others_are_as_they_were() -> None:
+    rated = 0
+    for seed in range(100):
+        whole, plain = drawn(seed), drawn(seed, moves=False)
+        options, faults = moved(Random(f"kvorum moves {seed}"), plain.options, plain.faults, plain.seconds)
+        if (options, faults) == (whole.options, whole.faults):
+            continue
+        rated += 1
+        assert KIND in options.fault_kinds and RATE_KIND in whole.options.fault_kinds
+        assert all(fault in whole.faults for fault in faults)
+    assert 4 < rated < 30
+    assert throttled(Random(1), plain.options, [], 60.0, certain=True) == (plain.options, [])
+
+
+def test_a_play_of_a_throttle_frees_the_moves_behind_the_end_of_the_cut() -> None:
+    options = stage()
+    for seed in range(50):
+        rate, cut, *moves, freed = cut_while_it_waits(Random(seed), options, 1.0)
+        assert int(rate.detail) > 0 and freed.detail == REMOVED and rate.kind == freed.kind == RATE_KIND
+        assert rate.at < cut.at < moves[0].at < cut.at + cut.length < freed.at
+        assert cut.length > options.session_timeout_ms / 1000, "another leads meanwhile"
+        assert {move.target for move in moves} == {"1:0", "2:0", "3:0"}
 
 
 @pytest.mark.sim

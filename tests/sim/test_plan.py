@@ -40,6 +40,7 @@ def test_seeds_together_reach_every_size_and_every_kind_of_fault() -> None:
         "reassign",
         "duty",
         "move",
+        "move_rate",
         *CHANGES,
     }
 
