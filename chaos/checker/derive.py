@@ -8,7 +8,18 @@ which unknown outcomes happened) is kept as small candidates: only steps of a re
 from typing import NamedTuple
 
 from kvorum.chaos.checker.partitions import Partition, Session, Step, UnknownRead
-from kvorum.chaos.checker.sends import FAIL, INFO, NEVER, NOWHERE, OK, READ_COMMITTED, READ_FINAL, READ_OK, Sends
+from kvorum.chaos.checker.sends import (
+    FAIL,
+    FINAL_THERE,
+    INFO,
+    NEVER,
+    NOWHERE,
+    OK,
+    READ_COMMITTED,
+    READ_FINAL,
+    READ_OK,
+    Sends,
+)
 from kvorum.chaos.history import Fail, Info, Invoke, Ok, Operation, Process
 
 
@@ -284,6 +295,7 @@ class Derivation:
             visit.reader.transactional,
         )
         flags, reader, began = visit.flags, visit.reader, visit.reader.invoked_sequence
+        there = where_first(flags)
         inside = partition.index in last
         position = last[partition.index] if inside else session.positions.get(partition.index, NOWHERE)
         since = session.since.get(partition.index, 0.0)
@@ -305,8 +317,8 @@ class Derivation:
                 )
                 continue
             if read_offset[row] != offset:
-                self._see_elsewhere(partition, row, offset, record, reader)
-            seen[row] |= flags
+                self._see_elsewhere(partition, row, offset, record, visit)
+            seen[row] |= there if read_offset[row] == offset else flags
             last_read[row] = visit.t
             if (dependent or transactional[row]) and completed_sequence[row] > began:
                 self.read_edges.append((row, visit.number))
@@ -325,11 +337,13 @@ class Derivation:
                 partition.final_t = reader.t
         return unknown
 
-    def _see_elsewhere(self, partition: Partition, row: int, offset: int, record: list[int], reader: Reader) -> None:
+    def _see_elsewhere(self, partition: Partition, row: int, offset: int, record: list[int], visit: "Visit") -> None:
         """Note where a value was polled: for the first time, or at one more offset."""
-        sends = self.sends
+        sends, reader = self.sends, visit.reader
         if sends.read_offset[row] != NOWHERE:
             partition.elsewhere.add((row, offset))
+            if visit.flags & READ_FINAL:
+                partition.final_elsewhere.setdefault((row, offset), reader.t)
             return
         sends.read_offset[row] = offset
         sends.first_read[row] = reader.t
@@ -348,9 +362,11 @@ class Derivation:
             sends.epoch[row] = read.epoch
         elif sends.read_offset[row] != read.offset:
             partition.elsewhere.add((row, read.offset))
+            if read.flags & READ_FINAL:
+                partition.final_elsewhere.setdefault((row, read.offset), read.t)
         if sends.acked_offset[row] not in (NOWHERE, read.offset):
             partition.elsewhere.add((row, read.offset))
-        sends.seen[row] |= read.flags
+        sends.seen[row] |= where_first(read.flags) if sends.read_offset[row] == read.offset else read.flags
         if sends.transactional[row] and read.flags & READ_COMMITTED:
             first = self.committed_reads.get(row, (NEVER, -1))
             self.committed_reads[row] = min(first, (read.t, read.op))
@@ -365,6 +381,11 @@ class Visit(NamedTuple):
     t: float
     flags: int
     sent: frozenset[int]
+
+
+def where_first(flags: int) -> int:
+    """Return the flags of a poll for a value that it met where that was polled first."""
+    return flags | FINAL_THERE if flags & READ_FINAL else flags
 
 
 def _is_send(step: object) -> bool:

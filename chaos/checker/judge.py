@@ -271,9 +271,9 @@ class Judge:
         here = [row for row in rows if sends.read_offset[row] == finding.offset and sends.epoch[row] >= 0]
         if len({sends.epoch[row] for row in here}) < len(here):
             return None
-        stays = {row for row in rows if sends.seen[row] & READ_FINAL and sends.read_offset[row] == finding.offset}
+        stays = logs.stayed(self._derivation, finding)
         rows.sort(key=lambda row: (row in stays, sends.evident(row)))
-        until = self._until_shown(tuple(rows))
+        until = max(self._until_shown(tuple(rows)), *stays.values(), 0.0)
         excuses = [self._loss.excuse(row, until) for row in rows[:-1]]
         return excuses[0] if all(excuses) and len(stays) <= 1 else None
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from kvorum.chaos.checker.derive import Derivation
 from kvorum.chaos.checker.partitions import Partition
-from kvorum.chaos.checker.sends import FAIL, INFO, NOWHERE, OK, READ_COMMITTED, READ_OK
+from kvorum.chaos.checker.sends import FAIL, FINAL_THERE, INFO, NOWHERE, OK, READ_COMMITTED, READ_OK
 
 NUMBERS_MAX: Final = 20
 """Values or offsets that one sentence lists."""
@@ -158,6 +158,18 @@ def _duplicates(derivation: Derivation, partition: Partition, log: Log) -> Itera
             value = sends.value[row]
             reason = f"value {value} stands at {len(offsets)} offsets: {listed(offsets)}"
             yield Finding("duplicate", partition.index, (row,), offsets[-1], value, reason)
+
+
+def stayed(derivation: Derivation, finding: Finding) -> dict[int, float]:
+    """Return which of these values the final reads met at this offset, and when somebody first read them there."""
+    sends, there = derivation.sends, derivation.partitions[finding.partition].final_elsewhere
+    found: dict[int, float] = {}
+    for row in finding.rows:
+        if sends.seen[row] & FINAL_THERE and sends.read_offset[row] == finding.offset:
+            found[row] = sends.first_read[row]
+        elif (row, finding.offset) in there:
+            found[row] = there[row, finding.offset]
+    return found
 
 
 def listed(numbers: list[int]) -> str:

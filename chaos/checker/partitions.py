@@ -42,6 +42,7 @@ class Partition:
 
     __slots__ = (
         "elsewhere",
+        "final_elsewhere",
         "final_from_start",
         "final_max",
         "final_t",
@@ -65,6 +66,8 @@ class Partition:
         """Row by value."""
         self.elsewhere: set[tuple[int, int]] = set()
         """(row, offset) of values met at one more offset than their first."""
+        self.final_elsewhere: dict[tuple[int, int], float] = {}
+        """Of these, what final reads met there, and when."""
         self.unknown_reads: list[UnknownRead] = []
         self.steps: list[Step] = []
         self.final_from_start = False

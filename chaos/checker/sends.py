@@ -21,7 +21,8 @@ INFO: Final = 3
 READ_OK: Final = 1
 READ_COMMITTED: Final = 2
 READ_FINAL: Final = 4
-"""Who saw a value: an ok poll; one at read_committed; one of the final reads."""
+FINAL_THERE: Final = 8
+"""Who saw a value: an ok poll; one at read_committed; a final read; such a one where it was first polled."""
 
 SEQUENCE_MAX: Final = (1 << 62) - 1
 """The line number of a completion that never came: after every line."""
