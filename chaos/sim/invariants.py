@@ -230,7 +230,7 @@ class Invariants:
         if self._may_be_unclean(key):
             return
         borne = borne_in(self._options, self.metadata)
-        wrong = unexplained(ledger, lacks, self.lives.uncleans, self.lives.robbed, borne)
+        wrong = unexplained(ledger, lacks, self.lives.uncleans, self.lives.robbed, self.dismissed, borne)
         if wrong is not None:
             raise wrong
 

@@ -27,13 +27,21 @@ def commit_told(ledger: Ledger) -> str:
 
 
 def unexplained(
-    ledger: Ledger, lacks: str, uncleans: Mapping[int, float], robbed: Set[int], borne: int | None
+    ledger: Ledger,
+    lacks: str,
+    uncleans: Mapping[int, float],
+    robbed: Set[int],
+    dismissed: Set[int],
+    borne: int | None,
 ) -> Violation | None:
-    """Judge a loss: what is broken by it, None if nothing. `borne`: so many may fall hard, None where none is said."""
+    """Judge a loss: what is broken by it, None if nothing. `borne`: so many may fall hard, None where none is said.
+
+    Whom an operator unregistered alive (`dismissed`) is out of ISR and ELR like one that fell, though it has all.
+    """
     told = f"{commit_told(ledger)}: {lacks}"
     if not robbed & ledger.witnesses:
         return Violation("KillLosesNothing", f"nobody lost what was not synced, but {told}")
-    fallen = fallen_since(ledger, uncleans)
+    fallen = sorted({*fallen_since(ledger, uncleans)} | dismissed & ledger.witnesses)
     if borne is not None and len(fallen) < min(borne + 1, len(ledger.witnesses)):
         return Violation("ElrTolerance", f"only {fallen} fell hard, but {told}")
     return None

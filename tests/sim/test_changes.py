@@ -18,7 +18,7 @@ from kvorum.chaos.sim.log_starts import UNTIL_HIGH_WATERMARK, LogStarts
 from kvorum.chaos.sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
 from kvorum.chaos.sim.run import Outcome, run_plan
 from kvorum.protocol.records import Record, build_batch, patch_place
-from kvorum.storage import log as storage_log
+from kvorum.storage import log_retention
 from kvorum.storage.names import LOG_SUFFIX, segment_file
 
 TRACE = """
@@ -137,14 +137,14 @@ def test_retention_that_deletes_too_much_is_found(monkeypatch: pytest.MonkeyPatc
 def watch_retention(monkeypatch: pytest.MonkeyPatch, *, more: int) -> list[int]:
     """Note how many segments go each time; let `more` go than may."""
     counts: list[int] = []
-    real = storage_log.deletable_count
+    real = log_retention.deletable_count
 
     def counted(segments, *rest):  # type: ignore[no-untyped-def]
         count = min(real(segments, *rest) + more, len(segments) - 1)
         counts.append(count)
         return count
 
-    monkeypatch.setattr(storage_log, "deletable_count", counted)
+    monkeypatch.setattr(log_retention, "deletable_count", counted)
     return counts
 
 

@@ -412,6 +412,14 @@ def test_with_elr_min_isr_less_one_losses_are_borne() -> None:
     assert found.value.kind == "ElrTolerance"
 
 
+def test_whom_an_operator_unregistered_alive_counts_as_one_that_fell() -> None:
+    """Broker 2 has all, but is out of ISR and ELR by its new registration: one loss of power takes the rest."""
+    world = World(elr=True)
+    world.invariants.dismissed.add(2)
+    one_loss_is_too_many_for_the_elr(world)
+    assert "committed records lost" in world.ledger.losses[0]
+
+
 def nobody_is_left(*fallen: int) -> None:
     """Have some killed, and the controllers drop them, and whoever else is left, from ISR and ELR.
 
