@@ -578,9 +578,9 @@ def test_a_cluster_is_made_broken_in_every_way_healed_and_ended(tmp_path: Path) 
         assert [node["running"] for node in ask("GET", "/state")["nodes"]] == [True, True]
 
         paused = ask("POST", "/faults", {"fault": "pause", "targets": ["node-2/broker"]})
-        state = ask("GET", "/state")
-        assert state["nodes"][1]["processes"]["broker"]["stopped"] is True
-        assert state["faults"][0]["id"] == paused["id"]
+        # A signal is on its way for a moment: a process that is in the kernel stops when it comes out.
+        until(lambda: ask("GET", "/state")["nodes"][1]["processes"]["broker"]["stopped"])
+        assert ask("GET", "/state")["faults"][0]["id"] == paused["id"]
         ask("POST", "/heal", {"start": True})
 
         options = {"api": "METADATA", "code": "UNKNOWN_SERVER_ERROR", "count": 2}
