@@ -201,11 +201,16 @@ class Judge:
     def _until_shown(self, rows: tuple[int, ...]) -> float:
         """Return when the last of these values was certain; one that stayed, not before somebody read it.
 
-        A deposed leader's may have been told long before an unclean election made it count.
+        A deposed leader's may have been told long before an unclean election made it count. One that was polled
+        elsewhere than it was told to be is where it was told from then on.
         """
         sends = self._derivation.sends
         stayed = (sends.first_read[row] for row in rows if sends.seen[row] & READ_FINAL)
-        return max(self._until(rows), max(stayed, default=0.0))
+        told = (row for row in rows if sends.told(row))
+        moved = (
+            sends.completed[row] for row in told if sends.read_offset[row] not in (NOWHERE, sends.acked_offset[row])
+        )
+        return max((self._until(rows), *stayed, *moved))
 
     def _elections(self) -> None:
         """Unclean elections that no config allowed and nobody asked for; two leaders of one epoch."""

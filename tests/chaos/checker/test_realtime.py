@@ -39,6 +39,22 @@ def test_order_across_an_unclean_election_is_explained() -> None:
     assert "realtime-order" in history.excused()
 
 
+def test_what_was_read_in_its_place_may_be_sent_again_to_a_log_that_went_back() -> None:
+    """Value 3 is read behind 1 and 2 before it is told; an unclean election cuts 2 and 3 off, and the retry takes 1."""
+
+    def run(*, elected: bool) -> History:
+        history = History(unclean=True, min_isr=1).created(isr=(1,)).send(1, 0).send(2, 1)
+        op = history.begin(2, "send", [["send", P, 3]])
+        history.poll((0, 1), (1, 2), (2, 3)).wait(5)
+        if elected:
+            history.change(leader=2, isr=[2], leader_recovery_state=1)
+        return history.wait(5).end(op, Ok, [["send", P, 3, 1]]).final((0, 1), (1, 3))
+
+    assert "realtime-order" not in run(elected=True).anomalies()
+    assert "realtime-order" in run(elected=True).excused()
+    assert "realtime-order" in run(elected=False).anomalies()
+
+
 def test_a_committed_transaction_must_be_visible_whole() -> None:
     history = History().created().txn([["send", P, 1, 0], ["send", "orders-1", 2, 0]])
     history.send(3, 1, at="orders-1").final((0, 1)).final((1, 3), at="orders-1")
