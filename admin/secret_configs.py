@@ -1,7 +1,7 @@
 """Which configs in the metadata are shown over HTTP: the values DescribeConfigs tells, and no others.
 
 The metadata hold every config as it was set. A broker's config that nobody knows may be a plugin's password: brokers
-tell it as a secret (broker/metadata/config_entries), so here its value is hidden, too, wherever the metadata are shown.
+tell it as a secret (quorum/configs/entries), so here its value is hidden, too, wherever the metadata are shown.
 """
 
 from collections.abc import Mapping, Sequence
