@@ -19,7 +19,7 @@ from kvorum.storage.names import (
 from kvorum.storage.segment import Segment
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Waiting:
     """A segment whose files carry the suffix, and when they may go (ms, wall)."""
 
@@ -61,11 +61,8 @@ class DeletedFiles:
 
     def purge(self, now_ms: int) -> None:
         """Close and remove what has waited long enough. Raises OSError."""
-        due = [waiting for waiting in self._waiting if waiting.deadline_ms <= now_ms]
-        if not due:
-            return
-        self._waiting = [waiting for waiting in self._waiting if waiting.deadline_ms > now_ms]
-        for waiting in due:
+        for waiting in [waiting for waiting in self._waiting if waiting.deadline_ms <= now_ms]:
+            self._waiting.remove(waiting)  # in place: the event loop may add to it while this runs in a thread
             failpoints.hit("log.purge.before")
             waiting.segment.close()
             for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):

@@ -245,7 +245,8 @@ class LocalLog:
         self.sync_state.record(DurableLength(0, 0, 0), sync=True)
         failpoints.hit("log.restart.recorded")
         # From here on a crash makes recovery read everything that is still there, the leader epochs too.
-        write_epochs(self._disk, self.folder, EpochCache().to_text())
+        with self.sync_state.epochs_lock:
+            write_epochs(self._disk, self.folder, EpochCache().to_text())
         failpoints.hit("log.restart.epochs")
         removed = list(self.segments)[::-1]
         self._delete(removed, now_ms)

@@ -5,6 +5,7 @@ thread), `Log.complete_flush` advances the recovery point. One plan of a log is 
 meanwhile is for the next flush; a truncation meanwhile makes the plan's outcome void.
 """
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -27,6 +28,8 @@ class FlushPlan:
     snapshots: list[tuple[str, bytes]]
     has_new_names: bool
     durable: DurableLength
+    epochs_lock: threading.Lock
+    """Held by whoever writes the epochs, so that those of before a truncation are not written behind those after it."""
     generation: int
     is_current: Callable[[], bool]
     """Tells whether the log was not truncated since: what is to be written besides the batches would be stale."""
@@ -37,8 +40,9 @@ class FlushPlan:
         Raises OSError: the log directory is to be given up.
         """
         failpoints.hit("log.flush.before")
-        if self.epochs_text is not None and self.is_current():
-            write_epochs(self.disk, self.folder, self.epochs_text)
+        with self.epochs_lock:
+            if self.epochs_text is not None and self.is_current():
+                write_epochs(self.disk, self.folder, self.epochs_text)
         if self.is_current():
             write_snapshots(self.disk, self.snapshots)
         failpoints.hit("log.flush.sync.before")
@@ -46,8 +50,7 @@ class FlushPlan:
             file.sync()
         failpoints.hit("log.flush.sync.after")
         for path in self.index_paths:
-            if self.disk.exists(path):
-                sync_file(self.disk, path)
+            sync_if_there(self.disk, path)
         failpoints.hit("log.flush.indexes.after")
         if self.has_new_names:
             sync_names(self.disk, self.folder)
@@ -61,9 +64,14 @@ def write_epochs(disk: Disk, folder: str, text: str) -> None:
     failpoints.hit("epochs.write.after")
 
 
-def sync_file(disk: Disk, path: str) -> None:
-    """fdatasync a file that is not kept open."""
-    file = disk.open(path)
+def sync_if_there(disk: Disk, path: str) -> None:
+    """fdatasync a file that is not kept open, unless it is gone: its segment may be dropped meanwhile."""
+    if not disk.exists(path):
+        return
+    try:
+        file = disk.open(path)
+    except FileNotFoundError:
+        return
     try:
         file.sync()
     finally:

@@ -7,6 +7,7 @@ A flush is begun here, run elsewhere (log_flush.FlushPlan), and completed here, 
 was synced may be gone, and the plan counts for nothing. Everything raises OSError as the disk does.
 """
 
+import threading
 from collections.abc import Sequence
 
 from kvorum.runtime.disk import Disk
@@ -30,6 +31,7 @@ class SyncState:
         "_synced_end_offset",
         "_unsynced_indexes",
         "durable",
+        "epochs_lock",
         "has_new_names",
     )
 
@@ -39,6 +41,8 @@ class SyncState:
         self._folder = folder
         self._segments = segments
         self.durable = durable
+        self.epochs_lock = threading.Lock()
+        """See FlushPlan: its plans run in threads."""
         self.has_new_names = True
         self._unsynced_indexes: list[Segment] = []
         self._synced_end_offset = durable.recovery_point
@@ -108,6 +112,7 @@ class SyncState:
             snapshots=snapshots,
             has_new_names=self.has_new_names,
             durable=durable,
+            epochs_lock=self.epochs_lock,
             generation=generation,
             is_current=lambda: self._generation == generation,
         )

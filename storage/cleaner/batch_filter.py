@@ -34,6 +34,7 @@ from kvorum.protocol.records import codec_of, rebuilt_batch, records_bytes
 from kvorum.storage.cleaner.offset_map import OffsetMap
 from kvorum.storage.cleaner.record_scan import Scanned, scan, with_timestamp_delta
 from kvorum.storage.cleaner.transactions import CleanedTransactions
+from kvorum.storage.log_config import INT64_MAX
 from kvorum.storage.producer_replay import end_marker
 from kvorum.storage.txn_index import AbortedTransaction
 
@@ -91,7 +92,7 @@ class BatchFilter:
     """Of one cleaning. `producers` is to be set anew for each segment that is written."""
 
     __slots__ = (
-        "_delete_retention_ms",
+        "_horizon_ms",
         "_now_ms",
         "_offset_map",
         "_transactions",
@@ -109,7 +110,8 @@ class BatchFilter:
         self._offset_map = offset_map
         self._transactions = transactions
         self._now_ms = now_ms
-        self._delete_retention_ms = delete_retention_ms
+        horizon_ms = now_ms + delete_retention_ms
+        self._horizon_ms = horizon_ms if horizon_ms <= INT64_MAX else None  # a time no batch can say never comes
         self.producers: Mapping[int, LastRecord] = {}
         self.kept_transactions: list[AbortedTransaction] = []
         """Entries for the transaction index of the segment that is written; its writer takes them out."""
@@ -126,8 +128,8 @@ class BatchFilter:
             return empty_batch(header) if verdict.retention is Retention.KEEP_EMPTY else None
         if header.is_control:
             self.records_kept += header.records_count
-            if verdict.is_unneeded_marker and header.delete_horizon_ms is None:
-                return (yield from self._with_horizon(view, header))
+            if verdict.is_unneeded_marker and header.delete_horizon_ms is None and self._horizon_ms is not None:
+                return (yield from self._with_horizon(records_bytes(view, 0, header), header, self._horizon_ms))
             return view
         return (yield from self._data(view, header, verdict))
 
@@ -186,22 +188,19 @@ class BatchFilter:
         self.records_kept += kept.count
         if not kept.count:
             return empty_batch(header) if verdict.retention is Retention.KEEP_EMPTY else None
-        needs_horizon = kept.has_tombstone and horizon_ms is None
-        if kept.count == header.records_count and not needs_horizon:
+        new_horizon_ms = self._horizon_ms if kept.has_tombstone and horizon_ms is None else None
+        if kept.count == header.records_count and new_horizon_ms is None:
             return view
         left = header.replaced(records_count=kept.count)
         if not header.is_log_append_time:
             left = left.replaced(max_timestamp=header.base_timestamp + kept.timestamp_delta_max)
         payload = b"".join(kept.pieces)
-        return (yield from self._with_new_horizon(left, payload)) if needs_horizon else packed(left, payload)
+        if new_horizon_ms is None:
+            return packed(left, payload)
+        return (yield from self._with_horizon(payload, left, new_horizon_ms))
 
-    def _with_horizon(self, view: memoryview, header: BatchHeader) -> Steps:
-        """Return a batch with all its records and a horizon of its own."""
-        return (yield from self._with_new_horizon(header, records_bytes(view, 0, header)))
-
-    def _with_new_horizon(self, header: BatchHeader, payload: bytes) -> Steps:
+    def _with_horizon(self, payload: bytes, header: BatchHeader, horizon_ms: int) -> Steps:
         """Return a batch of these records whose base timestamp is its horizon; each keeps the timestamp it has."""
-        horizon_ms = self._now_ms + self._delete_retention_ms
         shift = header.base_timestamp - horizon_ms
         pieces: list[bytes] = []
         for records in scanned_bytes(payload, header.records_count):

@@ -1,6 +1,29 @@
 """When a log is to be synced, and what a flush has synced when it is complete."""
 
-from tests.storage.kit import NOW_MS, batch, filled, idempotent, new_disk, open_test_log, small_config
+import random
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kvorum.chaos.sim.disk import SimDisk
+from kvorum.runtime import failpoints
+from kvorum.runtime.disk import OsDisk
+from kvorum.storage.epoch_cache import EpochCache
+from kvorum.storage.names import INDEX_SUFFIX, LEADER_EPOCH_CHECKPOINT, offset_of
+from kvorum.storage.recovery import open_log
+from tests.storage.kit import (
+    NOW_MS,
+    PARTITION,
+    StillClock,
+    batch,
+    filled,
+    idempotent,
+    new_disk,
+    open_test_log,
+    small_config,
+)
 
 
 def test_flush_messages_asks_for_a_sync_with_the_append_that_fills_it() -> None:
@@ -102,3 +125,52 @@ def test_a_snapshot_that_a_void_flush_left_unwritten_is_not_forgotten() -> None:
     log.complete_flush(plan)
     log.truncate_to(4)
     assert log.producer_state.producers[7].last_sequence == 3
+
+
+def test_an_index_that_goes_while_it_is_looked_for_needs_no_sync() -> None:
+    """A flush runs in a thread: the event loop may cut the log at any of its steps."""
+    disk = GoingDisk(random.Random(1))
+    disk.mkdir("/data")
+    log = filled(30, disk)
+    plan = log.begin_flush()
+    assert len(plan.index_paths) > 3
+    disk.on_found = lambda: log.truncate_to(1)
+    plan.run()
+    log.complete_flush(plan)
+    assert disk.on_found is None, "it was cut in between"
+    assert (log.log_end_offset, log.failure) == (1, None)
+
+
+class GoingDisk(SimDisk):
+    """A disk on which something happens just after the index of a segment but the first was found to be there."""
+
+    on_found: Callable[[], object] | None = None
+
+    def exists(self, path: str) -> bool:
+        is_there = super().exists(path)
+        if path.endswith(INDEX_SUFFIX) and offset_of(path.rpartition("/")[2]) and self.on_found is not None:
+            on_found, self.on_found = self.on_found, None
+            on_found()
+        return is_there
+
+
+def test_epochs_of_before_a_restart_of_the_log_are_not_written_behind_those_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "topic-0"
+    log = open_log(OsDisk(), str(folder), PARTITION, small_config(), StillClock())
+    log.append_as_leader(batch(), 3)
+    plan = log.begin_flush()
+    restart = threading.Thread(target=log.truncate_fully_and_start_at, args=(40,))
+
+    def hit(name: str) -> None:
+        if name == "file.replace.written" and threading.current_thread() is threading.main_thread():
+            restart.start()
+            restart.join(0.5)  # it has to wait for this very file
+
+    monkeypatch.setattr(failpoints, "hit", hit)
+    plan.run()
+    restart.join()
+    log.complete_flush(plan)
+    assert (folder / LEADER_EPOCH_CHECKPOINT).read_text() == EpochCache().to_text()
+    assert log.log_end_offset == 40

@@ -11,7 +11,7 @@ from kvorum.storage.cleaner.batch_filter import BatchFilter
 from kvorum.storage.cleaner.offset_map import SECRET_SIZE, SLOT_SIZE, OffsetMap
 from kvorum.storage.cleaner.transactions import CleanedTransactions
 from kvorum.storage.log import Log
-from kvorum.storage.log_config import LogConfig
+from kvorum.storage.log_config import INT64_MAX, LogConfig
 from kvorum.storage.log_read import SEGMENTS_PER_READ_MAX
 from kvorum.storage.recovery import OpenOptions, open_log
 from tests.storage.cleaner.kit import (
@@ -173,6 +173,19 @@ def test_a_tombstone_stays_until_its_horizon_and_no_longer() -> None:
         assert (A in values_of(broker.log)) is is_left
         assert headers_of(broker.log)[0].delete_horizon_ms is None
     assert values_of(broker.log) == {B: b"1", C: b"1"}
+
+
+def test_a_tombstone_that_is_to_stay_for_ever_gets_no_horizon() -> None:
+    """`delete.retention.ms` may be as large as a number gets: now and that is a time that no batch can say."""
+    broker = Broker(compacted(delete_retention_ms=INT64_MAX))
+    put(broker.log, (A, b"1"), (B, b"1"))
+    put(broker.log, (A, None), timestamp=NOW_MS - 77)
+    broker.settle()
+    assert broker.clean()
+    assert [tuple(record) for record in records_of(broker.log)] == [
+        (1, B, b"1", NOW_MS), (2, A, None, NOW_MS - 77)
+    ]  # fmt: skip
+    assert [header.delete_horizon_ms for header in headers_of(broker.log)] == [None, None]
 
 
 def test_the_horizon_of_a_batch_is_set_once() -> None:
