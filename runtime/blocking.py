@@ -4,11 +4,14 @@ The simulator's loop answers `run_in_executor` in virtual time, so nothing else 
 """
 
 import asyncio
+import threading
 from collections.abc import Callable
-from typing import TypeVar, TypeVarTuple
+from typing import TypeAlias, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
+Lock: TypeAlias = threading.Lock
+"""For what the loop and work in a thread may both do, each for no longer than one write to the disk."""
 
 
 def run(loop: asyncio.AbstractEventLoop, work: Callable[[*Arguments], T], *arguments: *Arguments) -> asyncio.Future[T]:

@@ -5,11 +5,10 @@ thread), `Log.complete_flush` advances the recovery point. One plan of a log is 
 meanwhile is for the next flush; a truncation meanwhile makes the plan's outcome void.
 """
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kvorum.runtime import failpoints
+from kvorum.runtime import blocking, failpoints
 from kvorum.runtime.disk import Disk, File
 from kvorum.storage.durable_length import DurableLength
 from kvorum.storage.names import LEADER_EPOCH_CHECKPOINT, join
@@ -28,7 +27,7 @@ class FlushPlan:
     snapshots: list[tuple[str, bytes]]
     has_new_names: bool
     durable: DurableLength
-    epochs_lock: threading.Lock
+    epochs_lock: blocking.Lock
     """Held by whoever writes the epochs, so that those of before a truncation are not written behind those after it."""
     generation: int
     is_current: Callable[[], bool]

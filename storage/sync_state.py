@@ -7,9 +7,9 @@ A flush is begun here, run elsewhere (log_flush.FlushPlan), and completed here, 
 was synced may be gone, and the plan counts for nothing. Everything raises OSError as the disk does.
 """
 
-import threading
 from collections.abc import Sequence
 
+from kvorum.runtime import blocking
 from kvorum.runtime.disk import Disk
 from kvorum.storage import durable_length
 from kvorum.storage.durable_length import DurableLength
@@ -41,7 +41,7 @@ class SyncState:
         self._folder = folder
         self._segments = segments
         self.durable = durable
-        self.epochs_lock = threading.Lock()
+        self.epochs_lock = blocking.Lock()
         """See FlushPlan: its plans run in threads."""
         self.has_new_names = True
         self._unsynced_indexes: list[Segment] = []
