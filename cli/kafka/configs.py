@@ -1,11 +1,11 @@
 """`kafka-configs`. Source: Kafka's ConfigCommand."""
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from kvorum.cli.java_numbers import java_double
 from kvorum.cli.kafka.common import (
     ARGUMENTS_KEY,
     Connection,
@@ -42,8 +42,6 @@ DEFAULT_OPTIONS = {
 NAMED_FIRST = ("topics", "client-metrics")
 """Types of which Kafka's tool looks for the name first, when asked for what is set: its absence is no error."""
 SHOWN_KIND = {"user": "user-principal"}
-EXPONENT_BELOW = 1e-3
-EXPONENT_FROM = 1e7
 
 
 @click.command("kafka-configs", cls=Remembering)
@@ -210,16 +208,6 @@ def quota_line(quotas: "Quotas") -> str:
         parts.append(f"the default {shown}" if name is None else f"{shown} '{name}'")
     values = ", ".join(f"{key}={java_double(value)}" for key, value in quotas.values.items())
     return f"Quota configs for {', '.join(parts)} are {values}"
-
-
-def java_double(value: float) -> str:
-    """Return a number as Java's Double.toString writes it: 1048576.0, and from ten millions on 1.0E7."""
-    if value and not EXPONENT_BELOW <= abs(value) < EXPONENT_FROM:
-        sign, digits, exponent = Decimal(repr(value)).as_tuple()
-        text = "".join(map(str, digits))
-        shown = f"{text[0]}.{text[1:].rstrip('0') or '0'}E{len(text) - 1 + int(exponent)}"
-        return f"-{shown}" if sign else shown
-    return repr(float(value))
 
 
 def alter_entity(connection: Connection, entity: dict[str, str], changes: "Changes") -> None:

@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from kvorum.cli.kafka.configs import java_double
+from kvorum.cli.java_numbers import java_double
 from kvorum.cli.kafka.scripts import SCRIPTS, kafka
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
