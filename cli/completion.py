@@ -22,7 +22,7 @@ TIMEOUT_MS = 1_500
 def names(ctx: click.Context, ask: Callable[["ClusterClient"], Awaitable[list[str]]], typed: str) -> list[str]:
     """Return the names that begin with what is typed; none where there is no cluster."""
     found: list[str] = []
-    bootstrap = ctx.params.get("bootstrap")
+    bootstrap = ctx.params.get("bootstrap") or ctx.params.get("bootstrap_server")
     with contextlib.suppress(SystemExit, click.ClickException), contextlib.redirect_stderr(io.StringIO()):
         found = with_cluster(bootstrap or default_bootstrap(), ask, timeout_ms=TIMEOUT_MS)
     return [name for name in found if name.startswith(typed)]

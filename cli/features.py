@@ -70,7 +70,10 @@ def upgrade(levels: tuple[str, ...], release: str | None, dry_run: bool, bootstr
     """
     from kvorum.admin.features import UpgradeType
 
-    change("upgrade", wanted_levels(levels, release), UpgradeType.UPGRADE, dry_run, bootstrap)
+    wanted = wanted_levels(levels, release)
+    if release is not None:  # what the release has not is left as it is
+        wanted = {name: level for name, level in wanted.items() if level > 0}
+    change("upgrade", wanted, UpgradeType.UPGRADE, dry_run, bootstrap)
 
 
 @features.command()
@@ -109,8 +112,6 @@ def change(verb: str, levels: dict[str, int], kind: "UpgradeType", dry_run: bool
 
         return await update_features(cluster, levels, kind, validate_only=dry_run)
 
-    if kind == 1:
-        levels = {name: level for name, level in levels.items() if level > 0}
     outcome = with_cluster(bootstrap, work)
     for line in outcome_lines(verb, levels, outcome, dry_run):
         click.echo(line)

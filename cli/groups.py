@@ -149,6 +149,8 @@ def delete(names: tuple[str, ...], all_groups: bool, bootstrap: str) -> None:
         from kvorum.cli import group_actions
         from kvorum.cli.group_rows import group_ids
 
+        if all_groups:
+            return await group_actions.delete(cluster, await group_actions.without_members(cluster))
         return await group_actions.delete(cluster, await group_ids(Groups(cluster), names, all_groups))
 
     fail_if_refused(with_cluster(bootstrap, work), "deleted")

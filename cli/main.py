@@ -85,7 +85,7 @@ class Main(LazyGroup):
         if script is None:
             return super().resolve_command(ctx, args)
         command = kafka.get_command(ctx, script)
-        return script, command, spelt_out(command, args[1:])
+        return script, command, spelt_out(script, command, args[1:])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete commands; scripts once their common beginning is there."""

@@ -1,12 +1,12 @@
 """`kvorum metadata`: what Kafka's metadata shell shows, at any offset, and what changed between two."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from kvorum.cli.client import bootstrap_option, with_cluster
-from kvorum.cli.output import Exit, fail, output_option, show
+from kvorum.cli.output import Exit, fail, output_option, say, show
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -105,12 +105,12 @@ def ls(path: str, folder: str | None, bootstrap: str, at: int | None) -> None:
     each_with_title = found(path, folder, bootstrap, at)
     for where, node in each_with_title:
         if isinstance(node, str):
-            click.echo(where)
+            say(where)
             continue
         if len(each_with_title) > 1:
-            click.echo(f"{where}:")
+            say(f"{where}:")
         for name, _ in ordered(node):
-            click.echo(name)
+            say(name)
 
 
 @metadata.command()
@@ -127,7 +127,7 @@ def cat(path: str, folder: str | None, bootstrap: str, at: int | None) -> None:
     if not values:
         fail(f"{path} is a folder: list it with ls, or see all of it with tree", Exit.USAGE)
     for where, value in values:
-        click.echo(value if len(values) == 1 else f"{where}: {value}")
+        say(value if len(values) == 1 else f"{where}: {value}")
 
 
 @metadata.command()
@@ -142,7 +142,7 @@ def find(path: str, folder: str | None, bootstrap: str, at: int | None) -> None:
 
     for where, node in found(path, folder, bootstrap, at):
         for each, _ in walk(node, where):
-            click.echo(each)
+            say(each)
 
 
 @metadata.command()
@@ -157,14 +157,15 @@ def tree(path: str, folder: str | None, bootstrap: str, at: int | None, output: 
     """
     from kvorum.admin.metadata_tree import indented
 
-    for where, node in found(path, folder, bootstrap, at):
-        if output != "table":
-            value: Any = node if isinstance(node, dict) else {where: node}
-            show(value, output)
-            continue
-        click.echo(f"{where}: {node}" if isinstance(node, str) else f"{where}:")
+    each_with_path = found(path, folder, bootstrap, at)
+    if output != "table":
+        (_, only), several = each_with_path[0], len(each_with_path) > 1
+        show(dict(each_with_path) if several or isinstance(only, str) else only, output)
+        return
+    for where, node in each_with_path:
+        say(f"{where}: {node}" if isinstance(node, str) else f"{where}:")
         for line in indented(node, 1) if isinstance(node, dict) else ():
-            click.echo(line)
+            say(line)
 
 
 @metadata.command()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kvorum.cli.client import NOTHING, check_security, for_librdkafka, profile_in_use, profile_properties, with_cluster
-from kvorum.cli.output import warn
+from kvorum.cli.output import say, warn
 from kvorum.cli.profiles import profile_option
 
 if TYPE_CHECKING:
@@ -164,9 +164,16 @@ def without(options: Mapping[str, object], allowed: str) -> None:
             raise click.UsageError(f"Option [{name}] can't be used with option(s) {allowed}")
 
 
+def invalid_beside(used: str, others: Mapping[str, object]) -> None:
+    """Refuse options beside one that is given: {name: its value} (CommandLineUtils.checkInvalidArgs)."""
+    for name, value in others.items():
+        if value not in (None, False, (), []):
+            raise click.UsageError(f'Option "[{used}]" can\'t be used with option "[{name}]"')
+
+
 def pretty_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a table as Kafka's ToolsUtils.prettyPrintTable does: padded, and a tab behind each column."""
     cells = [[str(cell) for cell in row] for row in rows]
     widths = [max(len(text) for text in column) for column in zip(headers, *cells, strict=True)]
     for line in (list(headers), *cells):
-        click.echo("".join(f"{text.ljust(width)}\t" for text, width in zip(line, widths, strict=True)))
+        say("".join(f"{text.ljust(width)}\t" for text, width in zip(line, widths, strict=True)))

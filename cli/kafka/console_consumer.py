@@ -13,7 +13,7 @@ from kvorum.cli.completion import group_names, topic_names
 from kvorum.cli.consume import exit_of
 from kvorum.cli.kafka.common import Connection, Files, connected, key_values, one_of_two, read_properties
 from kvorum.cli.kafka.formatters import FormatError, Formatter, formatter_of
-from kvorum.cli.output import fail
+from kvorum.cli.output import fail, say
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -65,7 +65,7 @@ def console_consumer(connection: Connection, **options: Any) -> None:
     check(options)
     for name, old, new in DEPRECATED:
         if options[name]:
-            click.echo(f"Option {old} is deprecated and will be removed in a future version. Use {new} instead.")
+            say(f"Option {old} is deprecated and will be removed in a future version. Use {new} instead.")
     properties = read_properties(options["formatter_config"])
     for side in ("key", "value"):
         if options[f"{side}_deserializer"]:
@@ -179,7 +179,7 @@ def consume(consumer: "Consumer", formatter: Formatter, options: dict[str, Any])
         consumer.close()
         click.echo(f"Processed a total of {count.records} messages", err=True)
         if options["enable_systest_events"]:
-            click.echo("shutdown_complete")
+            say("shutdown_complete")
 
 
 class Count:

@@ -12,7 +12,7 @@ from kvorum.cli.client import client_of, given_of
 from kvorum.cli.completion import topic_names
 from kvorum.cli.kafka.common import Connection, Files, connected, key_values, one_of_two, read_properties
 from kvorum.cli.kafka.line_reader import Line, LineError, LineReader
-from kvorum.cli.output import fail, warn
+from kvorum.cli.output import fail, say, warn
 from kvorum.cli.sending import Outgoing, Sending
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -87,7 +87,7 @@ def console_producer(connection: Connection, topic: str, sync: bool, **options: 
         one_of_two(f"--{first}", options[first.replace("-", "_")], f"--{old}", options[second])
     for name, text, instead in DEPRECATED:
         if options[name]:
-            click.echo(f"Warning: {text}. Use {instead} instead.")
+            say(f"Warning: {text}. Use {instead} instead.")
     if options["line_reader"].rpartition(".")[2] != "LineMessageReader":
         raise click.UsageError(f"{options['line_reader']}: there is {LINE_READER}; classes of Java's are not loaded")
     reader = read_properties(options["reader_config"])

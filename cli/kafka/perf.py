@@ -17,7 +17,7 @@ from kvorum.cli.client import client_of
 from kvorum.cli.client_properties import BLACKLIST, INTERNAL_TOPICS
 from kvorum.cli.completion import topic_names
 from kvorum.cli.kafka.common import Connection, Files, Remembering, connected, one_of_two, read_properties
-from kvorum.cli.output import Exit, pairs
+from kvorum.cli.output import Exit, pairs, say
 from kvorum.cli.perf_run import (
     Load,
     Reading,
@@ -65,7 +65,7 @@ def say_deprecated(options: dict[str, Any], words: str) -> None:
     for name, (old, new) in RENAMED.items():
         if options.get(name):
             one_of_two(new, params.get(new.removeprefix("--").replace("-", "_")), old, options[name])
-            click.echo(words.format(old, new))
+            say(words.format(old, new))
 
 
 def with_servers(connection: Connection, given: dict[str, str]) -> Connection:
@@ -130,7 +130,7 @@ def producer(connection: Connection, **options: Any) -> None:
     if options["print_metrics"]:
         client.poll(1.0)  # the next ones come half a second later at the latest
         for line in metric_lines(statistics):
-            click.echo(line)
+            say(line)
     if failed:
         raise SystemExit(Exit.FAILED)
 
@@ -166,7 +166,7 @@ def payloads_of(options: dict[str, Any]) -> Iterator[bytes]:
 
 def read_payloads(path: str, delimiter: str) -> list[bytes]:
     """Read the payloads of a file: text between what matches the delimiter, a regular expression (Java's Scanner)."""
-    click.echo(f"Reading payloads from: {os.path.abspath(path)}")
+    say(f"Reading payloads from: {os.path.abspath(path)}")
     with open(path, encoding="utf-8", errors="replace", newline="") as file:
         text = file.read()
     if not text:
@@ -184,7 +184,7 @@ def read_payloads(path: str, delimiter: str) -> list[bytes]:
         found.append(text[starts[-1] :].encode())
     if ends and ends[0][0] == 0:  # what the text begins with cuts nothing off
         found = found[1:]
-    click.echo(f"Number of records read: {len(found)}")
+    say(f"Number of records read: {len(found)}")
     if not found:
         raise click.UsageError("There is no payload in the file.")
     return found
@@ -262,4 +262,4 @@ def consumer(connection: Connection, **options: Any) -> None:
     )
     run_consumer(client, reading, header=not options["hide_header"])
     for line in metric_lines(statistics) if options["print_metrics"] else ():
-        click.echo(line)
+        say(line)
