@@ -35,7 +35,10 @@ def output_option(command: F) -> F:
 
 
 def show(
-    rows: Sequence[Row] | Row, output: str, columns: Sequence[str] = (), titles: Mapping[str, str] = NO_TITLES
+    rows: Sequence[Row] | Sequence[str] | Row,
+    output: str,
+    columns: Sequence[str] = (),
+    titles: Mapping[str, str] = NO_TITLES,
 ) -> None:
     """Print rows as a table, or the whole value as JSON or YAML. A lone mapping is printed as name and value.
 
@@ -53,7 +56,7 @@ def show(
         for key, value in rows.items():
             click.echo(f"{key:<{width}}  {cell(value)}")
     else:
-        table(rows, columns, titles)
+        table([row if isinstance(row, Mapping) else {"value": row} for row in rows], columns, titles)
 
 
 def tell(rows: Sequence[Row] | Row, output: str, *lines: str) -> None:

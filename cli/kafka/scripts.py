@@ -24,7 +24,10 @@ SCRIPTS = {
     ),
     "kafka-features": ("cli.kafka.features:features", "Features and their levels."),
     "kafka-storage": ("cli.kafka.storage:storage", "Format a node's directories, look at them."),
+    "kafka-server-start": ("cli.kafka.server:start", "Run a node."),
+    "kafka-server-stop": ("cli.kafka.server:stop", "Stop the nodes of this machine."),
     "kafka-metadata-quorum": ("cli.kafka.metadata_quorum:metadata_quorum", "The metadata quorum."),
+    "kafka-metadata-shell": ("cli.kafka.metadata_shell:metadata_shell", "Walk through a snapshot of the metadata."),
     "kafka-transactions": ("cli.kafka.transactions:transactions", "Transactions and their producers."),
     "kafka-dump-log": ("cli.kafka.dump_log:dump_log", "The files of a log."),
     "kafka-broker-api-versions": ("cli.kafka.broker_api_versions:broker_api_versions", "What brokers speak."),
@@ -32,6 +35,7 @@ SCRIPTS = {
     "kafka-client-metrics": ("cli.kafka.client_metrics:client_metrics", "Subscriptions to clients' metrics."),
     "kafka-producer-perf-test": ("cli.kafka.perf:producer", "How fast records are written."),
     "kafka-consumer-perf-test": ("cli.kafka.perf:consumer", "How fast records are read."),
+    "kafka-e2e-latency": ("cli.kafka.e2e_latency:e2e_latency", "How long a record takes from producer to consumer."),
     "kafka-verifiable-producer": ("cli.kafka.verifiable:producer", "Acknowledgements as JSON."),
     "kafka-verifiable-consumer": ("cli.kafka.verifiable:consumer", "Events of a consumer as JSON."),
 }

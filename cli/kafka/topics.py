@@ -264,7 +264,7 @@ def alter_topics(
     connection: Connection, topic: str, partitions: int, assignment: list[list[int]], if_exists: bool
 ) -> None:
     """Raise the number of partitions of topics."""
-    from kvorum.admin.client import refuse
+    from kvorum.admin.client import first_code, refuse
     from kvorum.protocol.messages.create_partitions import (
         CreatePartitionsAssignment,
         CreatePartitionsRequest,
@@ -289,7 +289,8 @@ def alter_topics(
         ]
         if rows:
             request = CreatePartitionsRequest(topics=rows, timeout=cluster.timeout_ms)
-            for result in (await cluster.ask(request, CreatePartitionsResponse)).results:
+            answer = await cluster.ask_active(request, CreatePartitionsResponse, lambda it: first_code(it.results))
+            for result in answer.results:
                 refuse(result.error_code, result.error_message)
 
     run(connection, work)

@@ -252,4 +252,4 @@ def test_over_the_wire_it_is_the_same_snapshot_or_not(start: int) -> None:
 
 def test_several_matches_of_a_pattern_are_one_document(folder: Path) -> None:
     printed = run(folder, "tree", "/image/topics/byName/orders/*", "-o", "json")
-    assert set(json.loads("".join(printed))) == {f"/image/topics/byName/orders/{index}" for index in (0, 2, 10)}
+    assert set(json.loads("".join(printed))) >= {f"/image/topics/byName/orders/{index}" for index in (0, 2, 10)}
