@@ -8,8 +8,8 @@ import click
 
 from kvorum.cli.completion import group_names, topic_names
 from kvorum.cli.group_reset import scenarios_of, warn_of_moves
-from kvorum.cli.kafka.common import Connection, Files, connected, one_action, without
-from kvorum.cli.output import fail, say
+from kvorum.cli.kafka.common import Connection, Files, connected, invalid_beside, one_action, without
+from kvorum.cli.output import say
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -87,13 +87,14 @@ def consumer_groups(connection: Connection, **options: Any) -> None:
 
 def check(action: str, options: dict[str, Any]) -> None:
     """Refuse options that do not go together, as Kafka does."""
-    selected = bool(options["group"]) + options["all_groups"]
-    if action in ("describe", "delete", "reset-offsets") and selected != 1:
+    if action in ("describe", "delete", "reset-offsets") and not options["group"] and not options["all_groups"]:
         raise click.UsageError(f"Option [{action}] takes one of these options: [group], [all-groups]")
+    if options["group"]:
+        invalid_beside("group", {"all-groups": options["all_groups"], "list": options["listing"]})
+    if options["topic"]:
+        invalid_beside("topic", {"list": options["listing"], "describe": options["describe"]})
     if action == "delete-offsets" and not (options["group"] and options["topic"]):
         raise click.UsageError("Option [delete-offsets] takes the following options: [group], [topic]")
-    if action == "list":
-        without({f"group {name}": "x" for name in options["group"]}, "[list]")
     if action != "describe":
         for name in ("members", "offsets", "verbose"):
             without({name: options[name]}, f"[{action}]; it goes with [describe]")
@@ -117,11 +118,11 @@ def check(action: str, options: dict[str, Any]) -> None:
 def list_groups(connection: Connection, options: dict[str, Any]) -> None:
     """Print the ids, or a table with types and states."""
     from kvorum.admin.groups import Groups, Listed
-    from kvorum.cli.group_rows import STATES, TYPES, checked_words, list_row
+    from kvorum.cli.group_rows import STATES, TYPES_OF_CONSUMERS, checked_words, list_row
 
     try:
         states = checked_words(options["state"], STATES, "state")
-        types = checked_words(options["group_type"], TYPES, "type")
+        types = checked_words(options["group_type"], TYPES_OF_CONSUMERS, "type")
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
@@ -325,7 +326,11 @@ def reset_group_offsets(connection: Connection, options: dict[str, Any]) -> None
         found = connection.run(work, timeout_ms=options["timeout_ms"])
     except ResetError as error:
         raise click.UsageError(str(error)) from None
-    warn_of_moves(found)
+    for move in (move for each in found for move in each.moves):
+        if move.note is not None and scenarios_are_of_time(options):
+            place = f"Partition {move.place.partition} from topic {move.place.topic}"
+            say(f"\nWarn: {place} is empty. Falling back to latest known offset.")
+    warn_of_moves(found, notes=False)
     refused = [each.refused for each in found if each.refused is not None]
     for reason in refused:
         say(f"\nError: {reason}")
@@ -336,6 +341,11 @@ def reset_group_offsets(connection: Connection, options: dict[str, Any]) -> None
             say(line)
     if refused:
         raise SystemExit(1)
+
+
+def scenarios_are_of_time(options: dict[str, Any]) -> bool:
+    """Tell whether groups are to go to a time."""
+    return options["to_datetime"] is not None or options["by_duration"] is not None
 
 
 def plan_lines(found: Sequence["Reset"]) -> list[str]:
@@ -360,5 +370,6 @@ def validate_regex(pattern: str) -> None:
         re2.compile(pattern, options)
     except re2.error as error:
         reason = error.args[0].decode() if isinstance(error.args[0], bytes) else error.args[0]
-        fail(f"The regular expression `{pattern}` is invalid: {reason}.")
+        say(f"The regular expression `{pattern}` is invalid: {reason}.")
+        return
     say(f"The regular expression `{pattern}` is valid.")

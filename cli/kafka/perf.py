@@ -17,7 +17,7 @@ from kvorum.cli.client import client_of
 from kvorum.cli.client_properties import BLACKLIST, INTERNAL_TOPICS
 from kvorum.cli.completion import topic_names
 from kvorum.cli.kafka.common import Connection, Files, Remembering, connected, one_of_two, read_properties
-from kvorum.cli.output import Exit, pairs, say
+from kvorum.cli.output import Exit, fail, pairs, say
 from kvorum.cli.perf_run import (
     Load,
     Reading,
@@ -80,7 +80,7 @@ def with_servers(connection: Connection, given: dict[str, str]) -> Connection:
 @click.option("--num-records", type=int, required=True)
 @click.option("--throughput", type=float, required=True, help="Records a second, about; -1 is no limit.")
 @click.option("--record-size", type=int, help="Bytes.")
-@click.option("--payload-file", type=Files, help="Payloads, one of which is drawn each time.")
+@click.option("--payload-file", help="Payloads, one of which is drawn each time.")
 @click.option("--payload-monotonic", is_flag=True, help="Payloads are 0, 1, 2, ...")
 @click.option("--payload-delimiter", default="\\n", help="Of the file; a new line if it is left out.")
 @click.option("--command-property", multiple=True, metavar="KEY=VALUE...")
@@ -167,10 +167,13 @@ def payloads_of(options: dict[str, Any]) -> Iterator[bytes]:
 def read_payloads(path: str, delimiter: str) -> list[bytes]:
     """Read the payloads of a file: text between what matches the delimiter, a regular expression (Java's Scanner)."""
     say(f"Reading payloads from: {os.path.abspath(path)}")
-    with open(path, encoding="utf-8", errors="replace", newline="") as file:
-        text = file.read()
+    try:
+        with open(path, encoding="utf-8", errors="replace", newline="") as file:
+            text = file.read()
+    except FileNotFoundError:
+        text = ""
     if not text:
-        raise click.UsageError("File does not exist or empty file provided.")
+        fail("File does not exist or empty file provided.")
     try:
         pattern = re.compile("\n" if delimiter == "\\n" else delimiter)
     except re.error as error:

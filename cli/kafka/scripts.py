@@ -48,6 +48,8 @@ BY_ARGPARSE = frozenset(
     )
 )
 """Scripts whose options Kafka reads with argparse4j, the others' with joptsimple."""
+WITHOUT_VERSION = BY_ARGPARSE | {"kafka-e2e-latency", "kafka-server-stop"}
+"""Scripts of Kafka's that have no --version."""
 
 
 def script_name(word: str) -> str | None:
@@ -119,7 +121,7 @@ def takes_value(option: click.Parameter | None) -> bool:
 
 
 def with_version(command: click.Command) -> click.Command:
-    """Add --version, which every script of Kafka's has: the release whose tools these are as."""
+    """Add --version: the release whose tools these are as."""
     if not any("--version" in option.opts for option in command.params):
         click.version_option(KAFKA_VERSION, "--version", message="%(version)s", help="Of Kafka's tools.")(command)
     return command
@@ -131,7 +133,7 @@ class Scripts(LazyGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the script."""
         command = super().get_command(ctx, cmd_name)
-        return None if command is None else with_version(command)
+        return command if command is None or cmd_name in WITHOUT_VERSION else with_version(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -44,7 +44,12 @@ def run(connection: Connection, work: Callable[["Transactions"], Awaitable[T]]) 
 
 
 @click.group("kafka-transactions")
-@click.version_option(KAFKA_VERSION, "-v", "--version", message="%(version)s", help="Of Kafka's tools.")
+@click.version_option(
+    *(None, "-v", "--version"),
+    package_name="kvorum",
+    message=f"{KAFKA_VERSION} (Kvorum:%(version)s)",  # Kafka has its commit there
+    help="Of Kafka's tools.",
+)
 @connected()
 def transactions(connection: Connection) -> None:
     """Look at transactions, find hanging ones and end them; the cluster is named before the action.

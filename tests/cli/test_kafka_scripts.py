@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from kvorum.cli.java_numbers import java_double
-from kvorum.cli.kafka.scripts import SCRIPTS, kafka
+from kvorum.cli.kafka.scripts import SCRIPTS, WITHOUT_VERSION, kafka
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
 from kvorum.protocol.errors import ErrorCode
@@ -94,11 +94,16 @@ def test_options_of_argparse4j_may_be_abbreviated_as_long_as_they_are_one(cluste
     assert (both.code, "--bootstrap" in both.err) == (Exit.FAILED, True)
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_every_script_says_whose_tools_it_is_like(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(set(SCRIPTS) - WITHOUT_VERSION))
+def test_a_script_says_whose_tools_it_is_like(name: str) -> None:
     assert run(FakeCluster(), name, "--version").out == "4.3.0\n"
-    if name == "kafka-transactions":
-        assert run(FakeCluster(), name, "-v").out == "4.3.0\n"
+
+
+def test_scripts_that_have_no_version_in_kafka_have_none() -> None:
+    for name in WITHOUT_VERSION - {"kafka-transactions"}:
+        assert run(FakeCluster(), name, "--version").code == Exit.FAILED
+    for option in ("-v", "--version"):
+        assert run(FakeCluster(), "kafka-transactions", option).out.startswith("4.3.0 (Kvorum:")
 
 
 def test_without_a_server_nothing_is_guessed(

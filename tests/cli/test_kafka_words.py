@@ -261,3 +261,34 @@ def test_a_file_of_properties_and_a_profile_of_another_cluster(
     assert elsewhere.code == Exit.DONE and "the profile's properties are left out" in elsewhere.err
     assert "left out" not in run(cluster, "topics", "list", "-b", "two:2").err
     assert click.unstyle(run(cluster, "topics", "list").err).startswith("kvorum: security.protocol=SASL_SSL")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--describe", "--group", "g", "--topic", "t"], 'Option "[topic]" can\'t be used with option "[describe]"'),
+        (["--list", "--topic", "t"], 'Option "[topic]" can\'t be used with option "[list]"'),
+        (["--list", "--group", "g"], 'Option "[group]" can\'t be used with option "[list]"'),
+        (["--delete-offsets", "--group", "g", "--all-groups", "--topic", "t"], 'option "[all-groups]"'),
+        (["--list", "--type", "share"], "Valid types are: Classic, Consumer"),
+    ],
+)
+def test_options_of_consumer_groups_that_do_not_go_together(cluster: FakeCluster, words: list[str], said: str) -> None:
+    printed = script(cluster, "kafka-consumer-groups", *words)
+    assert (printed.code, said in printed.err) == (Exit.FAILED, True), printed.err
+
+
+def test_a_pattern_that_is_none_is_said_and_is_no_failure(cluster: FakeCluster) -> None:
+    printed = script(cluster, "kafka-consumer-groups", "--validate-regex", "a(")
+    assert (printed.code, printed.out) == (Exit.DONE, "The regular expression `a(` is invalid: missing ): a(.\n")
+
+
+def test_groups_that_go_to_a_time_without_records_are_told_why_it_is_the_end(cluster: FakeCluster) -> None:
+    words = ["--group", "g", "--topic", "orders:1", "--reset-offsets", "--to-datetime", "2030-01-01T00:00:00.000"]
+    printed = script(cluster, "kafka-consumer-groups", *words, "--dry-run")
+    assert printed.lines[:2] == [
+        "",
+        "Warn: Partition 1 from topic orders is empty. Falling back to latest known offset.",
+    ]
+    ours = run(cluster, "groups", "reset-offsets", "g", "--topic", "orders:1", "--to-datetime", "2030-01-01T00:00:00")
+    assert "warning: orders-1: no record so late: the latest" in ours.err
