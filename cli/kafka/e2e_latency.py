@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
 POLL_SECONDS: Final = 60.0
+METADATA_SECONDS: Final = 30.0
+AGAIN_SECONDS: Final = 0.1
 PROGRESS_EVERY: Final = 1_000
 PARTITIONS: Final = 1
 REPLICAS: Final = 1
@@ -123,12 +125,23 @@ def begin(connection: Connection, consumer: Any, topic: str, watch: Watch) -> No
             f"Will create topic with {PARTITIONS} partition(s) and replication factor = {REPLICAS}"
         )
         create(connection, topic)
-    found = reached(consumer, watch, topic).topics[topic]
     ends = []
-    for partition in sorted(found.partitions):
+    for partition in partitions_of(consumer, topic, watch):
         _, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=POLL_SECONDS)
         ends.append(TopicPartition(topic, partition, high if high >= 0 else OFFSET_END))
     consumer.assign(ends)
+
+
+def partitions_of(consumer: Any, topic: str, watch: Watch) -> list[int]:
+    """Return a topic's partitions, once the broker that is asked has heard of it: it may have been made just now."""
+    deadline = time.monotonic() + METADATA_SECONDS
+    while True:
+        found = reached(consumer, watch, topic).topics[topic]
+        if found.partitions:
+            return sorted(found.partitions)
+        if time.monotonic() >= deadline:
+            fail(str(found.error or f"topic {topic} has no partitions"))
+        consumer.poll(AGAIN_SECONDS)  # nothing is assigned yet: it only waits
 
 
 def create(connection: Connection, topic: str) -> None:

@@ -282,6 +282,25 @@ def test_records_are_timed_one_by_one(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.usefixtures("echo")
+def test_a_topic_that_was_just_made_is_waited_for(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker that is asked may hear of it later than the one that made it."""
+    asked = 0
+
+    def list_topics(client: Echo, topic: str | None = None, timeout: float = 0) -> Any:
+        nonlocal asked
+        asked += topic is not None
+        there = {"orders": type("Topic", (), {"partitions": {0: None} if asked > 3 else {}, "error": None})}
+        return type("Metadata", (), {"topics": there})
+
+    monkeypatch.setattr(Echo, "list_topics", list_topics)
+    assert run(cluster, *E2E, "--num-records", "1", *SIZES).code == Exit.DONE and asked == 4
+    monkeypatch.setattr(e2e, "METADATA_SECONDS", 0)
+    asked = -100
+    printed = run(cluster, *E2E, "--num-records", "1", *SIZES)
+    assert (printed.code, "topic orders has no partitions" in printed.err) == (Exit.FAILED, True)
+
+
+@pytest.mark.usefixtures("echo")
 def test_what_comes_back_otherwise_is_an_error(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Echo, "spoilt", True)
     printed = run(cluster, *E2E, "--num-records", "1", *SIZES)
