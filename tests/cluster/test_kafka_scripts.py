@@ -299,7 +299,9 @@ def test_the_scripts_print_what_apache_kafkas_print(start_cluster: Start, tmp_pa
     cluster = start_cluster("single.yaml", "group.initial.rebalance.delay.ms=0")
     typed = Typed(tmp_path, cluster.plan.bootstrap)
     typed.script("kafka-topics", "--create", "--topic", "orders", "--partitions", "2", "--config", "retention.ms=7")
-    typed.script("kafka-console-producer", "--topic", "orders", given="1\n2\n3\n")
+    typed.script("kafka-topics", "--create", "--topic", "one", "--partitions", "1")
+    for topic in ("orders", "one"):
+        typed.script("kafka-console-producer", "--topic", topic, given="1\n2\n3\n")
     typed.script(
         "kafka-console-consumer", "--topic", "orders", "--group", "pay", "--from-beginning", "--max-messages", "3"
     )
