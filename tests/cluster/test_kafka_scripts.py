@@ -274,17 +274,7 @@ TOOLS = (
         "kafka-console-consumer",
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
         [
-            *(
-                "--topic",
-                "orders",
-                "--from-beginning",
-                "--max-messages",
-                "3",
-                "--partition",
-                "0",
-                "--timeout-ms",
-                "20000",
-            ),
+            *("--topic", "one", "--from-beginning", "--max-messages", "3", "--partition", "0"),
             *(f"--formatter-property=print.{name}=true" for name in ("key", "offset", "epoch", "delivery", "headers")),
         ],
     ),
