@@ -7,10 +7,10 @@ the metadata, as far as they serve it (KIP-919). Refusals are raised as KafkaErr
 
 import asyncio
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from kvorum.network.addresses import Address
 from kvorum.network.channel import Channel, common_version
@@ -160,6 +160,21 @@ class ClusterClient:
                     break
         raise Unreachable("; ".join(failures) or "no bootstrap server was given")
 
+    async def ask_active(self, request: Message, response: type[M], code_in: Callable[[M], int]) -> M:
+        """Send what belongs to the controller to any broker, and to the controller where brokers forward nothing.
+
+        Such brokers, of clusters with ZooKeeper, answer NOT_CONTROLLER (`code_in` finds it) and say who is. Raises
+        Unreachable.
+        """
+        answer = await self.ask(request, response)
+        if code_in(answer) != ErrorCode.NOT_CONTROLLER:
+            return answer
+        told = await self.metadata([])
+        for broker in told.brokers:
+            if broker.node_id == told.controller_id:
+                return await self.ask(request, response, (broker.host, broker.port))
+        return answer
+
     def _candidates(self) -> list[Address]:
         """Return whom to ask, one after the other, where any broker will do."""
         return sorted(dict.fromkeys((*self.bootstrap, *self._told)), key=self._silent.__contains__)
@@ -225,7 +240,7 @@ class ClusterClient:
     ) -> CreateTopicsResponse:
         """Create topics; each has its own error code in the answer."""
         request = CreateTopicsRequest(topics=list(topics), timeout=TIMEOUT_MS, validate_only=validate_only)
-        return await self.ask(request, CreateTopicsResponse)
+        return await self.ask_active(request, CreateTopicsResponse, lambda it: first_code(it.topics))
 
     async def create_topic(self, topic: CreatableTopic, *, validate_only: bool = False) -> CreateTopicsResponse:
         """Create one topic. Raises KafkaError with the broker's reason."""
@@ -236,14 +251,14 @@ class ClusterClient:
     async def delete_topic(self, name: str) -> None:
         """Delete one topic. Raises KafkaError."""
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout=TIMEOUT_MS)
-        answer = await self.ask(request, DeleteTopicsResponse)
+        answer = await self.ask_active(request, DeleteTopicsResponse, lambda it: first_code(it.responses))
         refuse(answer.responses[0].error_code, answer.responses[0].error_message or f"topic {name!r}")
 
     async def create_partitions(self, name: str, count: int, *, validate_only: bool = False) -> None:
         """Raise a topic's number of partitions to `count`. Raises KafkaError."""
         topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
         request = CreatePartitionsRequest(topics=[topic], timeout=TIMEOUT_MS, validate_only=validate_only)
-        answer = await self.ask(request, CreatePartitionsResponse)
+        answer = await self.ask_active(request, CreatePartitionsResponse, lambda it: first_code(it.results))
         refuse(answer.results[0].error_code, answer.results[0].error_message)
 
     async def describe_configs(
@@ -285,7 +300,7 @@ class ClusterClient:
         if partitions is not None:
             wanted = [TopicPartitions(topic=name, partitions=list(indexes)) for name, indexes in partitions.items()]
         request = ElectLeadersRequest(election_type=int(unclean), topic_partitions=wanted, timeout=TIMEOUT_MS)
-        answer = await self.ask(request, ElectLeadersResponse)
+        answer = await self.ask_active(request, ElectLeadersResponse, lambda it: it.error_code)
         refuse(answer.error_code, "elect leaders")
         return answer
 
@@ -312,6 +327,17 @@ class ClusterClient:
         """Return where the active controller is, told by controllers. Raises KafkaError(BROKER_ID_NOT_REGISTERED)."""
         told = await self.describe_cluster()
         return address_in(told, told.controller_id)
+
+
+class Coded(Protocol):
+    """One row of an answer."""
+
+    error_code: int
+
+
+def first_code(rows: Sequence[Coded]) -> int:
+    """Return the error code of an answer whose rows have one each, as that of all: a broker that is no controller."""
+    return rows[0].error_code if rows else ErrorCode.NONE
 
 
 def address_in(told: DescribeClusterResponse, node_id: int) -> Address:

@@ -50,6 +50,14 @@ class UnderWay(NamedTuple):
     removing: list[int]
 
 
+class ReplicaFile(NamedTuple):
+    """A replica on a broker, or the copy of it that takes its place in another log directory."""
+
+    place: Place
+    broker: int
+    is_future: bool
+
+
 class Move(NamedTuple):
     """Between whom a partition's records are copied."""
 
@@ -226,6 +234,18 @@ class Reassignments:
                         if not row.is_future_key:
                             found[Place(topic.name, row.partition_index), broker] = each.log_dir
         return found
+
+    async def sizes(self, brokers: Iterable[int]) -> dict[ReplicaFile, int]:
+        """Return the bytes of each replica of these brokers, of copies on their way to another directory, too."""
+        wanted = sorted(set(brokers).intersection(await self.brokers()))
+        found = await describe_log_dirs(self._cluster, wanted) if wanted else {}
+        return {
+            ReplicaFile(Place(topic.name, row.partition_index), broker, row.is_future_key): row.partition_size
+            for broker, directories in found.items()
+            for directory in directories
+            for topic in directory.topics
+            for row in topic.partitions
+        }
 
     async def brokers(self) -> dict[int, str | None]:
         """Return the brokers that are there, fenced ones left out, with their racks."""
