@@ -232,7 +232,9 @@ class FakeCluster(ClusterClient):
                 self.waiting.discard(moved)
 
     def _fetched(self, request: fetch.FetchRequest) -> fetch.FetchResponse:
+        """As a leader reads: in the order asked, up to max_bytes in all; only the first batch comes at any size."""
         topics = []
+        left = request.max_bytes
         for topic in request.topics:
             rows = []
             for row in topic.partitions:
@@ -244,12 +246,17 @@ class FakeCluster(ClusterClient):
                     code = ErrorCode.OFFSET_OUT_OF_RANGE
                     rows.append(fetch.PartitionData(partition_index=row.partition, error_code=code))
                 else:
-                    data = log.read(row.fetch_offset, row.partition_max_bytes)
+                    room = min(left, row.partition_max_bytes)
+                    data = log.read(row.fetch_offset, room)
                     assert len(data) == 0 or len(data) > HEADER_SIZE
+                    if len(data) > room and left < request.max_bytes:
+                        data = b""
+                    left = max(0, left - len(data))
                     rows.append(
                         fetch.PartitionData(
                             partition_index=row.partition,
                             high_watermark=log.end,
+                            last_stable_offset=log.end if log.stable is None else log.stable,
                             log_start_offset=log.start,
                             aborted_transactions=log.aborted if request.isolation_level else None,
                             records=memoryview(data),
