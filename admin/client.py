@@ -5,13 +5,13 @@ only offsets are asked of a partition's leader. `bootstrap` may be controllers, 
 the metadata, as far as they serve it (KIP-919). Refusals are raised as KafkaError with the message of the broker.
 """
 
-import asyncio
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple, TypeVar
 
+from kvorum.admin.connections import QUICK, Connections, may_repeat
 from kvorum.network.addresses import Address
 from kvorum.network.channel import Channel, common_version
 from kvorum.network.dial import ChannelError
@@ -63,7 +63,13 @@ from kvorum.protocol.messages.metadata import (
 from kvorum.protocol.schema import Message
 
 METADATA_TOPIC = "__cluster_metadata"
-TIMEOUT_MS = 30_000
+BROKER_MS = 30_000
+"""request.timeout.ms: so long a broker waits for the controller before it answers REQUEST_TIMED_OUT."""
+ANSWER_SHARE = 0.8
+"""Of the time a request may take, what a broker may wait for others: its answer has to come back, too."""
+TIMEOUT_MS = int(BROKER_MS / ANSWER_SHARE)
+OTHERS = 3
+"""After a third of it a question that is answered at once is asked of the next broker, where there is one."""
 EARLIEST = -2
 LATEST = -1
 BROKERS = 1
@@ -123,42 +129,72 @@ class ClusterClient:
     chance: random.Random = field(default_factory=random.Random)
     timeout_ms: int = TIMEOUT_MS
     """How long one request may take."""
-    _channels: dict[Address, Channel] = field(default_factory=dict)
+    _connections: Connections = field(init=False)
     _silent: set[Address] = field(default_factory=set)
     """Who did not answer when it was asked last: asked behind all others."""
     _told: dict[Address, None] = field(default_factory=dict)
     """The brokers of the last answer that named them: asked where none of `bootstrap` answers."""
 
+    def __post_init__(self) -> None:
+        """Connect when something is asked."""
+        self._connections = Connections(self.client_id, self.chance)
+
+    @property
+    def wait_ms(self) -> int:
+        """How long a broker may be told to wait for others, so that its answer still comes in time."""
+        return int(self.timeout_ms * ANSWER_SHARE)
+
     async def close(self) -> None:
         """Close all connections."""
-        await asyncio.gather(*(channel.close() for channel in self._channels.values()))
+        await self._connections.close()
 
     def another(self) -> "ClusterClient":
         """Return a client with connections of its own: for what waits long, and would hold up others. Close it."""
         return ClusterClient(self.bootstrap, self.client_id, self.chance, self.timeout_ms, _told=dict(self._told))
 
     async def ask(
-        self, request: Message, response: type[M], address: Address | None = None, *, version_max: int | None = None
+        self,
+        request: Message,
+        response: type[M],
+        address: Address | None = None,
+        *,
+        version_max: int | None = None,
+        timeout_ms: int | None = None,
     ) -> M:
         """Send a request to one broker, or to the first that can be reached. Raises Unreachable.
 
-        `version_max` keeps to versions whose fields the caller fills (names where newer ones have topic ids).
+        What changes nothing is asked of the next broker where one that was reached does not answer, too. `version_max`
+        keeps to versions whose fields the caller fills (names where newer ones have topic ids).
         """
         failures = []
-        for each in self._candidates() if address is None else [address]:
+        candidates = self._candidates() if address is None else [address]
+        patience_ms = self.timeout_ms if timeout_ms is None else timeout_ms
+        quick = type(request) in QUICK
+        for place, each in enumerate(candidates, 1):
+            limit_ms = patience_ms // OTHERS if quick and place < len(candidates) else patience_ms
             try:
-                channel, version = self._channel(each), None
-                if version_max is not None:
-                    version = min(common_version(type(request), (await channel.connect()).versions), version_max)
-                answer = await channel.ask(request, response, timeout_ms=self.timeout_ms, version=version)
+                if quick:
+                    channel = self._connections.shared(each)
+                    answer = await self._ask(channel, request, response, version_max, limit_ms)
+                else:
+                    async with self._connections.own(each, limit_ms) as channel:
+                        answer = await self._ask(channel, request, response, version_max, limit_ms)
                 self._silent.discard(each)
                 return answer
             except ChannelError as error:
                 self._silent.add(each)
                 failures.append(f"{each[0]}:{each[1]} {error}")
-                if error.maybe_sent:
+                if not may_repeat(request, error):
                     break
         raise Unreachable("; ".join(failures) or "no bootstrap server was given")
+
+    async def _ask(
+        self, channel: Channel, request: Message, response: type[M], version_max: int | None, timeout_ms: int
+    ) -> M:
+        version = None
+        if version_max is not None:
+            version = min(common_version(type(request), (await channel.connect()).versions), version_max)
+        return await channel.ask(request, response, timeout_ms=timeout_ms, version=version)
 
     def _candidates(self) -> list[Address]:
         """Return whom to ask, one after the other, where any broker will do."""
@@ -166,13 +202,6 @@ class ClusterClient:
 
     def _remember(self, brokers: Iterable[MetadataResponseBroker | DescribeClusterBroker]) -> None:
         self._told = {(each.host, each.port): None for each in brokers} or self._told
-
-    def _channel(self, address: Address) -> Channel:
-        channel = self._channels.get(address)
-        if channel is None:
-            channel = Channel(address[0], address[1], client_id=self.client_id, chance=self.chance)
-            self._channels[address] = channel
-        return channel
 
     async def metadata(self, names: Sequence[str] | None = None) -> MetadataResponse:
         """Return the metadata of topics (all, when None); unknown topics come with their error code."""
@@ -224,7 +253,7 @@ class ClusterClient:
         self, topics: Sequence[CreatableTopic], *, validate_only: bool = False
     ) -> CreateTopicsResponse:
         """Create topics; each has its own error code in the answer."""
-        request = CreateTopicsRequest(topics=list(topics), timeout=TIMEOUT_MS, validate_only=validate_only)
+        request = CreateTopicsRequest(topics=list(topics), timeout=self.wait_ms, validate_only=validate_only)
         return await self.ask(request, CreateTopicsResponse)
 
     async def create_topic(self, topic: CreatableTopic, *, validate_only: bool = False) -> CreateTopicsResponse:
@@ -235,14 +264,14 @@ class ClusterClient:
 
     async def delete_topic(self, name: str) -> None:
         """Delete one topic. Raises KafkaError."""
-        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout=TIMEOUT_MS)
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout=self.wait_ms)
         answer = await self.ask(request, DeleteTopicsResponse)
         refuse(answer.responses[0].error_code, answer.responses[0].error_message or f"topic {name!r}")
 
     async def create_partitions(self, name: str, count: int, *, validate_only: bool = False) -> None:
         """Raise a topic's number of partitions to `count`. Raises KafkaError."""
         topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
-        request = CreatePartitionsRequest(topics=[topic], timeout=TIMEOUT_MS, validate_only=validate_only)
+        request = CreatePartitionsRequest(topics=[topic], timeout=self.wait_ms, validate_only=validate_only)
         answer = await self.ask(request, CreatePartitionsResponse)
         refuse(answer.results[0].error_code, answer.results[0].error_message)
 
@@ -284,7 +313,7 @@ class ClusterClient:
         wanted = None
         if partitions is not None:
             wanted = [TopicPartitions(topic=name, partitions=list(indexes)) for name, indexes in partitions.items()]
-        request = ElectLeadersRequest(election_type=int(unclean), topic_partitions=wanted, timeout=TIMEOUT_MS)
+        request = ElectLeadersRequest(election_type=int(unclean), topic_partitions=wanted, timeout=self.wait_ms)
         answer = await self.ask(request, ElectLeadersResponse)
         refuse(answer.error_code, "elect leaders")
         return answer

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from pydantic import BaseModel, Field
 
-from kvorum.admin.client import LATEST, METADATA_TOPIC, TIMEOUT_MS, ClusterClient, Unreachable, refuse
+from kvorum.admin.client import LATEST, METADATA_TOPIC, ClusterClient, Unreachable, refuse
 from kvorum.admin.message_routes import event
 from kvorum.admin.narrator import KINDS, Happening, Narrator, PartitionState
 from kvorum.admin.operations import EVENT_STREAM, Call, NoBody, Operation, Stream
@@ -104,7 +104,7 @@ async def end_of_log(cluster: ClusterClient) -> int:
     row = ListOffsetsPartition(partition_index=PARTITION, timestamp=LATEST)
     topic = ListOffsetsTopic(name=METADATA_TOPIC, partitions=[row])
     answer = await cluster.ask(
-        ListOffsetsRequest(replica_id=-1, topics=[topic], timeout=TIMEOUT_MS), ListOffsetsResponse
+        ListOffsetsRequest(replica_id=-1, topics=[topic], timeout=cluster.wait_ms), ListOffsetsResponse
     )
     found = answer.topics[0].partitions[0]
     refuse(found.error_code, METADATA_TOPIC)

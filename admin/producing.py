@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
-from kvorum.admin.client import TIMEOUT_MS, ClusterClient, Unreachable, code_of
+from kvorum.admin.client import ClusterClient, Unreachable, code_of
 from kvorum.admin.message_models import NewHeader, NewRecord, ProduceBody, Written
 from kvorum.admin.operations import BadInput
 from kvorum.protocol.compression import Codec
@@ -141,7 +141,7 @@ async def produce(
         else:
             data = PartitionProduceData(index=partition, records=build_batch(records, codec=codec))
             wanted = TopicProduceData(name=topic.name or "", topic_id=topic.topic_id, partition_data=[data])
-            request = ProduceRequest(acks=acks, timeout=TIMEOUT_MS, topic_data=[wanted])
+            request = ProduceRequest(acks=acks, timeout=cluster.wait_ms, topic_data=[wanted])
             try:
                 answer = await cluster.ask(request, ProduceResponse, address)
                 told = outcome(partition, records, answer.responses[0].partition_responses[0])

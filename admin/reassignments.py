@@ -15,7 +15,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeGuard
 
-from kvorum.admin.client import TIMEOUT_MS, ClusterClient, ConfigChange, ConfigOperation, ResourceType, code_of, refuse
+from kvorum.admin.client import ClusterClient, ConfigChange, ConfigOperation, ResourceType, code_of, refuse
 from kvorum.admin.log_dir_moves import LOG_DIRS_RATE, LogDirMoves, Replica
 from kvorum.admin.log_dirs import describe_log_dirs
 from kvorum.admin.places import Place
@@ -195,7 +195,7 @@ class Reassignments:
 
     async def under_way(self) -> dict[Place, UnderWay]:
         """Return what is being reassigned, sorted."""
-        request = ListPartitionReassignmentsRequest(topics=None, timeout=TIMEOUT_MS)
+        request = ListPartitionReassignmentsRequest(topics=None, timeout=self._cluster.wait_ms)
         answer = await self._cluster.ask(request, ListPartitionReassignmentsResponse)
         refuse(answer.error_code, answer.error_message)
         found = {
@@ -233,7 +233,7 @@ class Reassignments:
         return {broker.broker_id: broker.rack for broker in sorted(found, key=lambda broker: broker.broker_id)}
 
     async def alter(
-        self, wanted: Mapping[Place, list[int] | None], timeout_ms: int = TIMEOUT_MS, *, may_resize: bool = True
+        self, wanted: Mapping[Place, list[int] | None], timeout_ms: int | None = None, *, may_resize: bool = True
     ) -> dict[Place, str]:
         """Begin, change or (None) cancel; return what was refused, and why.
 
@@ -244,7 +244,9 @@ class Reassignments:
             asked = topics.setdefault(place.topic, ReassignableTopic(name=place.topic))
             asked.partitions.append(ReassignablePartition(partition_index=place.partition, replicas=replicas))
         request = AlterPartitionReassignmentsRequest(
-            topics=list(topics.values()), timeout=timeout_ms, allow_replication_factor_change=may_resize
+            topics=list(topics.values()),
+            timeout=self._cluster.wait_ms if timeout_ms is None else timeout_ms,
+            allow_replication_factor_change=may_resize,
         )
         answer = await self._cluster.ask(request, AlterPartitionReassignmentsResponse)
         refuse(answer.error_code, answer.error_message)

@@ -152,7 +152,13 @@ class FakeCluster(ClusterClient):
         self._changed.set()
 
     async def ask(  # type: ignore[override]  # one class for every answer
-        self, request: Message, response: type, address: Address | None = None, *, version_max: int | None = None
+        self,
+        request: Message,
+        response: type,
+        address: Address | None = None,
+        *,
+        version_max: int | None = None,
+        timeout_ms: int | None = None,
     ) -> Any:
         self.asked.append(request)
         self._changed.set()

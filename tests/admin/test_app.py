@@ -45,6 +45,7 @@ class MemoryCluster:
     """The part of ClusterClient that the routes use, over dictionaries."""
 
     timeout_ms = 1_000
+    wait_ms = 800
 
     def __init__(self) -> None:
         self.topics: dict[str, MetadataResponseTopic] = {}
