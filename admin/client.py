@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple, TypeVar
 
+from kvorum.admin.caught_up import UpTo
 from kvorum.admin.connections import QUICK, Connections, may_repeat
 from kvorum.network.addresses import Address
-from kvorum.network.channel import Channel, common_version
 from kvorum.network.dial import ChannelError
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_partitions import (
@@ -132,6 +132,8 @@ class ClusterClient:
     _connections: Connections = field(init=False)
     _silent: set[Address] = field(default_factory=set)
     """Who did not answer when it was asked last: asked behind all others."""
+    _since: UpTo | None = None
+    """How much of the metadata log a broker must have before it is asked."""
     _told: dict[Address, None] = field(default_factory=dict)
     """The brokers of the last answer that named them: asked where none of `bootstrap` answers."""
 
@@ -169,16 +171,15 @@ class ClusterClient:
         failures = []
         candidates = self._candidates() if address is None else [address]
         patience_ms = self.timeout_ms if timeout_ms is None else timeout_ms
-        quick = type(request) in QUICK
         for place, each in enumerate(candidates, 1):
-            limit_ms = patience_ms // OTHERS if quick and place < len(candidates) else patience_ms
+            early = type(request) in QUICK and place < len(candidates)
+            limit_ms = patience_ms // OTHERS if early else patience_ms
             try:
-                if quick:
-                    channel = self._connections.shared(each)
-                    answer = await self._ask(channel, request, response, version_max, limit_ms)
-                else:
-                    async with self._connections.own(each, limit_ms) as channel:
-                        answer = await self._ask(channel, request, response, version_max, limit_ms)
+                if self._since is not None:
+                    await self._since.wait_for(self._connections, each, limit_ms)
+                answer = await self._connections.ask(
+                    each, request, response, timeout_ms=limit_ms, version_max=version_max
+                )
                 self._silent.discard(each)
                 return answer
             except ChannelError as error:
@@ -188,13 +189,16 @@ class ClusterClient:
                     break
         raise Unreachable("; ".join(failures) or "no bootstrap server was given")
 
-    async def _ask(
-        self, channel: Channel, request: Message, response: type[M], version_max: int | None, timeout_ms: int
-    ) -> M:
-        version = None
-        if version_max is not None:
-            version = min(common_version(type(request), (await channel.connect()).versions), version_max)
-        return await channel.ask(request, response, timeout_ms=timeout_ms, version=version)
+    async def up_to_date(self) -> "ClusterClient":
+        """Return this client for questions: each broker is asked once it has heard of all that was changed before now.
+
+        A broker hears of a change a moment after it was answered. Raises KafkaError, Unreachable: no controller is.
+        """
+        quorum = await self.describe_quorum(timeout_ms=self.timeout_ms // OTHERS)
+        found = self.another()
+        found._connections, found._silent = self._connections, self._silent
+        found._since = UpTo(quorum.topics[0].partitions[0].high_watermark)
+        return found
 
     def _candidates(self) -> list[Address]:
         """Return whom to ask, one after the other, where any broker will do."""
@@ -318,10 +322,10 @@ class ClusterClient:
         refuse(answer.error_code, "elect leaders")
         return answer
 
-    async def describe_quorum(self) -> DescribeQuorumResponse:
+    async def describe_quorum(self, *, timeout_ms: int | None = None) -> DescribeQuorumResponse:
         """Return the metadata quorum's state. Raises KafkaError."""
         topic = RequestTopicData(topic_name=METADATA_TOPIC, partitions=[RequestPartitionData(partition_index=0)])
-        answer = await self.ask(DescribeQuorumRequest(topics=[topic]), DescribeQuorumResponse)
+        answer = await self.ask(DescribeQuorumRequest(topics=[topic]), DescribeQuorumResponse, timeout_ms=timeout_ms)
         refuse(answer.error_code, answer.error_message)
         partition = answer.topics[0].partitions[0]
         refuse(partition.error_code, partition.error_message)

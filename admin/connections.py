@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final
+from typing import Final, TypeVar
 
 from kvorum.network.addresses import Address
-from kvorum.network.channel import Channel
+from kvorum.network.channel import Channel, common_version
 from kvorum.network.dial import ChannelError, ConnectionLost, RequestTimedOut
 from kvorum.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kvorum.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
@@ -36,6 +36,8 @@ from kvorum.protocol.messages.metadata import MetadataRequest
 from kvorum.protocol.messages.offset_fetch import OffsetFetchRequest
 from kvorum.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from kvorum.protocol.schema import Message
+
+M = TypeVar("M", bound=Message)
 
 QUICK: Final[frozenset[type[Message]]] = frozenset(
     {
@@ -93,6 +95,15 @@ class Connections:
         self._own: dict[Address, _Own] = {}
         self._busy: set[Channel] = set()
 
+    async def ask(
+        self, address: Address, request: Message, response: type[M], *, timeout_ms: int, version_max: int | None = None
+    ) -> M:
+        """Send a request to a broker over the connection that fits it. Raises ChannelError, KafkaError."""
+        if type(request) in QUICK:
+            return await asked(self.shared(address), request, response, timeout_ms, version_max)
+        async with self.own(address, timeout_ms) as channel:
+            return await asked(channel, request, response, timeout_ms, version_max)
+
     def shared(self, address: Address) -> Channel:
         """Return the connection that those share whom a broker answers at once."""
         channel = self._shared.get(address)
@@ -131,6 +142,14 @@ class Connections:
 
     def _made(self, address: Address) -> Channel:
         return Channel(address[0], address[1], client_id=self._client_id, chance=self._chance)
+
+
+async def asked(channel: Channel, request: Message, response: type[M], timeout_ms: int, version_max: int | None) -> M:
+    """Send a request in the newest version up to one. Raises ChannelError, KafkaError UNSUPPORTED_VERSION."""
+    version = None
+    if version_max is not None:
+        version = min(common_version(type(request), (await channel.connect()).versions), version_max)
+    return await channel.ask(request, response, timeout_ms=timeout_ms, version=version)
 
 
 def may_repeat(request: Message, error: ChannelError) -> bool:

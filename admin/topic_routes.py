@@ -1,6 +1,5 @@
 """Topics over HTTP."""
 
-import asyncio
 import fnmatch
 
 from pydantic import BaseModel
@@ -34,9 +33,6 @@ from kvorum.protocol.messages.metadata import MetadataResponsePartition, Metadat
 from kvorum.runtime import config_defs
 from kvorum.runtime.config_types import InvalidValue, Value
 
-LATE_TRIES = 50
-LATE_PAUSE_S = 0.1
-"""How often a broker is asked for a topic that the controller has already: its metadata come a moment later."""
 UNSET = -1
 """Partitions or replication factor left to the cluster's defaults (KIP-464)."""
 
@@ -143,14 +139,18 @@ async def apply_topic(call: Call[TopicSpec]) -> TopicApplied:
     Configs that the body leaves out are set back to the defaults.
     """
     name, spec, only = call.path["topic"], call.body, call.flag("validate_only")
-    topic = await found_topic(call.cluster, name)
+    cluster = await call.cluster.up_to_date()  # what was changed a moment ago must not look as if it were still to do
+    topic = await found_topic(cluster, name)
     if topic is None:
         try:
             made = (await call.cluster.create_topic(creatable(name, spec), validate_only=only)).topics[0]
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
-            topic = await late_topic(call.cluster, name, error)
+            cluster = await call.cluster.up_to_date()
+            topic = await found_topic(cluster, name)
+            if topic is None:
+                raise
         else:
             changes = [Change(what="partitions", before=None, after=made.num_partitions)]
             changes.append(Change(what="replication_factor", before=None, after=made.replication_factor))
@@ -162,7 +162,7 @@ async def apply_topic(call: Call[TopicSpec]) -> TopicApplied:
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"{name} has replication factor {now.replication_factor}; a reassignment changes it, not this",
         )
-    configs = await call.cluster.describe_configs(ResourceType.TOPIC, name)
+    configs = await cluster.describe_configs(ResourceType.TOPIC, name)
     changes = config_differences(topic_overrides(configs), spec.configs)
     wanted = [
         ConfigChange(name=change.what.removeprefix("configs."), value=str(change.after))
@@ -182,23 +182,13 @@ async def apply_topic(call: Call[TopicSpec]) -> TopicApplied:
 
 
 async def found_topic(cluster: ClusterClient, name: str) -> MetadataResponseTopic | None:
-    """Return a topic as some broker knows it, None if that one does not."""
+    """Return a topic as a broker knows it, None if that one does not."""
     try:
         return await cluster.topic(name)
     except KafkaError as error:
         if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
         return None
-
-
-async def late_topic(cluster: ClusterClient, name: str, exists: KafkaError) -> MetadataResponseTopic:
-    """Return a topic that the controller has and the broker asked did not know yet. Raises `exists` if it stays so."""
-    for _ in range(LATE_TRIES):
-        await asyncio.sleep(LATE_PAUSE_S)
-        topic = await found_topic(cluster, name)
-        if topic is not None:
-            return topic
-    raise exists
 
 
 def config_differences(before: dict[str, str], after: dict[str, str]) -> list[Change]:

@@ -147,6 +147,9 @@ class FakeCluster(ClusterClient):
     def another(self) -> "FakeCluster":
         return self
 
+    async def up_to_date(self) -> "FakeCluster":
+        return self
+
     async def close(self) -> None:
         self.closed += 1
         self._changed.set()

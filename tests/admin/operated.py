@@ -67,7 +67,7 @@ class OperatedCluster(FakeCluster):
         self.under_way.clear()
 
     async def ask(  # type: ignore[override]  # one class for every answer
-        self, request: Message, response: type, address: Address | None = None, *, version_max: int | None = None
+        self, request: Message, response: type, address: Address | None = None, **options: Any
     ) -> Any:
         broker = BROKERS[0] if address is None else address[1] - ME[1] + 1
         own = OWN_ANSWERS.get(type(request))
@@ -76,7 +76,7 @@ class OperatedCluster(FakeCluster):
         try:
             # The rules of the fake hold for all requests: noted, refused by `codes`, unreachable.
             if own is None or not self.reachable or type(request) in self.codes:
-                return await super().ask(request, response, None, version_max=version_max)
+                return await super().ask(request, response, None, **options)
             self.asked.append(request)
             return own(self, broker, request)
         finally:

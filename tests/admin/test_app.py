@@ -74,6 +74,11 @@ class MemoryCluster:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}")
         return self.topics[name]
 
+    async def up_to_date(self) -> "MemoryCluster":
+        self._check()
+        self.late = 0
+        return self
+
     async def describe_cluster(self, *, fenced: bool = True) -> DescribeClusterResponse:
         self._check()
         brokers = [

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from aiohttp import ClientPayloadError, ClientSession
 
-from kvorum.admin import app, browsing, message_routes, reading
-from kvorum.admin.app import STREAMS_MAX
+from kvorum.admin import app, browsing, message_routes, reading, streaming
 from kvorum.admin.expression import Expression
 from kvorum.admin.message_models import Message
+from kvorum.admin.streaming import STREAMS_MAX
 from kvorum.protocol.compression import Codec
 from kvorum.protocol.control import marker
 from kvorum.protocol.messages.fetch import AbortedTransaction, FetchRequest
@@ -430,7 +430,7 @@ def test_of_pages_that_are_large_a_few_are_made_at_a_time(monkeypatch: pytest.Mo
 
 def test_who_takes_nothing_of_a_stream_loses_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that keeps the connection and never reads would have one of the streams for ever."""
-    monkeypatch.setattr(app, "STALLED_SECONDS", 0.2)
+    monkeypatch.setattr(streaming, "STALLED_SECONDS", 0.2)
 
     async def test(client: Client, cluster: FakeCluster) -> None:
         (log,) = cluster.add("t", 1)
