@@ -33,6 +33,7 @@ from kvorum.admin import (
     voter_routes,
 )
 from kvorum.admin.access import Access, Refused
+from kvorum.admin.changes import Changes
 from kvorum.admin.client import ClusterClient, Unreachable
 from kvorum.admin.console_files import add_console
 from kvorum.admin.fields import field_of
@@ -65,6 +66,8 @@ from kvorum.runtime.metrics import CONTENT_TYPE, Metrics, load
 
 LARGE_MAX = 8
 """Pages of records that are made at a time: each may hold some hundred megabytes of Python's objects meanwhile."""
+SHUTDOWN_SECONDS = 60.0
+"""What requests under way may take when the server ends."""
 
 log = get_logger("admin")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -95,6 +98,13 @@ def operations() -> Sequence[Operation]:
     ]
 
 
+def runner_of(app: web.Application, shutdown_seconds: float = SHUTDOWN_SECONDS) -> web.AppRunner:
+    """Return what runs the application: a request whose reader has gone is cancelled, so that nobody works for it."""
+    return web.AppRunner(
+        app, access_log=None, handle_signals=False, handler_cancellation=True, shutdown_timeout=shutdown_seconds
+    )
+
+
 class AdminApp:
     """One admin server's state: its connections to the cluster, who may use it, the streams that run."""
 
@@ -107,6 +117,7 @@ class AdminApp:
         self._access = access or Access()
         self._clock = clock or SystemClock()
         self._streams = Streams()
+        self._changes = Changes()
         self._turns = Turns()
         self._large = asyncio.Semaphore(LARGE_MAX)
 
@@ -124,6 +135,7 @@ class AdminApp:
         app.router.add_get("/metrics", self._serve_metrics)
         add_console(app)
         app.on_shutdown.append(self._streams.end)
+        app.on_cleanup.append(self._changes.settle)
         return app
 
     @property
@@ -135,7 +147,9 @@ class AdminApp:
         async def handle(request: web.Request) -> web.StreamResponse:
             basic = is_v3(operation.path)  # what Confluent's clients send; a browser is never asked for it
             self._access.check_role(request.headers.get("Authorization"), operation.needs, basic=basic)
-            return await self._call(operation, request)
+            if operation.method == "GET":
+                return await self._call(operation, request)
+            return await self._changes.make(self._call(operation, request))
 
         return handle
 

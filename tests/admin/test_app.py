@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.test_utils import TestClient
 
 from kvorum.admin.access import Access, is_local
 from kvorum.admin.app import AdminApp, operations
@@ -39,6 +39,7 @@ from kvorum.protocol.uuids import Uuid
 from kvorum.runtime.config_defs import validate_topic_configs
 from kvorum.runtime.config_types import InvalidValue
 from kvorum.runtime.metrics import Metrics
+from tests.admin.fake import Server
 
 
 class MemoryCluster:
@@ -176,7 +177,7 @@ Client = TestClient[Any, Any]
 @asynccontextmanager
 async def serve(cluster: MemoryCluster) -> AsyncIterator[Client]:
     app = AdminApp(cluster, Metrics()).build()  # type: ignore[arg-type]  # stands in for the cluster behind the same methods
-    async with TestClient(TestServer(app)) as client:
+    async with TestClient(Server(app)) as client:
         yield client
 
 
@@ -500,7 +501,7 @@ def test_whatever_is_served_wants_a_token_unless_it_is_one_of_these() -> None:
 
     async def main() -> None:
         app = AdminApp(MemoryCluster(), Metrics(), Access({"0" * 64: Role.ADMIN})).build()
-        async with TestClient(TestServer(app)) as client:
+        async with TestClient(Server(app)) as client:
             asked = 0
             for route in app.router.routes():
                 assert route.resource is not None

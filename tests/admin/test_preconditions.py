@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.test_utils import TestClient
 
 from kvorum.admin.app import AdminApp
 from kvorum.admin.client import ClusterClient
@@ -19,7 +19,7 @@ from kvorum.protocol.schema import Message
 from kvorum.protocol.uuids import METADATA_TOPIC_ID, Uuid
 from kvorum.runtime.metrics import Metrics
 from tests.admin.brokers import TestBroker
-from tests.admin.fake import Client, call
+from tests.admin.fake import Client, Server, call
 
 CONFIGS = "/v1/topics/t/configs"
 CHANGES = [{"set": {"retention.ms": "1"}}, {"set": {"retention.ms": "2"}}]
@@ -109,7 +109,7 @@ async def served(*followers: Follower, timeout_ms: int = 60_000) -> AsyncIterato
     async with followers[0].broker.serving(), followers[-1].broker.serving():
         cluster = ClusterClient([each.broker.address for each in followers], timeout_ms=timeout_ms)
         try:
-            async with TestClient(TestServer(AdminApp(cluster, Metrics()).build())) as client:
+            async with TestClient(Server(AdminApp(cluster, Metrics()).build())) as client:
                 yield client
         finally:
             await cluster.close()
