@@ -4,6 +4,7 @@ The controller is found by DescribeQuorum, which names the voters' listeners, an
 (KIP-630) and the log behind it by Fetch. It has to be reachable from here, as it is on the cluster's own machine.
 """
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -32,6 +33,9 @@ from kvorum.quorum.raft.log import SnapshotId
 FETCH_BYTES = 8 * 1024 * 1024
 FETCH_VERSION_MAX = 12
 """Topics by name; ids come with 13."""
+TRIES_MAX = 50
+AGAIN_SECONDS = 0.1
+"""A broker's copy that is trimmed just now is asked for again, for some 5 s."""
 NOBODY = -1
 """The replica id of a client, and an epoch that is not checked."""
 
@@ -129,9 +133,15 @@ async def fetch(cluster: ClusterClient, offset: int, address: Address | None) ->
     partition = FetchPartition(partition=METADATA_PARTITION, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
     topics = [FetchTopic(topic=METADATA_TOPIC, partitions=[partition])]
     request = FetchRequest(max_bytes=FETCH_BYTES, topics=topics)
-    answer = await cluster.ask(request, FetchResponse, address, version_max=FETCH_VERSION_MAX)
-    refuse(answer.error_code, METADATA_TOPIC)
-    return answer.responses[0].partitions[0]
+    for tries in range(TRIES_MAX):
+        if tries:
+            await asyncio.sleep(AGAIN_SECONDS)
+        answer = await cluster.ask(request, FetchResponse, address, version_max=FETCH_VERSION_MAX)
+        refuse(answer.error_code, METADATA_TOPIC)
+        row = answer.responses[0].partitions[0]
+        if row.error_code != ErrorCode.OFFSET_NOT_AVAILABLE:
+            break
+    return row
 
 
 def check_size(size: int, bytes_max: int | None) -> None:
