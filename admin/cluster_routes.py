@@ -19,6 +19,8 @@ from kvorum.admin.models import (
 )
 from kvorum.admin.operations import B, Call, NoBody, Operation, Role, number_of
 from kvorum.admin.parameters import ALL_CONFIGS
+from kvorum.admin.places import Place
+from kvorum.admin.replication import is_under_replicated, moving_of
 from kvorum.admin.topic_configs import changes_of, configs_state, entries
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_quorum import ReplicaState
@@ -45,10 +47,11 @@ async def get_health(call: Call[NoBody]) -> Health:
     """Look for partitions and brokers that are not as they should be."""
     described = await call.cluster.describe_cluster()
     metadata = await call.cluster.metadata()
+    moving = await moving_of(call.cluster, metadata.topics)
     wrong, under, offline = [], 0, 0
     for topic in metadata.topics:
         for partition in topic.partitions:
-            missing = len(partition.isr_nodes) < len(partition.replica_nodes)
+            missing = is_under_replicated(partition, moving.get(Place(topic.name or "", partition.partition_index)))
             under += missing
             offline += partition.leader_id < 0
             if missing or partition.leader_id < 0:

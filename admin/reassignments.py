@@ -193,10 +193,10 @@ class Reassignments:
         self._cluster = cluster
         self.moves = LogDirMoves(cluster)
 
-    async def under_way(self) -> dict[Place, UnderWay]:
+    async def under_way(self, *, timeout_ms: int | None = None) -> dict[Place, UnderWay]:
         """Return what is being reassigned, sorted."""
         request = ListPartitionReassignmentsRequest(topics=None, timeout=self._cluster.wait_ms)
-        answer = await self._cluster.ask(request, ListPartitionReassignmentsResponse)
+        answer = await self._cluster.ask(request, ListPartitionReassignmentsResponse, timeout_ms=timeout_ms)
         refuse(answer.error_code, answer.error_message)
         found = {
             Place(topic.name, row.partition_index): UnderWay(row.replicas, row.adding_replicas, row.removing_replicas)

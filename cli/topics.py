@@ -10,6 +10,7 @@ from kvorum.cli.output import Exit, fail, output_option, pairs, show
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
+    from kvorum.admin.reassignments import UnderWay
     from kvorum.protocol.messages.metadata import MetadataResponseTopic
 
 UNSET = -1
@@ -122,20 +123,32 @@ def list_(internal: bool, bootstrap: str, output: str) -> None:
     kvorum topics list --internal -o json
     """
 
+    from kvorum.admin.places import Place
+    from kvorum.admin.replication import is_under_replicated, moving_of, replication_factor
+
     async def work(cluster: "ClusterClient") -> list[dict[str, Any]]:
-        found = (await cluster.metadata()).topics
+        found = [topic for topic in (await cluster.metadata()).topics if internal or not topic.is_internal]
+        moving = await moving_of(cluster, found)
+        rows = {
+            topic.name or "": [(p, moving.get(Place(topic.name or "", p.partition_index))) for p in topic.partitions]
+            for topic in found
+        }
         return [
             {
-                "topic": topic.name,
-                "partitions": len(topic.partitions),
-                "replication_factor": max((len(p.replica_nodes) for p in topic.partitions), default=0),
-                "under_replicated": sum(len(p.isr_nodes) < len(p.replica_nodes) for p in topic.partitions),
+                "topic": name,
+                "partitions": len(partitions),
+                "replication_factor": max((replication_factor(*each) for each in partitions), default=0),
+                "under_replicated": sum(is_under_replicated(*each) for each in partitions),
             }
-            for topic in sorted(found, key=lambda topic: topic.name or "")
-            if internal or not topic.is_internal
+            for name, partitions in sorted(rows.items())
         ]
 
     show(with_cluster(bootstrap, work), output, ("topic", "partitions", "replication_factor", "under_replicated"))
+
+
+def on_its_way(moving: "UnderWay | None") -> dict[str, list[int]]:
+    """Return which replicas of a partition come and go, for a line of it."""
+    return {"adding": [] if moving is None else moving.adding, "removing": [] if moving is None else moving.removing}
 
 
 @topics.command()
@@ -145,11 +158,14 @@ def list_(internal: bool, bootstrap: str, output: str) -> None:
 def describe(name: str, bootstrap: str, output: str) -> None:
     """Describe a topic: partitions, leaders, in-sync and eligible replicas, offsets, configs set on it.
 
+    While it is reassigned also which replicas come and go.
+
     \b
     kvorum topics describe orders -o yaml
     """
     from kvorum.admin.client import EARLIEST, LATEST, ResourceType
     from kvorum.admin.partition_offsets import topic_offsets
+    from kvorum.admin.replication import moving_of
     from kvorum.admin.topic_configs import topic_overrides
 
     async def work(cluster: "ClusterClient") -> dict[str, Any]:
@@ -157,6 +173,9 @@ def describe(name: str, bootstrap: str, output: str) -> None:
         configs = topic_overrides(await cluster.describe_configs(ResourceType.TOPIC, name))
         eligible = await cluster.eligible(topic)
         earliest, latest = await topic_offsets(cluster, topic, EARLIEST), await topic_offsets(cluster, topic, LATEST)
+        moving = {
+            place.partition: each for place, each in (await moving_of(cluster, [topic])).items() if place.topic == name
+        }
         rows = [
             {
                 "partition": p.partition_index,
@@ -168,6 +187,7 @@ def describe(name: str, bootstrap: str, output: str) -> None:
                 "last_known_elr": eligible[p.partition_index].last_known_elr,
                 "earliest": earliest[p.partition_index],
                 "latest": latest[p.partition_index],
+                **({} if not moving else on_its_way(moving.get(p.partition_index))),
             }
             for p in sorted(topic.partitions, key=lambda p: p.partition_index)
         ]

@@ -28,6 +28,10 @@ from kvorum.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from kvorum.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 from kvorum.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -145,7 +149,11 @@ class MemoryCluster:
             else:
                 self.configs.setdefault(name, {})[change.name] = change.value or ""
 
-    async def ask(self, request: Message, response: type[Message], address: object) -> ListOffsetsResponse:
+    async def ask(
+        self, request: Message, response: type[Message], address: object = None, **_: object
+    ) -> ListOffsetsResponse | ListPartitionReassignmentsResponse:
+        if isinstance(request, ListPartitionReassignmentsRequest):
+            return ListPartitionReassignmentsResponse()
         assert isinstance(request, ListOffsetsRequest), "all else has a method of its own"
         return ListOffsetsResponse(
             topics=[

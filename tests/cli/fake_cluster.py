@@ -35,6 +35,7 @@ from kvorum.protocol.messages import (
     leave_group,
     list_groups,
     list_offsets,
+    list_partition_reassignments,
     list_transactions,
     metadata,
     offset_commit,
@@ -63,6 +64,8 @@ class FakeCluster:
     quotas: dict[tuple[tuple[str, str | None], ...], dict[str, float]] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=lambda: {"metadata.version": 30, "transaction.version": 1})
     refusals: dict[str, int] = field(default_factory=dict)
+    under_way: dict[Place, tuple[list[int], list[int]]] = field(default_factory=dict)
+    """{partition: (replicas that come, replicas that go)}."""
     is_of_controllers: bool = False
     """Whether 101 and 102, the active one, are asked in place of brokers."""
     asked: list[Any] = field(default_factory=list)
@@ -105,6 +108,16 @@ def on_metadata(cluster: FakeCluster, request: metadata.MetadataRequest) -> meta
         )
     brokers = [metadata.MetadataResponseBroker(node_id=1, host="broker", port=9092)]
     return metadata.MetadataResponse(brokers=brokers, topics=topics, cluster_id="C")
+
+
+def on_list_reassignments(cluster: FakeCluster, request: Any) -> Any:
+    answer = list_partition_reassignments.ListPartitionReassignmentsResponse()
+    for (topic, partition), (adding, removing) in cluster.under_way.items():
+        row = list_partition_reassignments.OngoingPartitionReassignment(
+            partition_index=partition, replicas=[1, 2], adding_replicas=adding, removing_replicas=removing
+        )
+        answer.topics.append(list_partition_reassignments.OngoingTopicReassignment(name=topic, partitions=[row]))
+    return answer
 
 
 def on_list_groups(cluster: FakeCluster, request: list_groups.ListGroupsRequest) -> list_groups.ListGroupsResponse:
@@ -485,6 +498,7 @@ def on_describe_producers(cluster: FakeCluster, request: describe_producers.Desc
 
 
 HANDLERS: dict[type[Any], Handler] = {
+    list_partition_reassignments.ListPartitionReassignmentsRequest: on_list_reassignments,
     metadata.MetadataRequest: on_metadata,
     list_groups.ListGroupsRequest: on_list_groups,
     describe_groups.DescribeGroupsRequest: on_describe_groups,
