@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
 
 from aiohttp import web
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from kvorum.admin import (
     batch_routes,
@@ -36,13 +36,18 @@ from kvorum.admin.access import Access, Refused
 from kvorum.admin.changes import Changes
 from kvorum.admin.client import ClusterClient, Unreachable
 from kvorum.admin.console_files import add_console
-from kvorum.admin.fields import field_of
-from kvorum.admin.incoming import BODY_BYTES_MAX, NotJson, base_url, check_query, comes_whole, read_json
+from kvorum.admin.incoming import (
+    BODY_BYTES_MAX,
+    base_url,
+    check_query,
+    comes_whole,
+    needed,
+    read_json,
+)
 from kvorum.admin.metadata_routes import MetadataRoutes
 from kvorum.admin.openapi import document, page
 from kvorum.admin.operations import (
     JSON,
-    BadInput,
     Call,
     NoBody,
     Operation,
@@ -53,7 +58,8 @@ from kvorum.admin.operations import (
     Text,
 )
 from kvorum.admin.preconditions import Turns, check_unchanged, etag
-from kvorum.admin.problems import Refusal, problem, status_of
+from kvorum.admin.problems import Refusal, problem
+from kvorum.admin.refusals import FORESEEN, refusal_of
 from kvorum.admin.streaming import Streams
 from kvorum.admin.v3 import routes as v3_routes
 from kvorum.admin.v3.errors import refused
@@ -188,7 +194,7 @@ class AdminApp:
             if operation.streamed:
                 body = Text(text=data)
             elif operation.body is not NoBody:
-                body = operation.body.model_validate_json(data or b"{}")
+                body = operation.body.model_validate_json(needed(data))
             if operation.admins is not None and operation.admins(body):
                 self._access.check_role(request.headers.get("Authorization"), Role.ADMIN)
             call = Call(
@@ -200,33 +206,28 @@ class AdminApp:
                 base_url=base_url(operation, request),
                 content=request.content if piecemeal else None,
             )
-            match = request.headers.get("If-Match")
-            if operation.guard is not None:
-                async with self._turns.of(call):
-                    if match is not None:
-                        await check_unchanged(operation.guard, call, match)
-                    result = await operation.handle(call)
-            elif operation.large:
-                async with self._large:
-                    result = await operation.handle(call)
-            else:
-                result = await operation.handle(call)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            field = ".".join(str(part) for part in first["loc"]) or None
-            return problem(400, ErrorCode.INVALID_REQUEST.name, str(first["msg"]), field)
-        except NotJson as error:
-            return problem(415, "UNSUPPORTED_MEDIA_TYPE", str(error))
-        except BadInput as error:
-            return problem(400, ErrorCode.INVALID_REQUEST.name, error.message, error.field)
-        except KafkaError as error:
-            field = field_of(error, operation, body)
-            return problem(status_of(error.code), error.code.name, error.message or error.code.name, field)
-        except Unreachable as error:
-            return problem(503, "CLUSTER_UNREACHABLE", str(error))
+            result = await self._result(operation, call, request.headers.get("If-Match"))
+        except FORESEEN as error:
+            return refusal_of(error, operation, body)
         if isinstance(result, Stream):
             return await self._streams.serve(result, request)
         return answer_of(operation, result)
+
+    async def _result(self, operation: Operation, call: Call[BaseModel], match: str | None) -> Result:
+        """Do what was asked, in its turn. Raises as the operation does; Refused."""
+        if operation.guard is not None:
+            async with self._turns.of(call):
+                if match is not None:
+                    await check_unchanged(operation.guard, call, match)
+                return await operation.handle(call)
+        if match is not None and operation.method != "GET":
+            raise Refused(
+                412, "PRECONDITION_FAILED", "nothing here has an ETag: it cannot be compared, and was not done"
+            )
+        if operation.large:
+            async with self._large:
+                return await operation.handle(call)
+        return await operation.handle(call)
 
     async def _openapi(self, request: web.Request) -> web.Response:
         return web.json_response(document(operations(), version("kvorum")))

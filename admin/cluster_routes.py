@@ -18,7 +18,7 @@ from kvorum.admin.models import (
     Voter,
 )
 from kvorum.admin.operations import B, Call, NoBody, Operation, Role, number_of
-from kvorum.admin.parameters import ALL_CONFIGS
+from kvorum.admin.parameters import ALL_CONFIGS, check_named
 from kvorum.admin.places import Place
 from kvorum.admin.replication import is_under_replicated, moving_of
 from kvorum.admin.topic_configs import changes_of, configs_state, entries
@@ -132,6 +132,7 @@ def is_unclean(body: Election) -> bool:
 
 async def elect_leaders(call: Call[Election]) -> list[BaseModel]:
     """Elect preferred leaders, or any living replica: `unclean` loses records, and is an admin's."""
+    check_named(call.body.partitions, call.body.all)
     answer = await call.cluster.elect_leaders(call.body.partitions, unclean=call.body.unclean)
     return [
         ElectionResult(

@@ -8,6 +8,7 @@ TopicName = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[a-zA-
 Configs = dict[str, str]
 PARTITIONS_MAX = 100_000
 REPLICAS_MAX = 32_767
+ALL_TEXT = "true, where no partitions are named: every one of the cluster"
 INT32_MAX = 2**31 - 1
 """Ids of brokers and partitions are int32 in every request of Kafka's."""
 BrokerId = Annotated[int, Field(ge=0, le=INT32_MAX)]
@@ -179,10 +180,11 @@ class ConfigAlter(Strict):
 
 
 class Election(Strict):
-    """Which leaders to elect: all partitions where none are named."""
+    """Which leaders to elect: partitions, or all."""
 
     unclean: bool = Field(False, description="Elect any living replica. Loses what only others have.")
     partitions: dict[str, list[PartitionId]] | None = None
+    all: bool = Field(False, description=ALL_TEXT)
 
 
 class ElectionResult(BaseModel):

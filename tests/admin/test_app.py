@@ -18,7 +18,7 @@ from kvorum.admin.operations import Role
 from kvorum.admin.partition_offsets import Spec
 from kvorum.admin.problems import status_of
 from kvorum.admin.v3 import routes as v3_routes
-from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.errors import RETRIABLE, ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsResponse
 from kvorum.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceResult
@@ -590,7 +590,12 @@ def test_the_openapi_document_has_every_operation_and_resolves() -> None:
 
 
 def test_every_error_code_has_a_status() -> None:
-    assert {status_of(code) for code in ErrorCode} == {403, 404, 409, 422, 500, 503}
+    assert {status_of(code) for code in ErrorCode} == {403, 404, 409, 413, 422, 429, 500, 503}
+    blamed = {code.name for code in RETRIABLE if status_of(code) == 422}
+    assert not blamed, "what may go well in a moment is not the fault of who asks"
+    assert status_of(ErrorCode.THROTTLING_QUOTA_EXCEEDED) == 429 and status_of(ErrorCode.MESSAGE_TOO_LARGE) == 413
+    assert status_of(ErrorCode.KAFKA_STORAGE_ERROR) == status_of(ErrorCode.NOT_ENOUGH_REPLICAS) == 503
+    assert status_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) == 404 and status_of(ErrorCode.ELECTION_NOT_NEEDED) == 409
 
 
 async def tag_of(client: Client, path: str) -> str:

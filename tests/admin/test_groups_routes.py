@@ -145,7 +145,7 @@ def test_a_reset_can_begin_a_group_for_topics_that_are_named() -> None:
         assert (await call(client, "POST", path, body))[1]["partitions"][0]["after"] == 4
         assert cluster.offsets_of["new"] == {("t", 1): 4}
         status, problem = await call(client, "POST", path, {"to": "latest", "topics": {"none": None}})
-        assert (status, problem["error"], problem["field"]) == (404, "UNKNOWN_TOPIC_OR_PARTITION", "topics")
+        assert (status, problem["error"], problem["field"]) == (422, "UNKNOWN_TOPIC_OR_PARTITION", "topics")
         status, problem = await call(client, "POST", path, {"shift_by": 1, "topics": {"t": [0]}})
         assert (status, problem["error"]) == (422, "INVALID_REQUEST")
 

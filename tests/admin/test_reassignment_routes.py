@@ -103,8 +103,8 @@ def test_a_plan_is_refused_before_anything_of_it_is_done() -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         cluster.place("t", [1, 2], [2, 1])
         for body, status, error, field in (
-            (plan((0, [1, 9])), 404, "BROKER_ID_NOT_REGISTERED", "partitions"),
-            (plan((7, [1, 2])), 404, "UNKNOWN_TOPIC_OR_PARTITION", "partitions"),
+            (plan((0, [1, 9])), 422, "BROKER_ID_NOT_REGISTERED", "partitions"),
+            (plan((7, [1, 2])), 422, "UNKNOWN_TOPIC_OR_PARTITION", "partitions"),
             (plan((0, [1, 1])), 400, "INVALID_REQUEST", "partitions.0"),
             (plan((0, [])), 400, "INVALID_REQUEST", "partitions.0.replicas"),
             (plan((0, [1]), (0, [2])), 400, "INVALID_REQUEST", None),
@@ -143,9 +143,12 @@ def test_what_is_under_way_is_cancelled_and_the_last_one_takes_the_throttles_alo
         assert [(row["partition"], row["error"]) for row in rows] == [(0, None)], "what is not under way is left out"
         assert (list(cluster.under_way), cluster.altered) == ([("t", 1)], [])
         assert cluster.replicas["t", 0] == [1, 2]
-        rows = (await call(client, "POST", f"{PATH}/cancel", {}))[1]
+        for unclear, field in (({}, "partitions"), ({"partitions": {"t": [1]}, "all": True}, "all")):
+            status, problem = await call(client, "POST", f"{PATH}/cancel", unclear)
+            assert (status, problem["field"], set(cluster.under_way)) == (400, field, {("t", 1)})
+        rows = (await call(client, "POST", f"{PATH}/cancel", {"all": True}))[1]
         assert [row["partition"] for row in rows] == [1] and len(cluster.altered) == 5
-        assert (await call(client, "POST", f"{PATH}/cancel", {}))[1] == []
+        assert (await call(client, "POST", f"{PATH}/cancel", {"all": True}))[1] == []
 
     with_operated(test)
 
