@@ -66,6 +66,10 @@ class Health(BaseModel):
     offline_partitions: int
     brokers_fenced: list[int]
     partitions: list[str] = Field(description="The first hundred that are not as they should be, as topic-partition")
+    controller_id: int = Field(
+        description="The active controller's node; -1: nobody tells of one, and all else may be old"
+    )
+    controller_error: str | None = Field(description="Why nobody tells", examples=["REQUEST_TIMED_OUT"])
 
 
 class Partition(BaseModel):

@@ -22,6 +22,11 @@ from kvorum.protocol.errors import RETRIABLE, ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsResponse
 from kvorum.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceResult
+from kvorum.protocol.messages.describe_quorum import (
+    DescribeQuorumResponse,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
 from kvorum.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -60,6 +65,8 @@ class MemoryCluster:
         self.told: dict[int, Eligible] = {}
         self.reachable = True
         self.fault: Exception | None = None
+        self.fenced = {3}
+        self.leader: int | Exception = 2
 
     def _check(self) -> None:
         if self.fault is not None:
@@ -87,9 +94,17 @@ class MemoryCluster:
     async def describe_cluster(self, *, fenced: bool = True) -> DescribeClusterResponse:
         self._check()
         brokers = [
-            DescribeClusterBroker(broker_id=n, host="127.0.0.1", port=9000 + n, is_fenced=n == 3) for n in (2, 1, 3)
+            DescribeClusterBroker(broker_id=n, host="127.0.0.1", port=9000 + n, is_fenced=n in self.fenced)
+            for n in (2, 1, 3)
         ]
         return DescribeClusterResponse(cluster_id="abc", controller_id=2, brokers=brokers)
+
+    async def describe_quorum(self, *, timeout_ms: int) -> DescribeQuorumResponse:
+        assert timeout_ms < 30_000, "a broker that waits for a controller is not waited for"
+        if isinstance(self.leader, Exception):
+            raise self.leader
+        row = ResponsePartitionData(leader_id=self.leader)
+        return DescribeQuorumResponse(topics=[ResponseTopicData(partitions=[row])])
 
     async def create_topic(self, topic: CreatableTopic, *, validate_only: bool = False) -> CreateTopicsResponse:
         if topic.name in self.topics:
@@ -430,6 +445,8 @@ def test_health_names_what_is_wrong() -> None:
             "offline_partitions": 1,
             "brokers_fenced": [3],
             "partitions": ["ok-0", "thin-0", "thin-1"],
+            "controller_id": 2,
+            "controller_error": None,
         }
         brokers = (await call(client, "GET", "/v1/brokers"))[1]
         assert [(b["id"], b["fenced"], b["leaders"], b["replicas"]) for b in brokers] == [
@@ -437,6 +454,29 @@ def test_health_names_what_is_wrong() -> None:
             (2, False, 0, 3),
             (3, True, 0, 2),
         ]
+
+    with_api(test)
+
+
+@pytest.mark.parametrize(
+    ("leader", "error"),
+    [
+        (Unreachable("127.0.0.1:1 no answer"), "CLUSTER_UNREACHABLE"),
+        (KafkaError(ErrorCode.REQUEST_TIMED_OUT, "no controller"), "REQUEST_TIMED_OUT"),
+        (-1, None),
+    ],
+)
+def test_a_cluster_without_a_controller_is_not_healthy(leader: int | Exception, error: str | None) -> None:
+    """All that brokers tell may look as it should: it is what they knew last."""
+
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        cluster.set_topic("ok", 1, 2)
+        cluster.fenced = set()
+        assert (await call(client, "GET", "/v1/health"))[1]["healthy"]
+        cluster.leader = leader
+        status, health = await call(client, "GET", "/v1/health")
+        assert (status, health["healthy"], health["partitions"]) == (200, False, [])
+        assert (health["controller_id"], health["controller_error"]) == (-1, error)
 
     with_api(test)
 
