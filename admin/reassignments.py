@@ -10,12 +10,13 @@ Source: Kafka's ReassignPartitionsCommand.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeGuard
 
-from kvorum.admin.client import ClusterClient, ConfigChange, ConfigOperation, ResourceType, code_of, refuse
+from kvorum.admin.broker_configs import alter_broker
+from kvorum.admin.client import ClusterClient, ConfigChange, ConfigOperation, ResourceType, Unreachable, code_of, refuse
 from kvorum.admin.log_dir_moves import LOG_DIRS_RATE, LogDirMoves, Replica
 from kvorum.admin.log_dirs import describe_log_dirs
 from kvorum.admin.places import Place
@@ -30,6 +31,7 @@ from kvorum.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from kvorum.runtime.logs import get_logger
 
 VERSION: Final = 1
 ANY_LOG_DIR: Final = "any"
@@ -37,6 +39,8 @@ NO_LOG_DIRS: Final[Mapping[tuple[Place, int], str]] = MappingProxyType({})
 RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LEADERS: Final = "leader.replication.throttled.replicas"
 FOLLOWERS: Final = "follower.replication.throttled.replicas"
+
+log = get_logger("admin")
 
 
 Assignment = dict[Place, list[int]]
@@ -259,23 +263,42 @@ class Reassignments:
         return refused
 
     async def throttle(self, moves: Mapping[Place, Move], bytes_a_second: int) -> None:
-        """Have those who copy do so no faster, each of them."""
+        """Have those who copy do so no faster, each of them.
+
+        A broker that is down copies nothing: where its rate cannot be set, it is not waited for. Whoever it may send to
+        when it comes back has a rate of its own.
+        """
         for topic, configs in throttled_replicas(moves).items():
             changes = [ConfigChange(name=key, value=value) for key, value in configs.items()]
             await self._cluster.alter_configs(ResourceType.TOPIC, topic, changes)
         rates = [ConfigChange(name=key, value=str(bytes_a_second)) for key in RATES]
-        for broker_id in sorted({broker for move in moves.values() for broker in move.sources | move.destinations}):
-            await self._cluster.alter_configs(ResourceType.BROKER, str(broker_id), rates)
+        await self._alter_brokers(
+            {broker for move in moves.values() for broker in move.sources | move.destinations}, rates
+        )
+
+    async def _alter_brokers(self, wanted: Iterable[int], changes: Sequence[ConfigChange]) -> list[int]:
+        """Change configs of brokers; return whose were changed: all but some that are down."""
+        alive = await self.brokers()
+        done = []
+        for broker_id in sorted(wanted):
+            try:
+                await alter_broker(self._cluster, broker_id, changes, alive)
+            except (KafkaError, Unreachable) as error:
+                if broker_id in alive:
+                    raise
+                log.warning("configs of a broker that is down were not changed", broker=broker_id, error=error)
+            else:
+                done.append(broker_id)
+        return done
 
     async def unthrottle(self, wanted: Mapping[Place, list[int]]) -> tuple[list[int], list[str]]:
         """Take all throttles off, of every broker (who else was a source is not known any more) and these topics.
 
-        Return whom it was taken off. A broker that is not there keeps its own until it comes back.
+        Return whom it was taken off. A broker that is down, and whose configs nobody takes for it, keeps its own.
         """
-        brokers = list(await self.brokers())
+        registered = [broker.broker_id for broker in (await self._cluster.describe_cluster()).brokers]
         deleted = [ConfigChange(name=key, operation=ConfigOperation.DELETE) for key in (*RATES, LOG_DIRS_RATE)]
-        for broker_id in brokers:
-            await self._cluster.alter_configs(ResourceType.BROKER, str(broker_id), deleted)
+        brokers = await self._alter_brokers(registered, deleted)
         topics = sorted({place.topic for place in wanted})
         for topic in topics:
             changes = [ConfigChange(name=key, operation=ConfigOperation.DELETE) for key in (LEADERS, FOLLOWERS)]

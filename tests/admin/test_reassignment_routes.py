@@ -9,7 +9,7 @@ from kvorum.admin.proposals import check_racks, keep, spread
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from tests.admin.fake import Client, call
-from tests.admin.operated import BROKER, TOPIC, OperatedCluster, with_operated
+from tests.admin.operated import BROKER, CONTROLLER, TOPIC, OperatedCluster, with_operated
 
 PATH = "/v1/reassignments"
 A = [Place("a", number) for number in range(6)]
@@ -131,6 +131,42 @@ def test_a_plan_is_refused_before_anything_of_it_is_done() -> None:
         problem = (await call(client, "POST", f"{PATH}/propose", {"topics": ["t"]}))[1]
         assert (problem["error"], problem["field"]) == ("INVALID_REPLICA_ASSIGNMENT", "rack_aware")
         assert (await call(client, "POST", f"{PATH}/propose", {"topics": ["t"], "rack_aware": False}))[0] == 200
+
+    with_operated(test)
+
+
+@pytest.mark.parametrize("down", ["fenced", "silent, and not fenced yet"])
+def test_a_throttled_move_off_a_broker_that_is_down_begins_and_its_throttle_goes(down: str) -> None:
+    """Its rate is set by the controller: should it come back, it copies no faster than the others."""
+
+    async def test(client: Client, cluster: OperatedCluster) -> None:
+        cluster.place("t", [1, 3])
+        cluster.silent = {3}
+        cluster.fenced = {3} if down == "fenced" else set()
+        begun = plan((0, [1, 2]), throttle_bytes_per_second=5000)
+        status, (started,) = await call(client, "POST", PATH, begun)
+        assert (status, started["error"], set(cluster.under_way)) == (200, None, {("t", 0)})
+        rates = {name: set(changes.values()) for kind, name, changes in cluster.altered if kind == BROKER}
+        assert rates == {each: {"5000"} for each in ("1", "2", "3")}
+        cluster.finish()
+        cluster.altered.clear()
+        verified = (await call(client, "POST", f"{PATH}/verify", plan((0, [1, 2]))))[1]
+        assert (verified["completed"], verified["unthrottled_brokers"]) == (True, [1, 2, 3, 4])
+        assert {name for kind, name, _ in cluster.altered if kind == BROKER} == {"1", "2", "3", "4"}
+
+    with_operated(test)
+
+
+def test_where_no_controller_is_reached_a_broker_that_is_down_is_not_waited_for() -> None:
+    async def test(client: Client, cluster: OperatedCluster) -> None:
+        cluster.place("t", [1, 3])
+        cluster.silent, cluster.fenced = {3, CONTROLLER}, {3}
+        status, (started,) = await call(client, "POST", PATH, plan((0, [1, 2]), throttle_bytes_per_second=5000))
+        assert (status, started["error"]) == (200, None)
+        assert {name for kind, name, _ in cluster.altered if kind == BROKER} == {"1", "2"}
+        cluster.under_way.clear()
+        verified = (await call(client, "POST", f"{PATH}/verify", plan((0, [1, 2]))))[1]
+        assert verified["unthrottled_brokers"] == [1, 2, 4]
 
     with_operated(test)
 
