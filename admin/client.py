@@ -146,6 +146,11 @@ class ClusterClient:
         """How long a broker may be told to wait for others, so that its answer still comes in time."""
         return int(self.timeout_ms * ANSWER_SHARE)
 
+    @property
+    def part_ms(self) -> int:
+        """How long one broker of several is waited for, where the others' answers are enough."""
+        return self.timeout_ms // OTHERS
+
     async def close(self) -> None:
         """Close all connections."""
         await self._connections.close()
@@ -194,7 +199,7 @@ class ClusterClient:
 
         A broker hears of a change a moment after it was answered. Raises KafkaError, Unreachable: no controller is.
         """
-        quorum = await self.describe_quorum(timeout_ms=self.timeout_ms // OTHERS)
+        quorum = await self.describe_quorum(timeout_ms=self.part_ms)
         found = self.another()
         found._connections, found._silent = self._connections, self._silent
         found._since = UpTo(quorum.topics[0].partitions[0].high_watermark)
@@ -280,7 +285,7 @@ class ClusterClient:
         refuse(answer.results[0].error_code, answer.results[0].error_message)
 
     async def describe_configs(
-        self, kind: ResourceType, name: str, *, documentation: bool = False
+        self, kind: ResourceType, name: str, *, documentation: bool = False, timeout_ms: int | None = None
     ) -> list[DescribeConfigsResourceResult]:
         """Return every config of a topic, broker or controller, ... with its source. Raises KafkaError."""
         resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
@@ -290,7 +295,7 @@ class ClusterClient:
         # What a node's static configuration says, and its loggers, only that node knows.
         own = kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name != ""
         address = await self.broker_address(int(name)) if own else None
-        answer = (await self.ask(request, DescribeConfigsResponse, address)).results[0]
+        answer = (await self.ask(request, DescribeConfigsResponse, address, timeout_ms=timeout_ms)).results[0]
         refuse(answer.error_code, answer.error_message or f"{kind.name.lower()} {name!r}")
         return answer.configs
 

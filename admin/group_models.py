@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
-from kvorum.admin.models import PartitionId, Strict
+from kvorum.admin.models import UNREACHABLE_TEXT, PartitionId, Strict
 from kvorum.admin.operations import INT64_MAX
 
 Offset = Annotated[int, Field(ge=0, le=INT64_MAX)]
@@ -28,6 +28,7 @@ class GroupPage(BaseModel):
 
     groups: list[GroupSummary]
     next: str | None
+    unreachable: list[int] = Field(default_factory=list, description=UNREACHABLE_TEXT)
 
 
 class GroupMember(BaseModel):

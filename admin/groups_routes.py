@@ -39,11 +39,8 @@ async def list_groups(call: Call[NoBody]) -> GroupPage:
     """List groups of every protocol by id, a page at a time."""
     limit, after, prefix = PAGE.of(call), call.query.get("after", ""), call.query.get("prefix", "")
     states, types = call.words("state"), call.words("type", GROUP_TYPES)
-    found = [
-        row
-        for row in await Groups(call.cluster).listed(states, types)
-        if row.group_id > after and row.group_id.startswith(prefix)
-    ]
+    rows, unreachable = await Groups(call.cluster).listed_if_reached(states, types)
+    found = [row for row in rows if row.group_id > after and row.group_id.startswith(prefix)]
     page = [
         GroupSummary(
             group_id=row.group_id,
@@ -54,7 +51,8 @@ async def list_groups(call: Call[NoBody]) -> GroupPage:
         )
         for row in found[:limit]
     ]
-    return GroupPage(groups=page, next=page[-1].group_id if len(found) > limit else None)
+    following = page[-1].group_id if len(found) > limit else None
+    return GroupPage(groups=page, next=following, unreachable=unreachable)
 
 
 async def get_group(call: Call[NoBody]) -> Group:

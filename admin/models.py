@@ -9,6 +9,7 @@ Configs = dict[str, str]
 PARTITIONS_MAX = 100_000
 REPLICAS_MAX = 32_767
 ALL_TEXT = "true, where no partitions are named: every one of the cluster"
+UNREACHABLE_TEXT = "Brokers that did not answer: what only they know is missing here"
 INT32_MAX = 2**31 - 1
 """Ids of brokers and partitions are int32 in every request of Kafka's."""
 BrokerId = Annotated[int, Field(ge=0, le=INT32_MAX)]

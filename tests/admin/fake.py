@@ -148,6 +148,11 @@ class FakeCluster(ClusterClient):
     def another(self) -> "FakeCluster":
         return self
 
+    @property
+    def ids_there(self) -> list[int]:
+        """Return the brokers there are."""
+        return [1]
+
     async def up_to_date(self) -> "FakeCluster":
         return self
 
@@ -181,7 +186,9 @@ class FakeCluster(ClusterClient):
     def _metadata(self, request: metadata.MetadataRequest) -> metadata.MetadataResponse:
         names = [each.name or "" for each in request.topics] if request.topics is not None else None
         wanted = [name for name in self.logs if name != METADATA_TOPIC] if names is None else names
-        brokers = [metadata.MetadataResponseBroker(node_id=1, host=ME[0], port=ME[1])]
+        brokers = [
+            metadata.MetadataResponseBroker(node_id=each, host=ME[0], port=ME[1] + each - 1) for each in self.ids_there
+        ]
         return metadata.MetadataResponse(brokers=brokers, topics=[self._topic(name) for name in wanted])
 
     def _topic(self, name: str) -> metadata.MetadataResponseTopic:

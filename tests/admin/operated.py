@@ -54,6 +54,10 @@ class OperatedCluster(FakeCluster):
         self.fenced: set[int] = set()
         self.fenced_ids: list[str] = []
 
+    @property
+    def ids_there(self) -> list[int]:
+        return [each for each in self.racks if each not in self.fenced]
+
     def place(self, topic: str, *rows: list[int]) -> None:
         """Add a topic with replicas for each partition, all in sync, led by the first."""
         self.add(topic, len(rows))
