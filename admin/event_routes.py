@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from kvorum.admin.client import EARLIEST, LATEST, METADATA_TOPIC, ClusterClient, Unreachable, refuse
 from kvorum.admin.message_routes import event
+from kvorum.admin.metadata_fetch import AGAIN_SECONDS, offset_of_log
 from kvorum.admin.narrator import KINDS, Happening, Narrator, PartitionState
 from kvorum.admin.operations import EVENT_STREAM, Call, NoBody, Operation, Stream
 from kvorum.admin.parameters import STREAM_COUNT, STREAM_SECONDS
@@ -20,12 +21,6 @@ from kvorum.admin.reading import decoded, request_of
 from kvorum.admin.record_views import NoJson, json_of
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.fetch import FetchResponse, PartitionData
-from kvorum.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
 from kvorum.protocol.messages.metadata import MetadataResponseTopic
 from kvorum.protocol.uuids import METADATA_TOPIC_ID
 
@@ -33,9 +28,6 @@ WAIT_MS = 5_000
 """So long a broker waits for news; then a comment shows whether anybody still reads."""
 ANSWER_MS = 10_000
 """What its answer may take beyond that, before the next broker is asked."""
-TRIES_MAX = 50
-AGAIN_SECONDS = 0.1
-"""A broker's copy that cannot be read just now is asked for again, for some 5 s where it is to begin with."""
 PARTITION = 0
 
 
@@ -108,21 +100,6 @@ def shown(each: Happening) -> Event:
 async def end_of_log(cluster: ClusterClient) -> int:
     """Return where the metadata log ends, as the broker that is asked knows it. Raises KafkaError."""
     return await offset_of_log(cluster, LATEST)
-
-
-async def offset_of_log(cluster: ClusterClient, time: int) -> int:
-    """Return where the metadata log of a broker ends (LATEST), or begins (EARLIEST). Raises KafkaError."""
-    row = ListOffsetsPartition(partition_index=PARTITION, timestamp=time)
-    topic = ListOffsetsTopic(name=METADATA_TOPIC, partitions=[row])
-    request = ListOffsetsRequest(replica_id=-1, topics=[topic], timeout=cluster.wait_ms)
-    for tries in range(TRIES_MAX):
-        if tries:
-            await asyncio.sleep(AGAIN_SECONDS)
-        found = (await cluster.ask(request, ListOffsetsResponse)).topics[0].partitions[0]
-        if found.error_code != ErrorCode.OFFSET_NOT_AVAILABLE:
-            break
-    refuse(found.error_code, METADATA_TOPIC)
-    return found.offset
 
 
 async def log_row(cluster: ClusterClient, offset: int, wait_ms: int) -> PartitionData | None:

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from kvorum.admin.models import UNREACHABLE_TEXT, PartitionId, Strict
 from kvorum.admin.operations import INT64_MAX
@@ -126,6 +126,15 @@ class OffsetReset(Strict):
         if self.offsets is not None and self.topics is not None:
             raise ValueError("offsets name their partitions: leave topics out")
         return self
+
+    @field_validator("offsets")
+    @classmethod
+    def once_each(cls, offsets: list[ExplicitOffset] | None) -> list[ExplicitOffset] | None:
+        """Refuse a partition that is to go to two places."""
+        named = [(each.topic, each.partition) for each in offsets or ()]
+        if len(set(named)) < len(named):
+            raise ValueError("a partition is named twice")
+        return offsets
 
 
 class ResetPartition(BaseModel):

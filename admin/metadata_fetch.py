@@ -26,6 +26,12 @@ from kvorum.protocol.messages.fetch_snapshot import (
     RequestSnapshotId,
     RequestTopicSnapshot,
 )
+from kvorum.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from kvorum.protocol.records import batches
 from kvorum.quorum.batches import METADATA_PARTITION, METADATA_TOPIC
 from kvorum.quorum.raft.log import SnapshotId
@@ -76,6 +82,21 @@ class Fetched:
 
         snapshots = () if self.snapshot_id is None else (self.snapshot_id,)
         return Source(snapshots=snapshots, read_snapshot=read_snapshot, read_batches=lambda _: iter(log))
+
+
+async def offset_of_log(cluster: ClusterClient, time: int) -> int:
+    """Return where the metadata log of a broker ends (LATEST), or begins (EARLIEST). Raises KafkaError."""
+    row = ListOffsetsPartition(partition_index=METADATA_PARTITION, timestamp=time)
+    topic = ListOffsetsTopic(name=METADATA_TOPIC, partitions=[row])
+    request = ListOffsetsRequest(replica_id=NOBODY, topics=[topic], timeout=cluster.wait_ms)
+    for tries in range(TRIES_MAX):
+        if tries:
+            await asyncio.sleep(AGAIN_SECONDS)
+        found = (await cluster.ask(request, ListOffsetsResponse)).topics[0].partitions[0]
+        if found.error_code != ErrorCode.OFFSET_NOT_AVAILABLE:
+            break
+    refuse(found.error_code, METADATA_TOPIC)
+    return found.offset
 
 
 async def fetch_source(cluster: ClusterClient) -> Source:

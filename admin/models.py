@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 TopicName = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[a-zA-Z0-9._-]+$", examples=["orders"])]
 Configs = dict[str, str]
@@ -130,6 +130,13 @@ class TopicCreate(TopicSpec):
     assignments: dict[PartitionId, list[BrokerId]] | None = Field(
         None, description="Broker ids of each partition, preferred leader first; instead of the two numbers"
     )
+
+    @model_validator(mode="after")
+    def one_way(self) -> "TopicCreate":
+        """Hold it to one way."""
+        if self.assignments and (self.partitions is not None or self.replication_factor is not None):
+            raise ValueError("assignments say how many partitions and replicas there are: leave the numbers out")
+        return self
 
 
 class TopicCreated(BaseModel):

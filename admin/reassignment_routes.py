@@ -83,7 +83,7 @@ def entry_of(place: Place, each: UnderWay, row: MetadataResponsePartition | None
     )
 
 
-async def propose(call: Call[Propose]) -> Proposal:
+async def propose_reassignment(call: Call[Propose]) -> Proposal:
     """Propose replicas for all partitions of some topics on some brokers; nothing is changed by that."""
     body, found = call.body, Reassignments(call.cluster)
     alive = await found.brokers()
@@ -235,7 +235,7 @@ OPERATIONS = [
         method="POST",
         path=f"{REASSIGNMENTS}/propose",
         summary="Propose replicas for topics",
-        handle=propose,
+        handle=propose_reassignment,
         body=Propose,
         answer=Proposal,
         role=Role.OPERATE,

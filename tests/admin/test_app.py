@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
+from kvorum.admin import app
 from kvorum.admin.access import Access, is_local
-from kvorum.admin.app import AdminApp, operations
+from kvorum.admin.app import AdminApp, described_by, operations
 from kvorum.admin.client import ConfigChange, ConfigOperation, Eligible, ResourceType, Unreachable
 from kvorum.admin.operations import Role
 from kvorum.admin.partition_offsets import Spec
@@ -354,6 +355,14 @@ def test_a_config_that_is_not_set_can_be_deleted_as_in_kafka() -> None:
         (
             "POST",
             "/v1/topics",
+            {"name": "a", "assignments": {"0": [1]}, "partitions": 1},
+            400,
+            "INVALID_REQUEST",
+            None,
+        ),
+        (
+            "POST",
+            "/v1/topics",
             {"name": "a", "assignments": {"0": [99999999999]}},
             400,
             "INVALID_REQUEST",
@@ -624,7 +633,22 @@ def test_the_openapi_document_has_every_operation_and_resolves() -> None:
         assert {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]} <= names
         async with client.get("/docs") as page:
             html = await page.text()
+            assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+            assert page.headers["X-Content-Type-Options"] == "nosniff"
         assert all(each.path in html for each in operations())
+
+    with_api(test)
+
+
+def test_the_descriptions_are_made_once_and_names_in_them_say_what_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(app, "described_by", lambda known: made.append(known) or described_by(known))
+
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        found = [(await call(client, "GET", "/openapi.json"))[1] for _ in range(3)]
+        assert found[0] == found[1] and len(made) == 1
+        ids = [each["operationId"] for item in found[0]["paths"].values() for each in item.values()]
+        assert len(set(ids)) == len(ids) and not [each for each in ids if "_" not in each]
 
     with_api(test)
 

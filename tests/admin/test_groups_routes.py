@@ -244,3 +244,16 @@ def test_a_refusal_of_the_cluster_has_its_name() -> None:
         assert (await call(client, "GET", "/v1/groups/c"))[1]["error"] == "CLUSTER_UNREACHABLE"
 
     with_fake(test)
+
+
+def test_what_is_said_twice_or_misspelt_is_refused() -> None:
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        fill(cluster)
+        twice = [{"topic": "t", "partition": 0, "offset": offset} for offset in (1, 2)]
+        status, problem = await call(client, "POST", "/v1/groups/e/offsets/reset", {"offsets": twice})
+        assert (status, problem["field"]) == (400, "offsets")
+        status, problem = await call(client, "GET", "/v1/groups?state=Stabel")
+        assert (status, problem["field"]) == (400, "state") and "Stable" in problem["message"]
+        assert (await call(client, "GET", "/v1/groups?state=stable,EMPTY"))[0] == 200
+
+    with_fake(test)
