@@ -63,6 +63,7 @@ from kvorum.admin.preconditions import Turns, check_unchanged, etag
 from kvorum.admin.problems import Refusal, problem
 from kvorum.admin.refusals import FORESEEN, refusal_of
 from kvorum.admin.streaming import Streams
+from kvorum.admin.trail import Entry, Trail, asked_of
 from kvorum.admin.v3 import routes as v3_routes
 from kvorum.admin.v3.errors import refused
 from kvorum.admin.v3.links import PREFIX, is_v3
@@ -139,6 +140,7 @@ class AdminApp:
         self._streams = Streams()
         self._changes = Changes()
         self._turns = Turns()
+        self._trail = Trail(self._clock)
         self._described: Descriptions | None = None
         self._large = asyncio.Semaphore(LARGE_MAX)
 
@@ -170,9 +172,22 @@ class AdminApp:
             self._access.check_role(request.headers.get("Authorization"), operation.needs, basic=basic)
             if operation.method == "GET":
                 return await self._call(operation, request)
-            return await self._changes.make(self._call(operation, request))
+            if not operation.noted:
+                return await self._changes.make(self._call(operation, request))
+            who = self._access.who(request.headers.get("Authorization"), basic=basic)
+            return await self._changes.make(self._noted(operation, request, self._trail.begin(who, request)))
 
         return handle
+
+    async def _noted(self, operation: Operation, request: web.Request, entry: Entry) -> web.StreamResponse:
+        """Make a change, and note what became of it."""
+        try:
+            answer = await self._call(operation, request, entry)
+        except Exception as error:
+            self._trail.end(entry, error)
+            raise
+        self._trail.end(entry, answer)
+        return answer
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -193,6 +208,8 @@ class AdminApp:
             )
             return await handler(request)
         except Refused as error:
+            if error.status in (401, 403):
+                self._trail.refused(request, error)
             headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else None
             return problem(error.status, error.error, error.message, headers=headers)
         except web.HTTPException as error:
@@ -204,7 +221,7 @@ class AdminApp:
             log.error("a request failed", method=request.method, path=request.path, error=error, stack=stack)
             return problem(500, ErrorCode.UNKNOWN_SERVER_ERROR.name, "see the log of the admin process")
 
-    async def _call(self, operation: Operation, request: web.Request) -> web.StreamResponse:
+    async def _call(self, operation: Operation, request: web.Request, entry: Entry | None = None) -> web.StreamResponse:
         body: BaseModel = NoBody()
         try:
             check_query(operation, request)
@@ -214,6 +231,8 @@ class AdminApp:
                 body = Text(text=data)
             elif operation.body is not NoBody:
                 body = operation.body.model_validate_json(needed(data))
+            if entry is not None:
+                entry.asked = asked_of(body, request.match_info)
             if operation.admins is not None and operation.admins(body):
                 self._access.check_role(request.headers.get("Authorization"), Role.ADMIN)
             call = Call(

@@ -179,6 +179,8 @@ class Operation:
     """The body is many of `body`, one after the other: the handler gets their text, or reads them as they come."""
     role: Role | None = None
     """Whose it is; None: everybody's who may read for a GET, an admin's for the rest."""
+    noted: bool = True
+    """Whether the trail has it, if it is no GET: not what writes records, or changes nothing."""
     admins: Callable[[Any], bool] | None = None
     """Which bodies are an admin's alone, whatever the role for the others: those that may lose records."""
     media: Sequence[str] = (JSON,)

@@ -236,6 +236,7 @@ OPERATIONS = [
         path=f"{REASSIGNMENTS}/propose",
         summary="Propose replicas for topics",
         handle=propose_reassignment,
+        noted=False,
         body=Propose,
         answer=Proposal,
         role=Role.OPERATE,

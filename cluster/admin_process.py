@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 from aiohttp import web
 
-from kvorum.admin.access import Access, BadTokens, is_local, tokens_of
+from kvorum.admin.access import Access, BadTokens, is_local, labels_of, tokens_of
 from kvorum.admin.app import AdminApp, runner_of
 from kvorum.admin.client import ClusterClient
 from kvorum.cluster import readiness
@@ -40,7 +40,8 @@ def access_of(settings: Settings, disk: Disk) -> Access:
     if path is None:
         return Access()
     try:
-        return Access(tokens_of(disk.read(path).decode(errors="replace")))
+        text = disk.read(path).decode(errors="replace")
+        return Access(tokens_of(text), labels_of(text))
     except (OSError, BadTokens) as error:
         raise Refusal(Exit.CONFIG, f"kvorum.admin.tokens.file: {path}: {error}") from error
 
