@@ -179,6 +179,8 @@ def list_(
 def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:
     """Describe topics: partitions, leaders, in-sync and eligible replicas, who is added and removed, offsets, configs.
 
+    While it is reassigned also which replicas come and go.
+
     \b
     kvorum topics describe orders -o yaml
     kvorum topics describe orders payments

@@ -515,6 +515,7 @@ def on_describe_producers(cluster: FakeCluster, request: describe_producers.Desc
 
 
 HANDLERS: dict[type[Any], Handler] = {
+    list_partition_reassignments.ListPartitionReassignmentsRequest: on_list_reassignments,
     metadata.MetadataRequest: on_metadata,
     list_groups.ListGroupsRequest: on_list_groups,
     describe_groups.DescribeGroupsRequest: on_describe_groups,
