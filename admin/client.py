@@ -396,16 +396,3 @@ def refuse(code: int, message: str | None) -> None:
 def code_of(code: int) -> ErrorCode:
     """Return an error code; one that a newer cluster has is UNKNOWN_SERVER_ERROR, as Kafka's clients take it."""
     return ErrorCode(code) if code in ErrorCode.__members__.values() else ErrorCode.UNKNOWN_SERVER_ERROR
-
-
-def parse_bootstrap(text: str) -> list[Address]:
-    """Read HOST:PORT,HOST:PORT. Raises ValueError."""
-    found: list[Address] = []
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        host, colon, port = item.rpartition(":")
-        if not colon or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise ValueError(f"{item!r} is not HOST:PORT")
-        found.append((host.strip("[]"), int(port)))
-    if not found:
-        raise ValueError("no HOST:PORT was given")
-    return found

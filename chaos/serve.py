@@ -35,7 +35,7 @@ from pydantic import ValidationError
 from kvorum.admin.access import Access, is_local, name_of
 from kvorum.admin.app import AdminApp
 from kvorum.admin.changes import Changes
-from kvorum.admin.client import ClusterClient, parse_bootstrap
+from kvorum.admin.client import ClusterClient
 from kvorum.admin.operations import Role
 from kvorum.admin.problems import problem
 from kvorum.chaos import history
@@ -56,6 +56,7 @@ from kvorum.chaos.serve_requests import (
 )
 from kvorum.chaos.serve_scenarios import Busy, ScenarioRun, Scenarios
 from kvorum.chaos.served import ANY_HOST, Served
+from kvorum.network.addresses import parse_bootstrap
 from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import Metrics

@@ -72,7 +72,8 @@ def with_cluster(
     timeout_ms: int | None = None,
 ) -> T:
     """Run `work` with a connection to the cluster; a refusal ends the command with its reason."""
-    from kvorum.admin.client import TIMEOUT_MS, ClusterClient, Unreachable, parse_bootstrap
+    from kvorum.admin.client import TIMEOUT_MS, ClusterClient, Unreachable
+    from kvorum.network.addresses import parse_bootstrap
     from kvorum.protocol.errors import ErrorCode, KafkaError
     from kvorum.runtime.chance import new_random
 

@@ -59,7 +59,7 @@ def add(name: str, bootstrap: str, properties: tuple[str, ...], used: bool, outp
     \b
     kvorum profile add staging -b staging-1:9092 --use
     """
-    from kvorum.admin.client import parse_bootstrap
+    from kvorum.network.addresses import parse_bootstrap
 
     if not name.isprintable():
         raise click.BadParameter("a name is of characters that can be printed", param_hint="NAME")

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import confluent_kafka
 import pytest
 
-from kvorum.admin.client import ClusterClient, parse_bootstrap
+from kvorum.admin.client import ClusterClient
 from kvorum.admin.reassignments import read_topics
 from kvorum.cli.client import with_cluster
 from kvorum.cli.feature_levels import LevelError, parse_levels
@@ -22,6 +22,7 @@ from kvorum.cli.kafka.console_consumer import is_offset
 from kvorum.cli.output import Exit, painted, show
 from kvorum.cli.partition_files import PartitionFileError, partition_rows
 from kvorum.cli.produce import produce
+from kvorum.network.addresses import parse_bootstrap
 from tests.cli.fake_cluster import FakeCluster, run
 from tests.cli.test_sending import FakeProducer
 

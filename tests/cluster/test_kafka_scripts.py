@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.client import ClusterClient, parse_bootstrap
+from kvorum.admin.client import ClusterClient
 from kvorum.cli.feature_levels import FEATURE_LEVELS
 from kvorum.cli.output import Exit
+from kvorum.network.addresses import parse_bootstrap
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.cluster.clients import eventually
