@@ -284,6 +284,10 @@ class SimDisk:
     def listdir(self, path: str) -> list[str]:
         """See Disk."""
         self._reach(path)
+        return self.names_in(path)
+
+    def names_in(self, path: str) -> list[str]:
+        """Return the names in a folder, broken or not, for who watches from outside. Raises FileNotFoundError."""
         if path not in self._folders:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         prefix = path + "/"

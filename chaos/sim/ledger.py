@@ -56,7 +56,7 @@ class Shadow:
         """So many entries were found equal to the ledger's."""
         self.deleted_below = 0
         """The log start offset: what lies below is still on the disk, and nobody sees it any more."""
-        names = [name for name in disk.listdir(folder) if name.endswith(LOG_SUFFIX) and offset_of(name) is not None]
+        names = [name for name in disk.names_in(folder) if name.endswith(LOG_SUFFIX) and offset_of(name) is not None]
         self.start = min((offset_of(name) or 0 for name in names), default=0)
         self._path = segment_file(folder, self.start, LOG_SUFFIX)
         self._place = 0
