@@ -17,13 +17,14 @@ TURN_REQUESTS_MAX: Final = 100
 class Muting:
     """Whether a connection is held back: `is_on` for either reason, `is_muted` for its client's own."""
 
-    __slots__ = ("_loop", "_on_end", "_timer", "is_muted", "is_on")
+    __slots__ = ("_loop", "_on_end", "_timer", "_turns", "is_muted", "is_on")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_end: Callable[[], None]) -> None:
         """Begin without; `on_end` is called when a hold has ended."""
         self._loop = loop
         self._on_end = on_end
         self._timer: asyncio.TimerHandle | None = None
+        self._turns = 0
         self.is_muted = False
         self.is_on = False
 
@@ -41,13 +42,16 @@ class Muting:
     def yield_turn(self) -> None:
         """Hold it back until the loop's next round."""
         self.is_on = True
+        self._turns += 1
         self._loop.call_soon(self._take_turn)
 
     def _take_turn(self) -> None:
-        self.is_on = self.is_muted
+        self._turns -= 1
+        self.is_on = self.is_muted or self._turns > 0
         self._on_end()
 
     def _end(self) -> None:
         self._timer = None
-        self.is_muted = self.is_on = False
+        self.is_muted = False
+        self.is_on = self._turns > 0  # a timer may come before the callback that was there first
         self._on_end()
