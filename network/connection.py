@@ -3,7 +3,7 @@
 Requests are handed to their handlers in the order they came, one after another; a handler whose answer comes later does
 not hold up the next request; answers leave in request order. States, each a reason not to go on:
 
-    waiting frames    in_flight_max requests unanswered (one if its client's time is counted, as in Kafka), the client
+    waiting frames    in_flight_max requests unanswered, or few where quotas are kept (muting.UNCOUNTED_MAX), the client
                       behind (outbox paused), throttled (KIP-219), come too soon (max.connection.creation.rate), or a
                       coroutine handler about to take its first step: further frames wait, the socket is not read
     budget            queued.max.request.bytes of the process are used up: the socket is not read
@@ -42,7 +42,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     """One accepted connection, from accept to loss."""
 
     __slots__ = (
-        *("_alone", "_closed", "_counted", "_finishing", "_gate", "_goes_on", "_in_flight", "_muting", "_outbox"),
+        *("_closed", "_counted", "_finishing", "_gate", "_goes_on", "_in_flight", "_muting", "_outbox"),
         *("_parser", "_place", "_reading", "_share", "_shared", "_sink", "_taken", "_tasks", "_transport", "_waiting"),
         *("active_at", "address", "lane_memory", "peer"),
     )
@@ -53,7 +53,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._gate = gate
         self._parser = FrameParser(shared.limits.request_bytes_max, shared.scratch)
         self._waiting: deque[memoryview] = deque()
-        self._in_flight = 0
+        self._in_flight = self._taken = 0
         self._tasks: OrderedSet[asyncio.Future[Message | None]] = OrderedSet()
         self._muting = Muting(shared.loop, self.go_on)
         self._reading = True
@@ -61,8 +61,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._counted = False
         self._finishing = False
         self._goes_on = False
-        self._taken = 0
-        self._alone = False
         self.lane_memory: Any = None
         self._share = BudgetShare(shared.budget, self._update_reading)
         self._place = QueueShare(shared.queue, self._update_reading)
@@ -191,7 +189,9 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _is_full(self) -> bool:
         shared = self._shared
-        return self._in_flight >= (1 if self._alone and shared.quotas.timed else shared.limits.in_flight_max)
+        if shared.quotas.enabled:
+            return self._in_flight >= self._muting.in_hand_max(timed=shared.quotas.timed)
+        return self._in_flight >= shared.limits.in_flight_max
 
     def _serve(self, frame: memoryview) -> None:
         """Hand one request to its handler; send the answer if it is there."""
@@ -208,14 +208,14 @@ class ServerConnection(asyncio.BufferedProtocol):
             if result is not None and not is_message(result):
                 if shared.quotas.timed:
                     call.ctx.spent_ms = shared.loop.time() * 1000 - call.ctx.received_ms
-                    self._alone = shared.quotas.times(call.ctx)
+                    self._muting.is_timed = shared.quotas.times(call.ctx)
                 self._await(call, result)
                 return
             if result is not None:
                 self._outbox.send(router.answer(call, result))
             shared.answered(call, result)
-            if call.ctx.throttle_ms > 0:
-                self._muting.hold(call.ctx.throttle_ms / 1000)
+            if call.ctx.throttle_ms or self._muting.is_over:
+                self._muting.answered(call.ctx.throttle_ms)
         except AnswerImpossible:
             self.close()
         except OSError as error:
@@ -267,8 +267,8 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.close()
             return
         self._shared.answered(call, response)
-        if call.ctx.throttle_ms > 0:
-            self._muting.hold(call.ctx.throttle_ms / 1000)
+        if call.ctx.throttle_ms or self._muting.is_over:
+            self._muting.answered(call.ctx.throttle_ms)
         if self._in_flight:
             self.go_on_soon()
         else:
@@ -287,8 +287,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._in_flight -= 1
         self._taken -= 1
         slot.parts = [frame] if frame else []
-        if throttle_ms > 0:
-            self._muting.hold(throttle_ms / 1000)
+        if throttle_ms or self._muting.is_over:
+            self._muting.answered(throttle_ms)
 
     def handled(self, api: str, version: int, elapsed_ms: float) -> None:
         """See LaneCaller."""

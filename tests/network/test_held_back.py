@@ -12,7 +12,7 @@ from kvorum.network.connection import ServerConnection
 from kvorum.network.connection_counts import ConnectionCounts
 from kvorum.network.context import RequestContext
 from kvorum.network.limits import ConnectionLimits, RequestBudget
-from kvorum.network.muting import Muting
+from kvorum.network.muting import UNCOUNTED_MAX, Muting
 from kvorum.network.quota_rate import Windows
 from kvorum.network.quotas import REQUEST_PERCENTAGE, BrokerQuotas
 from kvorum.network.router import Handler
@@ -177,6 +177,56 @@ def test_whose_time_is_counted_has_one_request_in_hand_however_many_it_sends_at_
         for _ in range(count):
             await read_frame(reader)
         assert max(in_hand) == count, "and without the quota as many as come"
+        writer.close()
+        await listener.close()
+
+    run(main)
+
+
+def test_who_is_over_its_quota_has_one_request_in_hand_and_who_is_not_has_few() -> None:
+    """What is in hand is counted when it is answered: it should not be much more than what the quota lets through."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        quotas = Held()
+        parked: list[tuple[RequestContext, asyncio.Future[InitProducerIdResponse]]] = []
+
+        def park(ctx: RequestContext, request: InitProducerIdRequest) -> asyncio.Future[InitProducerIdResponse]:
+            parked.append((ctx, loop.create_future()))
+            return parked[-1][1]
+
+        def answer(throttle_ms: int) -> None:
+            ctx, future = parked.pop(0)
+            ctx.throttle_ms = throttle_ms
+            future.set_result(InitProducerIdResponse(throttle_time=throttle_ms))
+
+        listener = listener_of(Handler(ApiKey.INIT_PRODUCER_ID, (0, 5), park), quotas=quotas)
+        reader, writer = await asyncio.open_connection("127.0.0.1", await listener.start())
+        writer.write(b"".join(init(number) for number in range(20)))
+        await until(lambda: parked)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(parked) == UNCOUNTED_MAX
+        answer(0)
+        await read_frame(reader)
+        await until(lambda: len(parked) == UNCOUNTED_MAX)
+        for _ in range(UNCOUNTED_MAX):
+            answer(20)
+        for _ in range(UNCOUNTED_MAX):
+            await read_frame(reader)
+        for throttle_ms in (20, 0):
+            await until(lambda: parked)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert len(parked) == 1
+            answer(throttle_ms)
+            await read_frame(reader)
+        await until(lambda: len(parked) == UNCOUNTED_MAX)
+        quotas.enabled = False
+        answer(0)
+        await until(lambda: len(parked) == 20 - UNCOUNTED_MAX - 4)
+        while parked:
+            answer(0)
         writer.close()
         await listener.close()
 
