@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from kvorum.chaos.mutants import broker, controller, coordinators, duties
+from kvorum.chaos.mutants import broker, controller, coordinators, duties, quotas
 from kvorum.chaos.mutants.patches import Patches
 from kvorum.chaos.mutants.plans import COORDINATED, DEPOSED_UNAWARES, SECONDS, THREE, coordination
 
@@ -52,6 +52,8 @@ class Mutant:
     """Whether replicas move between the log directories of their brokers."""
     throttles: bool = False
     """Whether these moves are throttled."""
+    quotas: bool = False
+    """Whether clients have quotas of every kind."""
     seconds: float = SECONDS
     """Virtual, of a directed run."""
     apply_real: Callable[[Patches], None] | None = None
@@ -170,6 +172,21 @@ ALL: Final = (
         moves=True,
         throttles=True,
         first=11,
+    ),
+    *(
+        Mutant(
+            name=name,
+            apply=apply,
+            means=DIRECTED,
+            options={**THREE, "fault_kinds": ["kill", "reset"], "fault_every_s": 1.5},
+            quotas=True,
+            first=first,
+        )
+        for name, apply, first in (
+            ("tell-without-holding", quotas.tell_without_holding, 1),
+            ("hold-for-ever", quotas.hold_for_ever, 1),
+            ("keep-new-quotas-alone", quotas.keep_new_quotas_alone, 2),
+        )
     ),
     Mutant(name="acknowledge-metadata-before-commit", apply=controller.acknowledge_metadata_before_commit, first=6),
     Mutant(
