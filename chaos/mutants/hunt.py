@@ -65,10 +65,13 @@ def plan_of(mutant: Mutant, seed: int) -> Plan:
             moves=mutant.moves,
             throttles=mutant.throttles,
             quotas=mutant.quotas,
+            racks=mutant.racks,
         )
         if mutant.means == DIRECTED
         # Its seeds were found without.
-        else drawn(seed, SECONDS, coordinators=False, reassignments=False, duties=False, moves=False, quotas=False)
+        else drawn(
+            seed, SECONDS, coordinators=False, reassignments=False, duties=False, moves=False, quotas=False, racks=False
+        )
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import Final, NamedTuple, TypeVar
 
+from kvorum.chaos.sim.racks import Places, ReadWatch
 from kvorum.chaos.sim.throttles import ThrottleWatch
 from kvorum.network.channel import Channel, common_version
 from kvorum.network.dial import ChannelError
@@ -47,10 +48,17 @@ class SimClient:
     """One client process."""
 
     def __init__(
-        self, client_id: str, brokers: Iterable[str], rng: Random, throttles: ThrottleWatch | None = None
+        self,
+        client_id: str,
+        brokers: Iterable[str],
+        rng: Random,
+        throttles: ThrottleWatch | None = None,
+        reads: ReadWatch | None = None,
     ) -> None:
         """Know the brokers' addresses for a start. Made in the client's process."""
         self.rng = rng
+        rack_id = f"rack-{rng.randint(1, reads.racks)}" if reads is not None and reads.racks else ""
+        self.places = Places(client_id, rack_id, reads, lambda: asyncio.get_running_loop().time())
         self._throttles = throttles
         self._client_id = client_id
         self._bootstrap = list(brokers)
@@ -137,6 +145,11 @@ class SimClient:
     def address(self, broker_id: int) -> tuple[str, int]:
         """Return where a broker that `leader` named listens."""
         return self._addresses[broker_id]
+
+    def reads_from(self, topic: str, partition: int, leader: Leader) -> int:
+        """Return the broker to fetch from: the leader, or a follower that it named and that is there."""
+        broker_id = self.places.choose(topic, partition, leader.broker_id)
+        return broker_id if broker_id in self._addresses else leader.broker_id
 
     def forget(self, topic: str, partition: int) -> None:
         """Ask anew for the leader next time."""

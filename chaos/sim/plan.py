@@ -126,6 +126,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The admin speaks versions without THROTTLING_QUOTA_EXCEEDED."""
     probes_quotas: bool = False
     """Quotas are tried at the end."""
+    racks: int = 0
+    """In so many racks brokers and clients stand; 0: there are none."""
     load: Load
     coordination: Coordination | None = None
 
