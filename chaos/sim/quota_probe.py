@@ -12,7 +12,7 @@ The cluster is at rest, and nothing goes wrong any more. The quotas of the run a
 import asyncio
 from collections.abc import Iterable, Mapping
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from kvorum.chaos.sim.client import PORT, NoAnswer, SimClient
 from kvorum.chaos.sim.cluster import SimCluster
@@ -40,11 +40,16 @@ from kvorum.protocol.messages.alter_client_quotas import (
 )
 from kvorum.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kvorum.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kvorum.protocol.schema import Message
+
+M = TypeVar("M", bound=Message)
 
 NAME: Final = "quota-probe"
 LIMIT_S: Final = 120.0
 LATE_S: Final = 1.0
 """So long behind the end of a throttle an answer may come: the slowest of links, there and back."""
+FIRST_S: Final = 1.0
+"""The longest throttle of a share of time: a new connection's first answer is heard by who makes it alone."""
 ASKED: Final = 4
 RATE: Final = 2.0
 """Changes, or connections, a second."""
@@ -184,29 +189,31 @@ class Probe:
         await self._alter({CLIENT_ID: NAME}, REQUEST_PERCENTAGE, share)
         await self._everywhere()
         for address in self._addresses:
-            told_ms = [await self._ask_in_time(address, 0)]
-            while len(told_ms) < ASKED:
-                told_ms.append(await self._ask_in_time(address, told_ms[-1]))
+            told_ms = [await self._ask_in_time(address) for _ in range(ASKED)]
             if not any(told_ms):
                 raise Violation("ThrottleTold", f"{ASKED} requests of {share} % at {address[0]}, and no throttle")
         await self._alter({CLIENT_ID: NAME}, REQUEST_PERCENTAGE, None)
         await self._everywhere()
 
-    async def _ask_in_time(self, address: tuple[str, int], held_ms: int) -> int:
-        """Ask who is there, held back for so long; return for how long from now on."""
-        asked_s = self._loop.time()
-        try:
-            response = await self._client.ask(address, MetadataRequest(topics=[]), MetadataResponse)
-        except NoAnswer as error:
-            raise Violation(
-                "ThrottleEnds", f"{address[0]}, throttled for {held_ms} ms, says nothing: {error}"
-            ) from None
-        self._judge_time(address, held_ms, self._loop.time() - asked_s)
-        return response.throttle_time
+    async def _ask_in_time(self, address: tuple[str, int]) -> int:
+        """Ask who is there; return the throttle time that was told, in ms."""
+        return (await self._answer(address, MetadataRequest(topics=[]), MetadataResponse)).throttle_time
 
-    def _judge_time(self, address: tuple[str, int], held_ms: int, took_s: float) -> None:
-        if took_s > held_ms / 1000 + LATE_S:
-            raise Violation("ThrottleEnds", f"{address[0]}, throttled for {held_ms} ms, answered after {took_s:.3f} s")
+    async def _answer(
+        self, address: tuple[str, int], request: Message, response: type[M], newest: int | None = None
+    ) -> M:
+        """Ask over the connection there is; it answers when it may, and soon then. Raises Violation."""
+        asked_s, connection = self._loop.time(), self._client.channel(address).connection
+        held_s = max(0.0, self._cluster.throttles.until_s(connection) - asked_s) if connection else FIRST_S
+        told = f"{address[0]}, asked {type(request).__name__} while it throttled for {held_s:.3f} s,"
+        try:
+            answer = await self._client.ask(address, request, response, newest=newest)
+        except NoAnswer as error:
+            raise Violation("ThrottleEnds", f"{told} says nothing: {error}") from None
+        took_s = self._loop.time() - asked_s
+        if took_s > held_s + LATE_S:
+            raise Violation("ThrottleEnds", f"{told} answered after {took_s:.3f} s")
+        return answer
 
     async def _changes(self) -> None:
         """Try topics (they are not made): an older client is held back, a newer one refused meanwhile."""
@@ -214,32 +221,25 @@ class Probe:
         await self._everywhere()
         count = SAVED + 2
         for address in self._addresses:
-            told_ms = await self._try_topic(address, count, PERMISSIVE, 0, ErrorCode.NONE)
+            told_ms = await self._try_topic(address, count, PERMISSIVE, ErrorCode.NONE)
             if not told_ms:
                 raise Violation(
                     "ThrottleTold", f"{count} partitions at {address[0]}, {SAVED} are saved up: no throttle"
                 )
             other = self._addresses[self._addresses.index(address) - 1]
             if other != address:
-                await self._try_topic(other, 1, None, 0, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
-            await self._ask_in_time(address, told_ms)
+                await self._try_topic(other, 1, None, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+            await self._ask_in_time(address)
             count = 4
             await asyncio.sleep(1.0)
         await self._alter({CLIENT_ID: NAME}, CONTROLLER_MUTATION_RATE, None)
         await self._everywhere()
 
-    async def _try_topic(
-        self, address: tuple[str, int], count: int, newest: int | None, held_ms: int, expected: ErrorCode
-    ) -> int:
+    async def _try_topic(self, address: tuple[str, int], count: int, newest: int | None, expected: ErrorCode) -> int:
         """Ask whether a topic could be made; return the throttle time that was told."""
         topic = CreatableTopic(name="probed", num_partitions=count, replication_factor=1)
         request = CreateTopicsRequest(topics=[topic], timeout=2_000, validate_only=True)
-        asked_s = self._loop.time()
-        try:
-            response = await self._client.ask(address, request, CreateTopicsResponse, newest=newest)
-        except NoAnswer as error:
-            raise Violation("ThrottleEnds", f"{address[0]} says nothing of a topic: {error}") from None
-        self._judge_time(address, held_ms, self._loop.time() - asked_s)
+        response = await self._answer(address, request, CreateTopicsResponse, newest)
         code = ErrorCode(response.topics[0].error_code)
         if code is not expected:
             raise Violation("MutationQuota", f"{count} partitions at {address[0]}: {code.name}, not {expected.name}")

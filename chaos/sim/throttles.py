@@ -27,10 +27,17 @@ class ThrottleWatch:
         """Begin with nobody throttled; `now_s` is the loop's time."""
         self._now_s = now_s
         self._held: dict[ClientConnection, tuple[float, float]] = {}
+        """When a client was told last of what it has to wait for longest, and the earliest end of that."""
+        self._latest: dict[ClientConnection, float] = {}
+        """When it is over at the latest: it began before it was told."""
         self.told = 0
         """Answers with a throttle time."""
         self.kept = 0
         """Answers to what was asked in the time of a throttle, or behind it."""
+
+    def until_s(self, connection: ClientConnection | None) -> float:
+        """Return until when a connection is throttled at the most, by all its client was told; 0 for never."""
+        return 0.0 if connection is None else self._latest.get(connection, 0.0)
 
     def answered(
         self,
@@ -58,6 +65,8 @@ class ThrottleWatch:
         if throttle_ms and after is not None:
             self.told += 1
             self._held = {each: held for each, held in self._held.items() if each.usable}
+            self._latest = {each: self._latest[each] for each in self._held}
+            self._latest[after] = max(self._latest.get(after, 0.0), now_s + throttle_ms / 1000)
             known = self._held.get(after, (0.0, 0.0))
             self._held[after] = max(known, (now_s, asked_s + throttle_ms / 1000), key=lambda held: held[1])
 

@@ -106,6 +106,7 @@ def test_where_nobody_has_a_quota_a_refused_request_is_not_looked_at() -> None:
     run(main)
 
 
+@pytest.mark.patches
 @pytest.mark.parametrize(
     ("code", "counts"), [(ErrorCode.UNKNOWN_SERVER_ERROR, False), (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, True)]
 )

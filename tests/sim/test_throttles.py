@@ -1,5 +1,8 @@
 """Quotas in simulated clusters: drawn, set, kept to, and tried at the end."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from random import Random
 from types import SimpleNamespace
@@ -99,6 +102,29 @@ def test_clients_are_throttled_in_every_way_while_brokers_die_and_each_way_ends(
     assert cluster.throttles.told > 20 and cluster.throttles.kept > 20
     answers = [text for _, text in outcome.told if text.startswith("the operator's")]
     assert len(answers) == len(ALL_KINDS) + 2 and all(text.endswith("NONE") for text in answers), answers
+
+
+TRACE = """
+from kvorum.chaos.sim.plan import Plan
+from kvorum.chaos.sim.run import run_plan
+from tests.sim.test_throttles import ALL_KINDS, quota, stage
+keys = ("controller_mutation_rate=50", "consumer_byte_rate=50000", "producer_byte_rate=50000")
+faults = [*ALL_KINDS, *(quota(0.9, "client-id", key) for key in keys)]
+print(run_plan(Plan(seed=4, seconds=2.0, options=stage(racks=2), faults=faults)).trace)
+"""
+
+
+@pytest.mark.sim
+def test_quotas_and_racks_are_the_same_in_any_process() -> None:
+    traces = []
+    for hash_seed in ("1", "2", "3"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(
+            [sys.executable, "-c", TRACE], env=environment, capture_output=True, text=True, timeout=240
+        )
+        assert done.returncode == 0, done.stderr
+        traces.append(done.stdout)
+    assert traces[0] == traces[1] == traces[2]
 
 
 # What is done wrong is found.
