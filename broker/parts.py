@@ -166,7 +166,7 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
         coordinators=coordinators,
         quota_publisher=quota_publisher,
         loader=loader,
-        router=Router(registry.handlers(broker), lane=ProduceLane(broker, broker.replica_manager)),
+        router=Router(registry.handlers(broker), lane=ProduceLane(broker, broker.replica_manager), quotas=quotas),
     )
 
 

@@ -208,6 +208,11 @@ class Channel:
         return self._connection is not None and self._connection.usable
 
     @property
+    def connection(self) -> ClientConnection | None:
+        """Return what a request would go out over at once, None if it had to be made first."""
+        return self._connection if self.connected else None
+
+    @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
         """Return {api key: (first, last)} of the peer, empty while not connected."""
         return self._connection.versions if self._connection is not None else {}

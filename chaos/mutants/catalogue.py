@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from kvorum.chaos.mutants import broker, controller, coordinators, directories, duties
+from kvorum.chaos.mutants import broker, controller, coordinators, directories, duties, quotas, racks
 from kvorum.chaos.mutants.patches import Patches
 from kvorum.chaos.mutants.plans import COORDINATED, DEPOSED_UNAWARES, SECONDS, THREE, coordination
 
@@ -54,6 +54,10 @@ class Mutant:
     """Whether these moves are throttled."""
     losses: bool = False
     """Whether log directories break, are replaced, taken out and put back."""
+    quotas: bool = False
+    """Whether clients have quotas of every kind."""
+    racks: bool = False
+    """Whether consumers read from the follower in their rack."""
     seconds: float = SECONDS
     """Virtual, of a directed run."""
     apply_real: Callable[[Patches], None] | None = None
@@ -193,6 +197,34 @@ ALL: Final = (
             ("vouch-for-a-lost-directory", directories.vouch_for_a_lost_directory, {"elr": True, "min_isr": 2}, 1),
             ("elect-another-log", directories.elect_another_log, {"elr": True, "min_isr": 1}, 1),
             ("make-an-empty-log", directories.make_an_empty_log, {"elr": False}, 3),
+        )
+    ),
+    *(
+        Mutant(
+            name=name,
+            apply=apply,
+            means=DIRECTED,
+            options={**THREE, "fault_kinds": ["kill", "reset"], "fault_every_s": 1.5},
+            quotas=True,
+            first=first,
+        )
+        for name, apply, first in (
+            ("tell-without-holding", quotas.tell_without_holding, 1),
+            ("hold-for-ever", quotas.hold_for_ever, 1),
+            ("keep-new-quotas-alone", quotas.keep_new_quotas_alone, 2),
+        )
+    ),
+    *(
+        Mutant(
+            name=name,
+            apply=apply,
+            means=DIRECTED,
+            options={**THREE, "fault_kinds": ["kill", "cut"], "fault_every_s": 1.5},
+            racks=True,
+        )
+        for name, apply in (
+            ("show-above-high-watermark", racks.show_above_high_watermark),
+            ("send-anywhere", racks.send_anywhere),
         )
     ),
     Mutant(name="acknowledge-metadata-before-commit", apply=controller.acknowledge_metadata_before_commit, first=6),

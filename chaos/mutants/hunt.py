@@ -65,10 +65,22 @@ def plan_of(mutant: Mutant, seed: int) -> Plan:
             moves=mutant.moves,
             throttles=mutant.throttles,
             losses=mutant.losses,
+            quotas=mutant.quotas,
+            racks=mutant.racks,
         )
         if mutant.means == DIRECTED
         # Its seeds were found without.
-        else drawn(seed, SECONDS, coordinators=False, reassignments=False, duties=False, moves=False, losses=False)
+        else drawn(
+            seed,
+            SECONDS,
+            coordinators=False,
+            reassignments=False,
+            duties=False,
+            moves=False,
+            losses=False,
+            quotas=False,
+            racks=False,
+        )
     )
 
 

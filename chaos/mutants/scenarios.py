@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from kvorum.chaos.scenario.files import find
 from kvorum.chaos.scenario.models import Scenario
+from kvorum.runtime.config_checks import RACK_AWARE_SELECTOR
 
 BASE: Final[Mapping[str, Any]] = {
     "cluster": {"combined": False, "brokers": 3, "controllers": 1, "network": "plain"},
@@ -95,6 +96,27 @@ CELLS_OF_REPLICATION: Final[Mapping[str, Mapping[str, Any]]] = {
     },
 }
 
+CELLS_OF_CLIENTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "show-above-high-watermark": {
+        "title": "A follower is cut off, readers go on at the other; it and the leader die, and who was cut off leads",
+        "cluster": {
+            **PROXIES,
+            "configs": {**PATIENT, "replica.selector.class": RACK_AWARE_SELECTOR},
+            "node_configs": {f"broker-{number}": {"broker.rack": f"rack-{number}"} for number in (1, 2, 3)},
+        },
+        "workload": [
+            {"kind": "send", "count": 3, "rate": 60, "in_flight": 3000},
+            *({"kind": "assign", "rack": f"rack-{number}", "crash_every": None} for number in (1, 2, 3)),
+        ],
+        "steps": [
+            {"at": 2, "do": "cut", "target": "leader orders-0/broker", "to": "follower 2 orders-0/broker"},
+            {"after": 1.5, "do": "kill", "target": ["leader orders-0", "follower 1 orders-0"], "as": "dead"},
+            {"do": "heal"},
+            {"after": 1, "do": "start", "target": "dead"},
+        ],
+    },
+}
+
 COORDINATED: Final[Mapping[str, Any]] = {
     "cluster": {
         **BASE["cluster"],
@@ -129,7 +151,11 @@ CELLS_OF_COORDINATORS: Final[Mapping[str, Mapping[str, Any]]] = {
         ],
     },
 }
-CELLS: Final[Mapping[str, Mapping[str, Any]]] = {**CELLS_OF_REPLICATION, **CELLS_OF_COORDINATORS}
+CELLS: Final[Mapping[str, Mapping[str, Any]]] = {
+    **CELLS_OF_REPLICATION,
+    **CELLS_OF_CLIENTS,
+    **CELLS_OF_COORDINATORS,
+}
 
 SHIPPED: Final[Mapping[str, tuple[str, ...]]] = {
     "ignore-broker-epoch": ("regressions/replaced-disk",),
@@ -146,6 +172,7 @@ SHIPPED: Final[Mapping[str, tuple[str, ...]]] = {
     "isolated-leader-stays": ("controller-partition",),
     "vouch-for-a-lost-directory": ("lost-directory",),
     "stay-in-a-failed-directory": ("failing-directory",),
+    "tell-without-holding": ("quotas",),
 }
 """{mutant: shipped scenarios that have to fail with it}: a regression that holds with its bug shows nothing."""
 SHOWN: Final = tuple(dict.fromkeys([*CELLS, *SHIPPED]))

@@ -68,6 +68,7 @@ Verb: TypeAlias = Literal[
     "recover",
     "alter-topic",
     "alter-broker",
+    "alter-quota",
     "elect-unclean",
     "elect-preferred",
     "wait",
@@ -187,6 +188,8 @@ class Step(Strict):
     """What a `failpoint` arms in the target's process: `log.append.before=raise@20`."""
     topic: str = ""
     configs: dict[str, str] = Field(default_factory=dict)
+    quota: dict[str, str] = Field(default_factory=dict)
+    """Whose quotas `alter-quota` sets, {type: name, or "" for the default}; a value of "" removes one."""
     clients: bool = True
     """Whether `isolate` cuts clients off too."""
     times: int = Field(default=1, ge=1, le=10_000)
@@ -199,6 +202,8 @@ class Step(Strict):
     """Seconds that a `wait` may take."""
     acked: Literal["some", "none", "any"] | dict[str, Literal["some", "none", "any"]] = "any"
     """What a `window` must see of sends begun and acknowledged in it; by topic (or `name*`), or for all."""
+    acked_max: int | None = Field(default=None, ge=0)
+    """So many sends may be acknowledged within a `window` at most, whenever they were begun."""
 
     @field_validator("configs", mode="before")
     @classmethod
@@ -219,6 +224,7 @@ class Step(Strict):
             "window": ("hold",),
             "alter-topic": ("topic", "configs"),
             "alter-broker": ("target", "configs"),
+            "alter-quota": ("quota", "configs"),
             "elect-unclean": ("partition",),
             "elect-preferred": ("partition",),
         }

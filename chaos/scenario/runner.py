@@ -293,7 +293,9 @@ class Run:
             outcome.failures += unmet_in_events(self.scenario.expect, read_history(self.folder / HISTORY))
 
 
-NO_FAULTS: Final = frozenset({"wait", "window", "heal", "recover", "start", "resume", "alter-topic", "alter-broker"})
+NO_FAULTS: Final = frozenset(
+    {"wait", "window", "heal", "recover", "start", "resume", "alter-topic", "alter-broker", "alter-quota"}
+)
 
 
 def create_topics(bootstrap: str, scenario: Scenario) -> None:

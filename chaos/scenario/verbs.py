@@ -29,6 +29,7 @@ from kvorum.chaos.scenario.targets import GROUPS, Seen, Targets, no_leader
 from kvorum.chaos.workload.admin import REQUEST_SECONDS, admin_client
 from kvorum.chaos.workload.elections import PREFERRED, UNCLEAN, NotElected, elect
 from kvorum.chaos.workload.log_dirs import NotMoved, move
+from kvorum.chaos.workload.quotas import NotAltered, alter_quota
 from kvorum.chaos.workload.recorder import Recorder
 
 POLL_SECONDS: Final = 0.05
@@ -90,9 +91,16 @@ class Verbs:
 
     def do(self, step: Step) -> list[Injected]:
         """Begin a step; returns the faults that its `for` ends. Raises CannotDo, UnknownTarget and the lab's errors."""
-        if step.do in ("heal", "recover", "kill-all", "start", "wait", "alter-topic", "rolling-restart") or (
-            step.do.startswith("elect-")
-        ):
+        if step.do in (
+            "heal",
+            "recover",
+            "kill-all",
+            "start",
+            "wait",
+            "alter-topic",
+            "alter-quota",
+            "rolling-restart",
+        ) or (step.do.startswith("elect-")):
             return self._whole(step)
         found = self.targets.resolve(step.target)
         if step.name:
@@ -119,6 +127,12 @@ class Verbs:
                 self._wait(step.until, step.within)
             case "alter-topic":
                 self._alter(ResourceType.TOPIC, step.topic, step)
+            case "alter-quota":
+                value: OperationValue = [
+                    "alter-quota",
+                    *(f"{key}={each}" for key, each in (step.quota | step.configs).items()),
+                ]
+                self._operation(value, lambda: alter_quota(self.cluster.bootstrap, step.quota, step.configs))
             case "rolling-restart":
                 self._roll(step)
             case _:
@@ -301,7 +315,7 @@ class Verbs:
         op = self.recorder.invoke(process, "admin", value)
         try:
             request()
-        except (KafkaException, NotElected, NotMoved) as error:
+        except (KafkaException, NotElected, NotMoved, NotAltered) as error:
             self.recorder.complete(op, Info, error=str(error))
             raise CannotDo(f"{value}: {error}") from error
         self.recorder.complete(op, Ok)

@@ -30,7 +30,9 @@ from kvorum.chaos.sim.loop import START_S, Host, SimLoop
 from kvorum.chaos.sim.machine import BROKER, CONTROLLER, RESTART_S, Machine, SimProcess, address_of
 from kvorum.chaos.sim.metadata_watch import MetadataWatch
 from kvorum.chaos.sim.plan import Options, Plan, machines_of
+from kvorum.chaos.sim.racks import ReadWatch, rack_configs
 from kvorum.chaos.sim.streams import StreamNetwork
+from kvorum.chaos.sim.throttles import ThrottleWatch
 from kvorum.chaos.sim.workload import Producer, Recorder
 from kvorum.cluster.controller_node import ControllerNode
 from kvorum.protocol.errors import ErrorCode
@@ -96,6 +98,8 @@ def settings_of(options: Options, node_id: int, roles: list[str], log_dirs: list
         "log.dirs": ",".join(log_dirs),
         **configs_of(options),
     }
+    if BROKER in roles:
+        config |= rack_configs(node_id, options)
     if options.flush:
         config["log.flush.interval.messages"] = 1
     if "broker" not in roles:
@@ -124,6 +128,7 @@ class SimCluster:
             rng = Random(self.rng.getrandbits(64))
             machine = self.machines[node_id] = Machine(node_id, roles, self.loop, self.network, rng, settings)
             machine.reads_files = options.reads_files
+            machine.request_cost_ms = options.request_cost_ms
             self.processes += machine.processes.values()
         first = next(iter(self.machines.values()))
         self.metadata = MetadataWatch(self.history, self.now, next(iter(first.processes.values())).settings)
@@ -135,6 +140,8 @@ class SimCluster:
         self.disks_failed: set[int] = set()
         """Nodes whose disk ever failed or was full: they may have been registered without it."""
         self.clients: dict[str, Host] = {}
+        self.throttles = ThrottleWatch(self.loop.time)
+        self.read_watch = ReadWatch(options.racks, self.committed_end)
         self.consumers: list[Consumer] = []
         self.admin: Admin | None = None
         self.restarts: dict[str, int] = {}
@@ -220,8 +227,11 @@ class SimCluster:
                 self.start_client(name, lambda client, work=work: work(client, lambda: self.healing))  # type: ignore[misc]  # bound now
 
     def _administer(self, client: SimClient) -> Coroutine[Any, Any, None]:
-        self.admin = Admin(client, self.recorder, self.options.replication_factor, self._acknowledged)
-        return self.admin.run(self.options.load.admin_every_s, lambda: self.healing)
+        options = self.options
+        self.admin = Admin(
+            client, self.recorder, options.replication_factor, self._acknowledged, older=options.older_admin
+        )
+        return self.admin.run(options.load.admin_every_s, lambda: self.healing)
 
     def _consumer(self, client: SimClient, number: int) -> Consumer:
         partitions = list(range(self.options.partitions))
@@ -237,7 +247,7 @@ class SimCluster:
 
         async def run() -> None:
             try:
-                await work(SimClient(name, brokers, rng))
+                await work(SimClient(name, brokers, rng, self.throttles, self.read_watch))
             except Violation as found:
                 self.violation = self.violation or found
             except Exception as error:  # the simulator's own fault, or an answer that no client can read
@@ -330,6 +340,11 @@ class SimCluster:
         """Return the lowest offset of what a partition lost legally, None for nothing."""
         ledger = self._ledger_of(partition)
         return None if ledger is None else ledger.lost_from
+
+    def committed_end(self, topic: str, partition: int) -> int | None:
+        """Return one past the last committed offset; None where there is none yet, or something was lost legally."""
+        ledger = self._ledger_of(f"{topic}-{partition}")
+        return None if ledger is None or ledger.losses else ledger.end
 
     def _ledger_of(self, partition: str) -> Ledger | None:
         name, _, number = partition.rpartition("-")

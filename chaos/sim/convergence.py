@@ -20,6 +20,7 @@ from kvorum.chaos.sim.group_work import STABLE_SLACK_S, Looked, last_looks, stab
 from kvorum.chaos.sim.ledger import Entry, Violation
 from kvorum.chaos.sim.machine import BROKER, SimProcess, State
 from kvorum.chaos.sim.plan import Coordination
+from kvorum.chaos.sim.quota_probe import look_at_quotas
 from kvorum.chaos.sim.watched import Watched
 from kvorum.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from kvorum.quorum.controller.elections import UNCLEAN
@@ -74,6 +75,8 @@ def settle(cluster: SimCluster, faults: Faults) -> None:
         demand_rest()
     check_replicas(cluster)
     check_topics(cluster)
+    if cluster.options.probes_quotas:
+        look_at_quotas(cluster)
     read_back(cluster)
     cluster.history.write(Finish(t=cluster.now()))
 

@@ -9,6 +9,8 @@ from kvorum.chaos.sim.duties import dutiful
 from kvorum.chaos.sim.losing import losing
 from kvorum.chaos.sim.moving import moved, throttled
 from kvorum.chaos.sim.plan import Plan, draw_faults, draw_options
+from kvorum.chaos.sim.quotas import limited
+from kvorum.chaos.sim.racks import racked
 from kvorum.chaos.sim.reassigning import reassigned
 
 
@@ -21,10 +23,12 @@ def drawn(
     duties: bool = True,
     moves: bool = True,
     losses: bool = True,
+    quotas: bool = True,
+    racks: bool = True,
 ) -> Plan:
     """Draw a whole run from its seed. Dramas, changes, coordinators and what follows have chances of their own.
 
-    Without them a seed stays as it was; `coordinators` to `losses`: whether there may be any.
+    Without them a seed stays as it was; `coordinators` to `racks`: whether there may be any.
     """
     rng = Random(f"kvorum cluster {seed}")
     options = draw_options(rng)
@@ -42,4 +46,8 @@ def drawn(
         options, faults = throttled(Random(f"kvorum throttled moves {seed}"), options, faults, seconds)
     if losses:
         options, faults = losing(Random(f"kvorum lost directories {seed}"), options, faults, seconds)
+    if quotas:
+        options, faults = limited(Random(f"kvorum quotas {seed}"), options, faults, seconds)
+    if racks:
+        options = racked(Random(f"kvorum racks {seed}"), options)
     return Plan(seed=seed, seconds=seconds, options=options, faults=faults)

@@ -16,6 +16,7 @@ from kvorum.chaos.sim.clock import SimClock
 from kvorum.chaos.sim.disk import PowerLost, SimDisk
 from kvorum.chaos.sim.loop import Host, SimLoop
 from kvorum.chaos.sim.streams import StreamNetwork
+from kvorum.chaos.sim.throttles import Costs
 from kvorum.cluster.controller_node import ControllerNode, ControllerWorld
 from kvorum.cluster.controller_process import open_quorum
 from kvorum.cluster.formatting import controller_directory, raft_directory
@@ -147,6 +148,7 @@ class SimProcess:
             metrics=Metrics(),
             on_fault=self._on_fault,
             tail_budget=TailBudget(appends_max=0) if self.machine.reads_files else TailBudget(),
+            interposer=Costs(self.machine.request_cost_ms) if self.machine.request_cost_ms else None,
         )
         broker = self.broker = BrokerServer(self.settings, world)
         await self._guarded(broker.start)
@@ -230,6 +232,7 @@ class Machine:
         self.network = network
         self.dark = False
         self.reads_files = False
+        self.request_cost_ms = 0.0
         """See Options."""
         self._rng = rng
         self.processes: dict[str, SimProcess] = {}

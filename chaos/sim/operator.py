@@ -60,7 +60,7 @@ from kvorum.protocol.messages.unregister_broker import UnregisterBrokerRequest, 
 from kvorum.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from kvorum.quorum.controller.duty import STATE_KEY
 from kvorum.quorum.controller.features import UpgradeType
-from kvorum.quorum.image.client_quotas import CLIENT_ID
+from kvorum.quorum.image.client_quotas import USER
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ResourceType
 from kvorum.quorum.image.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 
@@ -132,9 +132,9 @@ class Operator:
         return self._start(f"{key}={value} for {'the topic' if scope == 'topic' else 'all brokers'}", ask, [])
 
     def quota(self, fault: Fault) -> Story | None:
-        """Set a quota of all clients, or of the user that all are; or remove it."""
+        """Set a quota of all clients or of one, of the user that all are, of all addresses or of one; or remove it."""
         key, _, value = fault.detail.partition("=")
-        name = None if fault.target == CLIENT_ID else ANONYMOUS.name
+        name = ANONYMOUS.name if fault.target == USER else fault.other or None
         entry = RequestEntryData(
             entity=[RequestEntityData(entity_type=fault.target, entity_name=name)],
             ops=[OpData(key=key, value=float(value or 0), remove=not value)],
@@ -144,7 +144,7 @@ class Operator:
         async def ask(client: SimClient) -> int:
             return (await client.ask_any(request, AlterClientQuotasResponse)).entries[0].error_code
 
-        return self._start(f"{fault.detail} for every {fault.target}", ask, [])
+        return self._start(f"{fault.detail} for {fault.other or 'every'} {fault.target}", ask, [])
 
     def elr(self, fault: Fault) -> Story | None:
         """Switch eligible leader replicas on or off."""

@@ -120,6 +120,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """How often log start offsets are written down."""
     reads_files: bool = False
     """Brokers keep nothing of their logs' ends in memory: what is read is what the file says when it is read."""
+    request_cost_ms: float = 0.0
+    """What each request counts as for quotas of the loop's time; brokers have no short way for Produce then."""
+    older_admin: bool = False
+    """The admin speaks versions without THROTTLING_QUOTA_EXCEEDED."""
+    probes_quotas: bool = False
+    """Quotas are tried at the end."""
+    racks: int = 0
+    """In so many racks brokers and clients stand; 0: there are none."""
     load: Load
     coordination: Coordination | None = None
 

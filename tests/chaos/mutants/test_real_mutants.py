@@ -49,6 +49,24 @@ def test_what_coordinators_and_partitions_do_wrong_is_found(name: str, anomaly: 
     assert anomaly in anomalies_of(name, tmp_path)
 
 
+@pytest.mark.cluster
+@pytest.mark.patches
+def test_what_a_follower_shows_above_its_high_watermark_is_found(tmp_path: Path) -> None:
+    try:
+        find_or_build()
+    except NoToxiproxy as error:
+        pytest.skip(str(error))
+    assert "inconsistent-offsets" in anomalies_of("show-above-high-watermark", tmp_path)
+
+
+@pytest.mark.cluster
+@pytest.mark.patches
+def test_throttles_that_are_told_and_not_kept_are_found(tmp_path: Path) -> None:
+    outcome = run_real("tell-without-holding", tmp_path)
+    assert not outcome.could_not_run
+    assert any("held to 5000 bytes a second" in failure for failure in outcome.failures), outcome.failures
+
+
 @pytest.mark.parametrize("name", sorted(CELLS))
 def test_each_scenario_is_whole_and_shows_a_mutant_there_is(name: str) -> None:
     scenario = scenario_of(name)
