@@ -13,11 +13,12 @@ from kvorum.protocol.messages.broker_registration import BrokerRegistrationReque
 from kvorum.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.controller.context import Context, is_reserved
-from kvorum.quorum.controller.departure_throttle import throttles_in, unthrottle_records
-from kvorum.quorum.controller.duty import cleared, duty_of
+from kvorum.quorum.controller.departure_throttle import throttle_consequences
+from kvorum.quorum.controller.duty import STATE_KEY, cleared
 from kvorum.quorum.controller.leader_isr import leaving_records, unclean_shutdown_records
 from kvorum.quorum.controller.result import Result
 from kvorum.quorum.image.cluster import BrokerRegistration
+from kvorum.quorum.image.configs import ResourceType
 from kvorum.quorum.image.features import METADATA_VERSION
 from kvorum.quorum.records import Endpoint, FeatureRange, MetadataRecord, RegisterBroker, UnregisterBroker
 from kvorum.quorum.steps import Steps
@@ -95,12 +96,9 @@ def unregister_broker(context: Context, request: UnregisterBrokerRequest) -> Ste
         message = f"Broker ID {request.broker_id} is not currently registered"
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, message)
     records = yield from leaving_records(context, request.broker_id)
-    throttled = throttles_in(context.image)
-    if throttled.pop(request.broker_id, None) is not None:
-        records += yield from unthrottle_records(context.image, throttled)
-        records.append(cleared(request.broker_id, DECOMMISSION_THROTTLE))
-    if duty_of(context.image.configs, request.broker_id) is not None:
-        records.append(cleared(request.broker_id))
+    asked = context.image.configs.of(ResourceType.BROKER, str(request.broker_id))
+    nothing = [cleared(request.broker_id, key) for key in (DECOMMISSION_THROTTLE, STATE_KEY) if key in asked]
+    records += [*nothing, *(yield from throttle_consequences(context.image, nothing))]
     records.append(UnregisterBroker(broker_id=request.broker_id, broker_epoch=broker.broker_epoch))
     return Result(records=records, response=UnregisterBrokerResponse(error_message=None))
 
