@@ -60,6 +60,17 @@ class AllLogDirectoriesOffline(Exception):
     """No log directory is left: this broker can neither keep nor serve anything."""
 
 
+def can_be_read(disk: Disk, path: str) -> bool:
+    """Tell whether a directory is there, or could be made. One whose disk fails is offline, whatever it held."""
+    try:
+        disk.listdir(path)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
 class NotFormatted(Exception):
     """A log directory without an identity: `kvorum format` comes first."""
 
@@ -217,10 +228,15 @@ class BrokerServer:
         """Make the parts, for the cluster whose identity the directories bear."""
         world, settings = self._world, self._settings
         metadata_directory = world.metadata_directory or settings.str("metadata.log.dir")
-        found = [read_meta_properties(world.disk, path) for path in (metadata_directory, *settings.list("log.dirs"))]
-        formatted = [each for each in found if each is not None]
+        found = {
+            path: read_meta_properties(world.disk, path) for path in (metadata_directory, *settings.list("log.dirs"))
+        }
+        formatted = [each for each in found.values() if each is not None]
         if not formatted:
             raise NotFormatted(f"{metadata_directory} has no identity: format it first")
+        for path, identity in found.items():
+            if identity is None and path != metadata_directory and can_be_read(world.disk, path):
+                raise NotFormatted(f"{path} has no meta.properties: `kvorum format --ignore-formatted` writes it")
         seams = Seams(
             disk=world.disk,
             clock=world.clock,
@@ -233,7 +249,8 @@ class BrokerServer:
             metadata_directory=metadata_directory,
             tail_budget=world.tail_budget,
         )
-        directory_id = ZERO_UUID if found[0] is None else found[0].directory_id
+        metadata_identity = found[metadata_directory]
+        directory_id = ZERO_UUID if metadata_identity is None else metadata_identity.directory_id
         parts = build(settings, seams, cluster_id=formatted[0].cluster_id, directory_id=directory_id)
         parts.broker.configs.subscribe(self._configs_changed)
         if world.interposer is not None:

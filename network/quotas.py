@@ -243,9 +243,9 @@ class Mutations:
         bucket, rate = self._meter.measure, self._meter.bound
         if not self._strict:
             bucket.take(count, rate, now_ms)
-        throttle_ms = bucket.throttle_ms(rate, now_ms)
-        if throttle_ms:
-            self._throttle_ms, self._noted_ms = throttle_ms, now_ms
+        if bucket.tokens(rate, now_ms) < 0:
+            # Just below zero it is over in less than half a millisecond, and is refused all the same.
+            self._throttle_ms, self._noted_ms = bucket.throttle_ms(rate, now_ms), now_ms
             if self._strict:
                 message = "The throttling quota has been exceeded."
                 raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, message)
