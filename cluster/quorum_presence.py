@@ -132,7 +132,7 @@ class QuorumPresence:
         node_id, leader_id = self._log.node_id, self._log.leader_id
         voters = self._log.node.replica.voters
         own = voters.state.directory_id
-        if leader_id is None:
+        if leader_id is None or not voters.dynamic:  # the upgrade in this log was lost with its leader: until the next
             return False
         if voters.in_force.get(node_id) != own:
             return True

@@ -33,6 +33,7 @@ from kvorum.chaos.sim.plan import Options, Plan, machines_of
 from kvorum.chaos.sim.streams import StreamNetwork
 from kvorum.chaos.sim.workload import Producer, Recorder
 from kvorum.cluster.controller_node import ControllerNode
+from kvorum.cluster.hosting import is_unread
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.create_topics import (
     CreatableTopic,
@@ -55,7 +56,6 @@ CLUSTER_ID: Final = "c2ltdWxhdGVkY2x1c3Rlcg"
 CONTROLLER_PORT: Final = 9093
 TOPIC: Final = "orders"
 BOOT_LIMIT_S: Final = 30.0
-NEVER_RETRIEVED: Final = "never retrieved"
 
 
 def settings_of(options: Options, node_id: int, roles: list[str]) -> Settings:
@@ -360,7 +360,7 @@ class SimCluster:
             error = context["exception"]
             if isinstance(error, Violation):
                 raise error
-            if NEVER_RETRIEVED in str(context.get("message")) or isinstance(error, SystemExit):
+            if is_unread(str(context.get("message"))) or isinstance(error, SystemExit):
                 continue
             violation = Violation("Unhandled", f"in {host.name}: {type(error).__name__}: {error}")
             raise violation from error

@@ -121,7 +121,8 @@ def _record(
         rack=request.rack,
         fenced=True if same is None else same.fenced,
         in_controlled_shutdown=False if same is None else same.in_controlled_shutdown,
-        log_dirs=tuple(request.log_dirs),
+        # It names those of its start: what has failed since does not come back within one life.
+        log_dirs=tuple(each for each in request.log_dirs if same is None or each in same.log_dirs),
         previous_broker_epoch=request.previous_broker_epoch,
         cordoned_log_dirs=None if same is None else same.cordoned_log_dirs,
     )

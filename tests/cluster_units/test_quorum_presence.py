@@ -83,3 +83,33 @@ def test_endpoints_whose_set_was_lost_with_its_leader_are_told_again() -> None:
         await presence.close()
 
     asyncio.run(story())
+
+
+def test_a_quorum_whose_upgrade_was_lost_is_told_nothing_until_the_next_one() -> None:
+    async def story() -> None:
+        log = Leading()
+        log.voters.state.dynamic = False
+        log.voters.pending.append(Pending(2, dict(SET), {1: BEFORE, 2: BEFORE}))
+        faults: list[BaseException] = []
+        presence = QuorumPresence(
+            cast(RaftMetadataLog, log),
+            cast(RaftTransport, None),
+            cluster_id="c",
+            bootstrap=[],
+            endpoints=NOW,
+            chance=Random(1),
+            on_fault=faults.append,
+        )
+        log.voters.truncated(2)
+        presence.start()
+        for epoch in (2, 3):
+            presence.on_leader_changed(1, epoch)
+            await until(lambda: not presence._changed.is_set())
+        assert log.updates == 0, "a static quorum refuses it"
+        log.voters.applied(3, dict(SET), {1: BEFORE, 2: BEFORE})
+        presence.on_active(4)
+        await until(lambda: log.updates == 1)
+        await presence.close()
+        assert not faults
+
+    asyncio.run(story())
