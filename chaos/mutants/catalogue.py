@@ -7,7 +7,8 @@ from typing import Final
 
 from kvorum.chaos.mutants import broker, controller, coordinators, duties
 from kvorum.chaos.mutants.patches import Patches
-from kvorum.chaos.mutants.plans import COORDINATED, DEPOSED_UNAWARES, SECONDS, THREE, coordination
+from kvorum.chaos.mutants.plans import COORDINATED, DEPOSED_UNAWARES, SECONDS, THREE, Extra, coordination
+from kvorum.chaos.sim.reassigning import reduced
 
 CLUSTER: Final = "cluster"
 """Whole clusters, everything drawn."""
@@ -52,6 +53,8 @@ class Mutant:
     """Whether replicas move between the log directories of their brokers."""
     throttles: bool = False
     """Whether these moves are throttled."""
+    extras: tuple[Extra, ...] = ()
+    """What else comes into the directed run."""
     seconds: float = SECONDS
     """Virtual, of a directed run."""
     apply_real: Callable[[Patches], None] | None = None
@@ -129,6 +132,15 @@ ALL: Final = (
         means=DIRECTED,
         options={**THREE, "brokers": 4, "replication_factor": 2, "min_isr": 1, "fault_kinds": ["kill", "cut"]},
         reassigns=True,
+    ),
+    Mutant(
+        name="reduce-before-in-sync",
+        apply=controller.reduce_before_in_sync,
+        means=DIRECTED,
+        options={**THREE, "brokers": 4, "min_isr": 1, "fault_kinds": ["kill", "pause"]},
+        reassigns=True,
+        extras=(reduced,),
+        first=2,
     ),
     *(
         Mutant(

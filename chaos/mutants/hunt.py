@@ -64,6 +64,7 @@ def plan_of(mutant: Mutant, seed: int) -> Plan:
             duties=mutant.duties,
             moves=mutant.moves,
             throttles=mutant.throttles,
+            extras=mutant.extras,
         )
         if mutant.means == DIRECTED
         # Its seeds were found without.

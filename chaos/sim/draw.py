@@ -8,7 +8,7 @@ from kvorum.chaos.sim.dramas import dramatised
 from kvorum.chaos.sim.duties import dutiful
 from kvorum.chaos.sim.moving import moved, throttled
 from kvorum.chaos.sim.plan import Plan, draw_faults, draw_options
-from kvorum.chaos.sim.reassigning import reassigned
+from kvorum.chaos.sim.reassigning import reassigned, reduced
 
 
 def drawn(
@@ -33,6 +33,7 @@ def drawn(
         options, faults = coordinated(Random(f"kvorum coordinators {seed}"), options, faults, seconds)
     if reassignments:
         options, faults = reassigned(Random(f"kvorum reassignments {seed}"), options, faults, seconds)
+        options, faults = reduced(Random(f"kvorum reductions {seed}"), options, faults, seconds)
     if duties:
         options, faults = dutiful(Random(f"kvorum duties {seed}"), options, faults, seconds)
     if moves:

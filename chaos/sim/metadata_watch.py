@@ -175,16 +175,20 @@ class MetadataWatch:
 def check_reassignment(name: str, before: PartitionRegistration, after: PartitionRegistration) -> None:
     """Hold a change of the replicas against KIP-455: nobody leaves before who comes in their place is in sync.
 
-    Raises Violation.
+    And where more leave than come, all who stay are (KAFKA-19975). Raises Violation.
     """
     if unheard := {*after.isr, *after.elr} - {*before.replicas}:
         raise Violation("JoinsAsReplica", f"{name}: {unheard} had nothing, and may lead: {before} to {after}")
     dropped = {*before.replicas} - {*after.replicas}
     if not dropped or after.is_reassigning:
         return
-    came = {*before.adding_replicas} & {*after.replicas}
+    settled = {*before.replicas} - {*before.adding_replicas}
+    came, left = {*after.replicas} - settled, settled - {*after.replicas}
     if not came <= {*after.isr} or not (after.isr or after.elr or not (before.isr or before.elr)):
         raise Violation("ReassignedInSync", f"{name}: {dropped} left before others were in sync: {before} to {after}")
+    behind = {*after.replicas} - {*after.isr}
+    if len(came) < len(left) and behind and not after.recovering:  # after an unclean election in the same change
+        raise Violation("ReassignedInSync", f"{name}: {left} left while {behind} were behind: {before} to {after}")
 
 
 class Watcher:
