@@ -9,6 +9,7 @@ from kvorum.chaos.mutants import broker, controller, coordinators, duties
 from kvorum.chaos.mutants.patches import Patches
 from kvorum.chaos.mutants.plans import COORDINATED, DEPOSED_UNAWARES, SECONDS, THREE, Extra, coordination
 from kvorum.chaos.sim.reassigning import reduced
+from kvorum.chaos.sim.throttling import throttled_departures, throttled_reassignments
 
 CLUSTER: Final = "cluster"
 """Whole clusters, everything drawn."""
@@ -160,6 +161,32 @@ ALL: Final = (
             ("place-on-who-leaves", duties.place_on_who_leaves, 2),
             ("look-once", duties.look_once, 4),
         )
+    ),
+    Mutant(
+        name="end-every-throttle",
+        apply=duties.end_every_throttle,
+        means=DIRECTED,
+        options={
+            **THREE,
+            **{"brokers": 4, "min_isr": 1, "partitions": 2, "replication_factor": 2},
+            **{"fault_kinds": ["kill"], "fault_every_s": 3.0},
+        },
+        duties=True,
+        extras=(throttled_departures,),
+    ),
+    Mutant(
+        name="hold-back-who-is-in-sync",
+        apply=broker.hold_back_who_is_in_sync,
+        means=DIRECTED,
+        options={
+            **THREE,
+            **{"brokers": 4, "min_isr": 1, "partitions": 1, "replication_factor": 2, "lag_time_ms": 500},
+            **{"session_timeout_ms": 600, "heartbeat_interval_ms": 120, "fault_kinds": ["resign"]},
+            **{"fault_every_s": 20.0, "chase": 0.0},
+        },
+        load={"producers": [(-1, True), (-1, False)], "every_s": 0.05, "burst_s": 0.0},
+        reassigns=True,
+        extras=(throttled_reassignments,),
     ),
     Mutant(
         name="promote-too-early",

@@ -127,6 +127,7 @@ class SimCluster:
             self.processes += machine.processes.values()
         first = next(iter(self.machines.values()))
         self.metadata = MetadataWatch(self.history, self.now, next(iter(first.processes.values())).settings)
+        self.metadata.departures_alone = "reassign" not in options.fault_kinds
         self.invariants = Invariants(self.metadata, options, self.now)
         self.recorder = Recorder(self.history, self.now)
         self.reads = Reads(lambda partition: partition in self.lossy_partitions(), self.begins_at)
@@ -367,6 +368,7 @@ class SimCluster:
 
     def _ended(self, process: SimProcess, error: BaseException) -> None:
         """Judge why a process ended itself, and start it again as a supervisor does."""
+        self.invariants.end_peace()
         if process.role == BROKER:
             self.invariants.lives.killed(process.machine.node_id)
         if isinstance(error, Violation):

@@ -9,6 +9,7 @@ from kvorum.chaos.sim.duties import dutiful
 from kvorum.chaos.sim.moving import moved, throttled
 from kvorum.chaos.sim.plan import Plan, draw_faults, draw_options
 from kvorum.chaos.sim.reassigning import reassigned, reduced
+from kvorum.chaos.sim.throttling import throttled_departures, throttled_reassignments
 
 
 def drawn(
@@ -19,10 +20,11 @@ def drawn(
     reassignments: bool = True,
     duties: bool = True,
     moves: bool = True,
+    throttles: bool = True,
 ) -> Plan:
     """Draw a whole run from its seed. Dramas, changes, coordinators and what follows have chances of their own.
 
-    Without them a seed stays as it was; `coordinators` to `moves`: whether there may be any.
+    Without them a seed stays as it was; `coordinators` to `throttles`: whether there may be any.
     """
     rng = Random(f"kvorum cluster {seed}")
     options = draw_options(rng)
@@ -39,4 +41,8 @@ def drawn(
     if moves:
         options, faults = moved(Random(f"kvorum moves {seed}"), options, faults, seconds)
         options, faults = throttled(Random(f"kvorum throttled moves {seed}"), options, faults, seconds)
+    if throttles:
+        rng = Random(f"kvorum throttled reassignments {seed}")
+        options, faults = throttled_reassignments(rng, options, faults, seconds)
+        options, faults = throttled_departures(Random(f"kvorum departures {seed}"), options, faults, seconds)
     return Plan(seed=seed, seconds=seconds, options=options, faults=faults)

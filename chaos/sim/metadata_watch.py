@@ -14,6 +14,7 @@ import msgspec
 from kvorum.chaos.history import HistoryWriter, Metadata
 from kvorum.chaos.sim.duties import check_duties
 from kvorum.chaos.sim.ledger import Violation
+from kvorum.chaos.sim.throttling import check_departing, check_throttles
 from kvorum.cluster.controller_node import ControllerNode
 from kvorum.protocol.batch_header import parse_header
 from kvorum.protocol.uuids import Uuid
@@ -43,6 +44,10 @@ class MetadataWatch:
         """Called with an image that has other configs than the one before."""
         self.active: dict[int, int] = {}
         """Who was the active controller in each epoch."""
+        self.departures_alone = False
+        """Nothing is reassigned but by decommissions."""
+        self.unthrottled: set[int] = set()
+        """Brokers whose throttle an operator took away."""
         self._seen: dict[str, MetadataImage] = {}
         self._broker_epochs: dict[int, int] = {}
         self._history = history
@@ -109,6 +114,7 @@ class MetadataWatch:
             self._check_brokers(after)
         if before.configs is not after.configs:
             self.on_configs(after)
+            check_throttles(before, after, frozenset(self.unthrottled))
         for name, topic in after.topics.by_name.items():
             old = before.topics.by_name.get(name)
             for number, partition in topic.partitions.items():
@@ -116,6 +122,8 @@ class MetadataWatch:
                 if was is not partition and was != partition:
                     self._check_partition(after, f"{name}-{number}", was, partition)
                     check_duties(f"{name}-{number}", (before, after), was, partition)
+                    if self.departures_alone:
+                        check_departing(f"{name}-{number}", before, after)
                     self.on_change((topic.topic_id, number), name, was, partition)
         if before.cluster != after.cluster:
             self._check_members(after)

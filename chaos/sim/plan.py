@@ -123,6 +123,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     load: Load
     coordination: Coordination | None = None
 
+    @property
+    def patience_s(self) -> float:
+        """The longest time after which somebody is held to be gone or behind."""
+        return (self.session_timeout_ms + self.lag_time_ms) / 1000
+
     def told(self) -> str:
         """Say in a line what matters."""
         layout = "combined" if self.combined else "separate"

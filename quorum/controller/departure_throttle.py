@@ -6,10 +6,10 @@
                                                       followers
 
 The rates are the least throttle of those who are leaving, and follow it: when a broker has nothing left, is to stay
-after all, is unregistered or gets another throttle. When none is left all four are taken away: of the replicas those
-whose partitions nobody reassigns, which each step that marks others of a topic leaves out already. An operator's own
-cluster-wide rate has given way by then, but not before something moves. A throttle that is set before its broker is to
-leave stays for then.
+after all, is unregistered or gets another throttle. When none is left all four are taken away: of the replicas all but
+those of partitions that somebody else reassigns; each step that marks others of a topic leaves out what has moved
+already. An operator's own cluster-wide rate has given way by then, but not before something moves. A throttle that is
+set before its broker is to leave stays for then.
 """
 
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
@@ -18,6 +18,7 @@ from typing import Final
 from kvorum.quorum.controller.duty import STATE_KEY, Duty, cleared, taken_back
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ConfigsImage, ResourceType
 from kvorum.quorum.image.metadata import MetadataImage
+from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.quorum.image.partition_set import TopicIdPartition
 from kvorum.quorum.records import Config, MetadataRecord, PartitionChange
 from kvorum.quorum.steps import Steps, pieces
@@ -62,10 +63,10 @@ def throttle_records(
         for key, replicas in sides:
             marks.setdefault((topic.name, key), []).extend(f"{change.partition_id}:{each}" for each in replicas)
     for (topic_name, key), added in marks.items():
-        present = _listed(image.configs.topic(topic_name).get(key, ""))
+        # Without those whose moves are over: else a topic's marks are written again and again, ever longer.
+        present = [*_still_moving(image, topic_name, key)]
         if EVERY_REPLICA not in present:
-            # Without those whose moves are over: else a topic's marks are written again and again, ever longer.
-            value = ",".join(dict.fromkeys((*_still_moving(image, topic_name, present), *added)))
+            value = ",".join(dict.fromkeys((*present, *added)))
             records += _set(image.configs, ResourceType.TOPIC, topic_name, key, value)
     return records
 
@@ -88,7 +89,7 @@ def throttle_consequences(image: MetadataImage, changes: Sequence[MetadataRecord
     for key in RATES:
         if image.configs.of(ResourceType.BROKER, CLUSTER_DEFAULT).get(key) == rate:  # else it is an operator's own
             records += _rate(image.configs, key, next_rate)
-    return records if after else records + (yield from _marks_off(image, _ended(image, changes)))
+    return records if after else records + (yield from _marks_off(image, before))
 
 
 def _throttles_after(image: MetadataImage, changes: Sequence[Config]) -> dict[int, int]:
@@ -103,47 +104,34 @@ def _throttles_after(image: MetadataImage, changes: Sequence[Config]) -> dict[in
     return found
 
 
-def _ended(image: MetadataImage, changes: Sequence[MetadataRecord]) -> set[TopicIdPartition]:
-    """Return the partitions whose reassignments these changes end."""
-    found: set[TopicIdPartition] = set()
-    for change in changes:
-        if isinstance(change, PartitionChange):
-            key = TopicIdPartition(change.topic_id, change.partition_id)
-            partition = image.topics.existing(key)[1]
-            adding = partition.adding_replicas if change.adding_replicas is None else change.adding_replicas
-            removing = partition.removing_replicas if change.removing_replicas is None else change.removing_replicas
-            if not (adding or removing):
-                found.add(key)
-    return found
-
-
-def _marks_off(image: MetadataImage, ended: Container[TopicIdPartition]) -> Steps[list[Config]]:
-    """Return what takes the marks off replicas whose partitions nobody reassigns, these not any more."""
+def _marks_off(image: MetadataImage, departed: Container[int]) -> Steps[list[Config]]:
+    """Return what takes the marks off replicas whose partitions nobody reassigns, or only off those brokers."""
     records: list[Config] = []
     for piece in pieces(image.configs.resources.items()):
         for resource, configs in piece:
             if resource.resource_type == ResourceType.TOPIC:
                 for key in (LEADERS, FOLLOWERS):
                     if key in configs:
-                        kept = ",".join(_still_moving(image, resource.name, _listed(configs[key]), ended)) or None
+                        kept = ",".join(_still_moving(image, resource.name, key, departed)) or None
                         records += _set(image.configs, ResourceType.TOPIC, resource.name, key, kept)
         yield
     return records
 
 
-def _still_moving(
-    image: MetadataImage, topic_name: str, marks: Sequence[str], ended: Container[TopicIdPartition] = ()
-) -> Iterator[str]:
-    """Yield those of partitions that are being reassigned, and a mark of all."""
+def _still_moving(image: MetadataImage, topic_name: str, key: str, departed: Container[int] = ()) -> Iterator[str]:
+    """Yield the marks of what is being reassigned, but for what leaves these brokers; and a mark of all."""
     topic = image.topics.topic(topic_name)
-    for mark in marks:
-        number = mark.partition(":")[0]
-        if mark == EVERY_REPLICA:
+    for mark in _listed(image.configs.topic(topic_name).get(key, "")):
+        number, _, broker_id = mark.partition(":")
+        partition = topic.partition(int(number)) if topic is not None and number.isdigit() else None
+        if mark == EVERY_REPLICA or (partition is not None and _is_moved(partition, key, broker_id, departed)):
             yield mark
-        elif topic is not None and number.isdigit() and TopicIdPartition(topic.topic_id, int(number)) not in ended:
-            partition = topic.partition(int(number))
-            if partition is not None and partition.is_reassigning:
-                yield mark
+
+
+def _is_moved(partition: PartitionRegistration, key: str, broker_id: str, departed: Container[int]) -> bool:
+    """Tell whether a mark is of a reassignment that goes on, and takes nothing off those brokers."""
+    of_it = key == LEADERS or broker_id in map(str, partition.adding_replicas)
+    return partition.is_reassigning and of_it and not any(each in departed for each in partition.removing_replicas)
 
 
 def _rate(configs: ConfigsImage, key: str, value: str | None) -> list[Config]:

@@ -424,7 +424,7 @@ def test_unregistered_before_its_time_a_broker_leaves_no_throttle() -> None:
     world.duty(move_replicas)
     world.do(unregister_broker, UnregisterBrokerRequest(broker_id=1))
     assert configs(world, 4, "1") == {} and "leader.replication.throttled.rate" not in configs(world, 4, "")
-    assert configs(world, 2, "a") == {LEADERS: "0:1,0:2", FOLLOWERS: "0:3"}, "until its reassignment is over"
+    assert world.partition("a").is_reassigning and configs(world, 2, "a") == {}, "what is on its way goes on without"
 
 
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
@@ -444,6 +444,13 @@ def configure(world: World, name: str, **values: str | None) -> None:
 def rates(world: World) -> list[str | None]:
     """Return the cluster-wide rates."""
     return [configs(world, 4, "").get(key) for key in RATES]
+
+
+def reassign(world: World, name: str, *replicas: int) -> None:
+    """Have an operator reassign a partition."""
+    row = ReassignablePartition(partition_index=0, replicas=list(replicas))
+    request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=name, partitions=[row])], timeout=1)
+    assert world.do(alter_partition_reassignments, request).responses[0].partitions[0].error_code == 0
 
 
 def arrived(world: World, name: str, partition_id: int = 0) -> None:
@@ -495,7 +502,7 @@ def test_a_throttle_set_ahead_outlives_the_departure_of_another_broker() -> None
 
 def test_the_rates_follow_the_least_throttle_of_those_who_are_leaving() -> None:
     world = World()
-    world.start(1, 2, 3, 4)
+    world.start(1, 2, 3, 4, 5)
     world.topic("a", (1, 3))
     world.topic("b", (2, 3))
     throttled(world, 1, "5000")
@@ -508,9 +515,12 @@ def test_the_rates_follow_the_least_throttle_of_those_who_are_leaving() -> None:
     arrived(world, "a")
     world.duty(move_replicas)
     assert rates(world) == ["9000", "9000"] and configs(world, 2, "b") != {}
+    reassign(world, "a", 3, 5)
+    world.apply([Config(resource_type=2, resource_name="a", name=LEADERS, value="0:3")])
     configure(world, "2", kvorum_decommission_throttle=None)
     assert rates(world) == [None, None], "what moves goes on without"
-    assert configs(world, 2, "a") == {} and configs(world, 2, "b") != {}, "until its reassignment is over"
+    assert world.partition("b").is_reassigning and configs(world, 2, "b") == {}
+    assert configs(world, 2, "a") == {LEADERS: "0:3"}, "an operator's own, on its way"
 
 
 def test_a_throttle_given_while_its_broker_is_told_to_stay_is_one_for_the_next_time() -> None:
