@@ -68,7 +68,16 @@ def plan_of(mutant: Mutant, seed: int) -> Plan:
         )
         if mutant.means == DIRECTED
         # Its seeds were found without.
-        else drawn(seed, SECONDS, coordinators=False, reassignments=False, duties=False, moves=False, throttles=False)
+        else drawn(
+            seed,
+            SECONDS,
+            coordinators=False,
+            reassignments=False,
+            duties=False,
+            moves=False,
+            throttles=False,
+            levels=False,
+        )
     )
 
 

@@ -61,6 +61,7 @@ class Faults:
             "delete_records": operator.delete_records,
             "grow": operator.grow,
             "elr": operator.elr,
+            "feature": operator.feature,
             "quota": operator.quota,
             "unregister": operator.unregister,
             "reassign": operator.reassign,

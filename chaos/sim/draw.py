@@ -6,6 +6,7 @@ from kvorum.chaos.sim.changes import changing
 from kvorum.chaos.sim.coordinated import coordinated
 from kvorum.chaos.sim.dramas import dramatised
 from kvorum.chaos.sim.duties import dutiful
+from kvorum.chaos.sim.levels import releveled
 from kvorum.chaos.sim.moving import moved, throttled
 from kvorum.chaos.sim.plan import Plan, draw_faults, draw_options
 from kvorum.chaos.sim.reassigning import reassigned, reduced
@@ -21,10 +22,11 @@ def drawn(
     duties: bool = True,
     moves: bool = True,
     throttles: bool = True,
+    levels: bool = True,
 ) -> Plan:
     """Draw a whole run from its seed. Dramas, changes, coordinators and what follows have chances of their own.
 
-    Without them a seed stays as it was; `coordinators` to `throttles`: whether there may be any.
+    Without them a seed stays as it was; `coordinators` to `levels`: whether there may be any.
     """
     rng = Random(f"kvorum cluster {seed}")
     options = draw_options(rng)
@@ -45,4 +47,6 @@ def drawn(
         rng = Random(f"kvorum throttled reassignments {seed}")
         options, faults = throttled_reassignments(rng, options, faults, seconds)
         options, faults = throttled_departures(Random(f"kvorum departures {seed}"), options, faults, seconds)
+    if levels:
+        options, faults = releveled(Random(f"kvorum levels {seed}"), options, faults, seconds)
     return Plan(seed=seed, seconds=seconds, options=options, faults=faults)

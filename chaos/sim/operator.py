@@ -161,13 +161,22 @@ class Operator:
         """Switch eligible leader replicas on or off."""
         level = int(fault.detail)
         kind = UpgradeType.UPGRADE if level else UpgradeType.UNSAFE_DOWNGRADE
-        update = FeatureUpdateKey(feature=ELIGIBLE_LEADER_REPLICAS_VERSION, max_version_level=level, upgrade_type=kind)
+        return self._level(ELIGIBLE_LEADER_REPLICAS_VERSION, level, kind)
+
+    def feature(self, fault: Fault) -> Story | None:
+        """Change the level of a feature of groups or transactions."""
+        level = int(fault.detail)
+        upwards = level > self._cluster.metadata.newest.features.level(fault.target)
+        return self._level(fault.target, level, UpgradeType.UPGRADE if upwards else UpgradeType.SAFE_DOWNGRADE)
+
+    def _level(self, feature: str, level: int, kind: UpgradeType) -> Story:
+        update = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=kind)
         request = UpdateFeaturesRequest(feature_updates=[update])
 
         async def ask(client: SimClient) -> int:
             return (await client.ask_any(request, UpdateFeaturesResponse)).error_code
 
-        return self._start(f"{ELIGIBLE_LEADER_REPLICAS_VERSION}={level}", ask, [])
+        return self._start(f"{feature}={level}", ask, [])
 
     # Partitions.
 

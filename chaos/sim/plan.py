@@ -85,6 +85,8 @@ class Coordination(msgspec.Struct, frozen=True, kw_only=True):
     life_s: float
     """How long a client lives, on average, before it dies or leaves and another comes."""
     every_s: float
+    heeds_levels: bool = False
+    """Producers look at the level of transaction.version before each transaction, and do no more than it allows."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

@@ -44,6 +44,7 @@ def test_seeds_together_reach_every_size_and_every_kind_of_fault() -> None:
         "replication_rate",
         "throttled_replicas",
         "departure_rate",
+        "feature",
         *CHANGES,
     }
 
