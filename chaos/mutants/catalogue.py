@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from kvorum.chaos.mutants import broker, controller, coordinators, duties
+from kvorum.chaos.mutants import broker, controller, coordinators, duties, voters
 from kvorum.chaos.mutants.patches import Patches
 from kvorum.chaos.mutants.plans import COORDINATED, DEPOSED_UNAWARES, SECONDS, THREE, Extra, coordination
 from kvorum.chaos.sim.reassigning import reduced
@@ -58,6 +58,10 @@ class Mutant:
     """What else comes into the directed run."""
     seconds: float = SECONDS
     """Virtual, of a directed run."""
+    quorum: Callable[[int], dict[str, object]] = lambda seed: {}
+    """What is fixed of the quorum alone, by the seed."""
+    beyond: int = 0
+    """So many seeds of the quorum are left out: it shows once in hundreds, and who looks for it begins near there."""
     apply_real: Callable[[Patches], None] | None = None
     """Instead of `apply` in a process of its own, where what the simulation does to a machine cannot be done."""
     first: int = 1
@@ -226,6 +230,19 @@ ALL: Final = (
     Mutant(name="guard-off", apply=controller.guard_off, means=QUORUM),
     Mutant(name="isolated-leader-stays", apply=controller.isolated_leader_stays, means=PROCESSES),
     Mutant(name="read-without-round", apply=controller.read_without_round, means=QUORUM, first=54),
+    *(
+        Mutant(name=name, apply=apply, means=QUORUM, quorum=quorum, beyond=beyond, first=first)
+        for name, apply, quorum, beyond, first in (
+            ("change-before-committed", voters.change_before_committed, voters.members, 140, 1),
+            ("count-a-removed-leader", voters.count_a_removed_leader, voters.members, 0, 34),
+            ("count-a-lost-voter", voters.count_a_lost_voter, voters.members, 0, 5),
+            ("use-a-set-when-committed", voters.use_a_set_when_committed, voters.members, 0, 0),
+            ("forget-the-upgrade", voters.forget_the_upgrade, voters.upgraded, 0, 7),
+            ("upgrade-at-once", voters.upgrade_at_once, voters.upgraded, 0, 0),
+            ("upgrade-whoever-is-there", voters.upgrade_whoever_is_there, voters.upgraded, 272, 1),
+            ("take-lost-voters-in", voters.take_lost_voters_in, voters.upgraded, 0, 29),
+        )
+    ),
     *(
         Mutant(
             name=name,

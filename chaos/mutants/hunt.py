@@ -88,7 +88,7 @@ def _in_cluster(mutant: Mutant, seed: int) -> str | None:
 def _in_quorum(mutant: Mutant, seed: int) -> str | None:
     with quiet():
         try:
-            run_seed(seed)
+            run_seed(mutant.beyond + seed, **mutant.quorum(mutant.beyond + seed))
         except Exception as error:  # any failure of a seed is what is looked for
             place = traceback.extract_tb(error.__traceback__)[-1].name
             return f"{type(error).__name__}: {str(error)[:TOLD_MAX] or f'in {place}'}"
