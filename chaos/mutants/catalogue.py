@@ -241,6 +241,7 @@ ALL: Final = (
             ("upgrade-at-once", voters.upgrade_at_once, voters.upgraded, 0, 0),
             ("upgrade-whoever-is-there", voters.upgrade_whoever_is_there, voters.upgraded, 272, 1),
             ("take-lost-voters-in", voters.take_lost_voters_in, voters.upgraded, 0, 29),
+            ("look-for-itself-once", voters.look_for_itself_once, voters.moving, 0, 5),
         )
     ),
     *(

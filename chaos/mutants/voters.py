@@ -4,9 +4,11 @@ They are looked for in quorums whose voters come and go (`members`), or that are
 time (`upgraded`), three to five nodes large.
 """
 
+import asyncio
 from dataclasses import replace
 
 from kvorum.chaos.mutants.patches import Patches
+from kvorum.cluster.quorum_presence import QuorumPresence
 from kvorum.quorum.raft import snapshotting
 from kvorum.quorum.raft.core import RaftCore
 from kvorum.quorum.raft.membership import Membership
@@ -22,6 +24,13 @@ def members(seed: int) -> dict[str, object]:
 def upgraded(seed: int) -> dict[str, object]:
     """Return a static quorum's that is upgraded: three to five nodes, one to three of which are its voters."""
     return {"voters": 3 + seed % 3, "static": (1, 3, 3, 2)[seed % 4], "known_directories": seed % 5 < 3}
+
+
+def moving(seed: int) -> dict[str, object]:
+    """Return one or the other, or three voters at first; their controllers come back with other addresses, too."""
+    others = (upgraded, members)[seed % 2](seed)
+    most = {"voters": 3 + seed % 3, "initial": 3, "known_directories": True}
+    return {**(others if seed % 4 < 2 else most), "moves": True}
 
 
 def change_before_committed(patches: Patches) -> None:
@@ -99,3 +108,16 @@ def take_lost_voters_in(patches: Patches) -> None:
         return found
 
     patches.replace(Voters, "proposal", by_itself)
+
+
+def look_for_itself_once(patches: Patches) -> None:
+    """A controller that the voters had where it is, or did not have at all, does not look again."""
+    is_known = QuorumPresence._is_known
+
+    async def until_known(self: QuorumPresence) -> bool:
+        known = await is_known(self)
+        if known:
+            await asyncio.get_running_loop().create_future()
+        return known
+
+    patches.replace(QuorumPresence, "_is_known", until_known)

@@ -21,6 +21,8 @@ class Options:
     """A dynamic quorum (KIP-853) begins with so many voters, the others follow as observers; 0: a static one."""
     static: int = 0
     """A static quorum has so many voters and is upgraded to a dynamic one, the others follow; 0: all are its voters."""
+    moves: bool = False
+    """Controllers come back with other addresses, and say so; in a dynamic quorum, or when it is one."""
     duration_s: float = 12.0
     known_directories: bool = True
     wipes: bool = True
