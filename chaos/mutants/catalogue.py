@@ -8,6 +8,7 @@ from typing import Final
 from kvorum.chaos.mutants import broker, controller, coordinators, duties, voters
 from kvorum.chaos.mutants.patches import Patches
 from kvorum.chaos.mutants.plans import COORDINATED, DEPOSED_UNAWARES, SECONDS, THREE, Extra, coordination
+from kvorum.chaos.sim.quorum_options import members, moving, upgraded
 from kvorum.chaos.sim.reassigning import reduced
 from kvorum.chaos.sim.throttling import throttled_departures, throttled_reassignments
 
@@ -233,15 +234,15 @@ ALL: Final = (
     *(
         Mutant(name=name, apply=apply, means=QUORUM, quorum=quorum, beyond=beyond, first=first)
         for name, apply, quorum, beyond, first in (
-            ("change-before-committed", voters.change_before_committed, voters.members, 140, 1),
-            ("count-a-removed-leader", voters.count_a_removed_leader, voters.members, 0, 34),
-            ("count-a-lost-voter", voters.count_a_lost_voter, voters.members, 0, 5),
-            ("use-a-set-when-committed", voters.use_a_set_when_committed, voters.members, 0, 0),
-            ("forget-the-upgrade", voters.forget_the_upgrade, voters.upgraded, 0, 7),
-            ("upgrade-at-once", voters.upgrade_at_once, voters.upgraded, 0, 0),
-            ("upgrade-whoever-is-there", voters.upgrade_whoever_is_there, voters.upgraded, 272, 1),
-            ("take-lost-voters-in", voters.take_lost_voters_in, voters.upgraded, 0, 29),
-            ("look-for-itself-once", voters.look_for_itself_once, voters.moving, 0, 5),
+            ("change-before-committed", voters.change_before_committed, members, 140, 1),
+            ("count-a-removed-leader", voters.count_a_removed_leader, members, 0, 34),
+            ("count-a-lost-voter", voters.count_a_lost_voter, members, 0, 5),
+            ("use-a-set-when-committed", voters.use_a_set_when_committed, members, 0, 0),
+            ("forget-the-upgrade", voters.forget_the_upgrade, upgraded, 0, 7),
+            ("upgrade-at-once", voters.upgrade_at_once, upgraded, 0, 0),
+            ("upgrade-whoever-is-there", voters.upgrade_whoever_is_there, upgraded, 272, 1),
+            ("take-lost-voters-in", voters.take_lost_voters_in, upgraded, 0, 29),
+            ("look-for-itself-once", voters.look_for_itself_once, moving, 0, 5),
         )
     ),
     *(

@@ -1,7 +1,6 @@
 """Mistakes in how the quorum's voters change (KIP-853): docs/decisions/0023 says which rule each of them breaks.
 
-They are looked for in quorums whose voters come and go (`members`), or that are static at first and upgraded at some
-time (`upgraded`), three to five nodes large.
+They are looked for in quorums whose voters come and go, or that are upgraded at some time (quorum_options).
 """
 
 import asyncio
@@ -14,23 +13,6 @@ from kvorum.quorum.raft.core import RaftCore
 from kvorum.quorum.raft.membership import Membership
 from kvorum.quorum.raft.snapshot import SnapshotMeta
 from kvorum.quorum.raft.voters import Endpoints, Voters, VoterSet
-
-
-def members(seed: int) -> dict[str, object]:
-    """Return a dynamic quorum's options: three to five nodes, one to three of which vote at first."""
-    return {"voters": 3 + seed % 3, "initial": 1 + seed % 3, "known_directories": True}
-
-
-def upgraded(seed: int) -> dict[str, object]:
-    """Return a static quorum's that is upgraded: three to five nodes, one to three of which are its voters."""
-    return {"voters": 3 + seed % 3, "static": (1, 3, 3, 2)[seed % 4], "known_directories": seed % 5 < 3}
-
-
-def moving(seed: int) -> dict[str, object]:
-    """Return one or the other, or three voters at first; their controllers come back with other addresses, too."""
-    others = (upgraded, members)[seed % 2](seed)
-    most = {"voters": 3 + seed % 3, "initial": 3, "known_directories": True}
-    return {**(others if seed % 4 < 2 else most), "moves": True}
 
 
 def change_before_committed(patches: Patches) -> None:

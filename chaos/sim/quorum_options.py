@@ -1,4 +1,4 @@
-"""What a run of the quorum's simulation is made of, drawn from its seed."""
+"""What a run of the quorum's simulation is made of, drawn from its seed; and what is fixed where its voters change."""
 
 import random
 from dataclasses import dataclass, field
@@ -67,3 +67,25 @@ class Options:
             "settings": settings,
         }
         return cls(**{**values, **fixed})  # type: ignore[arg-type]  # a mapping by name
+
+
+def members(seed: int) -> dict[str, object]:
+    """Return a dynamic quorum's options: three to five nodes, one to three of which vote at first."""
+    return {"voters": 3 + seed % 3, "initial": 1 + seed % 3, "known_directories": True}
+
+
+def upgraded(seed: int) -> dict[str, object]:
+    """Return a static quorum's that is upgraded: three to five nodes, one to three of which are its voters."""
+    return {"voters": 3 + seed % 3, "static": (1, 3, 3, 2)[seed % 4], "known_directories": seed % 5 < 3}
+
+
+def moving(seed: int) -> dict[str, object]:
+    """Return one or the other, or three voters at first; their controllers come back with other addresses, too."""
+    others = (upgraded, members)[seed % 2](seed)
+    most = {"voters": 3 + seed % 3, "initial": 3, "known_directories": True}
+    return {**(others if seed % 4 < 2 else most), "moves": True}
+
+
+def of_voters(seed: int) -> dict[str, object]:
+    """Return what is fixed of a seed whose voters change, in one way or another."""
+    return (members, upgraded, moving)[seed % 3](seed // 3)

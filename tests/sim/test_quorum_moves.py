@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
-from kvorum.chaos.mutants.voters import moving
 from kvorum.chaos.sim.quorum import QuorumWorld
 from kvorum.chaos.sim.quorum_faults import QuorumRun, run_seed
+from kvorum.chaos.sim.quorum_options import moving
 from kvorum.chaos.sim.quorum_presences import unknown_addresses
 
 SEEDS = 20

@@ -8,9 +8,9 @@ from collections import Counter
 
 import pytest
 
-from kvorum.chaos.mutants.voters import upgraded
 from kvorum.chaos.sim.quorum import QuorumWorld
 from kvorum.chaos.sim.quorum_faults import run_seed
+from kvorum.chaos.sim.quorum_options import upgraded
 
 SEEDS = 30
 CHUNK = 10
