@@ -45,9 +45,7 @@ def test_records_that_a_forgetful_leader_wrote_twice_are_found(tmp_path: Path) -
         ("rebalance-without-waiting", "two-owners"),
     ],
 )
-def test_what_coordinators_partitions_and_moves_do_wrong_is_found(
-    name: str, anomaly: str, tmp_path: Path
-) -> None:
+def test_what_coordinators_partitions_and_moves_do_wrong_is_found(name: str, anomaly: str, tmp_path: Path) -> None:
     assert anomaly in anomalies_of(name, tmp_path)
 
 
