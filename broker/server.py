@@ -62,6 +62,17 @@ class AllLogDirectoriesOffline(Exception):
     """No log directory is left: this broker can neither keep nor serve anything."""
 
 
+def can_be_read(disk: Disk, path: str) -> bool:
+    """Tell whether a directory is there, or could be made. One whose disk fails is offline, whatever it held."""
+    try:
+        disk.listdir(path)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
 class NotFormatted(Exception):
     """A log directory without an identity: `kvorum format` comes first."""
 
@@ -226,9 +237,13 @@ class BrokerServer:
         world, settings = self._world, self._settings
         metadata_directory = world.metadata_directory or settings.str("metadata.log.dir")
         own = read_meta_properties(world.disk, metadata_directory)
-        formatted = [each for each in (own, *self._identities()) if each is not None]
+        found = dict(self._identities())
+        formatted = [each for each in (own, *found.values()) if each is not None]
         if not formatted:
             raise NotFormatted(f"{metadata_directory} has no identity: format it first")
+        for path, identity in found.items():
+            if identity is None and path != metadata_directory and can_be_read(world.disk, path):
+                raise NotFormatted(f"{path} has no meta.properties: `kvorum format --ignore-formatted` writes it")
         seams = Seams(
             disk=world.disk,
             clock=world.clock,
@@ -248,11 +263,11 @@ class BrokerServer:
             parts.router.interpose(world.interposer.around)
         return parts
 
-    def _identities(self) -> Iterator[MetaProperties | None]:
-        """Yield what the log directories say of themselves; one that cannot be read will be offline."""
+    def _identities(self) -> Iterator[tuple[str, MetaProperties | None]]:
+        """Yield (path, what it says of itself) of the log directories; one that cannot be read will be offline."""
         for path in self._settings.list("log.dirs"):
             try:
-                yield read_meta_properties(self._world.disk, path)
+                yield path, read_meta_properties(self._world.disk, path)
             except OSError as error:
                 log.error("log directory cannot be read", dir=path, error=error)
 

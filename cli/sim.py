@@ -24,7 +24,7 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
 @click.option("--seconds", type=POSITIVE, default=60.0, show_default=True, help="Virtual seconds of load, each seed.")
 @click.option("--time", "time_s", type=POSITIVE, help="Stop after so many seconds of real time.")
 @click.option("--jobs", type=click.IntRange(1), help="Processes; one for each core without it.")
-@click.option("--kind", type=click.Choice(["quorum", "cluster", "all"]), default="cluster", show_default=True)
+@click.option("--kind", type=click.Choice(["quorum", "voters", "cluster", "all"]), default="cluster", show_default=True)
 @click.option("--shrink/--no-shrink", default=True, show_default=True, help="Make failing schedules small.")
 @click.option("--keep-going", is_flag=True, help="Go on after a violation.")
 @click.option("--save", type=click.Path(file_okay=False), help="Save failing schedules into this folder.")
@@ -64,7 +64,7 @@ def sim(
                 f"{schedule.name} is no saved schedule: {error}", param_hint="--schedule"
             ) from error
         raise SystemExit(tell_alone(campaign.plan_result(plan)))
-    kinds = {"all": (campaign.CLUSTER, campaign.QUORUM)}.get(kind, (kind,))
+    kinds = {"all": (campaign.CLUSTER, campaign.QUORUM, campaign.VOTERS)}.get(kind, (kind,))
     if seed is not None:
         results = [campaign.run_one((each, seed), seconds=seconds, shrinks=shrink) for each in kinds]
         for result in results:

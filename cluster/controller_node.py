@@ -114,6 +114,7 @@ class ControllerNode:
             chance=self._world.chance(),
             on_fault=self._world.on_fatal,
         )
+        self.transport.on_voters = self.presence.on_voters_changed
         self.presence.start()
 
     async def start(self) -> None:
@@ -163,7 +164,7 @@ class ControllerNode:
 
     async def close(self) -> None:
         """Stop everything in the opposite order, from any point of the start."""
-        self.transport.on_dynamic = None
+        self.transport.on_dynamic = self.transport.on_voters = None
         if self.presence is not None:
             await self.presence.close()
         for listener in self._listeners:

@@ -60,6 +60,16 @@ CELLS_OF_REPLICATION: Final[Mapping[str, Mapping[str, Any]]] = {
             {"after": 2, "do": "start", "target": "old"},
         ],
     },
+    "drop-before-in-sync": {
+        "title": "The partition goes to two other brokers; who comes must have all before who leaves goes",
+        "cluster": {**BASE["cluster"], "combined": True, "brokers": 4, "configs": PATIENT},
+        "topics": {"orders": {"replication_factor": 2, "configs": {"min.insync.replicas": 1}}},
+        "steps": [
+            {"at": 1, "do": "reassign", "partition": "orders-0", "replicas": ["not in-sync orders-0"]},
+            {"do": "wait", "until": {"reassigned": ["orders-0"]}},
+            {"do": "window", "for": 1, "as": "moved", "acked": "some"},
+        ],
+    },
     "truncate-to-high-watermark": {
         "title": "One follower follows the other, from which it is cut off, and leads itself right after",
         "cluster": PROXIES,

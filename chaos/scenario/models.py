@@ -71,6 +71,11 @@ Verb: TypeAlias = Literal[
     "alter-quota",
     "elect-unclean",
     "elect-preferred",
+    "reassign",
+    "cancel-reassignment",
+    "features",
+    "add-controller",
+    "remove-controller",
     "wait",
     "window",
 ]
@@ -158,6 +163,12 @@ class Condition(Strict):
     """"some", or "not TARGET"."""
     resigned: str = ""
     """A target whose controller, asked by itself, does not say that it is active."""
+    reassigned: tuple[str, ...] = ()
+    """Partitions that nobody reassigns (any more)."""
+    empty: str = ""
+    """A target that has no replica of any partition."""
+    voters: int | None = Field(default=None, ge=1)
+    """So many controllers vote, as the active one has it."""
 
 
 class Step(Strict):
@@ -186,6 +197,10 @@ class Step(Strict):
     """A log directory of the target, from 1."""
     arm: str = ""
     """What a `failpoint` arms in the target's process: `log.append.before=raise@20`."""
+    replicas: tuple[str, ...] = ()
+    """Targets to which a partition is reassigned, in this order."""
+    levels: dict[str, int] = Field(default_factory=dict)
+    """{feature: level}."""
     topic: str = ""
     configs: dict[str, str] = Field(default_factory=dict)
     quota: dict[str, str] = Field(default_factory=dict)
@@ -227,6 +242,11 @@ class Step(Strict):
             "alter-quota": ("quota", "configs"),
             "elect-unclean": ("partition",),
             "elect-preferred": ("partition",),
+            "reassign": ("partition", "replicas"),
+            "cancel-reassignment": ("partition",),
+            "features": ("levels",),
+            "add-controller": ("target",),
+            "remove-controller": ("target",),
         }
         missing = [need for need in needs.get(self.do, ()) if not getattr(self, need)]
         if missing:
@@ -237,10 +257,12 @@ class Step(Strict):
     def partitions(self) -> set[str]:
         """Return the partitions that the step names."""
         targets = [self.target] if isinstance(self.target, str) else list(self.target)
+        targets += self.replicas
         asked = {self.partition} - NO_PARTITIONS
         if self.until is not None:
             asked |= {*self.until.isr, *self.until.isr_at_most, *self.until.leader, *self.until.lies_in}
-            targets += [*self.until.leader.values(), self.until.controller, self.until.resigned]
+            asked |= {*self.until.reassigned}
+            targets += [*self.until.leader.values(), self.until.controller, self.until.resigned, self.until.empty]
         for target in [*targets, self.to]:
             words = [word for word in target.partition("/")[0].split() if word != "not"]
             if len(words) > 1 and words[0] in OF_A_PARTITION:

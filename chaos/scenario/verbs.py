@@ -25,6 +25,8 @@ from kvorum.chaos.faults.topology import BROKER
 from kvorum.chaos.history import Info, Ok, OperationValue
 from kvorum.chaos.inside import Inside
 from kvorum.chaos.scenario.models import Condition, Step
+from kvorum.chaos.scenario.operating import Refused
+from kvorum.chaos.scenario.operator_steps import OPERATIONS, OperatorSteps
 from kvorum.chaos.scenario.targets import GROUPS, Seen, Targets, no_leader
 from kvorum.chaos.workload.admin import REQUEST_SECONDS, admin_client
 from kvorum.chaos.workload.elections import PREFERRED, UNCLEAN, NotElected, elect
@@ -46,6 +48,10 @@ class Breakable(Seen, Protocol):
     @property
     def bootstrap(self) -> str:
         """What clients are given."""
+        ...
+
+    def id_of(self, name: str) -> int:
+        """Return a node's id. Raises KeyError."""
         ...
 
     def kill(self, name: str, *roles: str, story: str = "") -> Injected:
@@ -89,6 +95,10 @@ class Verbs:
     _begun: dict[str, list[Injected]] = field(default_factory=dict)
     """What the steps that have a name began last."""
 
+    @property
+    def _operator(self) -> OperatorSteps:
+        return OperatorSteps(self.cluster, self.targets, self._operation)
+
     def do(self, step: Step) -> list[Injected]:
         """Begin a step; returns the faults that its `for` ends. Raises CannotDo, UnknownTarget and the lab's errors."""
         if step.do in (
@@ -102,9 +112,12 @@ class Verbs:
             "rolling-restart",
         ) or (step.do.startswith("elect-")):
             return self._whole(step)
-        found = self.targets.resolve(step.target)
-        if step.name:
+        found = self.targets.resolve(step.target) if step.target else []
+        if step.name and found:
             self.targets.remember(step.name, found)
+        if step.do in OPERATIONS:
+            self._operator.do(step, found)
+            return []
         began = self._pieces(found, step) if step.do in ("kill", "pause", "resume") else self._by_lab(step, found)
         if step.name:
             self._begun[step.name] = began
@@ -315,7 +328,7 @@ class Verbs:
         op = self.recorder.invoke(process, "admin", value)
         try:
             request()
-        except (KafkaException, NotElected, NotMoved, NotAltered) as error:
+        except (KafkaException, NotElected, NotMoved, NotAltered, Refused) as error:
             self.recorder.complete(op, Info, error=str(error))
             raise CannotDo(f"{value}: {error}") from error
         self.recorder.complete(op, Ok)
@@ -354,6 +367,9 @@ class Verbs:
                 return f"{partition} in directory {number} of its leader: {leader}"
         if wanted.controller and not self._is(self.cluster.active_controller(), wanted.controller):
             return f"an active controller that is {wanted.controller}"
+        missing = self._operator.missing(wanted)
+        if missing:
+            return missing
         if wanted.resigned:
             active = self._lab_for("until: resigned").say_they_are_active()
             still = [each for each in self.targets.resolve(wanted.resigned) if each in active]

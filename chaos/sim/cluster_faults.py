@@ -19,6 +19,8 @@ from kvorum.chaos.sim.moments import Moments
 from kvorum.chaos.sim.operator import Operator
 from kvorum.chaos.sim.plan import LOSSY_KINDS, Fault
 
+UNDISTURBING: Final = frozenset({"reassign", "replication_rate", "throttled_replicas", "departure_rate", "duty"})
+"""What is asked for that puts nobody out of sync but who is removed."""
 FULL_SLACK_BYTES: Final = 2_000
 """A full disk takes so much more."""
 
@@ -65,10 +67,14 @@ class Faults:
             "delete_records": operator.delete_records,
             "grow": operator.grow,
             "elr": operator.elr,
+            "feature": operator.feature,
             "quota": operator.quota,
             "unregister": operator.unregister,
             "reassign": operator.reassign,
             "duty": operator.duty,
+            "replication_rate": operator.replication_rate,
+            "throttled_replicas": operator.throttled_replicas,
+            "departure_rate": operator.departure_rate,
             "move": operator.move,
             "move_rate": operator.move_rate,
         }
@@ -76,6 +82,7 @@ class Faults:
     def schedule(self) -> None:
         """Let the plan's faults come when they are due, counted from now."""
         loop = self._cluster.loop
+        self._cluster.invariants.peace_since = self._cluster.now()
         for fault in self._cluster.plan.faults:
             loop.call_at_host(None, loop.time() + fault.at, self._begin, fault)
 
@@ -94,6 +101,7 @@ class Faults:
             number = self._count
             self._open[number] = (fault, targets, undo)
             cluster.loop.call_at_host(None, cluster.loop.time() + fault.length, self._finish, number)
+        self._disturbed(fault)
 
     def _finish(self, number: int) -> None:
         fault, targets, undo = self._open.pop(number, (None, [], None))
@@ -101,6 +109,12 @@ class Faults:
             partitions = undo()
             told = "" if not partitions else f": without {', '.join(partitions)}"
             self._write(fault, number, "end", targets, f"end of {fault.kind} of {', '.join(targets)}{told}", partitions)
+            self._disturbed(fault)
+
+    def _disturbed(self, fault: Fault) -> None:
+        """Have peace begin anew, once nothing is in force any more."""
+        if self._open or fault.kind not in UNDISTURBING:
+            self._cluster.invariants.peace_since = None if self._open else self._cluster.now()
 
     def end_all(self) -> None:
         """End every fault that is in force."""

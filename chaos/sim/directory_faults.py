@@ -9,11 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from kvorum.chaos.sim.cluster import CLUSTER_ID, SimCluster, settings_of
+from kvorum.chaos.sim.cluster import CLUSTER_ID, SimCluster
 from kvorum.chaos.sim.fault_targets import Targets
 from kvorum.chaos.sim.link_faults import Story
 from kvorum.chaos.sim.losing import BREAKS, REPLACED, TERMINATE, asked_of
 from kvorum.chaos.sim.machine import BROKER, SimProcess, State
+from kvorum.chaos.sim.node_settings import settings_of
 from kvorum.chaos.sim.plan import Fault
 from kvorum.protocol.uuids import Uuid
 from kvorum.storage.checkpoints import read_meta_properties

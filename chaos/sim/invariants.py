@@ -28,6 +28,7 @@ from kvorum.chaos.sim.lives import Lives
 from kvorum.chaos.sim.machine import SimProcess
 from kvorum.chaos.sim.metadata_watch import MetadataWatch
 from kvorum.chaos.sim.plan import Options
+from kvorum.chaos.sim.throttling import check_isr_in_peace
 from kvorum.chaos.sim.tolerance import borne_in, lost_globally, unexplained
 from kvorum.chaos.sim.watched import NOWHERE, Key, Watched, check_moved, is_there, not_waited_for
 from kvorum.quorum.image import MetadataImage
@@ -50,10 +51,17 @@ class Invariants:
         """Partitions for which an operator asked for an unclean election."""
         self.dismissed: set[int] = set()
         """Brokers that an operator asked to unregister."""
+        self.peace_since: float | None = None
+        """Since when no fault is in force and nothing was disturbed; None while one is, or before the load."""
         self.checks = 0
         metadata.on_change = self.registration_changed
         metadata.on_configs = self.configs_changed
         metadata.on_brokers = self.brokers_changed
+
+    def end_peace(self) -> None:
+        """Have peace begin anew, if it had begun: something failed by itself."""
+        if self.peace_since is not None:
+            self.peace_since = self._now()
 
     # After each event of a broker.
 
@@ -325,6 +333,10 @@ class Invariants:
     ) -> None:
         """Judge whether the change may lose data, and whether its ISR and ELR may be."""
         ledger = self._ledger(key, TopicPartition(name, key[1]))
+        if before is not None and self.peace_since is not None:
+            peace_s, need_s = self._now() - self.peace_since, self._options.patience_s
+            isrs = frozenset(before.isr), frozenset(after.isr)
+            check_isr_in_peace(ledger.name, *isrs, frozenset(after.replicas), peace_s, need_s)
         if before is None:
             ledger.starts.retention.take(self.metadata.newest.configs.topic(name))
         if before is not None and after.leader_epoch != before.leader_epoch and after.has_leader:

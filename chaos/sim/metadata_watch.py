@@ -14,6 +14,7 @@ import msgspec
 from kvorum.chaos.history import HistoryWriter, Metadata
 from kvorum.chaos.sim.duties import check_duties
 from kvorum.chaos.sim.ledger import Violation
+from kvorum.chaos.sim.throttling import check_departing, check_throttles
 from kvorum.cluster.controller_node import ControllerNode
 from kvorum.protocol.batch_header import parse_header
 from kvorum.protocol.uuids import Uuid
@@ -45,6 +46,10 @@ class MetadataWatch:
         """Called when the newest image has other brokers."""
         self.active: dict[int, int] = {}
         """Who was the active controller in each epoch."""
+        self.departures_alone = False
+        """Nothing is reassigned but by decommissions."""
+        self.unthrottled: set[int] = set()
+        """Brokers whose throttle an operator took away."""
         self._seen: dict[str, MetadataImage] = {}
         self._broker_epochs: dict[int, int] = {}
         self._history = history
@@ -111,6 +116,7 @@ class MetadataWatch:
             self._check_brokers(after)
         if before.configs is not after.configs:
             self.on_configs(after)
+            check_throttles(before, after, frozenset(self.unthrottled))
         for name, topic in after.topics.by_name.items():
             old = before.topics.by_name.get(name)
             for number, partition in topic.partitions.items():
@@ -118,6 +124,8 @@ class MetadataWatch:
                 if was is not partition and was != partition:
                     self._check_partition(after, f"{name}-{number}", was, partition)
                     check_duties(f"{name}-{number}", (before, after), was, partition)
+                    if self.departures_alone:
+                        check_departing(f"{name}-{number}", before, after)
                     self.on_change((topic.topic_id, number), name, was, partition)
         if before.cluster != after.cluster:
             self._check_members(after)
@@ -183,16 +191,20 @@ class MetadataWatch:
 def check_reassignment(name: str, before: PartitionRegistration, after: PartitionRegistration) -> None:
     """Hold a change of the replicas against KIP-455: nobody leaves before who comes in their place is in sync.
 
-    Raises Violation.
+    And where more leave than come, all who stay are (KAFKA-19975). Raises Violation.
     """
     if unheard := {*after.isr, *after.elr} - {*before.replicas}:
         raise Violation("JoinsAsReplica", f"{name}: {unheard} had nothing, and may lead: {before} to {after}")
     dropped = {*before.replicas} - {*after.replicas}
     if not dropped or after.is_reassigning:
         return
-    came = {*before.adding_replicas} & {*after.replicas}
+    settled = {*before.replicas} - {*before.adding_replicas}
+    came, left = {*after.replicas} - settled, settled - {*after.replicas}
     if not came <= {*after.isr} or not (after.isr or after.elr or not (before.isr or before.elr)):
         raise Violation("ReassignedInSync", f"{name}: {dropped} left before others were in sync: {before} to {after}")
+    behind = {*after.replicas} - {*after.isr}
+    if len(came) < len(left) and behind and not after.recovering:  # after an unclean election in the same change
+        raise Violation("ReassignedInSync", f"{name}: {left} left while {behind} were behind: {before} to {after}")
 
 
 def check_directories(before: MetadataImage, after: MetadataImage) -> None:

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from kvorum.admin.client import ClusterClient, Unreachable, parse_bootstrap
+from kvorum.admin.client import ClusterClient, Unreachable
 from kvorum.admin.quotas import alter_quotas
 from kvorum.chaos.faults.observer import in_a_thread
+from kvorum.network.addresses import parse_bootstrap
 from kvorum.protocol.errors import KafkaError
 
 RETRY_SECONDS: Final = 0.5

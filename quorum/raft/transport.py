@@ -170,6 +170,8 @@ class RaftTransport:
         self._chance = chance
         self._dynamic = dynamic
         self.on_dynamic: Callable[[], None] | None = None
+        self.on_voters: Callable[[], None] | None = None
+        """Called whenever the voters are others, or elsewhere, or committed."""
         """Called once, with the first `reach`."""
         greeting = Greeting(GREETING_VERSION, cluster_id, node_id, *(listens_at or ("", 0)))
         self._greeting = msgspec.msgpack.encode(greeting)
@@ -212,6 +214,8 @@ class RaftTransport:
         told, self.on_dynamic = self.on_dynamic, None
         if told is not None:
             told()
+        if self.on_voters is not None:
+            self.on_voters()
         for peer in peers:
             if endpoints.get(peer) and peer not in self.incoming:
                 _, host, port = endpoints[peer][0]

@@ -1,6 +1,7 @@
 """A whole broker in this process: start, journeys over real sockets, end. The controller is real but for Raft."""
 
 import asyncio
+import errno
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -400,6 +401,50 @@ def test_a_directory_that_is_nobodys_is_not_taken(tmp_path: Path) -> None:
         with pytest.raises(NotFormatted):
             await broker.start()
         assert broker.not_ready() == "opening its logs"
+        await broker.shutdown()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("kind", ["not there", "empty", "failing"])
+def test_of_several_directories_one_that_is_nobodys_is_named_and_one_that_fails_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """As Kafka: what was never formatted is a mistake in log.dirs, a disk that fails is not."""
+    ours, nobodys = tmp_path / "ours", tmp_path / "nobodys"
+    ours.mkdir()
+    disk = OsDisk()
+    write_meta_properties(disk, str(ours), MetaProperties(CLUSTER_ID, 1, Uuid(bytes([1]) * 16)))
+    if kind != "not there":
+        nobodys.mkdir()
+    if kind == "failing":
+        plain = OsDisk.listdir
+
+        def listdir(self: OsDisk, path: str) -> list[str]:
+            if path == str(nobodys):
+                raise OSError(errno.EIO, "a failing disk")
+            return plain(self, path)
+
+        monkeypatch.setattr(OsDisk, "listdir", listdir)
+    settings = Settings.of(
+        {
+            "node.id": 1,
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": "100@127.0.0.1:1",
+            "log.dirs": f"{ours},{nobodys}",
+        }
+    )
+
+    async def story() -> None:
+        world = World(
+            disk=disk, clock=SystemClock(), chance=new_random(1), metrics=Metrics(), on_fault=lambda error: None
+        )
+        broker = BrokerServer(settings, world)
+        if kind == "failing":
+            broker._build()
+        else:
+            with pytest.raises(NotFormatted, match=f"^{nobodys} has no meta.properties"):
+                await broker.start()
         await broker.shutdown()
 
     asyncio.run(story())

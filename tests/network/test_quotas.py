@@ -228,6 +228,20 @@ def test_a_bucket_that_lacks_next_to_nothing_refuses_too_though_there_is_no_time
     second.record(1)
 
 
+def test_just_below_zero_is_below_zero() -> None:
+    """Kafka's Sensor refuses below zero, though the time until zero may be none in whole milliseconds."""
+    found, time = controller(((("user", "ann"),), {MUTATION: 1.0}))
+    quota = found.mutation_quota(client(version=6), 6)
+    assert quota is not None
+    quota.record(20)  # of eleven tokens
+    time.s += 8.9996
+    with pytest.raises(KafkaError) as caught:
+        quota.record(1)
+    assert caught.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED and quota.throttle_ms() == 0
+    time.s += 0.0005
+    quota.record(1)
+
+
 def test_an_older_client_is_only_held_back() -> None:
     found, _ = controller(((("user", "ann"),), {MUTATION: 1.0}))
     quota = found.mutation_quota(client(version=5), 6)

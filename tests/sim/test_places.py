@@ -7,9 +7,10 @@ import pytest
 
 from kvorum.chaos.mutants.plans import coordination
 from kvorum.chaos.sim import run as runs
-from kvorum.chaos.sim.cluster import SimCluster, settings_of
+from kvorum.chaos.sim.cluster import SimCluster
 from kvorum.chaos.sim.draw import drawn
 from kvorum.chaos.sim.ledger import Violation
+from kvorum.chaos.sim.node_settings import settings_of
 from kvorum.chaos.sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
 from kvorum.chaos.sim.racks import PREFERENCE_AGE_S, Places, ReadWatch, rack_of, racked
 from kvorum.chaos.sim.run import Outcome, run_plan

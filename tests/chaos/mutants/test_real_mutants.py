@@ -40,12 +40,13 @@ def test_records_that_a_forgetful_leader_wrote_twice_are_found(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("name", "anomaly"),
     [
+        ("drop-before-in-sync", "lost-write"),
         ("forget-aborted", "aborted-read"),
         ("rebalance-without-waiting", "two-owners"),
         ("vouch-for-a-lost-directory", "lost-write"),
     ],
 )
-def test_what_coordinators_and_partitions_do_wrong_is_found(name: str, anomaly: str, tmp_path: Path) -> None:
+def test_what_coordinators_partitions_and_moves_do_wrong_is_found(name: str, anomaly: str, tmp_path: Path) -> None:
     assert anomaly in anomalies_of(name, tmp_path)
 
 
