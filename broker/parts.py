@@ -283,9 +283,17 @@ def ground_of(settings: Settings, seams: Seams, replica_manager: ReplicaManager,
 def world_of(
     settings: Settings, seams: Seams, cache: MetadataCache, producer_ids: ProducerIdManager, local: LocalRequests
 ) -> World:
-    """Return whom transaction coordinators speak to."""
-    open_channel = PeerChannels(settings, cache, seams.chance, purpose="transactions").open
-    return World(producer_ids=producer_ids, open_channel=open_channel, local=local)
+    """Return whom coordinators speak to."""
+
+    def channels(purpose: str) -> Callable[[int], Channel]:
+        return PeerChannels(settings, cache, seams.chance, purpose=purpose).open
+
+    return World(
+        producer_ids=producer_ids,
+        open_channel=channels("transactions"),
+        open_lag_channel=channels("lag"),
+        local=local,
+    )
 
 
 def make_loader(

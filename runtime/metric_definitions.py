@@ -261,7 +261,9 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         names.CONSUMERGROUP_CURRENT_OFFSET_SUM: MetricDef(
             "The same of a topic's partitions", ("consumergroup", "topic")
         ),
-        names.CONSUMERGROUP_LAG_SUM: MetricDef("The lags of a topic's partitions together", ("consumergroup", "topic")),
+        names.CONSUMERGROUP_LAG_SUM: MetricDef(
+            "The lags of a topic's partitions together, once all are known", ("consumergroup", "topic")
+        ),
         names.CONSUMERGROUP_MEMBERS: MetricDef("Members of the group", ("consumergroup",)),
         names.BROKER_STATE: MetricDef(
             "1 starting, 2 caught up and fenced, 3 running, 6 asked to be let go, 7 shutting down (Kafka's BrokerState)"
