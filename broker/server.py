@@ -122,6 +122,11 @@ class BrokerServer:
         return self._started
 
     @property
+    def disk(self) -> Disk:
+        """Where the log directories lie."""
+        return self._world.disk
+
+    @property
     def queued_requests(self) -> int:
         """Return how many requests were received and not answered yet. O(connections)."""
         return sum(listener.queued_requests for listener in self._listeners.values())

@@ -24,11 +24,13 @@ from typing import Any
 from kvorum.network.arrival import arrive
 from kvorum.network.context import Peer
 from kvorum.network.frame import FrameParser
+from kvorum.network.lane import LaneRequest
 from kvorum.network.limits import BudgetShare
 from kvorum.network.link import FrameLink, stream
 from kvorum.network.muting import TURN_REQUESTS_MAX, Muting
 from kvorum.network.outbox import Outbox, Slot
 from kvorum.network.request_queue import QueueShare
+from kvorum.network.request_times import Sample, still_unsent
 from kvorum.network.router import AnswerImpossible, Call, is_message
 from kvorum.network.shared import Gate, Shared
 from kvorum.network.upgrade import FrameSink, hand_over
@@ -43,8 +45,8 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     __slots__ = (
         *("_closed", "_counted", "_finishing", "_gate", "_goes_on", "_in_flight", "_muting", "_outbox", "_parser"),
-        *("_place", "_reading", "_share", "_shared", "_sink", "_taken", "_tasks", "_transport", "_waiting"),
-        *("active_at", "address", "lane_memory", "peer"),
+        *("_place", "_reading", "_share", "_shared", "_sink", "_taken", "_tasks", "_transport", "_unsent", "_waiting"),
+        *("active_at", "address", "came_s", "lane_memory", "peer"),
     )
 
     def __init__(self, shared: Shared, gate: Gate | None = None) -> None:
@@ -62,6 +64,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._finishing = False
         self._goes_on = False
         self._taken = 0
+        self._unsent: list[Sample] = []
         self.lane_memory: Any = None
         self._share = BudgetShare(shared.budget, self._update_reading)
         self._place = QueueShare(shared.queue, self._update_reading)
@@ -70,7 +73,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._outbox: Outbox
         self.peer: Peer
         self.address = "?"
-        self.active_at = 0.0
+        self.active_at = self.came_s = 0.0
 
     @property
     def busy(self) -> bool:
@@ -130,6 +133,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         shared = self._shared
         self.touch()
+        self.came_s = self.active_at
         if shared.metrics is not None:
             shared.metrics.received(shared.listener, nbytes)
         frames = self._parser.received(nbytes)
@@ -203,13 +207,13 @@ class ServerConnection(asyncio.BufferedProtocol):
                 router.lane.learn(self, frame, call.ctx, call.request)
             result = call.result
             if result is not None and not is_message(result):
-                if shared.quotas.timed:
+                if shared.quotas.timed or shared.metrics is not None:
                     call.ctx.spent_ms = shared.loop.time() * 1000 - call.ctx.received_ms
                 self._await(call, result)
                 return
             if result is not None:
                 self._outbox.send(router.answer(call, result))
-            shared.answered(call, result)
+            shared.answered(call, result, self.came_s, self._outbox.newest, self._unsent)
             if call.ctx.throttle_ms > 0:
                 self._muting.hold(call.ctx.throttle_ms / 1000)
         except AnswerImpossible:
@@ -238,9 +242,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._in_flight += 1
         if call.route.abandon:
             self._tasks.add(future)
-        future.add_done_callback(partial(self._arrived, call, slot))
+        future.add_done_callback(partial(self._arrived, call, slot, self.came_s))
 
-    def _arrived(self, call: Call, slot: Slot, future: "asyncio.Future[Message | None]") -> None:
+    def _arrived(self, call: Call, slot: Slot, came_s: float, future: "asyncio.Future[Message | None]") -> None:
         """Put an answer into its place."""
         self._in_flight -= 1
         self._tasks.discard(future)
@@ -262,7 +266,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         except AnswerImpossible:
             self.close()
             return
-        self._shared.answered(call, response)
+        self._shared.answered(call, response, came_s, slot, self._unsent)
         if call.ctx.throttle_ms > 0:
             self._muting.hold(call.ctx.throttle_ms / 1000)
         if self._in_flight:
@@ -286,10 +290,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         if throttle_ms > 0:
             self._muting.hold(throttle_ms / 1000)
 
-    def handled(self, api: str, version: int, elapsed_ms: float) -> None:
+    def handled(self, api: str, version: int, taken: LaneRequest) -> None:
         """See LaneCaller."""
-        if self._shared.metrics is not None:
-            self._shared.metrics.handled(api, version, 0, elapsed_ms)
+        self._shared.answered_by_lane(api, version, taken, self._unsent)
 
     def go_on(self) -> None:
         """See LaneCaller."""
@@ -320,8 +323,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         return True
 
     def _flush(self) -> None:
-        outbox = self._outbox
-        before = outbox.sent
+        outbox, loop = self._outbox, self._shared.loop
+        before, turn_s = outbox.sent, loop.time() if self._unsent else 0.0
         try:
             outbox.flush()
         except OSError as error:
@@ -330,6 +333,8 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.touch()
             if self._shared.metrics is not None:
                 self._shared.metrics.sent(self._shared.listener, outbox.sent - before)
+        if self._unsent:
+            self._unsent = still_unsent(self._unsent, outbox, turn_s, loop.time())
 
     # Reading or not
 

@@ -48,6 +48,15 @@ class Outbox:
         """Return how many answers are not sent, those that are not there yet included."""
         return len(self._slots)
 
+    @property
+    def newest(self) -> Slot | None:
+        """The place of the answer that was given last, None if nothing of it waits."""
+        return self._slots[-1] if self._slots else None
+
+    def holds(self, slot: Slot) -> bool:
+        """Tell whether an answer, or a part of it, is still to be sent. O(answers)."""
+        return slot in self._slots
+
     def reserve(self) -> Slot:
         """Keep the next place for an answer that comes later: set its `parts`, then `flush`."""
         slot = Slot()

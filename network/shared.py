@@ -10,8 +10,11 @@ from kvorum.network.authorizer import NoQuotas, Quotas
 from kvorum.network.connection_counts import ConnectionCounts
 from kvorum.network.context import Peer
 from kvorum.network.frame import scratch
+from kvorum.network.lane import LaneRequest
 from kvorum.network.limits import ConnectionLimits, RequestBudget
+from kvorum.network.outbox import Slot
 from kvorum.network.request_queue import RequestQueue
+from kvorum.network.request_times import TOLD_APART, RequestTimes, Sample, sample_of_lane, told_as
 from kvorum.network.router import Call, Router, stack_of
 from kvorum.network.tracing import Tracing
 from kvorum.protocol.errors import ProtocolError
@@ -41,8 +44,11 @@ class NetworkMetrics(Protocol):
         """A connection was closed for a limit's name, or as "malformed"."""
         ...
 
-    def handled(self, api: str, version: int, error_code: int, elapsed_ms: float) -> None:
-        """A request was answered (or needed no answer) so long after it was read; the answer's top-level code."""
+    def handled(self, api: str, version: int, error_code: int, elapsed_ms: float) -> RequestTimes | None:
+        """A request was answered (or needed no answer) so long after its turn; the answer's top-level code.
+
+        Returns where its stages are to go, if it is one of those that are looked at.
+        """
         ...
 
 
@@ -129,15 +135,43 @@ class Shared:
         if self.on_connection_closed is not None:
             self.on_connection_closed(peer.connection_id)
 
-    def answered(self, call: Call, response: Message | None) -> None:
-        """Count a request whose answer is on its way, and end its trace."""
+    def answered(
+        self, call: Call, response: Message | None, came_s: float, slot: Slot | None, unsent: list[Sample]
+    ) -> None:
+        """Count a request whose answer is on its way, and end its trace.
+
+        If it is looked at, it is put to those that wait for their answers to be sent. `came_s`: the loop's time when it
+        came; `slot`: see Sample.
+        """
         if self.metrics is not None:
-            elapsed_ms = self.loop.time() * 1000 - call.ctx.received_ms
+            ctx = call.ctx
+            now_ms = self.loop.time() * 1000
+            name = call.route.name if call.route.api_key not in TOLD_APART else told_as(call.route.name, call.request)
             error_code = getattr(response, "error_code", 0)
-            self.metrics.handled(call.route.name, call.ctx.api_version, error_code, elapsed_ms)
+            times = self.metrics.handled(name, ctx.api_version, error_code, now_ms - ctx.received_ms)
+            if times is not None:
+                sample = Sample(
+                    times,
+                    slot,
+                    came_ms=came_s * 1000,
+                    start_ms=ctx.received_ms,
+                    local_ms=now_ms - ctx.received_ms if ctx.spent_ms is None else ctx.spent_ms,
+                    answered_ms=now_ms,
+                    throttle_ms=ctx.throttle_ms,
+                    size=ctx.request_bytes,
+                )
+                unsent.append(sample)
         if call.traced is not None:
             call.traced.ended("encode")
             call.traced.answered(call.route.name, call.ctx, response)
+
+    def answered_by_lane(self, api: str, version: int, taken: LaneRequest, unsent: list[Sample]) -> None:
+        """Count a request that a lane has given its answer; `unsent` as above."""
+        if self.metrics is not None:
+            now_s = self.loop.time()
+            times = self.metrics.handled(api, version, 0, (now_s - taken.since_s) * 1000)
+            if times is not None:
+                unsent.append(sample_of_lane(times, taken, now_s))
 
     def malformed(self, client: str, error: ProtocolError) -> None:
         """Say that a connection ends for what its peer sent: the one line about it."""

@@ -17,7 +17,7 @@ from kvorum.cluster.formatting import log_directories
 from kvorum.runtime.config_files import NOT_CONFIGS, load_node
 from kvorum.runtime.listeners import broker_listeners, metrics_listener
 from tests.commands import calls, complaint, fenced
-from tests.monitoring import ROOT
+from tests.monitoring import IN_KUBERNETES, ROOT
 
 DEPLOY = ROOT / "configs" / "deploy"
 UNITS = sorted((DEPLOY / "systemd").iterdir())
@@ -132,6 +132,56 @@ def test_the_stateful_set_fits_together() -> None:
     settings = load_node(str(DEPLOY / "kubernetes" / "node.properties"), environment={}).settings
     assert settings.list("advertised.listeners") == ["PLAINTEXT://kvorum.kvorum.svc:9092"]
     assert settings.list("log.dirs")[0].startswith("/var/lib/kvorum/")
+
+
+def discovered(container_port: dict[str, Any]) -> dict[str, str]:
+    """Return what Prometheus finds out about the pod and one of its ports, in words of its Kubernetes discovery."""
+    (found,) = documents(DEPLOY / "kubernetes" / "statefulset.yaml")
+    labels = found["spec"]["template"]["metadata"]["labels"]
+    return {
+        "__meta_kubernetes_namespace": documents(DEPLOY / "kubernetes" / "kustomization.yaml")[0]["namespace"],
+        "__meta_kubernetes_pod_name": f"{found['metadata']['name']}-0",
+        "__meta_kubernetes_pod_container_name": container()["name"],
+        "__meta_kubernetes_pod_container_port_name": container_port["name"],
+        **{f"__meta_kubernetes_pod_label_{re.sub('[^a-z]', '_', key)}": value for key, value in labels.items()},
+    }
+
+
+def relabelled(labels: dict[str, str], steps: list[dict[str, Any]]) -> dict[str, str] | None:
+    """Return the labels of a target as Prometheus's relabel_configs make them, None if it is not scraped."""
+    for step in steps:
+        value = ";".join(labels.get(each, "") for each in step["source_labels"])
+        match = re.fullmatch(step.get("regex", "(.*)"), value)
+        if step.get("action", "replace") == "keep":
+            if match is None:
+                return None
+        elif match is not None:
+            labels[step["target_label"]] = match.expand(step.get("replacement", "$1").replace("$", "\\"))
+    return {key: value for key, value in labels.items() if not key.startswith("__")}
+
+
+def test_targets_in_kubernetes_have_the_labels_that_strimzis_dashboards_choose_by() -> None:
+    (job,) = yaml.safe_load(IN_KUBERNETES.read_text())["scrape_configs"]
+    found = {port["name"]: relabelled(discovered(port), job["relabel_configs"]) for port in container()["ports"]}
+    pod = {
+        "namespace": "kvorum",
+        "kubernetes_pod_name": "kvorum-kafka-0",
+        "container": "kafka",
+        "strimzi_io_cluster": "kvorum",
+        "strimzi_io_name": "kvorum-kafka",
+        "cluster": "kvorum",
+    }
+    assert found == {"kafka": None, "metrics": pod, "metrics-quorum": pod}
+
+
+def test_pods_and_claims_have_names_that_strimzis_alerts_ask_for() -> None:
+    """A pod of another name counts as missing for ever, and a claim of another name is never found full."""
+    (found,) = documents(DEPLOY / "kubernetes" / "statefulset.yaml")
+    pod = f"{found['metadata']['name']}-0"
+    assert re.fullmatch(r".+-kafka-[0-9]+", pod)
+    (claim,) = found["spec"]["volumeClaimTemplates"]
+    assert re.fullmatch(r"data(-[0-9]+)?-(.+)-kafka-[0-9]+", f"{claim['metadata']['name']}-{pod}")
+    assert container()["name"] == "kafka"
 
 
 def test_kustomize_is_told_of_files_that_are_there() -> None:

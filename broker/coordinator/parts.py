@@ -180,7 +180,9 @@ def make_transactions(ground: Ground, world: World) -> TransactionParts:
     return TransactionParts(
         runtime=runtime,
         coordinator=TransactionCoordinator(runtime, world.producer_ids),
-        verifier=PartitionVerifier(peers, places.coordinator_of, ground.clock, TransactionFigures(ground.metrics)),
+        verifier=PartitionVerifier(
+            peers, places.coordinator_of, ground.clock, TransactionFigures(ground.metrics, ground.clock.monotonic_ms)
+        ),
         peers=peers,
         sender=sender,
     )
