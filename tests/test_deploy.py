@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from kvorum.broker.metadata.lifecycle import CONTROLLED_SHUTDOWN_TIMEOUT_MS
+from kvorum.cli.folders import UNIT_STOP_SECONDS
 from kvorum.cli.output import Exit as CommandLine
 from kvorum.cluster.exits import Exit, restart_helps
 from kvorum.cluster.formatting import log_directories
@@ -56,8 +57,9 @@ def test_a_unit_runs_what_there_is_and_gives_it_time_to_end(path: Path) -> None:
     assert found["Unit"]["RequiresMountsFor"] == service["ReadWritePaths"]
 
 
-def test_a_node_is_not_started_again_where_that_cannot_help() -> None:
-    status = unit(DEPLOY / "systemd" / "kvorum-node@.service")["Service"]["RestartPreventExitStatus"]
+@pytest.mark.parametrize("path", UNITS, ids=ids)
+def test_a_node_is_not_started_again_where_that_cannot_help(path: Path) -> None:
+    status = unit(path)["Service"]["RestartPreventExitStatus"]
     lasting = {code for code in Exit if not restart_helps(code)} - {Exit.DONE}
     assert set(map(int, status.split())) == lasting | {CommandLine.USAGE}
 
@@ -108,6 +110,12 @@ def container() -> dict[str, Any]:
     (only,) = found["spec"]["template"]["spec"]["containers"]
     assert isinstance(only, dict)
     return only
+
+
+def test_a_clusters_unit_kills_nobody_before_its_nodes_have_had_their_time() -> None:
+    service = unit(DEPLOY / "systemd" / "kvorum-cluster.service")["Service"]
+    assert SHUTDOWN_SECONDS < UNIT_STOP_SECONDS < int(service["TimeoutStopSec"])
+    assert "--stop-timeout" not in service["ExecStart"], "the default it is"
 
 
 def test_the_stateful_set_fits_together() -> None:
