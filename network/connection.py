@@ -30,7 +30,7 @@ from kvorum.network.link import FrameLink, stream
 from kvorum.network.muting import TURN_REQUESTS_MAX, Muting
 from kvorum.network.outbox import Outbox, Slot
 from kvorum.network.request_queue import QueueShare
-from kvorum.network.request_times import Sample, still_unsent
+from kvorum.network.request_times import Sample, sample_of_lane, still_unsent
 from kvorum.network.router import AnswerImpossible, Call, is_message
 from kvorum.network.shared import Gate, Shared
 from kvorum.network.upgrade import FrameSink, hand_over
@@ -59,10 +59,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._tasks: OrderedSet[asyncio.Future[Message | None]] = OrderedSet()
         self._muting = Muting(shared.loop, self.go_on)
         self._reading = True
-        self._closed = False
-        self._counted = False
-        self._finishing = False
-        self._goes_on = False
+        self._closed = self._counted = self._finishing = self._goes_on = False
         self._taken = 0
         self._unsent: list[Sample] = []
         self.lane_memory: Any = None
@@ -290,9 +287,12 @@ class ServerConnection(asyncio.BufferedProtocol):
         if throttle_ms > 0:
             self._muting.hold(throttle_ms / 1000)
 
-    def handled(self, api: str, version: int, taken: LaneRequest) -> None:
+    def handled(self, api: str, version: int, elapsed_ms: float, taken: LaneRequest) -> None:
         """See LaneCaller."""
-        self._shared.answered_by_lane(api, version, taken, self._unsent)
+        metrics = self._shared.metrics
+        times = None if metrics is None else metrics.handled(api, version, 0, elapsed_ms)
+        if times is not None:
+            self._unsent.append(sample_of_lane(times, taken, elapsed_ms))
 
     def go_on(self) -> None:
         """See LaneCaller."""
@@ -323,8 +323,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         return True
 
     def _flush(self) -> None:
-        outbox, loop = self._outbox, self._shared.loop
-        before, turn_s = outbox.sent, loop.time() if self._unsent else 0.0
+        outbox = self._outbox
+        before, turn_s = outbox.sent, self._shared.loop.time() if self._unsent else 0.0
         try:
             outbox.flush()
         except OSError as error:
@@ -333,8 +333,8 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.touch()
             if self._shared.metrics is not None:
                 self._shared.metrics.sent(self._shared.listener, outbox.sent - before)
-        if self._unsent:
-            self._unsent = still_unsent(self._unsent, outbox, turn_s, loop.time())
+        if turn_s:
+            self._unsent = still_unsent(self._unsent, outbox, turn_s, self._shared.loop.time())
 
     # Reading or not
 

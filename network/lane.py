@@ -64,8 +64,8 @@ class LaneCaller(Protocol):
         """Send it within this turn of the loop, or the next."""
         ...
 
-    def handled(self, api: str, version: int, taken: "LaneRequest") -> None:
-        """Count a request that has been given its answer."""
+    def handled(self, api: str, version: int, elapsed_ms: float, taken: "LaneRequest") -> None:
+        """Count a request that was given its answer so long after its turn."""
         ...
 
     def close(self) -> None:

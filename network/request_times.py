@@ -7,8 +7,9 @@
     its turn  --responsesendtimems-->   sent            given to the kernel, or kept here until it takes it
     came      --totaltimems-->          sent
 
-Every request is counted. In each minute the first FULL_MAX of an API are looked at, and one of some STRIDE after that,
-which stands for as many: a request of one record takes some 30 microseconds, and this is not to be seen in it.
+Every request is counted. In each minute the first FULL_MAX of a kind (API, version, error code) are looked at, and one
+of some STRIDE after that, which stands for as many: a request of one record takes some 30 microseconds, and this is not
+to be seen in it.
 """
 
 from typing import Final
@@ -20,10 +21,11 @@ from kvorum.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnReq
 from kvorum.protocol.messages.fetch import FetchRequest
 from kvorum.protocol.schema import Message
 from kvorum.runtime import metric_names as names
+from kvorum.runtime.metrics import Histogram
 from kvorum.runtime.quantiles import WINDOW_MS, Quantiles
 
 FULL_MAX: Final = 1_000
-STRIDE: Final = 64
+STRIDE: Final = 256
 MULTIPLIER, INCREMENT, MODULUS = 1_103_515_245, 12_345, 1 << 31
 """Of the numbers that vary the stride, so that it is not in step with what clients do: the same ones each time."""
 
@@ -56,12 +58,13 @@ def told_as(api: str, request: Message | None) -> str:
 
 
 class RequestTimes:
-    """Of one name. On the hot path `count` goes up by one; at `next_at` that request is to be looked at (`pick`)."""
+    """Of one kind. On the hot path `count` goes up by one; at `next_at` that request is to be looked at (`pick`)."""
 
-    __slots__ = ("_left_full", "_minute", "_random", "_weight", "count", "next_at", "stages")
+    __slots__ = ("_left_full", "_minute", "_random", "_weight", "count", "next_at", "seconds", "stages")
 
-    def __init__(self) -> None:
-        """Look at the first one."""
+    def __init__(self, seconds: Histogram) -> None:
+        """Look at the first one. `seconds` is of the API: from a request's turn to its answer."""
+        self.seconds = seconds
         self.count = 0
         self.next_at = 1
         self.stages = tuple(Quantiles() for _ in STAGES)
@@ -133,9 +136,10 @@ class Sample:
             stage.add(value, now_ms, self._weight)
 
 
-def sample_of_lane(times: RequestTimes, taken: LaneRequest, now_s: float) -> Sample:
-    """Return the same of a request that a lane has just given its answer."""
-    start_ms, now_ms = taken.since_s * 1000, now_s * 1000
+def sample_of_lane(times: RequestTimes, taken: LaneRequest, elapsed_ms: float) -> Sample:
+    """Return the same of a request that a lane has given its answer, so long after its turn."""
+    start_ms = taken.since_s * 1000
+    now_ms = start_ms + elapsed_ms
     return Sample(
         times,
         taken.slot,

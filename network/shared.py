@@ -10,11 +10,10 @@ from kvorum.network.authorizer import NoQuotas, Quotas
 from kvorum.network.connection_counts import ConnectionCounts
 from kvorum.network.context import Peer
 from kvorum.network.frame import scratch
-from kvorum.network.lane import LaneRequest
 from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.outbox import Slot
 from kvorum.network.request_queue import RequestQueue
-from kvorum.network.request_times import TOLD_APART, RequestTimes, Sample, sample_of_lane, told_as
+from kvorum.network.request_times import TOLD_APART, RequestTimes, Sample, told_as
 from kvorum.network.router import Call, Router, stack_of
 from kvorum.network.tracing import Tracing
 from kvorum.protocol.errors import ProtocolError
@@ -164,14 +163,6 @@ class Shared:
         if call.traced is not None:
             call.traced.ended("encode")
             call.traced.answered(call.route.name, call.ctx, response)
-
-    def answered_by_lane(self, api: str, version: int, taken: LaneRequest, unsent: list[Sample]) -> None:
-        """Count a request that a lane has given its answer; `unsent` as above."""
-        if self.metrics is not None:
-            now_s = self.loop.time()
-            times = self.metrics.handled(api, version, 0, (now_s - taken.since_s) * 1000)
-            if times is not None:
-                unsent.append(sample_of_lane(times, taken, now_s))
 
     def malformed(self, client: str, error: ProtocolError) -> None:
         """Say that a connection ends for what its peer sent: the one line about it."""

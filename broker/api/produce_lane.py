@@ -36,6 +36,7 @@ from kvorum.broker.api.produce_template import Placed
 from kvorum.broker.replica.appends import RunDone
 from kvorum.broker.replica.delayed_produce import ProduceDone
 from kvorum.broker.replica.log_view import RunInfo
+from kvorum.broker.replica.partition import ACKS_ALL
 from kvorum.broker.services import Broker
 from kvorum.network.authorizer import Operation, ResourceType
 from kvorum.network.context import RequestContext
@@ -290,7 +291,7 @@ class ProduceLane:
             on_done = partial(self._appended, run)
             count = self._replicas.append_run(head.timeout_ms, head.acks, key, batches, on_done)
             place += count
-            if count and run[0].taken.rows[run[0].place] is None:
+            if count and head.acks == ACKS_ALL and run[0].taken.rows[run[0].place] is None:
                 begin_waiting(run[:count], self._loop.time())
             if count < len(run):
                 self._append_alone(key, group[place])
@@ -343,7 +344,7 @@ class ProduceLane:
             caller.close()
             return
         caller.give(taken.slot, answer, head.ctx.throttle_ms)
-        caller.handled(self.name, head.version, taken)
+        caller.handled(self.name, head.version, (self._loop.time() - taken.since_s) * 1000, taken)
         if self._answered is None:
             caller.go_on_soon()
         else:

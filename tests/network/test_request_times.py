@@ -25,7 +25,7 @@ from kvorum.protocol.messages.fetch import FetchRequest, FetchResponse, ReplicaS
 from kvorum.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kvorum.protocol.messages.metadata import MetadataRequest
 from kvorum.runtime import metric_names as names
-from kvorum.runtime.metrics import Metrics
+from kvorum.runtime.metrics import Histogram, Metrics
 from kvorum.runtime.quantiles import WINDOW_MS
 
 NEAR = 0.046
@@ -43,7 +43,7 @@ def counted(times: RequestTimes, count: int, now_ms: float) -> list[int]:
 
 
 def test_the_first_of_a_minute_are_all_looked_at_and_some_of_the_others() -> None:
-    times, many = RequestTimes(), 100_000
+    times, many = RequestTimes(Histogram((1.0,))), 100_000
     weights = counted(times, many, 0)
     assert weights[:FULL_MAX] == [1] * FULL_MAX
     others = weights[FULL_MAX:]
@@ -65,7 +65,7 @@ def medians(times: RequestTimes) -> dict[str, float]:
 
 
 def test_the_time_of_a_request_is_the_sum_of_its_stages() -> None:
-    times = RequestTimes()
+    times = RequestTimes(Histogram((1.0,)))
     sample_of(times).sent(turn_ms=1045, now_ms=1046)
     found = medians(times)
     expected = {
@@ -82,7 +82,7 @@ def test_the_time_of_a_request_is_the_sum_of_its_stages() -> None:
 
 
 def test_no_stage_is_negative_though_clocks_are_read_one_after_the_other() -> None:
-    times = RequestTimes()
+    times = RequestTimes(Histogram((1.0,)))
     times.count += 1
     sample = Sample(times, None, came_ms=1005, start_ms=1000, local_ms=50, answered_ms=1030, throttle_ms=0, size=1)
     sample.sent(turn_ms=1020, now_ms=1040)
@@ -104,7 +104,7 @@ class NoTransport(asyncio.WriteTransport):
 
 
 def test_what_an_outbox_still_holds_is_not_sent() -> None:
-    times, outbox = RequestTimes(), Outbox(NoTransport(), 1000)
+    times, outbox = RequestTimes(Histogram((1.0,))), Outbox(NoTransport(), 1000)
     first, second = outbox.reserve(), outbox.reserve()
     waiting = [sample_of(times, first), sample_of(times, second), sample_of(times)]
     second.parts = [b"answer"]

@@ -421,7 +421,7 @@ def test_what_waits_for_a_follower_is_told_as_remote_and_what_does_not_as_local(
             feed(connection, frame)
             await settled()
             await broker.follow()
-        stages = network._times["Produce"].stages
+        stages = network._answers["Produce", 9, 0].stages
         local, remote = (stages[STAGES.index(name)] for name in (names.LOCAL_TIME, names.REMOTE_TIME))
         for each in stages:
             each._windows.clear()  # of those two, which went the ordinary way
