@@ -30,7 +30,6 @@ from kvorum.network.link import FrameLink, stream
 from kvorum.network.muting import TURN_REQUESTS_MAX, Muting
 from kvorum.network.outbox import Outbox, Slot
 from kvorum.network.request_queue import QueueShare
-from kvorum.network.request_times import Sample, sample_of_lane, still_unsent
 from kvorum.network.router import AnswerImpossible, Call, is_message
 from kvorum.network.shared import Gate, Shared
 from kvorum.network.upgrade import FrameSink, hand_over
@@ -45,7 +44,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     __slots__ = (
         *("_closed", "_counted", "_finishing", "_gate", "_goes_on", "_in_flight", "_muting", "_outbox", "_parser"),
-        *("_place", "_reading", "_share", "_shared", "_sink", "_taken", "_tasks", "_transport", "_unsent", "_waiting"),
+        *("_place", "_reading", "_share", "_shared", "_sink", "_taken", "_tasks", "_transport", "_waiting"),
         *("active_at", "address", "came_s", "lane_memory", "peer"),
     )
 
@@ -61,7 +60,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._reading = True
         self._closed = self._counted = self._finishing = self._goes_on = False
         self._taken = 0
-        self._unsent: list[Sample] = []
         self.lane_memory: Any = None
         self._share = BudgetShare(shared.budget, self._update_reading)
         self._place = QueueShare(shared.queue, self._update_reading)
@@ -94,7 +92,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Take the connection, or refuse it for a limit."""
         shared = self._shared
         self._transport = transport = stream(transport)
-        self._outbox = Outbox(transport, shared.limits.outstanding_bytes_max)
+        self._outbox = Outbox(transport, shared.limits.outstanding_bytes_max, shared.loop.time)
         self.active_at = now_s = shared.loop.time()
         self.peer, self.address, wait_s = arrive(shared, transport, now_s)
         if wait_s is None:
@@ -210,7 +208,7 @@ class ServerConnection(asyncio.BufferedProtocol):
                 return
             if result is not None:
                 self._outbox.send(router.answer(call, result))
-            shared.answered(call, result, self.came_s, self._outbox.newest, self._unsent)
+            shared.answered(call, result, self.came_s, self._outbox)
             if call.ctx.throttle_ms > 0:
                 self._muting.hold(call.ctx.throttle_ms / 1000)
         except AnswerImpossible:
@@ -263,7 +261,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         except AnswerImpossible:
             self.close()
             return
-        self._shared.answered(call, response, came_s, slot, self._unsent)
+        self._shared.answered(call, response, came_s, self._outbox, slot)
         if call.ctx.throttle_ms > 0:
             self._muting.hold(call.ctx.throttle_ms / 1000)
         if self._in_flight:
@@ -289,10 +287,8 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def handled(self, api: str, version: int, elapsed_ms: float, taken: LaneRequest) -> None:
         """See LaneCaller."""
-        metrics = self._shared.metrics
-        times = None if metrics is None else metrics.handled(api, version, 0, elapsed_ms)
-        if times is not None:
-            self._unsent.append(sample_of_lane(times, taken, elapsed_ms))
+        if self._shared.metrics is not None:
+            self._shared.metrics.handled_by_lane(api, version, elapsed_ms, taken, self._outbox)
 
     def go_on(self) -> None:
         """See LaneCaller."""
@@ -324,7 +320,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         outbox = self._outbox
-        before, turn_s = outbox.sent, self._shared.loop.time() if self._unsent else 0.0
+        before = outbox.sent
         try:
             outbox.flush()
         except OSError as error:
@@ -333,8 +329,6 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.touch()
             if self._shared.metrics is not None:
                 self._shared.metrics.sent(self._shared.listener, outbox.sent - before)
-        if turn_s:
-            self._unsent = still_unsent(self._unsent, outbox, turn_s, self._shared.loop.time())
 
     # Reading or not
 

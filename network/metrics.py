@@ -4,7 +4,17 @@ from collections import Counter as Counts
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from kvorum.network.request_times import FETCH, FETCH_CONSUMER, FETCH_FOLLOWER, STAGES, VERIFICATION, RequestTimes
+from kvorum.network.lane import LaneRequest
+from kvorum.network.outbox import Outbox
+from kvorum.network.request_times import (
+    FETCH,
+    FETCH_CONSUMER,
+    FETCH_FOLLOWER,
+    STAGES,
+    VERIFICATION,
+    RequestTimes,
+    sample_of_lane,
+)
 from kvorum.protocol.errors import ErrorCode
 from kvorum.runtime import metric_names as names
 from kvorum.runtime.metrics import Counter, Metrics, SummaryRow
@@ -77,6 +87,12 @@ class RegistryMetrics:
         times.count += 1
         times.seconds.observe(elapsed_ms / 1000)
         return times if times.count >= times.next_at else None
+
+    def handled_by_lane(self, api: str, version: int, elapsed_ms: float, taken: LaneRequest, outbox: Outbox) -> None:
+        """See NetworkMetrics."""
+        times = self.handled(api, version, 0, elapsed_ms)
+        if times is not None:
+            outbox.watch(sample_of_lane(times, taken, elapsed_ms))
 
     # What a scrape asks for
 

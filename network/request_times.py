@@ -15,7 +15,7 @@ to be seen in it.
 from typing import Final
 
 from kvorum.network.lane import LaneRequest
-from kvorum.network.outbox import Outbox, Slot
+from kvorum.network.outbox import Slot
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kvorum.protocol.messages.fetch import FetchRequest
@@ -89,7 +89,7 @@ class RequestTimes:
 
 
 class Sample:
-    """A request that is looked at, from its answer on."""
+    """A request that is looked at, from its answer on: an outbox's Watched."""
 
     __slots__ = (
         *("_answered_ms", "_bytes", "_came_ms", "_local_ms", "_start_ms", "_throttle_ms", "_times", "_weight"),
@@ -119,9 +119,9 @@ class Sample:
         self._throttle_ms = throttle_ms
         self._bytes = size
 
-    def sent(self, turn_ms: float, now_ms: float) -> None:
-        """It has gone: its turn came then, and it was over now."""
-        turn_ms = max(turn_ms, self._answered_ms)
+    def sent(self, turn_s: float, now_s: float) -> None:
+        """See Watched."""
+        turn_ms, now_ms = max(turn_s * 1000, self._answered_ms), now_s * 1000
         values = (
             self._start_ms - self._came_ms,
             self._local_ms,
@@ -150,14 +150,3 @@ def sample_of_lane(times: RequestTimes, taken: LaneRequest, elapsed_ms: float) -
         throttle_ms=taken.throttle_ms,
         size=taken.size,
     )
-
-
-def still_unsent(samples: list[Sample], outbox: Outbox, turn_s: float, now_s: float) -> list[Sample]:
-    """Tell of those whose answers a flush has sent, between these times; return the others."""
-    left: list[Sample] = []
-    for sample in samples:
-        if sample.slot is not None and outbox.holds(sample.slot):
-            left.append(sample)
-        else:
-            sample.sent(turn_s * 1000, now_s * 1000)
-    return left

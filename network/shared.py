@@ -10,8 +10,9 @@ from kvorum.network.authorizer import NoQuotas, Quotas
 from kvorum.network.connection_counts import ConnectionCounts
 from kvorum.network.context import Peer
 from kvorum.network.frame import scratch
+from kvorum.network.lane import LaneRequest
 from kvorum.network.limits import ConnectionLimits, RequestBudget
-from kvorum.network.outbox import Slot
+from kvorum.network.outbox import Outbox, Slot
 from kvorum.network.request_queue import RequestQueue
 from kvorum.network.request_times import TOLD_APART, RequestTimes, Sample, told_as
 from kvorum.network.router import Call, Router, stack_of
@@ -48,6 +49,10 @@ class NetworkMetrics(Protocol):
 
         Returns where its stages are to go, if it is one of those that are looked at.
         """
+        ...
+
+    def handled_by_lane(self, api: str, version: int, elapsed_ms: float, taken: LaneRequest, outbox: Outbox) -> None:
+        """The same of a request that a lane has put the answer of into the outbox."""
         ...
 
 
@@ -135,12 +140,11 @@ class Shared:
             self.on_connection_closed(peer.connection_id)
 
     def answered(
-        self, call: Call, response: Message | None, came_s: float, slot: Slot | None, unsent: list[Sample]
+        self, call: Call, response: Message | None, came_s: float, outbox: Outbox, slot: Slot | None = None
     ) -> None:
-        """Count a request whose answer is on its way, and end its trace.
+        """Count a request whose answer has been given to the outbox, and end its trace.
 
-        If it is looked at, it is put to those that wait for their answers to be sent. `came_s`: the loop's time when it
-        came; `slot`: see Sample.
+        `came_s`: the loop's time when it came; `slot`: the answer's place if it was kept for it.
         """
         if self.metrics is not None:
             ctx = call.ctx
@@ -151,7 +155,7 @@ class Shared:
             if times is not None:
                 sample = Sample(
                     times,
-                    slot,
+                    slot or outbox.newest,
                     came_ms=came_s * 1000,
                     start_ms=ctx.received_ms,
                     local_ms=now_ms - ctx.received_ms if ctx.spent_ms is None else ctx.spent_ms,
@@ -159,7 +163,7 @@ class Shared:
                     throttle_ms=ctx.throttle_ms,
                     size=ctx.request_bytes,
                 )
-                unsent.append(sample)
+                outbox.watch(sample)
         if call.traced is not None:
             call.traced.ended("encode")
             call.traced.answered(call.route.name, call.ctx, response)
