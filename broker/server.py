@@ -17,7 +17,6 @@ Source: Kafka's BrokerServer.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Final
 
 from kvorum.broker.metadata.features import SUPPORTED_FEATURES
 from kvorum.broker.metadata.lifecycle import NO_BROKER_EPOCH, BrokerIdentity, BrokerLifecycleManager
@@ -45,12 +44,11 @@ from kvorum.runtime.listeners import (
 )
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import Metrics
+from kvorum.runtime.trace_wish import KEY as TRACE
 from kvorum.storage.checkpoints import read_meta_properties
 from kvorum.storage.tail import TailBudget
 
 log = get_logger("broker")
-
-TRACE: Final = "kvorum.request.trace"
 
 OnFault = Callable[[BaseException], None]
 OnPorts = Callable[[Mapping[str, int]], None]
