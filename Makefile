@@ -77,7 +77,7 @@ pipelines-test: $(VENV)/.tests
 chaos: $(VENV)/.tests
 	$(BIN)/python -m kvorum.cli.main chaos run --all --out build/chaos --junit build/chaos/junit.xml
 
-# The full figures: every count of the acceptance list, thousands of seeds.
+# The same tests with full counts (records, rounds, minutes), and thousands of seeds.
 acceptance: $(VENV)/.tests
 	$(BIN)/python -m kvorum.cli.main sim --kind quorum --seeds 1000-4000 --time 600
 	KVORUM_RECORDS=20000 KVORUM_ROUNDS=5 KVORUM_EXACTLY_ONCE_RECORDS=100000 KVORUM_EXACTLY_ONCE_SECONDS=600 \
@@ -94,7 +94,7 @@ soak: $(VENV)/.tests
 
 # Kvorum and Apache Kafka 4.3.0 side by side (java and mvn on the PATH).
 # ONLY=produce,consume: some measures; `python -m bench --list` names them. Figures go to build/bench/results.json, or to
-# OUT: docs/benchmark.json holds those of README.md's table.
+# OUT: docs/benchmark.json holds those of docs/benchmark.md's table.
 ONLY ?=
 ROUNDS ?= 5
 OUT ?= build/bench/results.json

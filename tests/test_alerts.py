@@ -161,9 +161,7 @@ CASES = (
         "20m",
         ({"cluster": "c", "instance": "c1", "summary": "forcing the metadata journal of c1 to disk takes 0.995 s"},),
     ),
-    Case(
-        "KvorumDiskSlow", {SYNCS % "0.5": "0+100x30", SYNCS % "1.0": "0+100x30", SYNCS % "+Inf": "0+100x30"}, "20m"
-    ),
+    Case("KvorumDiskSlow", {SYNCS % "0.5": "0+100x30", SYNCS % "1.0": "0+100x30", SYNCS % "+Inf": "0+100x30"}, "20m"),
     Case(
         "KvorumUnderReplicated",
         {UNDER_REPLICATED % "b1": "3x9", UNDER_REPLICATED % "b2": "1x9"},
@@ -261,7 +259,11 @@ CASES = (
         "15m",
         (
             B1 | {"summary": "the event loop of b1 is at its limit: 0.05 of its time is free"},
-            {"cluster": "c", "instance": "c1", "summary": "the event loop of c1 is at its limit: 0.02 of its time is free"},
+            {
+                "cluster": "c",
+                "instance": "c1",
+                "summary": "the event loop of c1 is at its limit: 0.02 of its time is free",
+            },
         ),
     ),
     Case("KvorumEventLoopBusy", {IDLE % "b1": "0.05x4 0.5x16", CONTROLLER_IDLE % "c1": "0.9x20"}, "15m"),
@@ -271,7 +273,9 @@ CASES = (
         "6m",
         (B1 | {"job": "kvorum-broker", "summary": "b1 has used 0.81 of the files it may open"},),
     ),
-    Case("KvorumOpenFiles", {FILES % ("open", "kvorum-broker"): "79x9", FILES % ("max", "kvorum-broker"): "100x9"}, "6m"),
+    Case(
+        "KvorumOpenFiles", {FILES % ("open", "kvorum-broker"): "79x9", FILES % ("max", "kvorum-broker"): "100x9"}, "6m"
+    ),
     Case("KvorumOpenFiles", {FILES % ("open", "another"): "99x9", FILES % ("max", "another"): "100x9"}, "6m"),
     Case(
         "KvorumMetricsOverflowed",
@@ -288,7 +292,9 @@ def rules() -> dict[str, dict[str, Any]]:
 
 
 def test_every_alert_has_a_case_where_it_fires_and_one_where_it_is_silent() -> None:
-    assert {case.alert for case in CASES if case.fired} == {case.alert for case in CASES if not case.fired} == {*rules()}
+    assert (
+        {case.alert for case in CASES if case.fired} == {case.alert for case in CASES if not case.fired} == {*rules()}
+    )
 
 
 def as_promtool_wants_it(case: Case) -> dict[str, Any]:

@@ -24,7 +24,7 @@ DEPLOY = ROOT / "configs" / "deploy"
 UNITS = sorted((DEPLOY / "systemd").iterdir())
 YAMLS = sorted(DEPLOY.rglob("*.yaml"))
 PROPERTIES = sorted(DEPLOY.rglob("*.properties"))
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "pipelines").glob("*.md"))]
 SHUTDOWN_SECONDS = CONTROLLED_SHUTDOWN_TIMEOUT_MS // 1000
 
 
