@@ -18,7 +18,6 @@ Source: Kafka's BrokerServer.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Final
 
 from kvorum.broker.metadata.features import SUPPORTED_FEATURES
 from kvorum.broker.metadata.lifecycle import NO_BROKER_EPOCH, BrokerIdentity, BrokerLifecycleManager
@@ -47,12 +46,11 @@ from kvorum.runtime.listeners import (
 )
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import Metrics
+from kvorum.runtime.trace_wish import KEY as TRACE
 from kvorum.storage.checkpoints import MetaProperties, read_meta_properties
 from kvorum.storage.tail import TailBudget
 
 log = get_logger("broker")
-
-TRACE: Final = "kvorum.request.trace"
 
 OnFault = Callable[[BaseException], None]
 OnPorts = Callable[[Mapping[str, int]], None]
@@ -133,6 +131,11 @@ class BrokerServer:
     def parts(self) -> Parts | None:
         """What this broker is made of, for metrics to look at; None before `start`."""
         return self._started
+
+    @property
+    def disk(self) -> Disk:
+        """Where the log directories lie."""
+        return self._world.disk
 
     @property
     def queued_requests(self) -> int:

@@ -24,6 +24,7 @@ from typing import Any
 from kvorum.network.arrival import arrive
 from kvorum.network.context import Peer
 from kvorum.network.frame import FrameParser
+from kvorum.network.lane import LaneRequest
 from kvorum.network.limits import BudgetShare
 from kvorum.network.link import FrameLink, stream
 from kvorum.network.muting import TURN_REQUESTS_MAX, Muting
@@ -44,7 +45,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     __slots__ = (
         *("_closed", "_counted", "_finishing", "_gate", "_goes_on", "_in_flight", "_muting", "_outbox"),
         *("_parser", "_place", "_reading", "_share", "_shared", "_sink", "_taken", "_tasks", "_transport", "_waiting"),
-        *("active_at", "address", "lane_memory", "peer"),
+        *("active_at", "address", "came_s", "lane_memory", "peer"),
     )
 
     def __init__(self, shared: Shared, gate: Gate | None = None) -> None:
@@ -57,10 +58,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._tasks: OrderedSet[asyncio.Future[Message | None]] = OrderedSet()
         self._muting = Muting(shared.loop, self.go_on)
         self._reading = True
-        self._closed = False
-        self._counted = False
-        self._finishing = False
-        self._goes_on = False
+        self._closed = self._counted = self._finishing = self._goes_on = False
         self.lane_memory: Any = None
         self._share = BudgetShare(shared.budget, self._update_reading)
         self._place = QueueShare(shared.queue, self._update_reading)
@@ -69,7 +67,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._outbox: Outbox
         self.peer: Peer
         self.address = "?"
-        self.active_at = 0.0
+        self.active_at = self.came_s = 0.0
 
     @property
     def busy(self) -> bool:
@@ -93,7 +91,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Take the connection, or refuse it for a limit."""
         shared = self._shared
         self._transport = transport = stream(transport)
-        self._outbox = Outbox(transport, shared.limits.outstanding_bytes_max)
+        self._outbox = Outbox(transport, shared.limits.outstanding_bytes_max, shared.loop.time)
         self.active_at = now_s = shared.loop.time()
         self.peer, self.address, wait_s = arrive(shared, transport, now_s)
         if wait_s is None:
@@ -129,6 +127,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         shared = self._shared
         self.touch()
+        self.came_s = self.active_at
         if shared.metrics is not None:
             shared.metrics.received(shared.listener, nbytes)
         frames = self._parser.received(nbytes)
@@ -206,14 +205,15 @@ class ServerConnection(asyncio.BufferedProtocol):
                 router.lane.learn(self, frame, call.ctx, call.request)
             result = call.result
             if result is not None and not is_message(result):
-                if shared.quotas.timed:
+                if shared.quotas.timed or shared.metrics is not None:
                     call.ctx.spent_ms = shared.loop.time() * 1000 - call.ctx.received_ms
+                if shared.quotas.timed:
                     self._muting.is_timed = shared.quotas.times(call.ctx)
                 self._await(call, result)
                 return
             if result is not None:
                 self._outbox.send(router.answer(call, result))
-            shared.answered(call, result)
+            shared.answered(call, result, self.came_s, self._outbox)
             if call.ctx.throttle_ms or self._muting.is_over:
                 self._muting.answered(call.ctx.throttle_ms)
         except AnswerImpossible:
@@ -242,9 +242,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._in_flight += 1
         if call.route.abandon:
             self._tasks.add(future)
-        future.add_done_callback(partial(self._arrived, call, slot))
+        future.add_done_callback(partial(self._arrived, call, slot, self.came_s))
 
-    def _arrived(self, call: Call, slot: Slot, future: "asyncio.Future[Message | None]") -> None:
+    def _arrived(self, call: Call, slot: Slot, came_s: float, future: "asyncio.Future[Message | None]") -> None:
         """Put an answer into its place."""
         self._in_flight -= 1
         self._tasks.discard(future)
@@ -266,7 +266,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         except AnswerImpossible:
             self.close()
             return
-        self._shared.answered(call, response)
+        self._shared.answered(call, response, came_s, self._outbox, slot)
         if call.ctx.throttle_ms or self._muting.is_over:
             self._muting.answered(call.ctx.throttle_ms)
         if self._in_flight:
@@ -290,10 +290,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         if throttle_ms or self._muting.is_over:
             self._muting.answered(throttle_ms)
 
-    def handled(self, api: str, version: int, elapsed_ms: float) -> None:
+    def handled(self, api: str, version: int, elapsed_ms: float, taken: LaneRequest) -> None:
         """See LaneCaller."""
         if self._shared.metrics is not None:
-            self._shared.metrics.handled(api, version, 0, elapsed_ms)
+            self._shared.metrics.handled_by_lane(api, version, elapsed_ms, taken, self._outbox)
 
     def go_on(self) -> None:
         """See LaneCaller."""

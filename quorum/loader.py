@@ -17,6 +17,7 @@ from random import Random
 from typing import Final
 
 from kvorum.network.dial import ChannelError
+from kvorum.network.traffic import Traffic
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.fetch import (
     FetchPartition,
@@ -40,12 +41,14 @@ from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
 from kvorum.runtime.logs import get_logger
+from kvorum.runtime.recent import Recent
 from kvorum.storage.log import Log
 
 log = get_logger("quorum")
 
 FETCH_WAIT_MS_MAX: Final = 500
 """How long the controller may hold a Fetch that has nothing new (Kafka's MAX_FETCH_WAIT)."""
+FETCHED_SECONDS: Final = 60
 
 
 class ClusterIdMismatch(Exception):
@@ -83,7 +86,10 @@ class MetadataLoader:
         self._directory = directory if directory is not None else settings.str("metadata.log.dir")
         self._directory_id = directory_id
         self._on_fault = on_fault
-        self._channel = ControllerChannel(nodes, settings, client_id=f"metadata-{node_id}", chance=chance)
+        self.traffic = Traffic()
+        """Requests for the metadata, and their answers."""
+        client_id = f"metadata-{node_id}"
+        self._channel = ControllerChannel(nodes, settings, client_id=client_id, chance=chance, traffic=self.traffic)
         self._backoff = self._channel.search_backoff()
         self._publishers: list[MetadataPublisher] = []
         self._copy: MetadataCopy | None = None
@@ -94,6 +100,8 @@ class MetadataLoader:
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self.high_watermark = 0
         """What the active controller last said."""
+        self.fetched = Recent(FETCHED_SECONDS)
+        """Records that came lately; asked by the monotonic clock."""
 
     @property
     def image(self) -> MetadataImage:
@@ -119,6 +127,16 @@ class MetadataLoader:
     def readable_log(self) -> Log | None:
         """What `log` answers, None too while a thread takes away from it: for clients, who read what lies in it."""
         return None if self._copy is None else self._copy.readable
+
+    @property
+    def log_end_epoch(self) -> int:
+        """The epoch of the last record that came, -1 before the first."""
+        return -1 if self._copy is None else self._copy.epoch
+
+    @property
+    def snapshot(self) -> tuple[int, int]:
+        """Bytes of the last snapshot written here, 0 before the first, and how many milliseconds ago that was."""
+        return (0, 0) if self._copy is None else self._copy.snapshot_written
 
     @property
     def leader_id(self) -> int | None:
@@ -267,7 +285,9 @@ class MetadataLoader:
         if records:
             assert isinstance(records, memoryview), "a decoded answer holds its records in one piece"
             bytes_count = len(records)
+            end_offset = copy.end_offset
             delta, batches_count = await copy.append(records)
+            self.fetched.add(copy.end_offset - end_offset, self._clock.monotonic_ms())
         if not self._published:
             if copy.end_offset >= self.high_watermark and self._may_begin(copy.image):
                 await self._publish_whole(copy.image)

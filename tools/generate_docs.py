@@ -18,7 +18,7 @@ from kvorum.cli.main import COMMANDS
 from kvorum.cli.main import main as main_command
 from kvorum.runtime import metric_names
 from kvorum.runtime.config_defs import BROKER, GROUP, TOPIC, ConfigDef, Mutability
-from kvorum.runtime.metric_definitions import DEFINITIONS
+from kvorum.runtime.metric_definitions import DEFINITIONS, OF_A_NODE
 
 ROOT = Path(__file__).parent.parent
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
@@ -86,7 +86,12 @@ def metrics() -> str:
     """Return the table of all metrics."""
     tellers = tellers_of_names()
     rows = [
-        [f"`{name}`", ", ".join(f"`{label}`" for label in each.labels), tellers[name], each.help]
+        [
+            f"`{name}`",
+            ", ".join(f"`{label}`" for label in (*each.labels, *(("quantile",) if each.in_quantiles else ()))),
+            "once a node" if name in OF_A_NODE else tellers[name],
+            each.help,
+        ]
         for name, each in DEFINITIONS.items()
     ]
     return "\n".join(table(["metric", "labels", "told by", "what"], rows))

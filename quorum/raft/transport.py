@@ -20,6 +20,7 @@ from kvorum.network.context import RequestContext
 from kvorum.network.dial import is_refusing
 from kvorum.network.raw_link import RawLink
 from kvorum.network.router import PRIVATE_KEY_MIN
+from kvorum.network.traffic import Traffic
 from kvorum.network.upgrade import Upgrade, UpgradeLink
 from kvorum.protocol.errors import ProtocolError
 from kvorum.quorum.raft.messages import MalformedFrame
@@ -121,26 +122,6 @@ class Incoming:
         if self._transport.incoming.get(self._peer) is self:
             del self._transport.incoming[self._peer]
             self._transport.guest_gone(self._peer)
-
-
-class Traffic:
-    """Frames and their bytes, both ways, since the start."""
-
-    __slots__ = ("bytes_received", "bytes_sent", "frames_received", "frames_sent")
-
-    def __init__(self) -> None:
-        """Start at 0."""
-        self.frames_sent = self.bytes_sent = self.frames_received = self.bytes_received = 0
-
-    def sent(self, size: int) -> None:
-        """Count a frame that went out."""
-        self.frames_sent += 1
-        self.bytes_sent += size
-
-    def received(self, size: int) -> None:
-        """Count a frame that came in."""
-        self.frames_received += 1
-        self.bytes_received += size
 
 
 class RaftTransport:
@@ -261,6 +242,10 @@ class RaftTransport:
         link = self._links.get(peer)
         if link is not None:
             link.reset()
+
+    def is_known(self, peer: int) -> bool:
+        """Tell whether this node knows where another listens, or is that one."""
+        return peer == self._node_id or self._addresses.get(peer) is not None
 
     async def close(self) -> None:
         """Disconnect for good."""

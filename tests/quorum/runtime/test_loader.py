@@ -15,6 +15,7 @@ from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.loader import ClusterIdMismatch, MetadataLoader, PublisherFailed
 from kvorum.quorum.publisher import LoaderManifest, ManifestKind
 from kvorum.quorum.records import BeginTransaction, EndTransaction, UnknownRecord
+from kvorum.runtime.clock import SystemClock
 
 
 async def write(controller: Controller, *numbers: int) -> int:
@@ -50,6 +51,11 @@ def test_publishers_see_the_whole_first_and_then_each_change(tmp_path: Path) -> 
                 ]
                 assert [seen for _, seen in follower.seen] == [["topic-1"], ["topic-1", "topic-2"]]
                 assert loader.image.digest() == controller.server.store.image.digest()
+                assert loader.fetched.total(SystemClock().monotonic_ms()) == controller.log.high_watermark
+                assert loader.log_end_epoch == controller.log.epoch
+                traffic = loader.traffic
+                assert traffic.frames_sent - 1 <= traffic.frames_received <= traffic.frames_sent
+                assert traffic.bytes_sent > 10 * traffic.frames_sent and traffic.bytes_received > 100
 
             await closing(loader, follow())
             assert not net.faults
