@@ -9,37 +9,17 @@ import asyncio
 import contextlib
 import hashlib
 import traceback
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 
 import msgspec
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
-from kvorum.admin import (
-    batch_routes,
-    broker_duty_routes,
-    cluster_routes,
-    config_diff_routes,
-    event_routes,
-    feature_routes,
-    groups_routes,
-    leader_routes,
-    logger_routes,
-    message_routes,
-    partition_routes,
-    quorum_stream,
-    quota_routes,
-    reassignment_routes,
-    topic_routes,
-    transaction_routes,
-    voter_routes,
-)
 from kvorum.admin.access import Access, Refused
 from kvorum.admin.client import ClusterClient, Unreachable
 from kvorum.admin.console_files import add_console
 from kvorum.admin.fields import field_of
-from kvorum.admin.metadata_routes import MetadataRoutes
 from kvorum.admin.openapi import document, page
 from kvorum.admin.operations import (
     EVENT_STREAM,
@@ -51,11 +31,12 @@ from kvorum.admin.operations import (
     Reply,
     Result,
     Role,
+    Rows,
     Stream,
     Text,
 )
 from kvorum.admin.problems import Refusal, problem, status_of
-from kvorum.admin.v3 import routes as v3_routes
+from kvorum.admin.routes import operations
 from kvorum.admin.v3.errors import refused
 from kvorum.admin.v3.links import PREFIX, is_v3
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -75,31 +56,6 @@ STALLED_SECONDS = 600
 
 log = get_logger("admin")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-def operations() -> Sequence[Operation]:
-    """Return everything the API does."""
-    return [
-        *cluster_routes.OPERATIONS,
-        *broker_duty_routes.OPERATIONS,
-        *topic_routes.OPERATIONS,
-        *partition_routes.OPERATIONS,
-        *message_routes.OPERATIONS,
-        *groups_routes.OPERATIONS,
-        *transaction_routes.OPERATIONS,
-        *event_routes.OPERATIONS,
-        *quota_routes.OPERATIONS,
-        *feature_routes.OPERATIONS,
-        *logger_routes.OPERATIONS,
-        *config_diff_routes.OPERATIONS,
-        *reassignment_routes.OPERATIONS,
-        *leader_routes.OPERATIONS,
-        *v3_routes.OPERATIONS,
-        *batch_routes.OPERATIONS,
-        *quorum_stream.OPERATIONS,
-        *voter_routes.OPERATIONS,
-        *MetadataRoutes().operations(),
-    ]
 
 
 class NotJson(Exception):
@@ -185,7 +141,7 @@ class AdminApp:
             if operation.streamed:
                 body = Text(text=data)
             elif operation.body is not NoBody:
-                body = operation.body.model_validate_json(data or b"{}")
+                body = await read_body(operation, request.content_type, data or b"{}")
             if operation.admins is not None and operation.admins(body):
                 self._access.check_role(request.headers.get("Authorization"), Role.ADMIN)
             call = Call(
@@ -327,6 +283,7 @@ async def check_unchanged(guard: Operation, call: Call[BaseModel], match: str) -
 def etag(operation: Operation, result: Result) -> str:
     """Return the mark of the state in an answer: the same until somebody changes it."""
     assert operation.state is not None, operation.path
+    result = result.rows if isinstance(result, Rows) else result
     return '"' + hashlib.sha256(repr(operation.state(result)).encode()).hexdigest()[:32] + '"'
 
 
@@ -346,6 +303,10 @@ def answer_of(operation: Operation, result: Result) -> web.Response:
         told = {**headers, **result.headers}
         return web.Response(status=result.status, text=result.text, content_type=media, headers=told)
     assert not isinstance(result, Stream), "served elsewhere"
+    if isinstance(result, Rows):
+        if result.following is not None:
+            headers["Link"] = f'<?{result.following}>; rel="next"'
+        result = result.rows
     if isinstance(result, list):
         text = "[" + ",".join(item.model_dump_json() for item in result) + "]"
     else:
@@ -383,6 +344,16 @@ async def read_json(operation: Operation, request: web.Request, piecemeal: bool)
     Raises NotJson for one that does not say that it is JSON.
     """
     data = await request.read() if operation.body is not NoBody and not piecemeal else b""
-    if (data or piecemeal) and request.content_type != JSON:
-        raise NotJson(f"the body must be {JSON}, and its Content-Type say so; it says {request.content_type}")
+    known = [JSON, *(each for each in operation.documents if each != JSON)]
+    if (data or piecemeal) and request.content_type not in known:
+        wanted = " or ".join(known)
+        raise NotJson(f"the body must be {wanted}, and its Content-Type say so; it says {request.content_type}")
     return data
+
+
+async def read_body(operation: Operation, media: str, data: bytes) -> BaseModel:
+    """Return what a body says. Raises BadInput, ValidationError."""
+    document = operation.documents.get(media)
+    if document is None:
+        return operation.body.model_validate_json(data)
+    return await blocking.run(asyncio.get_running_loop(), document.read, data)  # YAML takes its time

@@ -95,13 +95,6 @@ class TopicSummary(BaseModel):
     under_replicated: int
 
 
-class TopicPage(BaseModel):
-    """A page of topics by name; `next` is the `after` of the next page, null at the end."""
-
-    topics: list[TopicSummary]
-    next: str | None
-
-
 class Topic(TopicSummary):
     """A topic with its partitions and the configs that differ from the defaults."""
 

@@ -11,6 +11,7 @@ from kvorum.admin.models import INT32_MAX, Problem
 from kvorum.admin.operations import INT64_MAX, JSON, NoBody, Operation
 from kvorum.admin.problems import PROBLEM
 from kvorum.admin.record_views import FORMATS
+from kvorum.admin.topic_list import ORDERS
 from kvorum.admin.v3.links import is_v3
 from kvorum.admin.v3.models import ErrorResponse
 
@@ -28,6 +29,8 @@ PARAMETERS: Mapping[str, dict[str, Any]] = {
     **dict.fromkeys(
         ("validate_only", "dry_run", "internal", "all", "containing", "include_authorized_operations"), FLAG
     ),
+    **dict.fromkeys(("under_replicated", "sizes"), FLAG),
+    "order": {"type": "string", "enum": list(ORDERS)},
     **dict.fromkeys(("limit", "scanned", "bytes", "time_ms", "tail", "seconds"), COUNT),
     **dict.fromkeys(("offset", "at", "since", "timestamp_ms", "open_for_ms"), INT64),
     **dict.fromkeys(("partitions", "producer_ids"), NUMBERS),
@@ -49,7 +52,8 @@ def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
     """Return the document as OpenAPI 3.1."""
     models: set[type[BaseModel]] = {Problem, ErrorResponse}
     for operation in operations:
-        told = (operation.body, operation.answer, *operation.also.values())
+        bodies = [model for each in operation.documents.values() for model in each.models]
+        told = (operation.body, operation.answer, *operation.also.values(), *bodies)
         models |= {model for model in told if model not in (None, NoBody)}
     ordered = [(model, "validation") for model in sorted(models, key=lambda model: model.__name__)]
     _, definitions = models_json_schema(ordered, ref_template=REFERENCE)  # type: ignore[arg-type]
@@ -98,9 +102,19 @@ def described(operation: Operation) -> dict[str, Any]:
         "x-role": operation.needs.name.lower(),
     }
     if operation.body is not NoBody:
-        schema = {"$ref": REFERENCE.format(model=operation.body.__name__)}
-        entry["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        entry["requestBody"] = {"required": True, "content": taken(operation)}
     return entry
+
+
+def taken(operation: Operation) -> dict[str, Any]:
+    """Return what a body may be, by media type."""
+    bodies: dict[str, list[type[BaseModel]]] = {JSON: [operation.body]}
+    bodies |= {media: list(document.models) for media, document in operation.documents.items()}
+    found: dict[str, Any] = {}
+    for media, models in bodies.items():
+        schemas = [{"$ref": REFERENCE.format(model=model.__name__)} for model in models]
+        found[media] = {"schema": schemas[0] if len(schemas) == 1 else {"oneOf": schemas}}
+    return found
 
 
 def answered(operation: Operation) -> dict[str, Any]:
@@ -113,6 +127,9 @@ def answered(operation: Operation) -> dict[str, Any]:
         return answer
     model: dict[str, Any] = {"$ref": REFERENCE.format(model=operation.answer.__name__)}
     whole = {"type": "array", "items": model} if operation.many else model
+    if operation.many and "after" in (operation.query or {}):
+        text = "Where the next page is, while there is one"
+        answer.setdefault("headers", {})["Link"] = {"description": text, "schema": {"type": "string"}}
     streamed = {"type": "string", "contentMediaType": JSON, "contentSchema": model}
     answer["content"] = {media: {"schema": whole if media == JSON else streamed} for media in operation.media}
     return answer

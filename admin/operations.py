@@ -139,7 +139,23 @@ class Text(BaseModel):
     text: bytes
 
 
-Result: TypeAlias = BaseModel | list[BaseModel] | Stream | Reply | None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """A page of a list; `following` is the query of the next one, which the answer's Link names."""
+
+    rows: list[BaseModel]
+    following: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """What a body of some media type may be, and what reads it: raises BadInput or pydantic's ValidationError."""
+
+    models: Sequence[type[BaseModel]]
+    read: Callable[[bytes], BaseModel]
+
+
+Result: TypeAlias = BaseModel | list[BaseModel] | Rows | Stream | Reply | None
 Handle: TypeAlias = Callable[[Call[Any]], Awaitable[Result]]
 """Each takes a call with the body of its own model; one table of all of them cannot say so."""
 
@@ -172,6 +188,8 @@ class Operation:
     """Whose it is; None: everybody's who may read for a GET, an admin's for the rest."""
     admins: Callable[[Any], bool] | None = None
     """Which bodies are an admin's alone, whatever the role for the others: those that may lose records."""
+    documents: Mapping[str, Document] = field(default_factory=dict)
+    """{media type: what its bodies may be} where that is more than `body` as JSON."""
     media: Sequence[str] = (JSON,)
     """What the answer may come as; of another kind than JSON it is a Stream, of `answer`s."""
     state: Callable[[Any], object] | None = None

@@ -1,7 +1,6 @@
 """Topics over HTTP."""
 
 import asyncio
-import fnmatch
 
 from pydantic import BaseModel
 
@@ -16,12 +15,11 @@ from kvorum.admin.models import (
     TopicApplied,
     TopicCreate,
     TopicCreated,
-    TopicPage,
     TopicSpec,
     TopicSummary,
 )
 from kvorum.admin.operations import Call, NoBody, Operation
-from kvorum.admin.parameters import ALL_CONFIGS, PAGE, VALIDATE_ONLY
+from kvorum.admin.parameters import ALL_CONFIGS, VALIDATE_ONLY
 from kvorum.admin.partition_offsets import topic_offsets
 from kvorum.admin.topic_configs import changes_of, configs_state, entries, topic_overrides
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -39,18 +37,6 @@ LATE_PAUSE_S = 0.1
 """How often a broker is asked for a topic that the controller has already: its metadata come a moment later."""
 UNSET = -1
 """Partitions or replication factor left to the cluster's defaults (KIP-464)."""
-
-
-async def list_topics(call: Call[NoBody]) -> TopicPage:
-    """List topics by name, a page at a time."""
-    limit, pattern, after = PAGE.of(call), call.query.get("filter", "*"), call.query.get("after", "")
-    found = [topic for topic in (await call.cluster.metadata()).topics if topic.name and topic.name > after]
-    found = [topic for topic in found if fnmatch.fnmatchcase(topic.name or "", pattern)]
-    if not call.flag("internal"):
-        found = [topic for topic in found if not topic.is_internal]
-    found.sort(key=lambda topic: topic.name or "")
-    page = [summary(topic) for topic in found[:limit]]
-    return TopicPage(topics=page, next=page[-1].name if len(found) > limit else None)
 
 
 def summary(topic: MetadataResponseTopic) -> TopicSummary:
@@ -253,12 +239,6 @@ def topic_state(topic: Topic) -> object:
     return topic.topic_id, topic.partitions, topic.replication_factor, sorted(topic.configs.items())
 
 
-LISTING = {
-    "filter": "a name, with * and ?",
-    "after": "start behind this name",
-    **PAGE.told,
-    "internal": "true: internal topics too",
-}
 SPEC_FIELDS = {
     ErrorCode.INVALID_PARTITIONS: "partitions",
     ErrorCode.INVALID_REPLICATION_FACTOR: "replication_factor",
@@ -275,7 +255,6 @@ GET_CONFIGS = Operation.get(
     CONFIGS, "List a topic's configs", get_topic_configs, ConfigEntry, many=True, query=ALL_CONFIGS, state=configs_state
 )
 OPERATIONS = [
-    Operation.get("/v1/topics", "List topics", list_topics, TopicPage, query=LISTING),
     Operation(
         method="POST",
         path="/v1/topics",

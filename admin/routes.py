@@ -1,0 +1,57 @@
+"""Everything the API does: the table of its operations. What is at which path is in the module of each subject."""
+
+from collections.abc import Sequence
+
+from kvorum.admin import (
+    batch_routes,
+    broker_duty_routes,
+    cluster_routes,
+    config_diff_routes,
+    event_routes,
+    feature_routes,
+    groups_routes,
+    leader_routes,
+    logger_routes,
+    message_routes,
+    partition_routes,
+    quorum_stream,
+    quota_routes,
+    reassignment_routes,
+    topic_clone,
+    topic_group_routes,
+    topic_list,
+    topic_routes,
+    transaction_routes,
+    voter_routes,
+)
+from kvorum.admin.metadata_routes import MetadataRoutes
+from kvorum.admin.operations import Operation
+from kvorum.admin.v3 import routes as v3_routes
+
+
+def operations() -> Sequence[Operation]:
+    """Return everything the API does."""
+    return [
+        *cluster_routes.OPERATIONS,
+        *broker_duty_routes.OPERATIONS,
+        *topic_list.OPERATIONS,
+        *topic_routes.OPERATIONS,
+        *topic_clone.OPERATIONS,
+        *topic_group_routes.OPERATIONS,
+        *partition_routes.OPERATIONS,
+        *message_routes.OPERATIONS,
+        *groups_routes.OPERATIONS,
+        *transaction_routes.OPERATIONS,
+        *event_routes.OPERATIONS,
+        *quota_routes.OPERATIONS,
+        *feature_routes.OPERATIONS,
+        *logger_routes.OPERATIONS,
+        *config_diff_routes.OPERATIONS,
+        *reassignment_routes.OPERATIONS,
+        *leader_routes.OPERATIONS,
+        *v3_routes.OPERATIONS,
+        *batch_routes.OPERATIONS,
+        *quorum_stream.OPERATIONS,
+        *voter_routes.OPERATIONS,
+        *MetadataRoutes().operations(),
+    ]
