@@ -10,6 +10,7 @@ from pydantic.json_schema import models_json_schema
 from kvorum.admin.models import INT32_MAX, Problem
 from kvorum.admin.operations import INT64_MAX, JSON, NoBody, Operation
 from kvorum.admin.problems import PROBLEM
+from kvorum.admin.record_filter import ANY, PARTITIONERS
 from kvorum.admin.record_views import FORMATS
 from kvorum.admin.topic_list import ORDERS
 from kvorum.admin.v3.links import is_v3
@@ -42,6 +43,7 @@ PARAMETERS: Mapping[str, dict[str, Any]] = {
     "offset_type": {"type": "string", "enum": ["earliest_and_latest"]},
     "isolation": {"type": "string", "enum": ["read_uncommitted", "read_committed"]},
     "format": {"type": "string", "enum": ["ndjson", "csv"]},
+    "partitioner": {"type": "string", "enum": [ANY, *PARTITIONERS]},
     "key_format": {"type": "string", "enum": list(FORMATS)},
     "value_format": {"type": "string", "enum": list(FORMATS)},
 }

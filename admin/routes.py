@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from kvorum.admin import (
+    analysis_routes,
     batch_routes,
     broker_duty_routes,
     cluster_routes,
@@ -38,6 +39,7 @@ def operations() -> Sequence[Operation]:
         *topic_routes.OPERATIONS,
         *topic_clone.OPERATIONS,
         *topic_group_routes.OPERATIONS,
+        *analysis_routes.OPERATIONS,
         *partition_routes.OPERATIONS,
         *message_routes.OPERATIONS,
         *groups_routes.OPERATIONS,
