@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from kvorum.admin.client import Unreachable
@@ -26,19 +27,28 @@ class GroupLag(NamedTuple):
     unknown: int
 
 
-async def of_each(ids: Iterable[str], ask: Callable[[str], Awaitable[T]]) -> dict[str, T]:
-    """Ask for each group, some at a time; one whose coordinator refuses or is silent is left out."""
+async def in_turn(asks: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
+    """Return what comes of each, some of them at a time."""
     turn = asyncio.Semaphore(GROUPS_AT_ONCE)
 
-    async def one(group_id: str) -> tuple[str, T] | None:
+    async def one(ask: Callable[[], Awaitable[T]]) -> T:
         async with turn:
-            try:
-                return group_id, await ask(group_id)
-            except (KafkaError, Unreachable) as error:
-                log.info("a group's coordinator did not tell of it", group=group_id, error=error)
-                return None
+            return await ask()
 
-    return dict(filter(None, await asyncio.gather(*(one(each) for each in ids))))
+    return await asyncio.gather(*(one(each) for each in asks))
+
+
+async def of_each(ids: Iterable[str], ask: Callable[[str], Awaitable[T]]) -> dict[str, T]:
+    """Ask for each group, some at a time; one whose coordinator refuses or is silent is left out."""
+
+    async def one(group_id: str) -> tuple[str, T] | None:
+        try:
+            return group_id, await ask(group_id)
+        except (KafkaError, Unreachable) as error:
+            log.info("a group's coordinator did not tell of it", group=group_id, error=error)
+            return None
+
+    return dict(filter(None, await in_turn(partial(one, each) for each in ids)))
 
 
 async def lags_of(groups: Groups, ids: Sequence[str]) -> dict[str, GroupLag]:

@@ -30,7 +30,7 @@ PARAMETERS: Mapping[str, dict[str, Any]] = {
     **dict.fromkeys(
         ("validate_only", "dry_run", "internal", "all", "containing", "include_authorized_operations"), FLAG
     ),
-    **dict.fromkeys(("under_replicated", "sizes"), FLAG),
+    **dict.fromkeys(("under_replicated", "sizes", "lag", "csv", "with_group"), FLAG),
     "order": {"type": "string", "enum": list(ORDERS)},
     **dict.fromkeys(("limit", "scanned", "bytes", "time_ms", "tail", "seconds"), COUNT),
     **dict.fromkeys(("offset", "at", "since", "timestamp_ms", "open_for_ms"), INT64),

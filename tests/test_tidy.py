@@ -69,6 +69,7 @@ SANS_IO = (
     "admin/group_members.py",
     "admin/internal_records.py",
     "admin/narrator.py",
+    "admin/offset_csv.py",
     "admin/offset_reset.py",
     "admin/proposals.py",
     "admin/record_filter.py",
