@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from pydantic import BaseModel
 
 from kvorum.admin.client import ClusterClient
-from kvorum.admin.operations import Call, NoBody, Operation, Role
+from kvorum.admin.operations import Call, NoBody, Operation, Role, Rows
+from kvorum.admin.paging import ROWS, behind, following, place_after, place_text
 from kvorum.admin.places import Place
 from kvorum.admin.proposals import check_racks, keep, spread
 from kvorum.admin.reassignment_models import (
@@ -36,11 +37,13 @@ async def rows_of(cluster: ClusterClient, topics: Iterable[str]) -> dict[Place, 
     return {Place(topic.name or "", row.partition_index): row for topic in found for row in topic.partitions}
 
 
-async def list_reassignments(call: Call[NoBody]) -> list[BaseModel]:
+async def list_reassignments(call: Call[NoBody]) -> Rows:
     """List what is being reassigned, and how far the new replicas are: by bytes, and by records behind the leader."""
-    under_way = await Reassignments(call.cluster).under_way()
-    if "topic" in call.query:
-        under_way = {place: each for place, each in under_way.items() if place.topic == call.query["topic"]}
+    limit, after, topic = ROWS.of(call), place_after(call), call.query.get("topic")
+    everything = await Reassignments(call.cluster).under_way()
+    wanted = [place for place in everything if topic in (None, place.topic)]
+    page, more = behind(wanted, lambda place: place, after, limit)
+    under_way = {place: everything[place] for place in page}
     rows = await rows_of(call.cluster, (place.topic for place in under_way))
     asked: dict[int, set[Place]] = {}
     for place, each in under_way.items():
@@ -48,7 +51,8 @@ async def list_reassignments(call: Call[NoBody]) -> list[BaseModel]:
         for broker in (*each.adding, leader):
             asked.setdefault(broker, set()).add(place)
     told = await copies(call.cluster, asked)
-    return [entry_of(place, each, rows.get(place), told) for place, each in under_way.items()]
+    found: list[BaseModel] = [entry_of(place, each, rows.get(place), told) for place, each in under_way.items()]
+    return Rows(rows=found, following=following(call, place_text(page[-1])) if more else None)
 
 
 def entry_of(place: Place, each: UnderWay, row: MetadataResponsePartition | None, told: Copies) -> ReassignmentEntry:
@@ -227,7 +231,7 @@ OPERATIONS = [
         list_reassignments,
         ReassignmentEntry,
         many=True,
-        query={"topic": "of this topic alone"},
+        query={"topic": "of this topic alone", "after": "start behind this partition, as orders:3", **ROWS.told},
     ),
     Operation(
         method="POST",

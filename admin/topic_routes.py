@@ -117,11 +117,6 @@ def partition_of(
     )
 
 
-async def list_partitions(call: Call[NoBody]) -> list[BaseModel]:
-    """List a topic's partitions."""
-    return list(await partitions_with_offsets(call, await call.cluster.topic(call.path["topic"])))
-
-
 async def apply_topic(call: Call[TopicSpec]) -> TopicApplied:
     """Bring a topic to the described state; the same body again changes nothing.
 
@@ -279,7 +274,6 @@ OPERATIONS = [
         guard=GET_TOPIC,
     ),
     Operation(method="DELETE", path=TOPIC, summary="Delete a topic", handle=delete_topic, status=204, guard=GET_TOPIC),
-    Operation.get(f"{TOPIC}/partitions", "List a topic's partitions", list_partitions, Partition, many=True),
     Operation(
         method="POST",
         path=f"{TOPIC}/partitions",
