@@ -175,7 +175,9 @@ class Election(Strict):
     """Which leaders to elect: all partitions where none are named."""
 
     unclean: bool = Field(False, description="Elect any living replica. Loses what only others have.")
-    partitions: dict[str, list[PartitionId]] | None = None
+    partitions: dict[str, list[PartitionId] | None] | None = Field(
+        None, description="{topic: partitions, null for all of the topic}", examples=[{"orders": [0, 1], "audit": None}]
+    )
 
 
 class ElectionResult(BaseModel):

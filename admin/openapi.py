@@ -36,6 +36,7 @@ PARAMETERS: Mapping[str, dict[str, Any]] = {
     **dict.fromkeys(("offset", "at", "since", "timestamp_ms", "open_for_ms"), INT64),
     **dict.fromkeys(("partitions", "producer_ids"), NUMBERS),
     "open_for_minutes": NUMBER,
+    "before": {"type": "integer", "minimum": 1, "maximum": INT64_MAX},
     **dict.fromkeys(("default", "any"), QUOTA_TYPES),
     "of": {"type": "string", "examples": ["broker:1,broker:1:static"]},
     "offsets": {"type": "string", "pattern": r"^[0-9]{1,10}:[0-9]{1,19}(,[0-9]{1,10}:[0-9]{1,19})*$"},

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pydantic import BaseModel
 
 from kvorum.admin.client import ClusterClient
+from kvorum.admin.log_dir_routes import begin_moves, verified_moves
 from kvorum.admin.operations import Call, NoBody, Operation, Role, Rows
 from kvorum.admin.paging import ROWS, behind, following, place_after, place_text
 from kvorum.admin.places import Place
@@ -137,10 +138,11 @@ def check_brokers(wanted: Iterable[int], alive: Iterable[int]) -> None:
 async def begin_reassignment(call: Call[Execute]) -> list[BaseModel]:
     """Begin to move partitions to the replicas a plan names. `before` of the answer is what to go back by.
 
-    With a throttle, verify until all is completed: that takes it off again.
+    With a throttle, verify until all is completed: that takes it off again. Where the plan names log directories, each
+    broker is asked, for ten seconds if it is still to get its replica, to have it lie there.
     """
     body, found = call.body, Reassignments(call.cluster)
-    plan = body.assignment()
+    plan, moves = body.assignment(), body.moves()
     under_way = await found.under_way()
     if under_way and not body.additional:
         message = f"{len(under_way)} reassignments are under way; additional=true begins this one beside them"
@@ -152,7 +154,11 @@ async def begin_reassignment(call: Call[Execute]) -> list[BaseModel]:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {place}")
     if body.throttle_bytes_per_second is not None:
         await found.throttle(moves_of(under_way, current, plan), body.throttle_bytes_per_second)
+    if body.log_dirs_throttle_bytes_per_second is not None:
+        await found.moves.throttle({replica.broker for replica in moves}, body.log_dirs_throttle_bytes_per_second)
     refused = await found.alter(dict(plan), may_resize=body.allow_replication_factor_change)
+    wanted = {each: path for each, path in moves.items() if Place(each.topic, each.partition) not in refused}
+    begun = await begin_moves(found.moves, wanted)
     return [
         StartedPartition(
             topic=place.topic,
@@ -160,6 +166,7 @@ async def begin_reassignment(call: Call[Execute]) -> list[BaseModel]:
             before=current[place],
             replicas=replicas,
             **refusal(refused.get(place)),
+            log_dirs=[told for each, told in begun.items() if (each.topic, each.partition) == place],
         )
         for place, replicas in sorted(plan.items())
     ]
@@ -177,13 +184,13 @@ async def verify_reassignment(call: Call[Verify]) -> Verified:
     plan: Assignment = body.assignment()
     under_way = await found.under_way()
     current = await found.current(place.topic for place in plan)
-    states = states_of(under_way, current, plan)
+    states, moves = states_of(under_way, current, plan), await found.moves.states(body.moves())
     brokers: list[int] = []
     topics: list[str] = []
-    if not under_way and not body.preserve_throttles:
+    if not under_way and not body.preserve_throttles and not any(each.is_moving for each in moves.values()):
         brokers, topics = await found.unthrottle(plan)
     return Verified(
-        completed=all(state is State.COMPLETED for state in states),
+        completed=all(state is State.COMPLETED for state in states) and all(each.is_done for each in moves.values()),
         partitions=[
             VerifiedPartition(
                 topic=place.topic,
@@ -191,6 +198,7 @@ async def verify_reassignment(call: Call[Verify]) -> Verified:
                 state=state.value,
                 replicas=current.get(place, []),
                 target=target,
+                log_dirs=verified_moves(place, moves),
             )
             for (place, target), state in zip(sorted(plan.items()), states, strict=True)
         ],

@@ -8,12 +8,14 @@ from kvorum.admin import (
     broker_duty_routes,
     cluster_routes,
     config_diff_routes,
+    epoch_routes,
     event_routes,
     feature_routes,
     group_offset_routes,
     group_reset_routes,
     groups_routes,
     leader_routes,
+    log_dir_routes,
     logger_routes,
     message_routes,
     partition_routes,
@@ -21,13 +23,17 @@ from kvorum.admin import (
     quota_routes,
     reassignment_routes,
     resource_config_routes,
+    throttle_routes,
     topic_clone,
     topic_group_routes,
     topic_list,
     topic_routes,
     transaction_routes,
+    verify_routes,
     voter_routes,
 )
+from kvorum.admin.history_routes import HistoryRoutes
+from kvorum.admin.metadata_reader import MetadataReader
 from kvorum.admin.metadata_routes import MetadataRoutes
 from kvorum.admin.operations import Operation
 from kvorum.admin.v3 import routes as v3_routes
@@ -35,6 +41,7 @@ from kvorum.admin.v3 import routes as v3_routes
 
 def operations() -> Sequence[Operation]:
     """Return everything the API does."""
+    metadata = MetadataReader()
     return [
         *cluster_routes.OPERATIONS,
         *broker_duty_routes.OPERATIONS,
@@ -56,10 +63,15 @@ def operations() -> Sequence[Operation]:
         *logger_routes.OPERATIONS,
         *config_diff_routes.OPERATIONS,
         *reassignment_routes.OPERATIONS,
+        *log_dir_routes.OPERATIONS,
+        *throttle_routes.OPERATIONS,
+        *epoch_routes.OPERATIONS,
+        *verify_routes.OPERATIONS,
         *leader_routes.OPERATIONS,
         *v3_routes.OPERATIONS,
         *batch_routes.OPERATIONS,
         *quorum_stream.OPERATIONS,
         *voter_routes.OPERATIONS,
-        *MetadataRoutes().operations(),
+        *MetadataRoutes(metadata).operations(),
+        *HistoryRoutes(metadata).operations(),
     ]

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from kvorum.admin.reassignment_progress import DEBUGGING_REPLICA
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages import alter_replica_log_dirs as log_dir_moves
 from kvorum.protocol.messages import (
@@ -15,6 +16,7 @@ from kvorum.protocol.messages import (
     create_topics,
     fetch,
     list_config_resources,
+    list_offsets,
     metadata,
     offset_for_leader_epoch,
 )
@@ -38,7 +40,10 @@ class ManagedCluster(OperatedCluster):
         """{(broker, topic, partition): its own log}."""
         self.epochs: dict[tuple[str, int], list[tuple[int, int]]] = {}
         """{partition: [(epoch, start offset)]}."""
+        self.leader_epochs: dict[tuple[str, int], int] = {}
         self.directories: dict[int, list[str]] = {broker: ["/a", "/b"] for broker in BROKERS}
+        self.absent: set[tuple[int, str, int]] = set()
+        """Replicas that their broker has not made yet."""
         self.lies: dict[tuple[int, str, int], str] = {}
         self.moving: dict[tuple[int, str, int], str] = {}
         """{replica: the directory it moves to}."""
@@ -48,6 +53,10 @@ class ManagedCluster(OperatedCluster):
 
     def _metadata(self, request: metadata.MetadataRequest) -> metadata.MetadataResponse:
         answer = super()._metadata(request)
+        for topic in answer.topics:
+            for row in topic.partitions:
+                key = (topic.name or "", row.partition_index)
+                row.leader_epoch = self.leader_epochs.get(key, row.leader_epoch)
         answer.brokers = [
             metadata.MetadataResponseBroker(node_id=each, host=ME[0], port=ME[1] + each - 1) for each in BROKERS
         ]
@@ -152,7 +161,7 @@ class ManagedCluster(OperatedCluster):
 
     def _replica(self, broker: int, topic: str, index: int) -> str | None:
         """Return where a broker has a replica; None: it has none."""
-        if broker not in self.replicas.get((topic, index), []):
+        if broker not in self.replicas.get((topic, index), []) or (broker, topic, index) in self.absent:
             return None
         return self.lies.get((broker, topic, index), self.directories[broker][0])
 
@@ -207,25 +216,41 @@ class ManagedCluster(OperatedCluster):
 
     def _fetch_from(self, broker: int, request: fetch.FetchRequest) -> Coroutine[Any, Any, fetch.FetchResponse]:
         """Answer from the broker's own copy, where it has one: consumers may ask a follower."""
-        held = {
-            (topic.topic, row.partition): self.copies[broker, topic.topic, row.partition]
-            for topic in request.topics
-            for row in topic.partitions
-            if (broker, topic.topic, row.partition) in self.copies
+        kept = self.logs
+        asked = [(broker, each.topic, row.partition) for each in request.topics for row in each.partitions]
+        if not self.copies.keys() & set(asked):
+            return self._fetch(request)
+        self.logs = {
+            topic: [self.copies.get((broker, topic, index), log) for index, log in enumerate(logs)]
+            for topic, logs in kept.items()
         }
-        kept = {key: self.logs[key[0]][key[1]] for key in held}
-        for (topic, index), log in held.items():
-            self.logs[topic][index] = log
         try:
             found = self._fetched(request)
         finally:
-            for (topic, index), log in kept.items():
-                self.logs[topic][index] = log
+            self.logs = kept
 
         async def answered() -> fetch.FetchResponse:
             return found
 
-        return answered() if held else self._fetch(request)
+        return answered()
+
+    def _ends_of(self, broker: int, request: list_offsets.ListOffsetsRequest) -> list_offsets.ListOffsetsResponse:
+        """Answer a debugging replica of the broker's own copy; anybody else as OperatedCluster does."""
+        if request.replica_id != DEBUGGING_REPLICA or self.ends:
+            found: list_offsets.ListOffsetsResponse = self._ends(broker, request)
+            return found
+        answer = list_offsets.ListOffsetsResponse()
+        for topic in request.topics:
+            told = list_offsets.ListOffsetsTopicResponse(name=topic.name)
+            for row in topic.partitions:
+                log = self.log_of(broker, topic.name, row.partition_index)
+                told.partitions.append(
+                    list_offsets.ListOffsetsPartitionResponse(
+                        partition_index=row.partition_index, offset=log.start if row.timestamp == -2 else log.end
+                    )
+                )
+            answer.topics.append(told)
+        return answer
 
     async def ask(self, request: Any, response: type, address: Any = None, *, version_max: int | None = None) -> Any:
         found = await super().ask(request, response, address, version_max=version_max)
@@ -241,6 +266,7 @@ MANAGED_ANSWERS: dict[type, Callable[[Any, int, Any], Any]] = {
     dirs.DescribeLogDirsRequest: ManagedCluster._sizes,
     log_dir_moves.AlterReplicaLogDirsRequest: ManagedCluster._move_dirs,
     fetch.FetchRequest: ManagedCluster._fetch_from,
+    list_offsets.ListOffsetsRequest: ManagedCluster._ends_of,
 }
 
 
