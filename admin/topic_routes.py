@@ -262,17 +262,6 @@ OPERATIONS = [
         fields={**SPEC_FIELDS, **NAME_FIELDS},
     ),
     GET_TOPIC,
-    Operation(
-        method="PUT",
-        path=TOPIC,
-        summary="Bring a topic to the described state",
-        handle=apply_topic,
-        body=TopicSpec,
-        answer=TopicApplied,
-        query=VALIDATE_ONLY,
-        fields={**SPEC_FIELDS, ErrorCode.INVALID_TOPIC_EXCEPTION: "topic"},
-        guard=GET_TOPIC,
-    ),
     Operation(method="DELETE", path=TOPIC, summary="Delete a topic", handle=delete_topic, status=204, guard=GET_TOPIC),
     Operation(
         method="POST",
