@@ -37,6 +37,7 @@ from kvorum.admin.operations import (
 )
 from kvorum.admin.problems import Refusal, problem, status_of
 from kvorum.admin.routes import operations
+from kvorum.admin.segment_routes import LocalLogs
 from kvorum.admin.v3.errors import refused
 from kvorum.admin.v3.links import PREFIX, is_v3
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -66,13 +67,19 @@ class AdminApp:
     """One admin server's state: its connections to the cluster, who may use it, the streams that run."""
 
     def __init__(
-        self, cluster: ClusterClient, metrics: Metrics, access: Access | None = None, clock: Clock | None = None
+        self,
+        cluster: ClusterClient,
+        metrics: Metrics,
+        access: Access | None = None,
+        clock: Clock | None = None,
+        local: LocalLogs | None = None,
     ) -> None:
-        """Serve this cluster, and the metrics of this process."""
+        """Serve this cluster, the metrics of this process, and the logs of the broker that it stands beside."""
         self._cluster = cluster
         self._metrics = metrics
         self._access = access or Access()
         self._clock = clock or SystemClock()
+        self._local = local
         self._streams: set[asyncio.Task[object]] = set()
         self._guarded = asyncio.Lock()
         self._large = asyncio.Semaphore(LARGE_MAX)
@@ -80,7 +87,7 @@ class AdminApp:
     def build(self) -> web.Application:
         """Return the aiohttp application."""
         app = web.Application(middlewares=[self._guard], client_max_size=BODY_BYTES_MAX)
-        for operation in operations():
+        for operation in operations(self._local):
             app.router.add_route(operation.method, operation.path, self._handler(operation))
             if is_v3(operation.path):
                 app.router.add_route(operation.method, PREFIX + operation.path, self._handler(operation))

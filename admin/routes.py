@@ -37,11 +37,12 @@ from kvorum.admin.history_routes import HistoryRoutes
 from kvorum.admin.metadata_reader import MetadataReader
 from kvorum.admin.metadata_routes import MetadataRoutes
 from kvorum.admin.operations import Operation
+from kvorum.admin.segment_routes import LocalLogs, SegmentRoutes
 from kvorum.admin.v3 import routes as v3_routes
 
 
-def operations() -> Sequence[Operation]:
-    """Return everything the API does."""
+def operations(local: LocalLogs | None = None) -> Sequence[Operation]:
+    """Return everything the API does; `local`: the logs of the broker that the server stands beside."""
     metadata = MetadataReader()
     return [
         *cluster_routes.OPERATIONS,
@@ -76,4 +77,5 @@ def operations() -> Sequence[Operation]:
         *voter_routes.OPERATIONS,
         *MetadataRoutes(metadata).operations(),
         *HistoryRoutes(metadata).operations(),
+        *SegmentRoutes(local).operations(),
     ]
