@@ -63,7 +63,7 @@ class TopicAnalysis(BaseModel):
     null_keys: int
     tombstones: int
     disordered: int
-    distinct_keys: int = Field(description="About: off by 0.8 % as a rule")
+    distinct_keys: int = Field(description="Of more than 4,096 about: off by 0.8 % as a rule")
     distinct_values: int
     keys: SizeFigures
     values: SizeFigures

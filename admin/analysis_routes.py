@@ -137,6 +137,7 @@ OPERATIONS = [
         analyse_topic,
         TopicAnalysis,
         media=(EVENT_STREAM,),
+        events={"progress": AnalysisProgress},
         query={**CHOICE, **limits_text(ANALYSIS, ANALYSIS)},
     )
 ]

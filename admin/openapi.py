@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from kvorum.admin.models import INT32_MAX, Problem
-from kvorum.admin.operations import INT64_MAX, JSON, NoBody, Operation
+from kvorum.admin.operations import EVENT_STREAM, INT64_MAX, JSON, Broken, Ended, NoBody, Operation
 from kvorum.admin.problems import PROBLEM
 from kvorum.admin.record_filter import ANY, PARTITIONERS
 from kvorum.admin.record_views import FORMATS
@@ -16,6 +16,8 @@ from kvorum.admin.topic_list import ORDERS
 from kvorum.admin.v3.links import is_v3
 from kvorum.admin.v3.models import ErrorResponse
 
+ENDINGS: Mapping[str, type[BaseModel]] = {"end": Ended, "error": Broken}
+"""Of every stream of events."""
 REFERENCE = "#/components/schemas/{model}"
 TEXT: dict[str, Any] = {"type": "string"}
 FLAG: dict[str, Any] = {"type": "boolean"}
@@ -53,10 +55,10 @@ PARAMETERS: Mapping[str, dict[str, Any]] = {
 
 def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
     """Return the document as OpenAPI 3.1."""
-    models: set[type[BaseModel]] = {Problem, ErrorResponse}
+    models: set[type[BaseModel]] = {Problem, ErrorResponse, *ENDINGS.values()}
     for operation in operations:
         bodies = [model for each in operation.documents.values() for model in each.models]
-        told = (operation.body, operation.answer, *operation.also.values(), *bodies)
+        told = (operation.body, operation.answer, *operation.also.values(), *bodies, *operation.events.values())
         models |= {model for model in told if model not in (None, NoBody)}
     ordered = [(model, "validation") for model in sorted(models, key=lambda model: model.__name__)]
     _, definitions = models_json_schema(ordered, ref_template=REFERENCE)  # type: ignore[arg-type]
@@ -134,8 +136,19 @@ def answered(operation: Operation) -> dict[str, Any]:
         text = "Where the next page is, while there is one"
         answer.setdefault("headers", {})["Link"] = {"description": text, "schema": {"type": "string"}}
     streamed = {"type": "string", "contentMediaType": JSON, "contentSchema": model}
-    answer["content"] = {media: {"schema": whole if media == JSON else streamed} for media in operation.media}
+    shapes = {JSON: whole, EVENT_STREAM: event_of(operation, model)}
+    answer["content"] = {media: {"schema": shapes.get(media, streamed)} for media in operation.media}
     return answer
+
+
+def event_of(operation: Operation, model: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of each server-sent event: its name, and what its data, which is JSON, may be."""
+    models = [*operation.events.values(), *ENDINGS.values()]
+    told = [model, *({"$ref": REFERENCE.format(model=each.__name__)} for each in models)]
+    names = ", ".join((*operation.events, *ENDINGS))
+    event = {"type": "string", "description": f"{names}, or what an answer of this operation is called"}
+    data = {"type": "string", "contentMediaType": JSON, "contentSchema": {"anyOf": told}}
+    return {"type": "object", "properties": {"event": event, "data": data}}
 
 
 def described_reply(model: type[BaseModel] | None) -> dict[str, Any]:

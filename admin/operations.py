@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from kvorum.admin.client import ClusterClient
 from kvorum.protocol.errors import ErrorCode
@@ -139,6 +139,18 @@ class Text(BaseModel):
     text: bytes
 
 
+class Ended(BaseModel):
+    """What comes as `end`, last, of a stream of events: why there are no more."""
+
+    stopped_by: str = Field(examples=["limit", "time", "end"])
+
+
+class Broken(BaseModel):
+    """What comes as `error`, last, of a stream of events that failed."""
+
+    message: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
     """A page of a list; `following` is the query of the next one, which the answer's Link names."""
@@ -192,6 +204,8 @@ class Operation:
     """{media type: what its bodies may be} where that is more than `body` as JSON."""
     media: Sequence[str] = (JSON,)
     """What the answer may come as; of another kind than JSON it is a Stream, of `answer`s."""
+    events: Mapping[str, type[BaseModel]] = field(default_factory=dict)
+    """{name: what comes with it} of server-sent events besides `answer`s."""
     state: Callable[[Any], object] | None = None
     """Of a GET: what of its answer a change may overwrite. The ETag is made of it."""
     guard: "Operation | None" = None
@@ -211,6 +225,7 @@ class Operation:
         role: Role | None = None,
         state: Callable[[Any], object] | None = None,
         large: bool = False,
+        events: Mapping[str, type[BaseModel]] | None = None,
     ) -> "Operation":
         """Return a GET."""
         return cls(
@@ -225,6 +240,7 @@ class Operation:
             role=role,
             state=state,
             large=large,
+            events=events or {},
         )
 
     @property

@@ -302,6 +302,7 @@ OPERATIONS = [
         verify_partition,
         PartitionVerified,
         media=(EVENT_STREAM,),
+        events={"progress": VerifyProgress, "fault": BatchFault},
         query={"offset": "begin here; where each log begins if left out", **STREAM_SECONDS.told},
     )
 ]

@@ -27,6 +27,7 @@ from kvorum.runtime.config_types import InvalidValue
 from tests.admin.fake import ME, Client, Log, serve
 from tests.admin.operated import BROKERS, LOGGER, OWN_ANSWERS, TOPIC, OperatedCluster
 
+PARTITIONS_MAX = 1_000
 SOURCES = {2: 1, 4: 2, 16: 7, 32: 8}
 """{resource type: the source of what is set on it}."""
 
@@ -121,12 +122,14 @@ class ManagedCluster(OperatedCluster):
         (topic,) = request.topics
         row = create_partitions.CreatePartitionsTopicResult(name=topic.name)
         logs = self.logs.get(topic.name, [])
-        if topic.count <= len(logs):
+        if topic.name not in self.logs:
+            row.error_code, row.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic.name
+        elif not len(logs) < topic.count <= PARTITIONS_MAX:
             row.error_code, row.error_message = ErrorCode.INVALID_PARTITIONS, f"it has {len(logs)}"
         elif not request.validate_only:
             for index in range(len(logs), topic.count):
                 logs.append(Log())
-                replicas = list(self.replicas[topic.name, 0])
+                replicas = list(self.replicas.get((topic.name, 0), [1]))
                 self.replicas[topic.name, index] = self.isrs[topic.name, index] = replicas
                 self.leaders[topic.name, index] = replicas[0]
         return create_partitions.CreatePartitionsResponse(results=[row])
