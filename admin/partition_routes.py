@@ -55,7 +55,7 @@ async def replicas_of(cluster: ClusterClient, topic: MetadataResponseTopic, inde
         place = None
         if broker in brokers:
             try:
-                dirs = await log_dirs_at(cluster, brokers[broker], wanted)
+                dirs = await log_dirs_at(cluster, brokers[broker], wanted, timeout_ms=cluster.part_ms)
                 place = next(
                     ((d, p) for d in dirs for t in d.topics for p in t.partitions if not p.is_future_key), None
                 )
