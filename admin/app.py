@@ -15,25 +15,6 @@ import msgspec
 from aiohttp import web
 from pydantic import BaseModel
 
-from kvorum.admin import (
-    batch_routes,
-    broker_duty_routes,
-    cluster_routes,
-    config_diff_routes,
-    event_routes,
-    feature_routes,
-    groups_routes,
-    leader_routes,
-    logger_routes,
-    message_routes,
-    partition_routes,
-    quorum_stream,
-    quota_routes,
-    reassignment_routes,
-    topic_routes,
-    transaction_routes,
-    voter_routes,
-)
 from kvorum.admin.access import Access, Refused
 from kvorum.admin.changes import Changes
 from kvorum.admin.client import ClusterClient, Unreachable
@@ -44,9 +25,9 @@ from kvorum.admin.incoming import (
     check_query,
     comes_whole,
     needed,
+    read_body,
     read_json,
 )
-from kvorum.admin.metadata_routes import MetadataRoutes
 from kvorum.admin.openapi import document, page
 from kvorum.admin.operations import (
     JSON,
@@ -56,15 +37,17 @@ from kvorum.admin.operations import (
     Reply,
     Result,
     Role,
+    Rows,
     Stream,
     Text,
 )
 from kvorum.admin.preconditions import Turns, check_unchanged, etag
 from kvorum.admin.problems import Refusal, problem
 from kvorum.admin.refusals import FORESEEN, refusal_of
+from kvorum.admin.routes import operations
+from kvorum.admin.segment_routes import LocalLogs
 from kvorum.admin.streaming import Streams
 from kvorum.admin.trail import Entry, Trail, asked_of
-from kvorum.admin.v3 import routes as v3_routes
 from kvorum.admin.v3.errors import refused
 from kvorum.admin.v3.links import PREFIX, is_v3
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -80,31 +63,6 @@ SHUTDOWN_SECONDS = 60.0
 
 log = get_logger("admin")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-def operations() -> Sequence[Operation]:
-    """Return everything the API does."""
-    return [
-        *cluster_routes.OPERATIONS,
-        *broker_duty_routes.OPERATIONS,
-        *topic_routes.OPERATIONS,
-        *partition_routes.OPERATIONS,
-        *message_routes.OPERATIONS,
-        *groups_routes.OPERATIONS,
-        *transaction_routes.OPERATIONS,
-        *event_routes.OPERATIONS,
-        *quota_routes.OPERATIONS,
-        *feature_routes.OPERATIONS,
-        *logger_routes.OPERATIONS,
-        *config_diff_routes.OPERATIONS,
-        *reassignment_routes.OPERATIONS,
-        *leader_routes.OPERATIONS,
-        *v3_routes.OPERATIONS,
-        *batch_routes.OPERATIONS,
-        *quorum_stream.OPERATIONS,
-        *voter_routes.OPERATIONS,
-        *MetadataRoutes().operations(),
-    ]
 
 
 def runner_of(app: web.Application, shutdown_seconds: float = SHUTDOWN_SECONDS) -> web.AppRunner:
@@ -130,13 +88,19 @@ class AdminApp:
     """One admin server's state: its connections to the cluster, who may use it, the streams that run."""
 
     def __init__(
-        self, cluster: ClusterClient, metrics: Metrics, access: Access | None = None, clock: Clock | None = None
+        self,
+        cluster: ClusterClient,
+        metrics: Metrics,
+        access: Access | None = None,
+        clock: Clock | None = None,
+        local: LocalLogs | None = None,
     ) -> None:
-        """Serve this cluster, and the metrics of this process."""
+        """Serve this cluster, the metrics of this process, and the logs of the broker that it stands beside."""
         self._cluster = cluster
         self._metrics = metrics
         self._access = access or Access()
         self._clock = clock or SystemClock()
+        self._local = local
         self._streams = Streams()
         self._changes = Changes()
         self._turns = Turns()
@@ -147,7 +111,7 @@ class AdminApp:
     def build(self) -> web.Application:
         """Return the aiohttp application."""
         app = web.Application(middlewares=[self._guard], client_max_size=BODY_BYTES_MAX)
-        for operation in operations():
+        for operation in operations(self._local):
             app.router.add_route(operation.method, operation.path, self._handler(operation))
             if is_v3(operation.path):
                 app.router.add_route(operation.method, PREFIX + operation.path, self._handler(operation))
@@ -230,7 +194,7 @@ class AdminApp:
             if operation.streamed:
                 body = Text(text=data)
             elif operation.body is not NoBody:
-                body = operation.body.model_validate_json(needed(data))
+                body = await read_body(operation, request.content_type, needed(data))
             if entry is not None:
                 entry.asked = asked_of(body, request.match_info)
             if operation.admins is not None and operation.admins(body):
@@ -313,6 +277,10 @@ def answer_of(operation: Operation, result: Result) -> web.Response:
         told = {**headers, **result.headers}
         return web.Response(status=result.status, text=result.text, content_type=media, headers=told)
     assert not isinstance(result, Stream), "served elsewhere"
+    if isinstance(result, Rows):
+        if result.following is not None:
+            headers["Link"] = f'<?{result.following}>; rel="next"'
+        result = result.rows
     if isinstance(result, list):
         text = "[" + ",".join(item.model_dump_json() for item in result) + "]"
     else:

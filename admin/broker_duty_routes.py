@@ -70,10 +70,17 @@ async def told(call: Call[NoBody] | Call[Decommission]) -> Duty:
     )
 
 
+def duty_state(duty: Duty) -> object:
+    """Return what of a broker's duty a change could overwrite: what is asked of it, not how far that is."""
+    return duty.asked, duty.throttle_bytes_per_second
+
+
 MAINTENANCE = "/v1/brokers/{broker}/maintenance"
 DECOMMISSION = "/v1/brokers/{broker}/decommission"
+GET_MAINTENANCE = Operation.get(MAINTENANCE, "How far maintenance is", get_maintenance, Duty, state=duty_state)
+GET_DECOMMISSION = Operation.get(DECOMMISSION, "How far a decommission is", get_decommission, Duty, state=duty_state)
 OPERATIONS = [
-    Operation.get(MAINTENANCE, "How far maintenance is", get_maintenance, Duty),
+    GET_MAINTENANCE,
     Operation(
         method="PUT",
         path=MAINTENANCE,
@@ -81,6 +88,7 @@ OPERATIONS = [
         handle=begin_maintenance,
         answer=Duty,
         role=Role.OPERATE,
+        guard=GET_MAINTENANCE,
     ),
     Operation(
         method="DELETE",
@@ -89,8 +97,9 @@ OPERATIONS = [
         handle=end_maintenance,
         answer=Duty,
         role=Role.OPERATE,
+        guard=GET_MAINTENANCE,
     ),
-    Operation.get(DECOMMISSION, "How far a decommission is", get_decommission, Duty),
+    GET_DECOMMISSION,
     Operation(
         method="PUT",
         path=DECOMMISSION,
@@ -98,6 +107,7 @@ OPERATIONS = [
         handle=begin_decommission,
         body=Decommission,
         answer=Duty,
+        guard=GET_DECOMMISSION,
     ),
     Operation(
         method="DELETE",
@@ -105,6 +115,7 @@ OPERATIONS = [
         summary="Recommission a broker",
         handle=cancel_decommission,
         answer=Duty,
+        guard=GET_DECOMMISSION,
     ),
     Operation(
         method="DELETE",
@@ -112,5 +123,6 @@ OPERATIONS = [
         summary="Unregister a broker that is decommissioned",
         handle=unregister_broker,
         status=204,
+        guard=GET_DECOMMISSION,
     ),
 ]

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple, TypeVar, TypeVarTuple
 
-from kvorum.admin.expression import Expression
 from kvorum.admin.reading import Piece, Reader
+from kvorum.admin.record_filter import RecordFilter
 from kvorum.admin.record_views import RecordSubject
 from kvorum.protocol.records import Record
 from kvorum.runtime import blocking
@@ -96,7 +96,7 @@ class Browser:
     clock: Clock
     ends: Mapping[int, int] | None = None
     """{partition: where to stop}; None to follow."""
-    expression: Expression | None = None
+    wanted: RecordFilter | None = None
     _waiting: dict[int, deque[Record]] = field(default_factory=dict)
     """{partition: records that were read and not looked at yet}."""
     _read: dict[int, int] = field(default_factory=dict)
@@ -175,9 +175,9 @@ class Browser:
         return Found(partition, record)
 
     async def _matches(self, found: Found) -> bool:
-        if self.expression is None:
+        if self.wanted is None:
             return True
-        return await worked(found.record, self.expression.matches, RecordSubject(found.partition, found.record))
+        return await worked(found.record, self.wanted.matches, RecordSubject(found.partition, found.record))
 
     def _spent(self, deadline_ms: int) -> Stopped | None:
         """Return the limit that is reached, if one is."""

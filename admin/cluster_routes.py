@@ -6,6 +6,7 @@ from collections import Counter
 from pydantic import BaseModel
 
 from kvorum.admin.client import METADATA_TOPIC, ClusterClient, ResourceType, Unreachable, code_of
+from kvorum.admin.elections import partitions_of
 from kvorum.admin.models import (
     INT32_MAX,
     Broker,
@@ -153,7 +154,8 @@ def is_unclean(body: Election) -> bool:
 async def elect_leaders(call: Call[Election]) -> list[BaseModel]:
     """Elect preferred leaders, or any living replica: `unclean` loses records, and is an admin's."""
     check_named(call.body.partitions, call.body.all)
-    answer = await call.cluster.elect_leaders(call.body.partitions, unclean=call.body.unclean)
+    wanted = await partitions_of(call.cluster, call.body.partitions)
+    answer = await call.cluster.elect_leaders(wanted, unclean=call.body.unclean)
     return [
         ElectionResult(
             topic=topic.topic,

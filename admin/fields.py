@@ -4,6 +4,7 @@ The operation says which field a code is about. A refused config is found by its
 """
 
 import re
+from collections.abc import Mapping
 
 from pydantic import BaseModel
 
@@ -16,9 +17,14 @@ CONFIG_FIELDS = ("configs", "set", "delete", "append", "subtract")
 
 def field_of(error: KafkaError, operation: Operation, body: BaseModel) -> str | None:
     """Return the dotted path of what was refused, None where the operation cannot know."""
+    named = operation.fields.get(error.code)
     if error.code is ErrorCode.INVALID_CONFIG:
-        return config_field(error.message or "", body)
-    return operation.fields.get(error.code)
+        named = config_field(error.message or "", body)
+    if named is None:
+        return None
+    head, dot, rest = named.partition(".")
+    places: Mapping[str, str] = getattr(body, "PLACES", {})
+    return places.get(head, head) + dot + rest  # a document has other names for the same
 
 
 def config_field(message: str, body: BaseModel) -> str | None:

@@ -11,6 +11,8 @@ from kvorum.admin.operations import INT64_MAX
 Offset = Annotated[int, Field(ge=0, le=INT64_MAX)]
 Assignment = dict[str, list[int]]
 EXPLICIT_MAX = 10_000
+GROUPS_MAX = 1_000
+"""Of one reset."""
 
 
 class GroupSummary(BaseModel):
@@ -23,10 +25,18 @@ class GroupSummary(BaseModel):
     coordinator: int
 
 
+class GroupLine(GroupSummary):
+    """The same, with how far it is behind, where that was asked for (lag=true) and its coordinator told."""
+
+    lag: int | None = Field(None, description="Of all partitions it has a place in")
+    lag_partitions: int | None = Field(None, description="Of so many")
+    lag_unknown: int | None = Field(None, description="Partitions whose leader told no end: not in the sum")
+
+
 class GroupPage(BaseModel):
     """A page of groups by id; `next` is the `after` of the next page, null at the end."""
 
-    groups: list[GroupSummary]
+    groups: list[GroupLine]
     next: str | None
     unreachable: list[int] = Field(default_factory=list, description=UNREACHABLE_TEXT)
 
@@ -60,6 +70,16 @@ class GroupOffset(BaseModel):
     end_offset: int | None
     lag: int | None
     member_id: str | None = Field(description="Whose the partition is now")
+
+
+class GroupOffsetPage(BaseModel):
+    """A page of a group's places, by topic and partition; `next` is the `after` of the next page, null at the end."""
+
+    group_id: str
+    state: str
+    revision: str = Field(description="Changes when any committed offset of the group does; the ETag is made of it")
+    offsets: list[GroupOffset]
+    next: str | None
 
 
 class Group(GroupSummary):
@@ -113,6 +133,9 @@ class OffsetReset(Strict):
     by_duration: timedelta | None = Field(None, description="The same, so long ago: ISO 8601, as PT1H")
     shift_by: Annotated[int, Field(ge=-INT64_MAX, le=INT64_MAX)] | None = None
     offsets: list[ExplicitOffset] | None = Field(None, min_length=1, max_length=EXPLICIT_MAX)
+    csv: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="Explicit ones as lines of TOPIC,PARTITION,OFFSET", examples=["orders,0,1200\norders,1,7\n"]
+    )
     topics: dict[str, list[PartitionId] | None] | None = Field(
         None, description="{topic: partitions, null for all}; left out: all partitions the group has a place in"
     )
@@ -121,10 +144,10 @@ class OffsetReset(Strict):
     def one_way(self) -> "OffsetReset":
         """Hold it to one way."""
         ways = (self.to, self.offset, self.timestamp_ms, self.at, self.by_duration, self.shift_by, self.offsets)
-        if sum(way is not None for way in ways) != 1:
-            raise ValueError("give exactly one of to, offset, timestamp_ms, at, by_duration, shift_by, offsets")
-        if self.offsets is not None and self.topics is not None:
-            raise ValueError("offsets name their partitions: leave topics out")
+        if sum(way is not None for way in (*ways, self.csv)) != 1:
+            raise ValueError("give exactly one of to, offset, timestamp_ms, at, by_duration, shift_by, offsets, csv")
+        if (self.offsets is not None or self.csv is not None) and self.topics is not None:
+            raise ValueError("offsets and csv name their partitions: leave topics out")
         return self
 
     @field_validator("offsets")
@@ -135,6 +158,22 @@ class OffsetReset(Strict):
         if len(set(named)) < len(named):
             raise ValueError("a partition is named twice")
         return offsets
+
+
+class OffsetResets(OffsetReset):
+    """Where to move several groups. In csv the group stands first in each line, and so they are named there."""
+
+    groups: Annotated[list[str], Field(min_length=1, max_length=GROUPS_MAX)] | None = None
+    all_groups: bool = Field(False, description="Every group of consumers that there is")
+
+    @model_validator(mode="after")
+    def which_groups(self) -> "OffsetResets":
+        """Hold it to one way of naming them."""
+        if (self.groups is not None) + self.all_groups + (self.csv is not None) != 1:
+            raise ValueError("give exactly one of groups, all_groups, csv")
+        if self.groups is not None and len(set(self.groups)) < len(self.groups):
+            raise ValueError("a group is named twice")
+        return self
 
 
 class ResetPartition(BaseModel):
@@ -154,6 +193,13 @@ class ResetResult(BaseModel):
     group_id: str
     dry_run: bool
     partitions: list[ResetPartition]
+
+
+class GroupReset(ResetResult):
+    """What became of one group of several; where it was refused `error` says why, and nothing of it was changed."""
+
+    error: str | None
+    message: str | None
 
 
 class DeletedOffset(BaseModel):

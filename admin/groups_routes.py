@@ -1,30 +1,27 @@
 """Groups over HTTP."""
 
-from collections.abc import Sequence
-from datetime import UTC
+from collections.abc import Mapping
 
 from pydantic import BaseModel
 
 from kvorum.admin.client import refuse
+from kvorum.admin.group_lags import GroupLag, lags_of
 from kvorum.admin.group_members import Described, Member
 from kvorum.admin.group_models import (
     DeletedOffset,
     Group,
+    GroupLine,
     GroupMember,
     GroupOffset,
     GroupPage,
-    GroupSummary,
     LagSummary,
-    OffsetReset,
     RemovedMember,
-    ResetPartition,
-    ResetResult,
     TopicLag,
 )
-from kvorum.admin.group_offsets import GroupPlace, places_named, places_of, planned_reset
-from kvorum.admin.groups import REASON_CHARS_MAX, WITHOUT_MEMBERS, Groups, Leaving, Removed, folded
-from kvorum.admin.offset_reset import Move, ResetError, Scenario, Way
-from kvorum.admin.operations import INT64_MAX, WORD_CHARS_SHOWN, BadInput, Call, NoBody, Operation, Role
+from kvorum.admin.group_offset_routes import ATTEMPTS, GET_OFFSETS, offset_of
+from kvorum.admin.group_offsets import places_of
+from kvorum.admin.groups import REASON_CHARS_MAX, Groups, Leaving, Listed, Removed, folded
+from kvorum.admin.operations import WORD_CHARS_SHOWN, BadInput, Call, NoBody, Operation, Role
 from kvorum.admin.parameters import PAGE
 from kvorum.admin.places import Place, by_topic
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -36,8 +33,6 @@ GROUP_STATES = (
 """Kafka's GroupState."""
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
 """Kafka's GroupType; what a cluster does not have, it lists none of."""
-ATTEMPTS = 1
-"""How often a partition's ends are asked for: who looks at a page looks again."""
 
 
 async def list_groups(call: Call[NoBody]) -> GroupPage:
@@ -46,18 +41,27 @@ async def list_groups(call: Call[NoBody]) -> GroupPage:
     states, types = states_of(call), call.words("type", GROUP_TYPES)
     rows, unreachable = await Groups(call.cluster).listed_if_reached(states, types)
     found = [row for row in rows if row.group_id > after and row.group_id.startswith(prefix)]
-    page = [
-        GroupSummary(
-            group_id=row.group_id,
-            type=row.type,
-            state=row.state,
-            protocol_type=row.protocol_type,
-            coordinator=row.coordinator_id,
-        )
-        for row in found[:limit]
-    ]
-    following = page[-1].group_id if len(found) > limit else None
-    return GroupPage(groups=page, next=following, unreachable=unreachable)
+    page = found[:limit]
+    lags: Mapping[str, GroupLag] = {}
+    if call.flag("lag"):
+        lags = await lags_of(Groups(call.cluster), [row.group_id for row in page if row.is_of_consumers])
+    lines = [line_of(row, lags.get(row.group_id)) for row in page]
+    following = lines[-1].group_id if len(found) > limit else None
+    return GroupPage(groups=lines, next=following, unreachable=unreachable)
+
+
+def line_of(row: Listed, lag: GroupLag | None) -> GroupLine:
+    """Return a group's line for HTTP."""
+    return GroupLine(
+        group_id=row.group_id,
+        type=row.type,
+        state=row.state,
+        protocol_type=row.protocol_type,
+        coordinator=row.coordinator_id,
+        lag=None if lag is None else lag.lag,
+        lag_partitions=None if lag is None else lag.partitions,
+        lag_unknown=None if lag is None else lag.unknown,
+    )
 
 
 def states_of(call: Call[NoBody]) -> list[str]:
@@ -109,21 +113,6 @@ async def offsets_of(groups: Groups, group: Described) -> list[GroupOffset]:
     """Return a row for each partition that the group has committed in, or that one of its members has, by name."""
     found = await places_of(groups, group, attempts=ATTEMPTS)
     return [offset_of(each) for each in sorted(found, key=lambda each: each.place)]
-
-
-def offset_of(found: GroupPlace) -> GroupOffset:
-    """Return a group's place in a partition for HTTP."""
-    mine = found.committed
-    return GroupOffset(
-        topic=found.place.topic,
-        partition=found.place.partition,
-        committed_offset=None if mine is None else mine.offset,
-        leader_epoch=None if mine is None or mine.leader_epoch < 0 else mine.leader_epoch,
-        metadata="" if mine is None else mine.metadata,
-        end_offset=found.end,
-        lag=None if found.lag is None else max(0, found.lag),
-        member_id=None if found.member is None else found.member.member_id,
-    )
 
 
 async def get_lag(call: Call[NoBody]) -> LagSummary:
@@ -212,93 +201,11 @@ def removed_of(removed: Removed) -> RemovedMember:
     )
 
 
-async def reset_offsets(call: Call[OffsetReset]) -> ResetResult:
-    """Move a group's place; a dry run that only tells, unless dry_run=false. Refused while the group has members.
-
-    A place outside the log is moved to its nearer end, and told. Partitions are those the group has a place in, or
-    those that `topics` or `offsets` name, as of a group that does not exist yet.
-    """
-    group_id = call.path["group"]
-    dry_run = "dry_run" not in call.query or call.flag("dry_run")
-    groups = Groups(call.cluster)
-    await refuse_members(groups, group_id)
-    places = await scope_of(call)
-    try:
-        moves = await planned_reset(groups, group_id, scenario_of(call), places, attempts=ATTEMPTS)
-    except ResetError as error:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
-    codes: dict[Place, ErrorCode] = {}
-    if not dry_run:
-        codes = await groups.commit(group_id, {move.place: move.after for move in moves})
-        if ErrorCode.UNKNOWN_MEMBER_ID in codes.values():
-            await refuse_members(groups, group_id)  # who joined meanwhile
-    return ResetResult(
-        group_id=group_id,
-        dry_run=dry_run,
-        partitions=[
-            ResetPartition(
-                topic=move.place.topic,
-                partition=move.place.partition,
-                before=move.before,
-                after=move.after,
-                note=note_of(move),
-                error=code.name if (code := codes.get(move.place, ErrorCode.NONE)) else None,
-            )
-            for move in moves
-        ],
-    )
-
-
-async def refuse_members(groups: Groups, group_id: str) -> None:
-    """Raise KafkaError NON_EMPTY_GROUP, with the state, for a group that has members."""
-    state = await groups.state(group_id)
-    if state not in WITHOUT_MEMBERS:
-        text = f"offsets can only be reset while a group has no members; {group_id!r} is {state}"
-        raise KafkaError(ErrorCode.NON_EMPTY_GROUP, text)
-
-
-def note_of(move: Move) -> str | None:
-    """Return what to know of a move."""
-    if move.is_below:
-        return f"{move.wanted} is below the earliest offset"
-    return f"{move.wanted} is above the latest offset" if move.is_above else move.note
-
-
-async def scope_of(call: Call[OffsetReset]) -> Sequence[Place] | None:
-    """Return the partitions that are named; None, where it is all that the group has a place in. Raises KafkaError."""
-    body = call.body
-    if body.offsets is not None:
-        return [Place(each.topic, each.partition) for each in body.offsets]
-    return None if body.topics is None else await places_named(call.cluster, body.topics.items())
-
-
-def scenario_of(call: Call[OffsetReset]) -> Scenario:
-    """Return the one way of a reset that the body has."""
-    body = call.body
-    if body.to is not None:
-        return Scenario(way=Way(body.to))
-    if body.shift_by is not None:
-        return Scenario(way=Way.SHIFT, number=body.shift_by)
-    if body.offset is not None:
-        return Scenario(way=Way.OFFSET, number=body.offset)
-    if body.offsets is not None:
-        offsets = {Place(each.topic, each.partition): each.offset for each in body.offsets}
-        return Scenario(way=Way.EXPLICIT, offsets=offsets)
-    if body.timestamp_ms is not None:
-        time_ms = body.timestamp_ms
-    elif body.at is not None:
-        at = body.at if body.at.tzinfo is not None else body.at.replace(tzinfo=UTC)
-        time_ms = int(at.timestamp() * 1000)
-    else:
-        assert body.by_duration is not None, "the model holds it to one way"
-        time_ms = call.clock.wall_ms() - int(body.by_duration.total_seconds() * 1000)
-    return Scenario(way=Way.TIME, number=min(max(0, time_ms), INT64_MAX))
-
-
 LISTING = {
     "prefix": "only ids that begin so",
     "state": "only these, comma-separated: Stable, Empty, PreparingRebalance, CompletingRebalance, Assigning, ...",
     "type": "only these, comma-separated: classic, consumer",
+    "lag": "true: with how far each is behind",
     "after": "start behind this id",
     **PAGE.told,
 }
@@ -307,7 +214,9 @@ REASON = {"reason": "what the coordinator's log says of it"}
 OPERATIONS = [
     Operation.get("/v1/groups", "List groups", list_groups, GroupPage, query=LISTING),
     Operation.get(GROUP, "Describe a group", get_group, Group),
-    Operation(method="DELETE", path=GROUP, summary="Delete a group", handle=delete_group, status=204),
+    Operation(
+        method="DELETE", path=GROUP, summary="Delete a group", handle=delete_group, status=204, guard=GET_OFFSETS
+    ),
     Operation.get(f"{GROUP}/lag", "A group's lag", get_lag, LagSummary),
     Operation(
         method="DELETE",
@@ -329,17 +238,6 @@ OPERATIONS = [
         role=Role.OPERATE,
     ),
     Operation(
-        method="POST",
-        path=f"{GROUP}/offsets/reset",
-        summary="Move a group's place",
-        handle=reset_offsets,
-        body=OffsetReset,
-        answer=ResetResult,
-        query={"dry_run": "false: do it; otherwise it is only told"},
-        fields={ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "topics"},
-        role=Role.OPERATE,
-    ),
-    Operation(
         method="DELETE",
         path=f"{GROUP}/offsets/{{topic}}",
         summary="Forget a group's place in a topic",
@@ -348,5 +246,6 @@ OPERATIONS = [
         many=True,
         query={"partitions": "only these, comma-separated; left out: all it has a place in"},
         role=Role.OPERATE,
+        guard=GET_OFFSETS,
     ),
 ]

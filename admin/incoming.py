@@ -3,9 +3,11 @@
 import asyncio
 
 from aiohttp import web
+from pydantic import BaseModel
 
 from kvorum.admin.operations import JSON, BadInput, NoBody, Operation
 from kvorum.admin.v3.links import PREFIX, is_v3
+from kvorum.runtime import blocking
 
 BODY_BYTES_MAX = 1 << 20
 """A body describes a topic or configs, or has some records; who writes many speaks Kafka's protocol."""
@@ -54,12 +56,22 @@ def comes_whole(request: web.Request) -> bool:
 async def read_json(operation: Operation, request: web.Request, piecemeal: bool) -> bytes:
     """Return the body, empty where none is wanted, or where it is read later.
 
-    Raises NotJson for one that does not say that it is JSON, Unreadable, TooSlow.
+    Raises NotJson for one that does not say that it is JSON, or a document this operation takes; Unreadable, TooSlow.
     """
     data = await whole_body(request) if operation.body is not NoBody and not piecemeal else b""
-    if (data or piecemeal) and request.content_type != JSON:
-        raise NotJson(f"the body must be {JSON}, and its Content-Type say so; it says {request.content_type}")
+    known = [JSON, *(each for each in operation.documents if each != JSON)]
+    if (data or piecemeal) and request.content_type not in known:
+        wanted = " or ".join(known)
+        raise NotJson(f"the body must be {wanted}, and its Content-Type say so; it says {request.content_type}")
     return data
+
+
+async def read_body(operation: Operation, media: str, data: bytes) -> BaseModel:
+    """Return what a body says. Raises BadInput, ValidationError."""
+    document = operation.documents.get(media)
+    if document is None:
+        return operation.body.model_validate_json(data)
+    return await blocking.run(asyncio.get_running_loop(), document.read, data)  # YAML takes its time
 
 
 async def whole_body(request: web.Request) -> bytes:

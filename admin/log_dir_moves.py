@@ -44,6 +44,16 @@ class MoveState(NamedTuple):
     target: str
 
     @property
+    def is_moving(self) -> bool:
+        """Tell whether it is on its way, wherever to."""
+        return self.future is not None
+
+    @property
+    def is_done(self) -> bool:
+        """Tell whether it lies where it is wanted, and stays there."""
+        return self.future is None and bool(self.current) and self.current == self.target
+
+    @property
     def state(self) -> str:
         """In words."""
         if not self.current:

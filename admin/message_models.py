@@ -9,8 +9,9 @@ from kvorum.admin.operations import INT64_MAX
 
 RECORDS_MAX = 1_000
 HEADERS_MAX = 100
-ValueFormat = Literal["string", "json", "hex", "base64"]
-Format = Literal["string", "json", "hex", "base64", "size"]
+ValueFormat = Literal["string", "json", "hex", "base64", "int32", "int64", "float", "double", "uuid"]
+Format = Literal["string", "json", "hex", "base64", "size", "int32", "int64", "float", "double", "uuid", "internal"]
+"""internal: a record of a coordinator's own, as Kafka's tools print it."""
 
 
 class MessageHeader(BaseModel):

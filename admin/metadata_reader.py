@@ -71,6 +71,11 @@ class MetadataReader:
         async with self._lock:
             return list((await self._log(cluster)).log)
 
+    async def source(self, cluster: ClusterClient) -> Source:
+        """Return all there is: the log, and the snapshot that it begins behind, if any. Raises as `batches`."""
+        async with self._lock:
+            return (await self._log(cluster)).source()
+
     async def epochs(self, cluster: ClusterClient) -> list[Epoch]:
         """Return the epochs that the log behind the snapshot knows of, oldest first. Raises as `batches`."""
         found: list[Epoch] = []

@@ -45,9 +45,9 @@ Arguments = TypeVarTuple("Arguments")
 class MetadataRoutes:
     """The paths of one server; what they share is the log that one of them fetched."""
 
-    def __init__(self) -> None:
-        """Begin with nothing fetched."""
-        self._reader = MetadataReader()
+    def __init__(self, reader: MetadataReader) -> None:
+        """Look through this reader, which others may share."""
+        self._reader = reader
 
     async def get_metadata(self, call: Call[NoBody]) -> MetadataNode:
         """Show a folder or a value of the metadata's tree, as it was behind the record at an offset; now if left out.

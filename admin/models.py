@@ -101,13 +101,6 @@ class TopicSummary(BaseModel):
     under_replicated: int
 
 
-class TopicPage(BaseModel):
-    """A page of topics by name; `next` is the `after` of the next page, null at the end."""
-
-    topics: list[TopicSummary]
-    next: str | None
-
-
 class Topic(TopicSummary):
     """A topic with its partitions and the configs that differ from the defaults."""
 
@@ -195,7 +188,9 @@ class Election(Strict):
     """Which leaders to elect: partitions, or all."""
 
     unclean: bool = Field(False, description="Elect any living replica. Loses what only others have.")
-    partitions: dict[str, list[PartitionId]] | None = None
+    partitions: dict[str, list[PartitionId] | None] | None = Field(
+        None, description="{topic: partitions, null for all of the topic}", examples=[{"orders": [0, 1], "audit": None}]
+    )
     all: bool = Field(False, description=ALL_TEXT)
 
 

@@ -8,12 +8,16 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from kvorum.admin.models import INT32_MAX, Problem
-from kvorum.admin.operations import INT64_MAX, JSON, NoBody, Operation
+from kvorum.admin.operations import EVENT_STREAM, INT64_MAX, JSON, Broken, Ended, NoBody, Operation
 from kvorum.admin.problems import PROBLEM
+from kvorum.admin.record_filter import ANY, PARTITIONERS
 from kvorum.admin.record_views import FORMATS
+from kvorum.admin.topic_list import ORDERS
 from kvorum.admin.v3.links import is_v3
 from kvorum.admin.v3.models import ErrorResponse
 
+ENDINGS: Mapping[str, type[BaseModel]] = {"end": Ended, "error": Broken}
+"""Of every stream of events."""
 REFERENCE = "#/components/schemas/{model}"
 TEXT: dict[str, Any] = {"type": "string"}
 FLAG: dict[str, Any] = {"type": "boolean"}
@@ -28,10 +32,13 @@ PARAMETERS: Mapping[str, dict[str, Any]] = {
     **dict.fromkeys(
         ("validate_only", "dry_run", "internal", "all", "containing", "include_authorized_operations"), FLAG
     ),
+    **dict.fromkeys(("under_replicated", "sizes", "lag", "csv", "with_group"), FLAG),
+    "order": {"type": "string", "enum": list(ORDERS)},
     **dict.fromkeys(("limit", "scanned", "bytes", "time_ms", "tail", "seconds"), COUNT),
     **dict.fromkeys(("offset", "at", "since", "timestamp_ms", "open_for_ms"), INT64),
     **dict.fromkeys(("partitions", "producer_ids"), NUMBERS),
     "open_for_minutes": NUMBER,
+    "before": {"type": "integer", "minimum": 1, "maximum": INT64_MAX},
     **dict.fromkeys(("default", "any"), QUOTA_TYPES),
     "of": {"type": "string", "examples": ["broker:1,broker:1:static"]},
     "offsets": {"type": "string", "pattern": r"^[0-9]{1,10}:[0-9]{1,19}(,[0-9]{1,10}:[0-9]{1,19})*$"},
@@ -39,6 +46,7 @@ PARAMETERS: Mapping[str, dict[str, Any]] = {
     "offset_type": {"type": "string", "enum": ["earliest_and_latest"]},
     "isolation": {"type": "string", "enum": ["read_uncommitted", "read_committed"]},
     "format": {"type": "string", "enum": ["ndjson", "csv"]},
+    "partitioner": {"type": "string", "enum": [ANY, *PARTITIONERS]},
     "key_format": {"type": "string", "enum": list(FORMATS)},
     "value_format": {"type": "string", "enum": list(FORMATS)},
 }
@@ -47,9 +55,10 @@ PARAMETERS: Mapping[str, dict[str, Any]] = {
 
 def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
     """Return the document as OpenAPI 3.1."""
-    models: set[type[BaseModel]] = {Problem, ErrorResponse}
+    models: set[type[BaseModel]] = {Problem, ErrorResponse, *ENDINGS.values()}
     for operation in operations:
-        told = (operation.body, operation.answer, *operation.also.values())
+        bodies = [model for each in operation.documents.values() for model in each.models]
+        told = (operation.body, operation.answer, *operation.also.values(), *bodies, *operation.events.values())
         models |= {model for model in told if model not in (None, NoBody)}
     ordered = [(model, "validation") for model in sorted(models, key=lambda model: model.__name__)]
     _, definitions = models_json_schema(ordered, ref_template=REFERENCE)  # type: ignore[arg-type]
@@ -98,9 +107,19 @@ def described(operation: Operation) -> dict[str, Any]:
         "x-role": operation.needs.name.lower(),
     }
     if operation.body is not NoBody:
-        schema = {"$ref": REFERENCE.format(model=operation.body.__name__)}
-        entry["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        entry["requestBody"] = {"required": True, "content": taken(operation)}
     return entry
+
+
+def taken(operation: Operation) -> dict[str, Any]:
+    """Return what a body may be, by media type."""
+    bodies: dict[str, list[type[BaseModel]]] = {JSON: [operation.body]}
+    bodies |= {media: list(document.models) for media, document in operation.documents.items()}
+    found: dict[str, Any] = {}
+    for media, models in bodies.items():
+        schemas = [{"$ref": REFERENCE.format(model=model.__name__)} for model in models]
+        found[media] = {"schema": schemas[0] if len(schemas) == 1 else {"oneOf": schemas}}
+    return found
 
 
 def answered(operation: Operation) -> dict[str, Any]:
@@ -113,9 +132,23 @@ def answered(operation: Operation) -> dict[str, Any]:
         return answer
     model: dict[str, Any] = {"$ref": REFERENCE.format(model=operation.answer.__name__)}
     whole = {"type": "array", "items": model} if operation.many else model
+    if operation.many and "after" in (operation.query or {}):
+        text = "Where the next page is, while there is one"
+        answer.setdefault("headers", {})["Link"] = {"description": text, "schema": {"type": "string"}}
     streamed = {"type": "string", "contentMediaType": JSON, "contentSchema": model}
-    answer["content"] = {media: {"schema": whole if media == JSON else streamed} for media in operation.media}
+    shapes = {JSON: whole, EVENT_STREAM: event_of(operation, model)}
+    answer["content"] = {media: {"schema": shapes.get(media, streamed)} for media in operation.media}
     return answer
+
+
+def event_of(operation: Operation, model: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of each server-sent event: its name, and what its data, which is JSON, may be."""
+    models = [*operation.events.values(), *ENDINGS.values()]
+    told = [model, *({"$ref": REFERENCE.format(model=each.__name__)} for each in models)]
+    names = ", ".join((*operation.events, *ENDINGS))
+    event = {"type": "string", "description": f"{names}, or what an answer of this operation is called"}
+    data = {"type": "string", "contentMediaType": JSON, "contentSchema": {"anyOf": told}}
+    return {"type": "object", "properties": {"event": event, "data": data}}
 
 
 def described_reply(model: type[BaseModel] | None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from kvorum.admin.client import ClusterClient
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -148,7 +148,35 @@ class Text(BaseModel):
     text: bytes
 
 
-Result: TypeAlias = BaseModel | list[BaseModel] | Stream | Reply | None
+class Ended(BaseModel):
+    """What comes as `end`, last, of a stream of events: why there are no more."""
+
+    stopped_by: str = Field(examples=["limit", "time", "end"])
+
+
+class Broken(BaseModel):
+    """What comes as `error`, last, of a stream of events that failed."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """A page of a list; `following` is the query of the next one, which the answer's Link names."""
+
+    rows: list[BaseModel]
+    following: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """What a body of some media type may be, and what reads it: raises BadInput or pydantic's ValidationError."""
+
+    models: Sequence[type[BaseModel]]
+    read: Callable[[bytes], BaseModel]
+
+
+Result: TypeAlias = BaseModel | list[BaseModel] | Rows | Stream | Reply | None
 Handle: TypeAlias = Callable[[Call[Any]], Awaitable[Result]]
 """Each takes a call with the body of its own model; one table of all of them cannot say so."""
 
@@ -183,8 +211,12 @@ class Operation:
     """Whether the trail has it, if it is no GET: not what writes records, or changes nothing."""
     admins: Callable[[Any], bool] | None = None
     """Which bodies are an admin's alone, whatever the role for the others: those that may lose records."""
+    documents: Mapping[str, Document] = field(default_factory=dict)
+    """{media type: what its bodies may be} where that is more than `body` as JSON."""
     media: Sequence[str] = (JSON,)
     """What the answer may come as; of another kind than JSON it is a Stream, of `answer`s."""
+    events: Mapping[str, type[BaseModel]] = field(default_factory=dict)
+    """{name: what comes with it} of server-sent events besides `answer`s."""
     state: Callable[[Any], object] | None = None
     """Of a GET: what of its answer a change may overwrite. The ETag is made of it."""
     guard: "Operation | None" = None
@@ -204,6 +236,7 @@ class Operation:
         role: Role | None = None,
         state: Callable[[Any], object] | None = None,
         large: bool = False,
+        events: Mapping[str, type[BaseModel]] | None = None,
     ) -> "Operation":
         """Return a GET."""
         return cls(
@@ -218,6 +251,7 @@ class Operation:
             role=role,
             state=state,
             large=large,
+            events=events or {},
         )
 
     @property

@@ -64,7 +64,9 @@ class LogDir(BaseModel):
 
     log_dir: str
     error: str | None
-    size_bytes: int = Field(description="Of all replicas in it")
+    size_bytes: int = Field(description="Of all those replicas")
     total_bytes: int | None
     usable_bytes: int | None
+    replicas: int = Field(description="In it, or of the topic that was asked for; `partitions` has a page of them")
     partitions: list[DirPartition]
+    next: str | None = Field(description="The `after` to go on with in this directory; null at the end")

@@ -1,6 +1,7 @@
 """Partitions, their replicas and the log directories of brokers over HTTP."""
 
 import asyncio
+from dataclasses import replace
 
 from pydantic import BaseModel
 
@@ -8,8 +9,9 @@ from kvorum.admin import deleted_records
 from kvorum.admin.client import LATEST, READ_COMMITTED, ClusterClient, Unreachable, code_of
 from kvorum.admin.cluster_routes import broker_id
 from kvorum.admin.log_dirs import log_dirs_at
-from kvorum.admin.models import INT32_MAX
-from kvorum.admin.operations import Call, NoBody, NotInBody, Operation, Role, number_of
+from kvorum.admin.models import INT32_MAX, Partition
+from kvorum.admin.operations import INT64_MAX, BadInput, Call, NoBody, NotInBody, Operation, Role, Rows, number_of
+from kvorum.admin.paging import ROWS, behind, following
 from kvorum.admin.partition_models import (
     DeleteBefore,
     DeletedBefore,
@@ -53,7 +55,7 @@ async def replicas_of(cluster: ClusterClient, topic: MetadataResponseTopic, inde
         place = None
         if broker in brokers:
             try:
-                dirs = await log_dirs_at(cluster, brokers[broker], wanted)
+                dirs = await log_dirs_at(cluster, brokers[broker], wanted, timeout_ms=cluster.part_ms)
                 place = next(
                     ((d, p) for d in dirs for t in d.topics for p in t.partitions if not p.is_future_key), None
                 )
@@ -72,23 +74,43 @@ async def replicas_of(cluster: ClusterClient, topic: MetadataResponseTopic, inde
     return list(await asyncio.gather(*(of(broker) for broker in row.replica_nodes)))
 
 
+async def list_partitions(call: Call[NoBody]) -> Rows:
+    """List a topic's partitions, a page at a time."""
+    limit, after = ROWS.of(call), call.optional_number("after", 0, INT32_MAX)
+    topic = await call.cluster.topic(call.path["topic"])
+    rows = sorted(topic.partitions, key=lambda row: row.partition_index)
+    page, more = behind(rows, lambda row: row.partition_index, after, limit)
+    found = list[BaseModel](await partitions_with_offsets(call, replace(topic, partitions=page)))
+    return Rows(rows=found, following=following(call, str(page[-1].partition_index)) if more else None)
+
+
 async def list_log_dirs(call: Call[NoBody]) -> list[BaseModel]:
-    """List a broker's log directories with the replicas in them, the largest first."""
+    """List a broker's log directories with the replicas in them, the largest first.
+
+    Of each directory so many are told, and how many there are; `next` goes on in that directory.
+    """
+    limit, topic, directory = ROWS.of(call), call.query.get("topic"), call.query.get("log_dir")
+    after = replica_after(call)
+    if after is not None and directory is None:
+        raise BadInput("after", "it is of one directory: name that in log_dir")
     address = await call.cluster.broker_address(broker_id(call))
     found: list[BaseModel] = []
     for each in await log_dirs_at(call.cluster, address):
+        if directory not in (None, each.log_dir):
+            continue
         rows = [
             DirPartition(
-                topic=topic.name,
+                topic=told.name,
                 partition=row.partition_index,
                 size_bytes=row.partition_size,
                 offset_lag=row.offset_lag,
                 future=row.is_future_key,
             )
-            for topic in each.topics
-            for row in topic.partitions
+            for told in each.topics
+            for row in told.partitions
+            if topic in (None, told.name)
         ]
-        rows.sort(key=lambda row: (-row.size_bytes, row.topic, row.partition))
+        page, more = behind(sorted(rows, key=replica_key), replica_key, after, limit)
         found.append(
             LogDir(
                 log_dir=each.log_dir,
@@ -96,10 +118,33 @@ async def list_log_dirs(call: Call[NoBody]) -> list[BaseModel]:
                 size_bytes=sum(row.size_bytes for row in rows),
                 total_bytes=each.total_bytes if each.total_bytes >= 0 else None,
                 usable_bytes=each.usable_bytes if each.usable_bytes >= 0 else None,
-                partitions=rows,
+                replicas=len(rows),
+                partitions=page,
+                next=replica_text(page[-1]) if more else None,
             )
         )
     return found
+
+
+def replica_key(row: DirPartition) -> tuple[int, str, int, bool]:
+    """Return where a replica is in the order: the largest first."""
+    return -row.size_bytes, row.topic, row.partition, row.future
+
+
+def replica_text(row: DirPartition) -> str:
+    """Return what `replica_after` reads."""
+    return f"{row.size_bytes}:{row.topic}:{row.partition}:{int(row.future)}"
+
+
+def replica_after(call: Call[NoBody]) -> tuple[int, str, int, bool] | None:
+    """Return the key that the page begins behind, None from the first on. Raises BadInput."""
+    if "after" not in call.query:
+        return None
+    parts = call.query["after"].split(":")
+    if len(parts) != 4:
+        raise BadInput("after", "it is the `next` of the page before")
+    size, partition = (number_of("after", parts[0], 0, INT64_MAX), number_of("after", parts[2], 0, INT32_MAX))
+    return -size, parts[1], partition, parts[3] == "1"
 
 
 async def delete_records(call: Call[DeleteBefore]) -> list[BaseModel]:
@@ -121,6 +166,14 @@ async def delete_records(call: Call[DeleteBefore]) -> list[BaseModel]:
 
 
 OPERATIONS = [
+    Operation.get(
+        "/v1/topics/{topic}/partitions",
+        "List a topic's partitions",
+        list_partitions,
+        Partition,
+        many=True,
+        query={"after": "start behind this partition", **ROWS.told},
+    ),
     Operation.get("/v1/topics/{topic}/partitions/{partition}", "Describe a partition", get_partition, PartitionDetail),
     Operation(
         method="POST",
@@ -132,5 +185,17 @@ OPERATIONS = [
         many=True,
         role=Role.ADMIN,
     ),
-    Operation.get("/v1/brokers/{broker}/log-dirs", "A broker's log directories", list_log_dirs, LogDir, many=True),
+    Operation.get(
+        "/v1/brokers/{broker}/log-dirs",
+        "A broker's log directories",
+        list_log_dirs,
+        LogDir,
+        many=True,
+        query={
+            "topic": "only replicas of this topic",
+            "log_dir": "only this directory",
+            "after": "with log_dir: the `next` of the page before",
+            **ROWS.told,
+        },
+    ),
 ]

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 from pydantic import BaseModel
 
 from kvorum.admin.access import Refused
-from kvorum.admin.operations import Call, NoBody, Operation, Result
+from kvorum.admin.operations import Call, NoBody, Operation, Result, Rows
 from kvorum.admin.problems import status_of
 from kvorum.protocol.errors import KafkaError
 
@@ -48,4 +48,5 @@ async def check_unchanged(guard: Operation, call: Call[BaseModel], match: str) -
 def etag(operation: Operation, result: Result) -> str:
     """Return the mark of the state in an answer: the same until somebody changes it."""
     assert operation.state is not None, operation.path
+    result = result.rows if isinstance(result, Rows) else result
     return '"' + hashlib.sha256(repr(operation.state(result)).encode()).hexdigest()[:32] + '"'

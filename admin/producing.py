@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
+from kvorum.admin import serdes
 from kvorum.admin.client import ClusterClient, Unreachable, code_of
 from kvorum.admin.message_models import NewHeader, NewRecord, ProduceBody, Written
 from kvorum.admin.operations import BadInput
@@ -59,6 +60,8 @@ def bytes_of(value: Any, form: str | None, field: str) -> bytes | None:
         return None
     if form == "json" or (form is None and not isinstance(value, str)):
         return as_json(value, field)
+    if form in serdes.TYPES:
+        return typed(form, value, field)
     if not isinstance(value, str):
         raise BadInput(field, f"a value in {form} is a text")
     try:
@@ -69,6 +72,14 @@ def bytes_of(value: Any, form: str | None, field: str) -> bytes | None:
         return value.encode()
     except (ValueError, binascii.Error) as error:
         raise BadInput(field, f"no {form or 'string'}: {error}") from error
+
+
+def typed(form: str, value: Any, field: str) -> bytes:
+    """Return a number or a UUID as Kafka's serializers write it. Raises BadInput for what is none."""
+    try:
+        return serdes.write(form, value)
+    except ValueError as error:
+        raise BadInput(field, str(error)) from error
 
 
 def as_json(value: Any, field: str) -> bytes:

@@ -58,15 +58,15 @@ def keep(current: Assignment, racks: Racks) -> Assignment:
             message = f"{place}: {len(replicas)} replicas, and only {len(racks)} brokers that may have them"
             raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
         for _ in range(missing):
-            stay.append(_next(place, stay, racks, held))
+            stay.append(next_broker(place, stay, racks, held))
             held[stay[-1]] += 1
         found[place] = stay
     return found
 
 
-def _next(place: Place, stay: list[int], racks: Racks, held: Counter[int]) -> int:
+def next_broker(place: Place, stay: list[int], racks: Racks, held: Counter[int]) -> int:
     """Return who gets a replica of a partition besides those who have it."""
-    used = Counter(racks[broker] for broker in stay)
+    used = Counter(racks.get(broker) for broker in stay)
     # Equally good ones take turns by the partition's number, so that a topic of few partitions is spread, too.
     able = sorted(broker for broker in racks if broker not in stay)
     turn = place.partition % len(able)

@@ -6,13 +6,15 @@ for `any` of a type.
 """
 
 from typing import Annotated
+from urllib.parse import parse_qsl, urlencode
 
 from pydantic import BaseModel, Field
 
 from kvorum.admin.models import Strict
-from kvorum.admin.operations import BadInput, Call, NoBody, Operation
+from kvorum.admin.operations import BadInput, Call, NoBody, Operation, Rows
+from kvorum.admin.paging import ROWS, behind, following
 from kvorum.admin.parameters import VALIDATE_ONLY
-from kvorum.admin.quotas import CLIENT_ID, IP, USER, Quotas, alter_quotas, describe_quotas
+from kvorum.admin.quotas import CLIENT_ID, IP, USER, Quotas, alter_quotas, describe_quotas, entity_key
 from kvorum.protocol.errors import ErrorCode
 
 KINDS = {"user": USER, "client_id": CLIENT_ID, "ip": IP}
@@ -81,14 +83,18 @@ def shown(found: Quotas) -> QuotaEntry:
     return QuotaEntry(entity=parts, quotas=found.values)
 
 
-async def list_quotas(call: Call[NoBody]) -> list[BaseModel]:
+async def list_quotas(call: Call[NoBody]) -> Rows:
     """List quotas: all of them, or those of the entities that have exactly the types named, and these names.
 
     With `containing` also those that have other types besides: user=alice then finds alice's with each client id, too.
     """
     entity, containing = entity_of(call), call.flag("containing")
+    limit, after = ROWS.of(call), call.query.get("after")
+    begun = None if after is None else sorted(parse_qsl(after, keep_blank_values=True))
     found = await describe_quotas(call.cluster, entity, strict=bool(entity) and not containing)
-    return [shown(each) for each in found]
+    page, more = behind(found, entity_key, begun, limit)
+    going_on = following(call, urlencode(entity_key(page[-1]))) if more else None
+    return Rows(rows=[shown(each) for each in page], following=going_on)
 
 
 async def alter_entity_quotas(call: Call[QuotaAlter]) -> None:
@@ -134,6 +140,8 @@ GET_QUOTAS = Operation.get(
         **WHOSE,
         "any": "of any of these types, comma-separated: user, client_id, ip",
         "containing": "true: those that have other types besides, too",
+        "after": "what the Link of the page before says",
+        **ROWS.told,
     },
     state=quotas_state,
 )

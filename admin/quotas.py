@@ -62,7 +62,12 @@ async def describe_quotas(
         )
         for entry in answer.entries or []
     ]
-    return sorted(found, key=lambda each: sorted((kind, name or "") for kind, name in each.entity.items()))
+    return sorted(found, key=entity_key)
+
+
+def entity_key(quotas: Quotas) -> list[tuple[str, str]]:
+    """Return where an entity is in the order of all."""
+    return sorted((kind, name or "") for kind, name in quotas.entity.items())
 
 
 async def alter_quotas(

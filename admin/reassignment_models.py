@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
+from kvorum.admin.log_dir_moves import Replica
 from kvorum.admin.models import ALL_TEXT, BrokerId, PartitionId, Strict, TopicName
 from kvorum.admin.operations import INT64_MAX
 from kvorum.admin.places import Place
-from kvorum.admin.reassignments import Assignment
+from kvorum.admin.reassignments import ANY_LOG_DIR, Assignment
 
 PARTITIONS_MAX = 10_000
 REPLICAS_MAX = 1_000
@@ -18,6 +19,7 @@ REPLICAS_MAX = 1_000
 BROKERS_MAX = 10_000
 TOPICS_MAX = 10_000
 Replicas = Annotated[list[BrokerId], Field(min_length=1, max_length=REPLICAS_MAX, examples=[[1, 2, 3]])]
+LogDirectory = Annotated[str, Field(min_length=1, max_length=4_096, examples=["any", "/disk2/kvorum"])]
 Rate = Annotated[int, Field(ge=1, le=INT64_MAX)]
 
 
@@ -53,7 +55,9 @@ class PlannedPartition(Strict):
     topic: TopicName
     partition: PartitionId
     replicas: Replicas = Field(description="Broker ids, the preferred leader first")
-    log_dirs: list[Literal["any"]] | None = Field(None, description="Of Kafka's files: nothing but `any`")
+    log_dirs: list[LogDirectory] | None = Field(
+        None, description="Where each of the replicas is to lie on its broker: a path, or `any`; null: any"
+    )
 
     @model_validator(mode="after")
     def fits(self) -> "PlannedPartition":
@@ -82,12 +86,24 @@ class Plan(Strict):
         """Return it as reassignments.py has it."""
         return {Place(row.topic, row.partition): row.replicas for row in self.partitions}
 
+    def moves(self) -> dict[Replica, str]:
+        """Return where replicas are to lie, of those for which it is said."""
+        return {
+            Replica(row.topic, row.partition, broker): log_dir
+            for row in self.partitions
+            for broker, log_dir in zip(row.replicas, row.log_dirs or (), strict=False)
+            if log_dir != ANY_LOG_DIR
+        }
+
 
 class Execute(Plan):
     """A plan to carry out."""
 
     throttle_bytes_per_second: Rate | None = Field(
         None, description="That each broker copies at the most, until a verify takes it off; null: as it is"
+    )
+    log_dirs_throttle_bytes_per_second: Rate | None = Field(
+        None, description="The same between log directories of one broker"
     )
     additional: bool = Field(
         False, description="Also while others are under way; or, with the plan of those, to change the throttle"
@@ -109,6 +125,22 @@ class Cancel(Strict):
     )
     all: bool = Field(False, description=ALL_TEXT)
     preserve_throttles: bool = False
+
+
+class StopMoves(Strict):
+    """Which replicas are to stay in the log directory where they lie: those of some partitions, or all that move."""
+
+    partitions: dict[TopicName, Annotated[list[PartitionId], Field(min_length=1, max_length=PARTITIONS_MAX)]] | None = (
+        Field(None, min_length=1, max_length=TOPICS_MAX, examples=[{"orders": [0, 1]}])
+    )
+    all: bool = False
+
+    @model_validator(mode="after")
+    def said(self) -> "StopMoves":
+        """Hold it to one of the two: nobody stops everything by leaving something out."""
+        if (self.partitions is not None) == self.all:
+            raise ValueError("give either partitions, or all")
+        return self
 
 
 class Propose(Strict):
@@ -144,6 +176,14 @@ class Proposal(BaseModel):
     moved_bytes: int = Field(description="To be copied, as far as the leaders told")
 
 
+class StartedMove(BaseModel):
+    """What became of a replica that is to lie in a directory of its broker."""
+
+    broker: int
+    log_dir: str
+    error: str | None = Field(description="REPLICA_NOT_AVAILABLE: it has no replica yet; ask for the same again")
+
+
 class StartedPartition(BaseModel):
     """What became of one partition of a plan."""
 
@@ -153,6 +193,38 @@ class StartedPartition(BaseModel):
     replicas: list[int]
     error: str | None
     message: str | None
+    log_dirs: list[StartedMove] = Field(description="Of the replicas for which the plan names a directory")
+
+
+class VerifiedMove(BaseModel):
+    """Where a replica lies, and where the plan wants it."""
+
+    broker: int
+    current: str | None = Field(description="null: its broker has no such replica")
+    target: str
+    state: str = Field(examples=["completed", "in progress", "not as wanted", "not found"])
+
+
+class LogDirMove(BaseModel):
+    """A replica that is on its way between two log directories of its broker."""
+
+    topic: str
+    partition: int
+    broker: int
+    current: str | None
+    target: str
+    size_bytes: int | None
+    copied_bytes: int
+    offset_lag: int = Field(description="Records that the copy is behind")
+
+
+class MovedReplica(BaseModel):
+    """What became of a move between log directories that was to stop."""
+
+    topic: str
+    partition: int
+    broker: int
+    error: str | None
 
 
 class VerifiedPartition(BaseModel):
@@ -163,6 +235,7 @@ class VerifiedPartition(BaseModel):
     state: Literal["completed", "in progress", "not as wanted"]
     replicas: list[int]
     target: list[int]
+    log_dirs: list[VerifiedMove] = Field(description="Of the replicas for which the plan names a directory")
 
 
 class Verified(BaseModel):

@@ -5,7 +5,9 @@ from collections.abc import Iterable
 from pydantic import BaseModel
 
 from kvorum.admin.client import ClusterClient
-from kvorum.admin.operations import Call, NoBody, Operation, Role
+from kvorum.admin.log_dir_routes import begin_moves, verified_moves
+from kvorum.admin.operations import Call, NoBody, Operation, Role, Rows
+from kvorum.admin.paging import ROWS, behind, following, place_after, place_text
 from kvorum.admin.parameters import check_named
 from kvorum.admin.places import Place
 from kvorum.admin.proposals import check_racks, keep, spread
@@ -37,11 +39,13 @@ async def rows_of(cluster: ClusterClient, topics: Iterable[str]) -> dict[Place, 
     return {Place(topic.name or "", row.partition_index): row for topic in found for row in topic.partitions}
 
 
-async def list_reassignments(call: Call[NoBody]) -> list[BaseModel]:
+async def list_reassignments(call: Call[NoBody]) -> Rows:
     """List what is being reassigned, and how far the new replicas are: by bytes, and by records behind the leader."""
-    under_way = await Reassignments(call.cluster).under_way()
-    if "topic" in call.query:
-        under_way = {place: each for place, each in under_way.items() if place.topic == call.query["topic"]}
+    limit, after, topic = ROWS.of(call), place_after(call), call.query.get("topic")
+    everything = await Reassignments(call.cluster).under_way()
+    wanted = [place for place in everything if topic in (None, place.topic)]
+    page, more = behind(wanted, lambda place: place, after, limit)
+    under_way = {place: everything[place] for place in page}
     rows = await rows_of(call.cluster, (place.topic for place in under_way))
     asked: dict[int, set[Place]] = {}
     for place, each in under_way.items():
@@ -49,7 +53,8 @@ async def list_reassignments(call: Call[NoBody]) -> list[BaseModel]:
         for broker in (*each.adding, leader):
             asked.setdefault(broker, set()).add(place)
     told = await copies(call.cluster, asked)
-    return [entry_of(place, each, rows.get(place), told) for place, each in under_way.items()]
+    found: list[BaseModel] = [entry_of(place, each, rows.get(place), told) for place, each in under_way.items()]
+    return Rows(rows=found, following=following(call, place_text(page[-1])) if more else None)
 
 
 def entry_of(place: Place, each: UnderWay, row: MetadataResponsePartition | None, told: Copies) -> ReassignmentEntry:
@@ -134,10 +139,11 @@ def check_brokers(wanted: Iterable[int], alive: Iterable[int]) -> None:
 async def begin_reassignment(call: Call[Execute]) -> list[BaseModel]:
     """Begin to move partitions to the replicas a plan names. `before` of the answer is what to go back by.
 
-    With a throttle, verify until all is completed: that takes it off again.
+    With a throttle, verify until all is completed: that takes it off again. Where the plan names log directories, each
+    broker is asked, for ten seconds if it is still to get its replica, to have it lie there.
     """
     body, found = call.body, Reassignments(call.cluster)
-    plan = body.assignment()
+    plan, moves = body.assignment(), body.moves()
     under_way = await found.under_way()
     if under_way and not body.additional:
         message = f"{len(under_way)} reassignments are under way; additional=true begins this one beside them"
@@ -149,7 +155,11 @@ async def begin_reassignment(call: Call[Execute]) -> list[BaseModel]:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {place}")
     if body.throttle_bytes_per_second is not None:
         await found.throttle(moves_of(under_way, current, plan), body.throttle_bytes_per_second)
+    if body.log_dirs_throttle_bytes_per_second is not None:
+        await found.moves.throttle({replica.broker for replica in moves}, body.log_dirs_throttle_bytes_per_second)
     refused = await found.alter(dict(plan), may_resize=body.allow_replication_factor_change)
+    wanted = {each: path for each, path in moves.items() if Place(each.topic, each.partition) not in refused}
+    begun = await begin_moves(found.moves, wanted)
     return [
         StartedPartition(
             topic=place.topic,
@@ -157,6 +167,7 @@ async def begin_reassignment(call: Call[Execute]) -> list[BaseModel]:
             before=current[place],
             replicas=replicas,
             **refusal(refused.get(place)),
+            log_dirs=[told for each, told in begun.items() if (each.topic, each.partition) == place],
         )
         for place, replicas in sorted(plan.items())
     ]
@@ -174,13 +185,13 @@ async def verify_reassignment(call: Call[Verify]) -> Verified:
     plan: Assignment = body.assignment()
     under_way = await found.under_way()
     current = await found.current(place.topic for place in plan)
-    states = states_of(under_way, current, plan)
+    states, moves = states_of(under_way, current, plan), await found.moves.states(body.moves())
     brokers: list[int] = []
     topics: list[str] = []
-    if not under_way and not body.preserve_throttles:
+    if not under_way and not body.preserve_throttles and not any(each.is_moving for each in moves.values()):
         brokers, topics = await found.unthrottle(plan)
     return Verified(
-        completed=all(state is State.COMPLETED for state in states),
+        completed=all(state is State.COMPLETED for state in states) and all(each.is_done for each in moves.values()),
         partitions=[
             VerifiedPartition(
                 topic=place.topic,
@@ -188,6 +199,7 @@ async def verify_reassignment(call: Call[Verify]) -> Verified:
                 state=state.value,
                 replicas=current.get(place, []),
                 target=target,
+                log_dirs=verified_moves(place, moves),
             )
             for (place, target), state in zip(sorted(plan.items()), states, strict=True)
         ],
@@ -229,7 +241,7 @@ OPERATIONS = [
         list_reassignments,
         ReassignmentEntry,
         many=True,
-        query={"topic": "of this topic alone"},
+        query={"topic": "of this topic alone", "after": "start behind this partition, as orders:3", **ROWS.told},
     ),
     Operation(
         method="POST",

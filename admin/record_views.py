@@ -3,15 +3,20 @@
 string   UTF-8, what is none replaced          json     what the bytes say, refused where they are none
 hex      two digits a byte                     base64   for programs
 size     nothing but how many bytes            auto     json for an object or list, else string, else base64
+int32, int64, float, double, uuid              what Kafka's serializers write (serdes), auto for what is none
+internal                                       auto, of the coordinators' own topics (internal_records)
 """
 
 import base64
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 import msgspec
 
+from kvorum.admin import serdes
+from kvorum.admin.internal_records import SHAPES_OF, Told, Unreadable, told_of
 from kvorum.protocol.records import Record
 
 JSON_DEPTH_MAX: Final = 64
@@ -27,9 +32,17 @@ class Format(Enum):
     HEX = "hex"
     BASE64 = "base64"
     SIZE = "size"
+    INT32 = "int32"
+    INT64 = "int64"
+    FLOAT = "float"
+    DOUBLE = "double"
+    UUID = "uuid"
+    INTERNAL = "internal"
 
 
-FORMATS: Final = tuple(each.value for each in Format)
+FORMATS: Final = tuple(each.value for each in Format if each is not Format.INTERNAL)
+"""What may be asked for."""
+TYPED: Final = tuple(Format(each) for each in serdes.TYPES)
 
 
 class NoJson(Exception):
@@ -76,8 +89,11 @@ def shown(data: bytes | None, form: Format) -> tuple[object, Format]:
                 return json_of(data), form
             except NoJson:
                 return shown(data, Format.AUTO)
-        case Format.AUTO:
+        case Format.AUTO | Format.INTERNAL:
             return guessed(data)
+        case _:
+            found = serdes.read(form.value, data)
+            return shown(data, Format.AUTO) if found is None else (found, form)
 
 
 def guessed(data: bytes) -> tuple[object, Format]:
@@ -98,15 +114,58 @@ def header_name(name: str) -> str:
     return name.encode(errors="surrogateescape").decode(errors="replace")
 
 
+@dataclass(frozen=True, slots=True)
+class RecordView:
+    """How the records of a topic are looked at: what keys and values are taken for."""
+
+    topic: str = ""
+    key: Format = Format.AUTO
+    value: Format = Format.AUTO
+
+    def shown(self, record: Record) -> tuple[tuple[object, Format], tuple[object, Format]]:
+        """Return key and value as JSON can carry them, and in which form each. Never raises."""
+        told = self._told(record)
+        key, value = shown(record.key, self.key), shown(record.value, self.value)
+        if told is not None and self.key is Format.AUTO:
+            key = (told.key, Format.INTERNAL)
+        if told is not None and self.value is Format.AUTO:
+            value = (told.value, Format.INTERNAL)
+        return key, value
+
+    def understood(self, record: Record, name: str) -> object:
+        """Return key or value as an expression sees it."""
+        form, data = (self.key, record.key) if name == "key" else (self.value, record.value)
+        if form in TYPED and data is not None:
+            return shown(data, form)[0]
+        told = self._told(record) if form is Format.AUTO else None
+        if told is not None:
+            return told.key if name == "key" else told.value
+        return understood(data)
+
+    def _told(self, record: Record) -> Told | None:
+        """Return what a record of a coordinator's says; None of any other, and of one that cannot be read."""
+        shapes = SHAPES_OF.get(self.topic)
+        if shapes is None or Format.AUTO not in (self.key, self.value):
+            return None
+        try:
+            return told_of(shapes, record)
+        except Unreadable:
+            return None
+
+
+PLAIN: Final = RecordView()
+
+
 class RecordSubject:
     """A record as expressions see it (expression.Subject); what is decoded is decoded once."""
 
-    __slots__ = ("_partition", "_record", "_roots")
+    __slots__ = ("_roots", "_view", "partition", "record")
 
-    def __init__(self, partition: int, record: Record) -> None:
+    def __init__(self, partition: int, record: Record, view: RecordView = PLAIN) -> None:
         """Look at this record of this partition."""
-        self._partition = partition
-        self._record = record
+        self.partition = partition
+        self.record = record
+        self._view = view
         self._roots: dict[str, object] = {}
 
     def root(self, name: str) -> object:
@@ -117,24 +176,22 @@ class RecordSubject:
 
     def text(self, name: str) -> str | None:
         """Return the text of key or value as it was sent."""
-        data = self._record.key if name == "key" else self._record.value
+        data = self.record.key if name == "key" else self.record.value
         return None if data is None else data.decode(errors="replace")
 
     def _decoded(self, name: str) -> object:
         match name:
-            case "key":
-                return understood(self._record.key)
-            case "value":
-                return understood(self._record.value)
+            case "key" | "value":
+                return self._view.understood(self.record, name)
             case "headers":
-                return headers_of(self._record)
+                return headers_of(self.record)
             case "partition":
-                return self._partition
+                return self.partition
             case "offset":
-                return self._record.offset
+                return self.record.offset
             case _:
                 assert name == "timestamp", f"a record has no {name}"
-                return self._record.timestamp
+                return self.record.timestamp
 
 
 def understood(data: bytes | None) -> object:

@@ -1,7 +1,5 @@
 """Topics over HTTP."""
 
-import fnmatch
-
 from pydantic import BaseModel
 
 from kvorum.admin.client import EARLIEST, LATEST, ClusterClient, ConfigChange, ConfigOperation, Eligible, ResourceType
@@ -15,12 +13,11 @@ from kvorum.admin.models import (
     TopicApplied,
     TopicCreate,
     TopicCreated,
-    TopicPage,
     TopicSpec,
     TopicSummary,
 )
 from kvorum.admin.operations import Call, NoBody, Operation
-from kvorum.admin.parameters import ALL_CONFIGS, PAGE, VALIDATE_ONLY
+from kvorum.admin.parameters import ALL_CONFIGS, VALIDATE_ONLY
 from kvorum.admin.partition_offsets import topic_offsets
 from kvorum.admin.places import Place
 from kvorum.admin.reassignments import FOLLOWERS, LEADERS
@@ -40,19 +37,6 @@ THROTTLES = (LEADERS, FOLLOWERS)
 """What a reassignment says of a topic, and takes back."""
 UNSET = -1
 """Partitions or replication factor left to the cluster's defaults (KIP-464)."""
-
-
-async def list_topics(call: Call[NoBody]) -> TopicPage:
-    """List topics by name, a page at a time."""
-    limit, pattern, after = PAGE.of(call), call.query.get("filter", "*"), call.query.get("after", "")
-    found = [topic for topic in (await call.cluster.metadata()).topics if topic.name and topic.name > after]
-    found = [topic for topic in found if fnmatch.fnmatchcase(topic.name or "", pattern)]
-    if not call.flag("internal"):
-        found = [topic for topic in found if not topic.is_internal]
-    found.sort(key=lambda topic: topic.name or "")
-    moving = await moving_of(call.cluster, found[:limit])
-    page = [summary(topic, moving) for topic in found[:limit]]
-    return TopicPage(topics=page, next=page[-1].name if len(found) > limit else None)
 
 
 def summary(topic: MetadataResponseTopic, moving: Moving = NOTHING) -> TopicSummary:
@@ -133,11 +117,6 @@ def partition_of(
         earliest_offset=earliest,
         latest_offset=latest,
     )
-
-
-async def list_partitions(call: Call[NoBody]) -> list[BaseModel]:
-    """List a topic's partitions."""
-    return list(await partitions_with_offsets(call, await call.cluster.topic(call.path["topic"])))
 
 
 async def apply_topic(call: Call[TopicSpec]) -> TopicApplied:
@@ -256,12 +235,6 @@ def topic_state(topic: Topic) -> object:
     return topic.topic_id, topic.partitions, topic.replication_factor, configs
 
 
-LISTING = {
-    "filter": "a name, with * and ?",
-    "after": "start behind this name",
-    **PAGE.told,
-    "internal": "true: internal topics too",
-}
 SPEC_FIELDS = {
     ErrorCode.INVALID_PARTITIONS: "partitions",
     ErrorCode.INVALID_REPLICATION_FACTOR: "replication_factor",
@@ -278,7 +251,6 @@ GET_CONFIGS = Operation.get(
     CONFIGS, "List a topic's configs", get_topic_configs, ConfigEntry, many=True, query=ALL_CONFIGS, state=configs_state
 )
 OPERATIONS = [
-    Operation.get("/v1/topics", "List topics", list_topics, TopicPage, query=LISTING),
     Operation(
         method="POST",
         path="/v1/topics",
@@ -291,19 +263,7 @@ OPERATIONS = [
         fields={**SPEC_FIELDS, **NAME_FIELDS},
     ),
     GET_TOPIC,
-    Operation(
-        method="PUT",
-        path=TOPIC,
-        summary="Bring a topic to the described state",
-        handle=apply_topic,
-        body=TopicSpec,
-        answer=TopicApplied,
-        query=VALIDATE_ONLY,
-        fields={**SPEC_FIELDS, ErrorCode.INVALID_TOPIC_EXCEPTION: "topic"},
-        guard=GET_TOPIC,
-    ),
     Operation(method="DELETE", path=TOPIC, summary="Delete a topic", handle=delete_topic, status=204, guard=GET_TOPIC),
-    Operation.get(f"{TOPIC}/partitions", "List a topic's partitions", list_partitions, Partition, many=True),
     Operation(
         method="POST",
         path=f"{TOPIC}/partitions",

@@ -21,8 +21,8 @@ from kvorum.runtime.clock import Clock
 from kvorum.runtime.config_types import HIDDEN
 from kvorum.runtime.logs import get_logger
 
-CONFIG_FIELDS: Final = ("configs", "set", "append", "subtract")
-"""Of all bodies: what holds values by the names of configs, quotas, or loggers."""
+CONFIG_FIELDS: Final = ("configs", "config", "annotations", "set", "append", "subtract")
+"""Of all bodies: what holds values by the names of configs, quotas, or loggers, or copies of a whole document."""
 SECRET: Final = re.compile(r"password|secret|token|credential|jaas", re.IGNORECASE)
 REFUSALS_MS: Final = 1_000
 """Between two lines about refusals."""

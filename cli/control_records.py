@@ -10,12 +10,12 @@ from struct import error as StructError
 from typing import ClassVar, Final
 
 from kvorum.cli.record_decoders import compact
-from kvorum.cli.struct_json import to_json
 from kvorum.protocol.codec import decoder
 from kvorum.protocol.errors import ProtocolError
 from kvorum.protocol.records import Record
 from kvorum.protocol.schema import Field
 from kvorum.protocol.schema import Struct as Schema
+from kvorum.protocol.struct_json import to_json
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 
 _KEY = Struct(">hh")

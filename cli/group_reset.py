@@ -52,8 +52,9 @@ def way_options(command: Any) -> Any:
 
 def scenarios_of(ways: dict[str, Any], group_id: str | None, now_ms: int) -> "Scenarios":
     """Return the one way that is given, by group. Raises ResetError if there is none, or several."""
+    from kvorum.admin.offset_csv import parse_plan
     from kvorum.admin.offset_reset import ResetError, Scenario, Way
-    from kvorum.cli.reset_texts import parse_datetime, parse_duration, parse_plan
+    from kvorum.cli.reset_texts import parse_datetime, parse_duration
 
     given = {name: value for name, value in ways.items() if value is not None and value is not False}
     if len(given) != 1:
@@ -112,10 +113,10 @@ def reset_offsets(
     kvorum groups reset-offsets payments --all-topics --by-duration PT15M --export > plan.csv
     kvorum groups reset-offsets payments --from-file plan.csv --execute
     """
+    from kvorum.admin.offset_csv import format_plan
     from kvorum.admin.offset_reset import ResetError
     from kvorum.cli.group_actions import Reset, Scope, reset
     from kvorum.cli.group_rows import group_ids
-    from kvorum.cli.reset_texts import format_plan
 
     check_groups(names, all_groups)
     if dry_run and execute:

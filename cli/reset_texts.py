@@ -1,16 +1,12 @@
-"""Resets of groups as text: which partitions, a date, a duration, plans in files, warnings. Sans-IO.
+"""Resets of groups as text: which partitions, a date, a duration, warnings. Sans-IO.
 
-Source: Kafka's ConsumerGroupCommand (parseTopicPartitionsToReset, checkOffsetsRange), CsvUtils; Utils.getDateTime.
+Source: Kafka's ConsumerGroupCommand (parseTopicPartitionsToReset, checkOffsetsRange); Utils.getDateTime.
 """
 
-import csv
-import io
 import re
-from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from kvorum.admin.offset_reset import Move, ResetError
-from kvorum.admin.places import Place
 
 PLACES = re.compile(r"(?P<topic>[^:]+)(?::(?P<partitions>\d+(?:,\d+)*))?")
 DURATION = re.compile(
@@ -64,35 +60,3 @@ def parse_duration(text: str) -> timedelta:
     except OverflowError:
         raise ResetError(f"{text!r} is longer than a duration can be") from None
     return -found if match["sign"] == "-" else found
-
-
-def parse_plan(text: str, group_id: str | None) -> dict[str, dict[Place, int]]:
-    """Read lines of TOPIC,PARTITION,OFFSET, or GROUP,TOPIC,PARTITION,OFFSET where several groups are meant.
-
-    The first has the offsets below `group_id`. Raises ResetError with the number of the line.
-    """
-    found: dict[str, dict[Place, int]] = {}
-    for number, row in enumerate(csv.reader(io.StringIO(text)), start=1):
-        if not row:
-            continue
-        cells = [cell.strip() for cell in row]
-        try:
-            if len(cells) == 3 and group_id is not None:
-                cells.insert(0, group_id)
-            group, topic, partition, offset = cells
-            place = Place(topic, int(partition))
-            found.setdefault(group, {})[place] = int(offset)
-        except ValueError:
-            shape = "TOPIC,PARTITION,OFFSET" if group_id is not None else "GROUP,TOPIC,PARTITION,OFFSET"
-            raise ResetError(f"line {number} is not {shape}: {','.join(row)}") from None
-    return found
-
-
-def format_plan(offsets: Iterable[tuple[str, Mapping[Place, int]]], *, with_group: bool) -> str:
-    """Write what `parse_plan` reads."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    for group_id, rows in offsets:
-        for place, offset in rows.items():
-            writer.writerow([*([group_id] if with_group else []), place.topic, place.partition, offset])
-    return text.getvalue()

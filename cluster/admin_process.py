@@ -10,6 +10,7 @@ from kvorum.admin.client import ClusterClient
 from kvorum.cluster import readiness
 from kvorum.cluster.exits import Exit
 from kvorum.cluster.hosting import Ending, Refusal, host
+from kvorum.cluster.node_logs import NodeLogs
 from kvorum.cluster.paths import NodePaths
 from kvorum.cluster.process_metrics import build_info, watched
 from kvorum.network.addresses import Address
@@ -51,9 +52,10 @@ def run_admin(settings: Settings, paths: NodePaths) -> int:
 
     async def serve(ending: Ending, stack: ExitStack) -> Exit:
         access = access_of(settings, OsDisk())
+        local = NodeLogs(OsDisk(), settings.int("node.id"), settings.list("log.dirs"))
         cluster, metrics = ClusterClient(bootstrap_of(settings), chance=new_random()), Metrics()
         build_info(metrics, "admin", settings.int("node.id"))
-        runner = runner_of(AdminApp(cluster, metrics, access).build())
+        runner = runner_of(AdminApp(cluster, metrics, access, local=local).build())
         await runner.setup()
         try:
             with watched(metrics, SystemClock()):

@@ -17,6 +17,8 @@ READING_SIDE |= {"quorum.configs"}
 # What the metadata log means, for whoever reads it over the wire.
 METADATA_FORMAT = {"quorum.batches", "quorum.image", "quorum.records", "quorum.snapshots", "quorum.steps"}
 METADATA_FORMAT |= {"quorum.raft.log.SnapshotId"}
+# What the records of __consumer_offsets and __transaction_state mean, for whoever reads them.
+COORDINATOR_FORMAT = {"broker.coordinator.records", "broker.coordinator.runtime.words.CoordinatorRecord"}
 MAY_IMPORT: dict[str, set[str]] = {
     "runtime": set(),
     "protocol": {"runtime"},
@@ -25,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "quorum": {"runtime", "protocol", "network", "storage"},
     "broker": {"runtime", "protocol", "network", "storage"} | READING_SIDE,  # never what decides or replicates
     # Speaks to the cluster over the wire, as anyone; what it proposes is placed by the controller's own rule.
-    "admin": {"runtime", "protocol", "network", "quorum.controller.placement"} | METADATA_FORMAT,
+    "admin": {"runtime", "protocol", "network", "quorum.controller.placement"} | METADATA_FORMAT | COORDINATOR_FORMAT,
     "cluster": {"runtime", "protocol", "network", "storage", "quorum", "broker", "admin"},
     "chaos": {"runtime", "protocol", "network", "storage", "quorum", "broker", "admin", "cluster"},
     "pipelines": set(),  # Kafka clients and Spark, nothing of ours
@@ -65,12 +67,24 @@ SANS_IO = (
     "admin/config_diff.py",
     "admin/expression.py",
     "admin/group_members.py",
+    "admin/internal_records.py",
     "admin/narrator.py",
+    "admin/offset_csv.py",
     "admin/offset_reset.py",
+    "admin/paging.py",
+    "admin/partition_history.py",
     "admin/proposals.py",
+    "admin/record_filter.py",
     "admin/record_views.py",
+    "admin/replica_check.py",
+    "admin/replica_count.py",
+    "admin/serdes.py",
+    "admin/sketches.py",
+    "admin/topic_analysis.py",
+    "admin/topic_document.py",
     "admin/v3/json_stream.py",
     "admin/visible.py",
+    "admin/yaml_texts.py",
     "pipelines/cdc/assembler.py",
     "pipelines/cdc/copytext.py",
     "pipelines/cdc/envelope.py",

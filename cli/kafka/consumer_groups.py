@@ -303,9 +303,9 @@ def delete_group_offsets(connection: Connection, options: dict[str, Any]) -> Non
 
 def reset_group_offsets(connection: Connection, options: dict[str, Any]) -> None:
     """Say where groups go on, and do it with --execute."""
+    from kvorum.admin.offset_csv import format_plan
     from kvorum.admin.offset_reset import ResetError
     from kvorum.cli.group_actions import Scope, reset
-    from kvorum.cli.reset_texts import format_plan
 
     if not options["dry_run"] and not options["execute"]:
         click.echo(WITHOUT_EXECUTE, err=True)

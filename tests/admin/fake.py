@@ -519,9 +519,11 @@ class Server(TestServer):
 
 
 @asynccontextmanager
-async def serve(cluster: FakeCluster, access: Access | None = None, clock: Any = None) -> AsyncIterator[Client]:
+async def serve(
+    cluster: FakeCluster, access: Access | None = None, clock: Any = None, local: Any = None
+) -> AsyncIterator[Client]:
     """Serve the API of a fake cluster over real HTTP."""
-    app = AdminApp(cluster, Metrics(), access, clock).build()
+    app = AdminApp(cluster, Metrics(), access, clock, local).build()
     async with TestClient(Server(app)) as client:
         yield client
 

@@ -77,7 +77,7 @@ class OperatedCluster(FakeCluster):
         self, request: Message, response: type, address: Address | None = None, **options: Any
     ) -> Any:
         broker = BROKERS[0] if address is None else address[1] - ME[1] + 1
-        own = OWN_ANSWERS.get(type(request))
+        own = self.own_answers().get(type(request))
         if broker in self.silent:
             self.reachable = False
         try:
@@ -88,6 +88,10 @@ class OperatedCluster(FakeCluster):
             return own(self, broker, request)
         finally:
             self.reachable = self.reachable or broker in self.silent
+
+    def own_answers(self) -> dict[type, Callable[[Any, int, Any], Any]]:
+        """Return what answers a request otherwise than FakeCluster."""
+        return OWN_ANSWERS
 
     def _topic(self, name: str) -> metadata.MetadataResponseTopic:
         topic = super()._topic(name)

@@ -23,7 +23,7 @@ from kvorum.admin.problems import PROBLEM
 from kvorum.admin.v3.links import is_v3
 from kvorum.admin.v3.models import ErrorResponse
 from tests.admin.fake import NOW_MS, Client, FakeCluster, serve
-from tests.admin.operated import OperatedCluster
+from tests.admin.managed import ManagedCluster
 from tests.admin.test_groups_routes import fill as fill_groups
 from tests.admin.test_other_routes import begin
 
@@ -57,6 +57,12 @@ THERE = {
     "user": ("t",),
     "default": ("user", "user,client_id"),
     "any": ("client_id", "ip"),
+    "subscription": ("known",),
+    "order": ("size", "under_replicated"),
+    "partitioner": ("crc32", "any"),
+    "key": ("k1", "7"),
+    "after": ("t:0", "t", "t:0:1", "0"),
+    "before": ("3",),
 }
 PRINTABLE = st.characters(codec="utf-8", exclude_characters="\0")
 
@@ -135,7 +141,8 @@ def requests(operation: Operation) -> st.SearchStrategy[tuple[str, dict[str, str
     }
     names = st.lists(st.sampled_from([*values] * 5 if len(values) > 1 else [*values]), unique=True, max_size=3)
     query = st.one_of(st.just({}), names.flatmap(lambda given: st.fixed_dictionaries({n: values[n] for n in given})))
-    body = drawn({"$ref": operation.body.__name__}) if operation.body.__name__ in SCHEMAS else st.none()
+    models = operation.documents[JSON].models if JSON in operation.documents else (operation.body,)
+    body = st.one_of([drawn({"$ref": each.__name__}) for each in models if each.__name__ in SCHEMAS] or [st.none()])
     wrong = st.dictionaries(st.text(max_size=3), st.none(), max_size=2)
     return st.tuples(
         st.tuples(*parts).map(lambda found: path_of(operation, found)), query, st.one_of(body, body, body, wrong)
@@ -153,7 +160,7 @@ def path_of(operation: Operation, parts: tuple[str, ...]) -> str:
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[asyncio.Runner, Client, FakeCluster]]:
     with asyncio.Runner() as runner:
-        cluster = OperatedCluster()
+        cluster = ManagedCluster()
         cluster.waits = False
         context = serve(cluster, clock=Hasty())
         client = runner.run(context.__aenter__())

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from kvorum.admin import trail
 from kvorum.admin.access import Access, labels_of, tokens_of
 from kvorum.admin.models import ConfigAlter, TopicCreate
+from kvorum.admin.topic_document import read_yaml
 from kvorum.admin.trail import asked_of
 from kvorum.admin.v3 import requests as v3
 from kvorum.runtime.config_types import HIDDEN
@@ -113,6 +114,18 @@ def test_who_is_refused_is_written_and_many_at_once_are_counted(written: list[di
 
 SECRET = "ssl.keystore.password"
 PLUGINS = "my.plugin.password"
+KAFKA_TOPIC = f"""
+apiVersion: kafka.strimzi.io/v1
+kind: KafkaTopic
+metadata:
+  name: t
+  annotations:
+    kubectl.kubernetes.io/last-applied-configuration: '{{"spec": {{"config": {{"{PLUGINS}": "p"}}}}}}'
+spec:
+  config:
+    retention.ms: 5
+    my.plugin.key: p
+"""
 BODIES: list[tuple[BaseModel, dict[str, str], dict[str, Any]]] = [
     (
         ConfigAlter(set={"retention.ms": "5", PLUGINS: "p", SECRET: "p"}, delete=["x"]),
@@ -121,6 +134,16 @@ BODIES: list[tuple[BaseModel, dict[str, str], dict[str, Any]]] = [
     ),
     (ConfigAlter(set={"network": "DEBUG"}), {}, {"set": {"network": "DEBUG"}}),
     (TopicCreate(name="t", configs={PLUGINS: "p"}), {}, {"name": "t", "configs": {PLUGINS: HIDDEN}}),
+    (
+        read_yaml(KAFKA_TOPIC.encode()),
+        {},
+        {
+            "apiVersion": "kafka.strimzi.io/v1",
+            "kind": "KafkaTopic",
+            "metadata": {"name": "t", "annotations": {"kubectl.kubernetes.io/last-applied-configuration": HIDDEN}},
+            "spec": {"config": {"retention.ms": "5", "my.plugin.key": HIDDEN}},
+        },
+    ),
     (v3.UpdateConfigRequestData(value="p"), {"name": PLUGINS}, {"value": HIDDEN}),
     (v3.UpdateConfigRequestData(value="5"), {"name": "retention.ms"}, {"value": "5"}),
     (

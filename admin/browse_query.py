@@ -1,0 +1,154 @@
+"""What a query says of looking through a topic: where to begin and stop, what is looked for, how it is shown."""
+
+from kvorum.admin.browsing import Browser, Limits, Progress
+from kvorum.admin.client import READ_COMMITTED, READ_UNCOMMITTED, ClusterClient
+from kvorum.admin.expression import BadExpression, Expression, parse
+from kvorum.admin.models import INT32_MAX
+from kvorum.admin.operations import INT64_MAX, BadInput, Call, NoBody, number_of
+from kvorum.admin.producing import bytes_of
+from kvorum.admin.reading import Reader
+from kvorum.admin.record_filter import ANY, PARTITIONERS, RecordFilter, key_partitions
+from kvorum.admin.record_views import FORMATS, Format, RecordView
+
+ISOLATIONS = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
+STARTS = ("from", "offset", "offsets", "timestamp_ms", "tail")
+TAIL_MAX = 10_000
+
+
+async def browser_of(
+    call: Call[NoBody], cluster: ClusterClient, default: Limits, most: Limits, start: str, follow: bool = False
+) -> Browser:
+    """Return what looks through the topic as the query says. Raises BadInput, KafkaError."""
+    limits = Limits(
+        records=call.number("limit", default.records, 1, most.records),
+        scanned=call.number("scanned", default.scanned, 1, most.scanned),
+        size=call.number("bytes", default.size, 1, most.size),
+        time_ms=call.number("time_ms", default.time_ms, 1, most.time_ms),
+    )
+    wanted = filter_of(call)
+    reader = Reader(
+        cluster, call.path["topic"], ISOLATIONS[call.choice("isolation", "read_uncommitted", [*ISOLATIONS])]
+    )
+    offsets, ends = await places_of(call, reader, start, wanted.key)
+    return Browser(
+        reader=reader,
+        progress=Progress(offsets=offsets),
+        limits=limits,
+        clock=call.clock,
+        ends=None if follow else ends,
+        wanted=None if wanted.key is None and wanted.expression is None else wanted,
+    )
+
+
+def view_of(call: Call[NoBody]) -> RecordView:
+    """Return how keys and values are looked at. Raises BadInput."""
+    key, value = (Format(call.choice(name, "auto", FORMATS)) for name in ("key_format", "value_format"))
+    return RecordView(call.path["topic"], key, value)
+
+
+def filter_of(call: Call[NoBody]) -> RecordFilter:
+    """Return what is looked for. Raises BadInput."""
+    view = view_of(call)
+    if "key" in call.query:
+        return RecordFilter(view, expression_of(call), key_of(call.query["key"], view.key))
+    if "partitioner" in call.query:
+        raise BadInput("partitioner", "it says where a key is: name the key")
+    return RecordFilter(view, expression_of(call))
+
+
+def key_of(text: str, form: Format) -> bytes:
+    """Return the bytes of a key that is written in a format; a text where that is auto. Raises BadInput."""
+    if form is Format.SIZE:
+        raise BadInput("key_format", "a key has no bytes in the format size")
+    plain = form in (Format.AUTO, Format.JSON)
+    found = bytes_of(text, "string" if plain else form.value, "key")
+    assert found is not None, "a text is not null"
+    return found
+
+
+def expression_of(call: Call[NoBody]) -> Expression | None:
+    """Return the filter. Raises BadInput."""
+    text = call.query.get("filter", "")
+    try:
+        return parse(text) if text.strip() else None
+    except BadExpression as error:
+        raise BadInput("filter", str(error)) from error
+
+
+async def places_of(
+    call: Call[NoBody], reader: Reader, start: str, key: bytes | None = None
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Return ({partition: where to begin}, {partition: where it ends now}). Raises BadInput, KafkaError."""
+    ways = [name for name in STARTS if name in call.query]
+    if len(ways) > 1:
+        raise BadInput(ways[1], f"begin at one place: {ways[0]} or {ways[1]}")
+    explicit = offsets_of(call)
+    asked = call.numbers("partitions", INT32_MAX)
+    if explicit is not None and asked is not None:
+        raise BadInput("partitions", "offsets name the partitions already")
+    at = {name: call.number(name, 0, 0, INT64_MAX) for name in ("offset", "timestamp_ms") if name in call.query}
+    tail = call.optional_number("tail", 1, TAIL_MAX)
+    word = call.choice("from", start, ("earliest", "latest"))
+    partitions = await reader.partitions(
+        None if explicit is None and asked is None else sorted(explicit or asked or ())
+    )
+    if key is not None and explicit is None and asked is None:
+        partitions = key_partitions(key, len(partitions), call.choice("partitioner", ANY, (ANY, *PARTITIONERS)))
+    earliest, ends = await reader.ends(partitions)
+    if explicit is not None:
+        begin = explicit
+    elif "offset" in at:
+        begin = dict.fromkeys(partitions, at["offset"])
+    elif "timestamp_ms" in at:
+        found = await reader.at_time(partitions, at["timestamp_ms"])
+        begin = {each: ends[each] if found[each] < 0 else found[each] for each in partitions}
+    elif tail is not None:
+        begin = {each: ends[each] - tail for each in partitions}
+    else:
+        begin = earliest if word == "earliest" else ends
+    return {each: min(max(begin[each], earliest[each]), ends[each]) for each in partitions}, ends
+
+
+def offsets_of(call: Call[NoBody]) -> dict[int, int] | None:
+    """Return {partition: offset} of 0:12,1:40, None if it is not there. Raises BadInput."""
+    text = call.query.get("offsets")
+    if text is None:
+        return None
+    found: dict[int, int] = {}
+    for part in text.split(","):
+        partition, colon, offset = part.partition(":")
+        if not colon:
+            raise BadInput("offsets", "PARTITION:OFFSET,PARTITION:OFFSET is meant")
+        found[number_of("offsets", partition, 0, INT32_MAX)] = number_of("offsets", offset, 0, INT64_MAX)
+    return found
+
+
+def places_text(offsets: dict[int, int]) -> str:
+    """Return offsets as the parameter has them."""
+    return ",".join(f"{partition}:{offset}" for partition, offset in sorted(offsets.items()))
+
+
+def limits_text(default: Limits, most: Limits) -> dict[str, str]:
+    """Return the parameters of limits."""
+    return {
+        "limit": f"stop after so many found, 1 to {most.records}, {default.records} if left out",
+        "scanned": f"stop after so many looked at, 1 to {most.scanned}, {default.scanned} if left out",
+        "bytes": f"stop after so many were read, 1 to {most.size}, {default.size} if left out",
+        "time_ms": f"stop after so long, 1 to {most.time_ms}, {default.time_ms} if left out",
+    }
+
+
+CHOICE = {
+    "partitions": "only these, comma-separated",
+    "from": "earliest or latest",
+    "offset": "begin here in each partition",
+    "offsets": "begin here, as PARTITION:OFFSET,...: only these partitions",
+    "timestamp_ms": "begin at the first record that is not older",
+    "tail": f"begin so many before the end of each partition, 1 to {TAIL_MAX}",
+    "isolation": "read_uncommitted (if left out) or read_committed",
+    "key": "only records of this key, written in key_format: where the partitioner puts it, or in the partitions named",
+    "partitioner": f"{', '.join(PARTITIONERS)}; {ANY} of them if left out",
+    "filter": 'only what this is true of, as: value.amount > 100 && headers.source == "web"',
+    "key_format": f"{', '.join(FORMATS)}; auto if left out",
+    "value_format": f"{', '.join(FORMATS)}; auto if left out",
+}

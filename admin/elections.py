@@ -1,0 +1,24 @@
+"""Which partitions an election is of, where whole topics are named."""
+
+from collections.abc import Mapping, Sequence
+
+from kvorum.admin.client import ClusterClient
+from kvorum.admin.group_offsets import places_named
+from kvorum.admin.operations import NotInBody
+from kvorum.admin.places import by_topic
+from kvorum.protocol.errors import KafkaError
+
+
+async def partitions_of(
+    cluster: ClusterClient, named: Mapping[str, Sequence[int] | None] | None
+) -> dict[str, list[int]] | None:
+    """Return {topic: partitions}, all of a topic where None stands for them; None where nothing was named.
+
+    Raises NotInBody UNKNOWN_TOPIC_OR_PARTITION for such a topic that is not there.
+    """
+    if named is None:
+        return None
+    try:
+        return by_topic(await places_named(cluster, named.items()))
+    except KafkaError as error:
+        raise NotInBody("partitions", error.code, error.message or error.code.name) from error

@@ -1,0 +1,66 @@
+"""How far many groups are behind: coordinators are asked for the places, leaders for the ends, once for all."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple, TypeVar
+
+from kvorum.admin.client import Unreachable
+from kvorum.admin.groups import Committed, Groups
+from kvorum.admin.partition_offsets import Spec, list_offsets
+from kvorum.admin.places import Place
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.runtime.logs import get_logger
+
+GROUPS_AT_ONCE: Final = 16
+"""Asked for beside each other: their coordinators answer everybody else meanwhile."""
+
+T = TypeVar("T")
+log = get_logger("admin")
+
+
+class GroupLag(NamedTuple):
+    """A group's lag in all partitions it has a place in; `unknown` are those whose end nobody told."""
+
+    lag: int
+    partitions: int
+    unknown: int
+
+
+async def in_turn(asks: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
+    """Return what comes of each, some of them at a time."""
+    turn = asyncio.Semaphore(GROUPS_AT_ONCE)
+
+    async def one(ask: Callable[[], Awaitable[T]]) -> T:
+        async with turn:
+            return await ask()
+
+    return await asyncio.gather(*(one(each) for each in asks))
+
+
+async def of_each(ids: Iterable[str], ask: Callable[[str], Awaitable[T]]) -> dict[str, T]:
+    """Ask for each group, some at a time; one whose coordinator refuses or is silent is left out."""
+
+    async def one(group_id: str) -> tuple[str, T] | None:
+        try:
+            return group_id, await ask(group_id)
+        except (KafkaError, Unreachable) as error:
+            log.info("a group's coordinator did not tell of it", group=group_id, error=error)
+            return None
+
+    return dict(filter(None, await in_turn(partial(one, each) for each in ids)))
+
+
+async def lags_of(groups: Groups, ids: Sequence[str]) -> dict[str, GroupLag]:
+    """Return the lag of each group; those of which nobody tells are left out. Raises Unreachable."""
+    committed = await of_each(ids, groups.committed)
+    places = sorted({place for places in committed.values() for place in places})
+    found = await list_offsets(groups.cluster, dict.fromkeys(places, int(Spec.LATEST)), attempts=1)
+    ends = {place: each.offset for place, each in found.items() if each.error is ErrorCode.NONE}
+    return {group_id: lag_in(places, ends) for group_id, places in committed.items()}
+
+
+def lag_in(committed: Mapping[Place, Committed], ends: Mapping[Place, int]) -> GroupLag:
+    """Sum up one group's lag."""
+    known = [max(0, ends[place] - mine.offset) for place, mine in committed.items() if place in ends]
+    return GroupLag(sum(known), len(known), len(committed) - len(known))

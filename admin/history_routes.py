@@ -1,0 +1,88 @@
+"""What became of a partition, from the metadata log: GET /v1/topics/{topic}/partitions/{partition}/history."""
+
+import asyncio
+from collections.abc import Sequence
+
+from pydantic import BaseModel, Field
+
+from kvorum.admin.event_routes import Event, shown
+from kvorum.admin.metadata_reader import MetadataReader
+from kvorum.admin.metadata_routes import refusing
+from kvorum.admin.models import INT32_MAX
+from kvorum.admin.narrator import Happening
+from kvorum.admin.operations import INT64_MAX, Call, NoBody, Operation, number_of
+from kvorum.admin.parameters import Count
+from kvorum.admin.partition_history import history_of
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.runtime import blocking
+
+HAPPENINGS = Count(what="happenings", default=100, most=10_000)
+
+
+class PartitionHistory(BaseModel):
+    """What became of a partition, the oldest first, as far as the metadata log goes back."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    first: int = Field(description="The first offset of the metadata log; what was before stands in a snapshot")
+    last: int
+    events: list[Event]
+    more: bool = Field(description="There are older ones: go on with `before`, the offset of the first of these")
+
+
+def whole_records(newest_first: Sequence[Happening], limit: int) -> int:
+    """Return how many to tell: what one record told of stays together, as a page goes on before its offset."""
+    count = min(limit, len(newest_first))
+    while 0 < count < len(newest_first) and newest_first[count].offset == newest_first[count - 1].offset:
+        count += 1
+    return count
+
+
+class HistoryRoutes:
+    """The path of one server; the log that it tells from is shared with those that show the metadata."""
+
+    def __init__(self, reader: MetadataReader) -> None:
+        """Read the metadata log through this."""
+        self._reader = reader
+
+    async def get_partition_history(self, call: Call[NoBody]) -> PartitionHistory:
+        """Tell who led a partition, who was in sync, and what moved it: as far as the metadata log goes back.
+
+        The newest are told, in the order in which they happened.
+        """
+        limit, before = HAPPENINGS.of(call), call.number("before", INT64_MAX, 1, INT64_MAX)
+        index = number_of("partition", call.path["partition"], 0, INT32_MAX)
+        topic = await call.cluster.topic(call.path["topic"])
+        if all(row.partition_index != index for row in topic.partitions):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic.name}-{index}")
+        with refusing():
+            first, last = await self._reader.span(call.cluster)
+            source = await self._reader.source(call.cluster)
+            found = await blocking.run(
+                asyncio.get_running_loop(), history_of, source, topic.name or "", topic.topic_id, index
+            )
+        newest_first = [each for each in reversed(found) if each.offset < before]
+        count = whole_records(newest_first, limit)
+        page = newest_first[:count]
+        return PartitionHistory(
+            topic=topic.name or "",
+            topic_id=str(topic.topic_id),
+            partition=index,
+            first=first,
+            last=last,
+            events=[shown(each) for each in reversed(page)],
+            more=count < len(newest_first),
+        )
+
+    def operations(self) -> Sequence[Operation]:
+        """Return the path."""
+        return [
+            Operation.get(
+                "/v1/topics/{topic}/partitions/{partition}/history",
+                "What became of a partition",
+                self.get_partition_history,
+                PartitionHistory,
+                query={"before": "only what is before this offset of the metadata log", **HAPPENINGS.told},
+            )
+        ]

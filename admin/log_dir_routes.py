@@ -1,0 +1,168 @@
+"""Replicas on their way between the log directories of their brokers, over HTTP: listed, begun, watched, stopped.
+
+Where a replica is to lie is said by a plan (reassignment_routes), as in the files of Kafka's tool. What is asked of the
+brokers is in log_dir_moves.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+from pydantic import BaseModel
+
+from kvorum.admin.client import ClusterClient, Unreachable
+from kvorum.admin.log_dir_moves import LogDirMoves, MoveState, Replica
+from kvorum.admin.log_dirs import log_dirs_at
+from kvorum.admin.models import INT32_MAX
+from kvorum.admin.operations import BadInput, Call, NoBody, Operation, Rows, number_of
+from kvorum.admin.paging import ROWS, behind, following
+from kvorum.admin.places import Place
+from kvorum.admin.reassignment_models import LogDirMove, MovedReplica, StartedMove, StopMoves, VerifiedMove
+from kvorum.network.addresses import Address
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.describe_log_dirs import DescribeLogDirsResult
+from kvorum.runtime.logs import get_logger
+
+BEGIN_MS = 10_000
+"""So long a broker that is to get a replica is asked until it has one, as Kafka's tool does."""
+
+log = get_logger("admin")
+
+
+def moves_in(broker: int, directories: Iterable[DescribeLogDirsResult]) -> list[LogDirMove]:
+    """Return what is on its way on one broker."""
+    current: dict[Place, tuple[str, int]] = {}
+    future: dict[Place, tuple[str, int, int]] = {}
+    for directory in directories:
+        for topic in directory.topics:
+            for row in topic.partitions:
+                place = Place(topic.name, row.partition_index)
+                if row.is_future_key:
+                    future[place] = (directory.log_dir, row.partition_size, row.offset_lag)
+                else:
+                    current[place] = (directory.log_dir, row.partition_size)
+    found = []
+    for place, (target, copied, lag) in sorted(future.items()):
+        lies, size = current.get(place, (None, None))
+        found.append(
+            LogDirMove(
+                topic=place.topic,
+                partition=place.partition,
+                broker=broker,
+                current=lies,
+                target=target,
+                size_bytes=size,
+                copied_bytes=copied,
+                offset_lag=lag,
+            )
+        )
+    return found
+
+
+async def moving(cluster: ClusterClient) -> list[LogDirMove]:
+    """Return what is on its way on all brokers that answer, by partition and broker. Raises KafkaError, Unreachable."""
+
+    async def of(broker: int, address: Address) -> list[LogDirMove]:
+        try:
+            return moves_in(broker, await log_dirs_at(cluster, address, timeout_ms=cluster.part_ms))
+        except (KafkaError, Unreachable) as error:
+            log.info("a broker did not tell what moves between its directories", broker=broker, error=error)
+            return []
+
+    brokers = (await cluster.metadata([])).brokers
+    found = await asyncio.gather(*(of(each.node_id, (each.host, each.port)) for each in brokers))
+    return sorted((move for moves in found for move in moves), key=replica_key)
+
+
+def replica_key(move: LogDirMove) -> tuple[Place, int]:
+    """Return where a move is in the order."""
+    return Place(move.topic, move.partition), move.broker
+
+
+async def list_log_dir_moves(call: Call[NoBody]) -> Rows:
+    """List the replicas that are on their way from one log directory of their broker to another, and how far."""
+    limit, topic, after = ROWS.of(call), call.query.get("topic"), replica_after(call)
+    found = [each for each in await moving(call.cluster) if topic in (None, each.topic)]
+    page, more = behind(found, replica_key, after, limit)
+    rows: list[BaseModel] = [*page]
+    return Rows(rows=rows, following=following(call, replica_text(page[-1])) if more else None)
+
+
+def replica_text(move: LogDirMove) -> str:
+    """Return what `replica_after` reads."""
+    return f"{move.topic}:{move.partition}:{move.broker}"
+
+
+def replica_after(call: Call[NoBody]) -> tuple[Place, int] | None:
+    """Return the replica that the page begins behind, None from the first on. Raises BadInput."""
+    if "after" not in call.query:
+        return None
+    parts = call.query["after"].split(":")
+    if len(parts) != 3:
+        raise BadInput("after", "it is TOPIC:PARTITION:BROKER")
+    partition, broker = (number_of("after", each, 0, INT32_MAX) for each in parts[1:])
+    return Place(parts[0], partition), broker
+
+
+async def begin_moves(moves: LogDirMoves, wanted: Mapping[Replica, str]) -> dict[Replica, StartedMove]:
+    """Have replicas go to their directories, those that are still to come too; say what became of each."""
+    if not wanted:
+        return {}
+    started = await moves.begin(wanted, BEGIN_MS)
+    told = dict.fromkeys(wanted, str(ErrorCode.REPLICA_NOT_AVAILABLE.name))
+    told |= started.refused
+    begun = set(started.begun)
+    return {
+        replica: StartedMove(broker=replica.broker, log_dir=target, error=None if replica in begun else told[replica])
+        for replica, target in wanted.items()
+    }
+
+
+def verified_moves(place: Place, states: Mapping[Replica, MoveState]) -> list[VerifiedMove]:
+    """Return how far the replicas of a partition are."""
+    return [
+        VerifiedMove(broker=replica.broker, current=each.current or None, target=each.target, state=each.state)
+        for replica, each in states.items()
+        if (replica.topic, replica.partition) == place
+    ]
+
+
+async def stop_log_dir_moves(call: Call[StopMoves]) -> list[BaseModel]:
+    """Have replicas stay in the log directory where they lie: those of some partitions, or all that move.
+
+    Partitions that are named and do not move are left out of the answer.
+    """
+    named = None
+    if call.body.partitions is not None:
+        named = {Place(topic, index) for topic, indexes in call.body.partitions.items() for index in indexes}
+    wanted = {
+        Replica(each.topic, each.partition, each.broker): each.current
+        for each in await moving(call.cluster)
+        if each.current is not None and (named is None or Place(each.topic, each.partition) in named)
+    }
+    refused = (await LogDirMoves(call.cluster).ask(wanted)).refused if wanted else {}
+    return [
+        MovedReplica(topic=each.topic, partition=each.partition, broker=each.broker, error=refused.get(each))
+        for each in sorted(wanted)
+    ]
+
+
+MOVES = "/v1/reassignments/log-dirs"
+OPERATIONS = [
+    Operation.get(
+        MOVES,
+        "What moves between log directories",
+        list_log_dir_moves,
+        LogDirMove,
+        many=True,
+        query={"topic": "of this topic alone", "after": "start behind this replica, as orders:3:1", **ROWS.told},
+    ),
+    Operation(
+        method="POST",
+        path=f"{MOVES}/cancel",
+        summary="Stop moves between log directories",
+        handle=stop_log_dir_moves,
+        body=StopMoves,
+        answer=MovedReplica,
+        many=True,
+    ),
+]

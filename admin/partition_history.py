@@ -1,0 +1,49 @@
+"""What became of one partition, told from the metadata log: leaders, ISRs, reassignments. Sans-IO.
+
+The log has the records of all partitions; of all but a few nothing more is looked at than whether they name the topic.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from kvorum.admin.metadata_image import Raw, Source, image_at
+from kvorum.admin.narrator import Happening, Narrator, PartitionState
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.records import check_crc, decode_records
+from kvorum.protocol.uuids import Uuid
+
+TRANSACTIONS: Final = b"Transaction"
+"""In what begins and ends a change of several records (KIP-868): such a change counts when it is whole."""
+
+
+def history_of(source: Source, topic: str, topic_id: Uuid, partition: int) -> list[Happening]:
+    """Return what the log tells of a partition, the oldest first. Raises MetadataProblem, KafkaError CORRUPT_MESSAGE.
+
+    Costs milliseconds a thousand records, and the reading of the snapshot if there is one: off the loop.
+    """
+    narrator = Narrator(names={str(topic_id): topic})
+    key = (str(topic_id), partition)
+    if source.snapshots:
+        known = image_at(source, source.snapshots[-1].end_offset - 1).topics.partition(topic_id, partition)
+        if known is not None:
+            narrator.partitions[key] = PartitionState(known.leader, known.leader_epoch, list(known.isr))
+    begin = source.snapshots[-1].end_offset if source.snapshots else 0
+    found = told(narrator, source.read_batches(begin), str(topic_id).encode())
+    return [each for each in found if (each.topic_id, each.partition) == key]
+
+
+def told(narrator: Narrator, log: Iterable[Raw], naming: bytes) -> Iterator[Happening]:
+    """Yield what the records that have some bytes in them tell. Raises KafkaError CORRUPT_MESSAGE."""
+    for view, header in log:
+        check_crc(view, 0, header)
+        if header.is_control:
+            continue
+        for record in decode_records(view, 0):
+            value = record.value or b""
+            if naming not in value and TRANSACTIONS not in value:
+                continue
+            try:
+                yield from narrator.take(record.offset, record.timestamp, json.loads(value))
+            except (ValueError, TypeError, AttributeError) as error:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"metadata at offset {record.offset}: {error}") from error

@@ -1,0 +1,166 @@
+"""The replicas of a partition held against each other, batch by batch: sound, and the same? Sans-IO.
+
+A batch is damaged if its bytes do not have the CRC that it carries. A follower's log is made of the very batches of its
+leader, so of each batch that two replicas must have (from where both begin up to where both end) offsets, size and CRC
+are the same. Compaction changes that: each broker cleans its own log in its own time, so there nothing is compared.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from kvorum.protocol.records import batches, crc_of
+
+
+class Kind(StrEnum):
+    """What may be wrong with a batch of a replica."""
+
+    DAMAGED = "damaged"
+    MISSING = "missing"
+    DIFFERENT = "different"
+    SURPLUS = "surplus"
+
+
+class Seen(NamedTuple):
+    """A batch as a replica has it."""
+
+    base_offset: int
+    last_offset: int
+    size: int
+    crc: int
+    valid: bool
+
+
+class Fault(NamedTuple):
+    """What is wrong with a batch of a broker's replica."""
+
+    broker: int
+    kind: Kind
+    base_offset: int
+    last_offset: int
+    message: str
+
+
+def seen_in(data: bytes) -> list[Seen]:
+    """Return each whole batch of a piece of log. Raises KafkaError CORRUPT_MESSAGE where no batch can be made out."""
+    with memoryview(data) as view:
+        return [
+            Seen(
+                header.base_offset,
+                header.last_offset,
+                header.size,
+                header.crc,
+                crc_of(view, position, header.size) == header.crc,
+            )
+            for position, header in batches(view)
+        ]
+
+
+@dataclass(slots=True, kw_only=True)
+class ReplicaState:
+    """One replica: where its log begins, how far it was read, and what was found."""
+
+    broker: int
+    begin: int
+    next_offset: int
+    done: bool = False
+    error: str | None = None
+    """Why it could not be read to its end."""
+    batches: int = 0
+    size: int = 0
+    faults: dict[Kind, int] = field(default_factory=dict)
+    waiting: dict[int, Seen] = field(default_factory=dict)
+    """{base offset: a batch that was not compared yet}."""
+
+
+@dataclass(slots=True)
+class ReplicaCheck:
+    """The replicas of one partition, the reference (its leader) first."""
+
+    replicas: list[ReplicaState]
+    compared: bool
+    _settled: int = 0
+    """Batches that end before this offset were compared."""
+
+    def take(self, replica: ReplicaState, found: Sequence[Seen]) -> list[Fault]:
+        """Take in what comes next of a replica; return what is wrong with it on its own."""
+        faults = []
+        for each in found:
+            if each.last_offset < replica.next_offset:
+                continue  # of before the place that was asked for
+            replica.batches += 1
+            replica.size += each.size
+            replica.next_offset = each.last_offset + 1
+            if self.compared:
+                replica.waiting[each.base_offset] = each
+            if not each.valid:
+                faults.append(self._fault(replica, Kind.DAMAGED, each, "its bytes do not have the CRC that it carries"))
+        return faults
+
+    def next(self) -> list[ReplicaState]:
+        """Return the replicas to read on: those that are the least far, so that little waits to be compared."""
+        left = [each for each in self.replicas if not each.done]
+        least = min((each.next_offset for each in left), default=0)
+        return [each for each in left if each.next_offset == least]
+
+    def settle(self) -> list[Fault]:
+        """Compare what every replica that is still read, or was read to its end, has by now."""
+        usable = [each for each in self.replicas if each.error is None]
+        if not self.compared or len(usable) < 2:
+            return []
+        furthest = max(each.next_offset for each in usable)
+        upto = min((each.next_offset for each in usable if not each.done), default=furthest)
+        upto = self._before_whole(usable, upto)
+        faults: list[Fault] = []
+        reference, *others = usable
+        for replica in others:
+            begin = max(reference.begin, replica.begin)
+            end = min(upto, reference.next_offset, replica.next_offset)
+            faults += self._compare(reference, replica, begin, end)
+        for replica in self.replicas:
+            replica.waiting = {base: each for base, each in replica.waiting.items() if each.last_offset >= upto}
+        self._settled = upto
+        return faults
+
+    def _before_whole(self, usable: Sequence[ReplicaState], upto: int) -> int:
+        """Return the last offset not above `upto` at which no batch that waits is cut in two."""
+        while True:
+            cut = [
+                each.base_offset
+                for replica in usable
+                for each in replica.waiting.values()
+                if each.base_offset < upto <= each.last_offset
+            ]
+            if not cut:
+                return upto
+            upto = min(cut)
+
+    def _compare(self, reference: ReplicaState, replica: ReplicaState, begin: int, end: int) -> list[Fault]:
+        """Compare two between offsets that both have, but for what was compared before."""
+        faults = []
+        for base in sorted(reference.waiting.keys() | replica.waiting.keys()):
+            right, mine = reference.waiting.get(base), replica.waiting.get(base)
+            known = right or mine
+            assert known is not None, "one of them has it"
+            if known.base_offset < begin or not self._settled <= known.last_offset < end:
+                continue
+            if mine is None:
+                told = f"broker {reference.broker} has it"
+                faults.append(self._fault(replica, Kind.MISSING, known, told))
+            elif right is None:
+                told = f"broker {reference.broker} has it not"
+                faults.append(self._fault(replica, Kind.SURPLUS, known, told))
+            elif mine[:4] != right[:4]:
+                told = f"{words(mine)} here, {words(right)} at broker {reference.broker}"
+                faults.append(self._fault(replica, Kind.DIFFERENT, mine, told))
+        return faults
+
+    def _fault(self, replica: ReplicaState, kind: Kind, batch: Seen, message: str) -> Fault:
+        replica.faults[kind] = replica.faults.get(kind, 0) + 1
+        return Fault(replica.broker, kind, batch.base_offset, batch.last_offset, message)
+
+
+def words(batch: Seen) -> str:
+    """Return a batch in words."""
+    return f"up to offset {batch.last_offset}, {batch.size} bytes, CRC {batch.crc:08x}"

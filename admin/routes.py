@@ -1,0 +1,81 @@
+"""Everything the API does: the table of its operations. What is at which path is in the module of each subject."""
+
+from collections.abc import Sequence
+
+from kvorum.admin import (
+    analysis_routes,
+    batch_routes,
+    broker_duty_routes,
+    cluster_routes,
+    config_diff_routes,
+    epoch_routes,
+    event_routes,
+    feature_routes,
+    group_offset_routes,
+    group_reset_routes,
+    groups_routes,
+    leader_routes,
+    log_dir_routes,
+    logger_routes,
+    message_routes,
+    partition_routes,
+    quorum_stream,
+    quota_routes,
+    reassignment_routes,
+    resource_config_routes,
+    throttle_routes,
+    topic_clone,
+    topic_document_routes,
+    topic_group_routes,
+    topic_list,
+    topic_routes,
+    transaction_routes,
+    verify_routes,
+    voter_routes,
+)
+from kvorum.admin.history_routes import HistoryRoutes
+from kvorum.admin.metadata_reader import MetadataReader
+from kvorum.admin.metadata_routes import MetadataRoutes
+from kvorum.admin.operations import Operation
+from kvorum.admin.segment_routes import LocalLogs, SegmentRoutes
+from kvorum.admin.v3 import routes as v3_routes
+
+
+def operations(local: LocalLogs | None = None) -> Sequence[Operation]:
+    """Return everything the API does; `local`: the logs of the broker that the server stands beside."""
+    metadata = MetadataReader()
+    return [
+        *cluster_routes.OPERATIONS,
+        *broker_duty_routes.OPERATIONS,
+        *topic_list.OPERATIONS,
+        *topic_routes.OPERATIONS,
+        *topic_document_routes.OPERATIONS,
+        *topic_clone.OPERATIONS,
+        *topic_group_routes.OPERATIONS,
+        *analysis_routes.OPERATIONS,
+        *partition_routes.OPERATIONS,
+        *message_routes.OPERATIONS,
+        *groups_routes.OPERATIONS,
+        *group_offset_routes.OPERATIONS,
+        *group_reset_routes.OPERATIONS,
+        *resource_config_routes.OPERATIONS,
+        *transaction_routes.OPERATIONS,
+        *event_routes.OPERATIONS,
+        *quota_routes.OPERATIONS,
+        *feature_routes.OPERATIONS,
+        *logger_routes.OPERATIONS,
+        *config_diff_routes.OPERATIONS,
+        *reassignment_routes.OPERATIONS,
+        *log_dir_routes.OPERATIONS,
+        *throttle_routes.OPERATIONS,
+        *epoch_routes.OPERATIONS,
+        *verify_routes.OPERATIONS,
+        *leader_routes.OPERATIONS,
+        *v3_routes.OPERATIONS,
+        *batch_routes.OPERATIONS,
+        *quorum_stream.OPERATIONS,
+        *voter_routes.OPERATIONS,
+        *MetadataRoutes(metadata).operations(),
+        *HistoryRoutes(metadata).operations(),
+        *SegmentRoutes(local).operations(),
+    ]

@@ -1,0 +1,172 @@
+"""The segments of a partition's log over HTTP, as files on this node's own disks.
+
+Kafka's protocol does not tell of segments: only who stands beside a broker sees its files. So this server tells of the
+broker of its own node, and sends whoever asks for another one there. What reads the files is handed in (LocalLogs).
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from pydantic import BaseModel, Field
+
+from kvorum.admin.access import Refused
+from kvorum.admin.models import INT32_MAX
+from kvorum.admin.operations import INT64_MAX, Call, NoBody, Operation, number_of
+from kvorum.admin.paging import behind
+from kvorum.admin.parameters import Count
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.runtime import blocking
+
+SEGMENTS = Count(what="segments of a page", default=1_000, most=10_000)
+
+
+class LocalSegment(NamedTuple):
+    """A segment's files: their sizes, None of one that is not there."""
+
+    base_offset: int
+    size: int
+    modified_ms: int
+    index_size: int | None
+    time_index_size: int | None
+    txn_index_size: int | None
+    max_timestamp_ms: int | None
+    """Of the last entry of the time index; None where there is none: it is written when the segment is full."""
+
+
+class LocalLog(NamedTuple):
+    """A partition's log in one log directory: the segments by offset; `future`: a copy on its way there."""
+
+    directory: str
+    future: bool
+    segments: list[LocalSegment]
+
+
+class LocalLogs(Protocol):
+    """The log directories of the broker on this node."""
+
+    @property
+    def broker(self) -> int:
+        """The broker's id."""
+        ...
+
+    def logs(self, topic: str, partition: int) -> list[LocalLog]:
+        """Return the logs of a partition, none where it has no replica here. Reads files: off the loop. Raises OSError.
+
+        The broker goes on working on them: what is gone by the time it is looked at is left out.
+        """
+        ...
+
+
+class Segment(BaseModel):
+    """One segment, as files."""
+
+    base_offset: int
+    next_offset: int | None = Field(description="Where the next one begins; null: it is the one that is written to")
+    size_bytes: int
+    modified_ms: int
+    max_timestamp_ms: int | None = Field(description="As its time index says; null: that is not written yet")
+    index_bytes: int | None
+    time_index_bytes: int | None
+    txn_index_bytes: int | None
+
+
+class SegmentPage(BaseModel):
+    """A page of the segments of a replica."""
+
+    topic: str
+    partition: int
+    broker: int
+    log_dir: str
+    future_log_dir: str | None = Field(description="Where a copy is on its way to, in another directory")
+    segment_count: int
+    size_bytes: int = Field(description="Of all segments, without indexes")
+    segments: list[Segment]
+    next: int | None = Field(description="The `after` to go on with; null at the end")
+
+
+class SegmentRoutes:
+    """The path of one server, which may stand beside a broker."""
+
+    def __init__(self, local: LocalLogs | None) -> None:
+        """Tell of the logs of this broker; None: the server stands beside none."""
+        self._local = local
+
+    async def list_segments(self, call: Call[NoBody]) -> SegmentPage:
+        """List the segments of the replica that this server's own broker has, as they lie on its disks.
+
+        Another broker's are refused (421): the server beside that one tells of them.
+        """
+        limit, after = SEGMENTS.of(call), call.optional_number("after", 0, INT64_MAX)
+        asked = call.optional_number("broker", 0, INT32_MAX)
+        index = number_of("partition", call.path["partition"], 0, INT32_MAX)
+        topic = await call.cluster.topic(call.path["topic"])
+        row = next((each for each in topic.partitions if each.partition_index == index), None)
+        if row is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic.name}-{index}")
+        local = self._local
+        if local is None:
+            raise misdirected("this server stands beside no broker, and sees nobody's files")
+        if asked is not None and asked != local.broker:
+            raise misdirected(f"this server sees the files of broker {local.broker}, not of {asked}: ask the one there")
+        try:
+            found = await blocking.run(asyncio.get_running_loop(), local.logs, topic.name or "", index)
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"broker {local.broker}: {error}") from error
+        current = next((each for each in found if not each.future), None)
+        if current is None:
+            holders = ", ".join(map(str, row.replica_nodes))
+            raise misdirected(f"broker {local.broker} has no replica of {topic.name}-{index}; {holders} have")
+        page, more = behind(current.segments, lambda each: each.base_offset, after, limit)
+        ends = dict(zip(bases(current.segments), bases(current.segments[1:]), strict=False))
+        return SegmentPage(
+            topic=topic.name or "",
+            partition=index,
+            broker=local.broker,
+            log_dir=current.directory,
+            future_log_dir=next((each.directory for each in found if each.future), None),
+            segment_count=len(current.segments),
+            size_bytes=sum(each.size for each in current.segments),
+            segments=[segment_of(each, ends.get(each.base_offset)) for each in page],
+            next=page[-1].base_offset if more else None,
+        )
+
+    def operations(self) -> Sequence[Operation]:
+        """Return the path."""
+        return [
+            Operation.get(
+                "/v1/topics/{topic}/partitions/{partition}/segments",
+                "The segments of a replica",
+                self.list_segments,
+                SegmentPage,
+                query={
+                    "broker": "whose replica: this node's own, or left out",
+                    "after": "start behind this base offset",
+                    **SEGMENTS.told,
+                },
+            )
+        ]
+
+
+def bases(segments: Sequence[LocalSegment]) -> list[int]:
+    """Return where segments begin."""
+    return [each.base_offset for each in segments]
+
+
+def segment_of(found: LocalSegment, next_offset: int | None) -> Segment:
+    """Return a segment for HTTP."""
+    return Segment(
+        base_offset=found.base_offset,
+        next_offset=next_offset,
+        size_bytes=found.size,
+        modified_ms=found.modified_ms,
+        max_timestamp_ms=found.max_timestamp_ms,
+        index_bytes=found.index_size,
+        time_index_bytes=found.time_index_size,
+        txn_index_bytes=found.txn_index_size,
+    )
+
+
+def misdirected(message: str) -> Refused:
+    """Return the refusal of what another server could answer (RFC 9110, 15.5.20)."""
+    return Refused(421, "MISDIRECTED_REQUEST", message)

@@ -1,0 +1,187 @@
+"""Throttles of reassignments over HTTP, by themselves: looked at, set on what is under way, taken off (KIP-73).
+
+A throttle is two things: rates of brokers, and replicas of topics that the rates apply to. Either may be left over from
+a move that is long done, so both are looked for everywhere, not only at what is under way.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from pydantic import BaseModel, Field, model_validator
+
+from kvorum.admin.client import ClusterClient, ResourceType, Unreachable, refuse
+from kvorum.admin.log_dir_moves import LOG_DIRS_RATE
+from kvorum.admin.log_dir_routes import moving
+from kvorum.admin.models import Strict
+from kvorum.admin.operations import Call, NoBody, Operation
+from kvorum.admin.places import Place
+from kvorum.admin.reassignment_models import Rate
+from kvorum.admin.reassignments import FOLLOWERS, LEADERS, RATES, Reassignments, moves_of
+from kvorum.network.addresses import Address
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+)
+
+TOPICS_AT_ONCE = 500
+"""Of each only two configs are asked for."""
+DYNAMIC_BROKER, DYNAMIC_TOPIC = 2, 1
+"""Sources of what was set on a broker, on a topic."""
+
+
+class BrokerThrottle(BaseModel):
+    """What a broker copies at the most, in bytes a second; null: as fast as it can."""
+
+    broker: int
+    leader_rate: int | None = Field(description="Of records that others fetch from its throttled replicas")
+    follower_rate: int | None = Field(description="Of records that its throttled replicas fetch")
+    log_dirs_rate: int | None = Field(description="Between its log directories")
+
+
+class TopicThrottle(BaseModel):
+    """Which replicas of a topic are throttled, as PARTITION:BROKER,... or *; empty: none."""
+
+    topic: str
+    leaders: str
+    followers: str
+
+
+class Throttle(BaseModel):
+    """All throttles that are set."""
+
+    brokers: list[BrokerThrottle]
+    topics: list[TopicThrottle]
+    unreachable: list[int] = Field(description="Brokers that did not tell")
+
+
+class NewThrottle(Strict):
+    """How fast what is under way may be copied, by each broker."""
+
+    bytes_per_second: Rate | None = Field(None, description="Between brokers; null: as it is")
+    log_dirs_bytes_per_second: Rate | None = Field(None, description="Between log directories of a broker")
+
+    @model_validator(mode="after")
+    def something(self) -> "NewThrottle":
+        """Hold it to at least one rate."""
+        if self.bytes_per_second is None and self.log_dirs_bytes_per_second is None:
+            raise ValueError("give bytes_per_second, log_dirs_bytes_per_second, or both")
+        return self
+
+
+async def get_throttle(call: Call[NoBody]) -> Throttle:
+    """Show the throttles of reassignments: rates of brokers, and replicas that they are of."""
+    return await throttles(call.cluster)
+
+
+async def set_throttle(call: Call[NewThrottle]) -> Throttle:
+    """Throttle what is under way, or change its throttle; a verify takes it off once all is done."""
+    body, found = call.body, Reassignments(call.cluster)
+    if body.bytes_per_second is not None:
+        under_way = await found.under_way()
+        if not under_way:
+            raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "nothing is being reassigned")
+        await found.throttle(moves_of(under_way, {}, {}), body.bytes_per_second)
+    if body.log_dirs_bytes_per_second is not None:
+        brokers = {each.broker for each in await moving(call.cluster)}
+        if not brokers:
+            raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "nothing moves between log directories")
+        await found.moves.throttle(brokers, body.log_dirs_bytes_per_second)
+    return await throttles(call.cluster)
+
+
+async def delete_throttle(call: Call[NoBody]) -> Throttle:
+    """Take all throttles of reassignments off, whatever is under way; the answer is what there were."""
+    before = await throttles(call.cluster)
+    await Reassignments(call.cluster).unthrottle({Place(each.topic, 0): [] for each in before.topics})
+    return before
+
+
+async def throttles(cluster: ClusterClient) -> Throttle:
+    """Return all that are set. Raises KafkaError, Unreachable."""
+    metadata = await cluster.metadata()
+    names = sorted(topic.name for topic in metadata.topics if topic.name)
+    topics: list[TopicThrottle] = []
+    for start in range(0, len(names), TOPICS_AT_ONCE):
+        topics += await topic_throttles(cluster, names[start : start + TOPICS_AT_ONCE])
+    brokers = sorted(metadata.brokers, key=lambda each: each.node_id)
+    told = await asyncio.gather(*(broker_throttle(cluster, each.node_id, (each.host, each.port)) for each in brokers))
+    rows = [each for each in told if each is not None]
+    silent = {each.node_id for each in brokers} - {each.broker for each in rows}
+    throttled = [each for each in rows if any(v is not None for v in each.model_dump(exclude={"broker"}).values())]
+    return Throttle(brokers=throttled, topics=topics, unreachable=sorted(silent))
+
+
+async def topic_throttles(cluster: ClusterClient, names: Sequence[str]) -> list[TopicThrottle]:
+    """Return those of some topics that have throttled replicas; topics that were deleted meanwhile have none."""
+    asked = [
+        DescribeConfigsResource(
+            resource_type=ResourceType.TOPIC, resource_name=name, configuration_keys=[LEADERS, FOLLOWERS]
+        )
+        for name in names
+    ]
+    answer = await cluster.ask(DescribeConfigsRequest(resources=asked), DescribeConfigsResponse)
+    found = []
+    for row in answer.results:
+        if row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            continue
+        refuse(row.error_code, row.error_message or f"topic {row.resource_name!r}")
+        own = values_of(row.configs, DYNAMIC_TOPIC)
+        leaders, followers = own.get(LEADERS, ""), own.get(FOLLOWERS, "")
+        if leaders or followers:
+            found.append(TopicThrottle(topic=row.resource_name, leaders=leaders, followers=followers))
+    return found
+
+
+async def broker_throttle(cluster: ClusterClient, broker: int, address: Address) -> BrokerThrottle | None:
+    """Return a broker's rates, asked of itself, who alone tells them; None: it does not answer. Raises KafkaError."""
+    keys = [*RATES, LOG_DIRS_RATE]
+    asked = DescribeConfigsResource(
+        resource_type=ResourceType.BROKER, resource_name=str(broker), configuration_keys=keys
+    )
+    try:
+        request = DescribeConfigsRequest(resources=[asked])
+        answer = await cluster.ask(request, DescribeConfigsResponse, address, timeout_ms=cluster.part_ms)
+    except Unreachable:
+        return None
+    row = answer.results[0]
+    refuse(row.error_code, row.error_message or f"broker {broker}")
+    own = values_of(row.configs, DYNAMIC_BROKER)
+    leader, follower, log_dirs = (int(own[key]) if key in own else None for key in keys)
+    return BrokerThrottle(broker=broker, leader_rate=leader, follower_rate=follower, log_dirs_rate=log_dirs)
+
+
+def values_of(configs: Sequence[DescribeConfigsResourceResult], source: int) -> dict[str, str]:
+    """Return the values that come from one source."""
+    return {each.name: each.value for each in configs if each.config_source == source and each.value is not None}
+
+
+def throttle_state(throttle: Throttle) -> object:
+    """Return what of the throttles a change could overwrite: all of it."""
+    return throttle.model_dump(exclude={"unreachable"})
+
+
+THROTTLE = "/v1/reassignments/throttle"
+GET_THROTTLE = Operation.get(THROTTLE, "Throttles of reassignments", get_throttle, Throttle, state=throttle_state)
+OPERATIONS = [
+    GET_THROTTLE,
+    Operation(
+        method="PUT",
+        path=THROTTLE,
+        summary="Throttle what is under way",
+        handle=set_throttle,
+        body=NewThrottle,
+        answer=Throttle,
+        guard=GET_THROTTLE,
+    ),
+    Operation(
+        method="DELETE",
+        path=THROTTLE,
+        summary="Take all throttles of reassignments off",
+        handle=delete_throttle,
+        answer=Throttle,
+        guard=GET_THROTTLE,
+    ),
+]

@@ -1,0 +1,146 @@
+"""Topics as Kubernetes has them: Strimzi's KafkaTopic, in JSON or YAML, and the status that is told of one. Sans-IO.
+
+    apiVersion: kafka.strimzi.io/v1
+    kind: KafkaTopic
+    metadata: {name: orders}
+    spec: {partitions: 6, replicas: 3, config: {retention.ms: 604800000}}
+
+What of it says nothing about the topic (namespace, labels, an old status) is passed over. Source: Strimzi's
+KafkaTopicSpec, KafkaTopicStatus, and its topic operator's reading of config values.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from kvorum.admin import yaml_texts
+from kvorum.admin.models import PARTITIONS_MAX, REPLICAS_MAX, Strict, TopicApplied, TopicName, TopicSpec
+from kvorum.admin.operations import BadInput
+
+YAML_BYTES_MAX: Final = 64 * 1024
+"""A topic has some forty configs; to read YAML takes long."""
+MANAGED: Final = "strimzi.io/managed"
+PAUSED: Final = "strimzi.io/pause-reconciliation"
+Scalar = str | int | float | bool
+ConfigValue = Scalar | list[Scalar] | None
+
+
+class Metadata(BaseModel):
+    """What the document says of itself; whatever else there is is somebody else's."""
+
+    model_config = ConfigDict(extra="ignore")
+    name: str = Field(min_length=1, max_length=253)
+    generation: int | None = None
+    annotations: dict[str, str] | None = Field(None, examples=[{MANAGED: "true"}])
+
+
+class KafkaTopicSpec(Strict):
+    """What the topic should be. Left out: the cluster's default."""
+
+    topicName: TopicName | None = Field(None, description="Left out: the document's name")
+    partitions: int | None = Field(None, ge=1, le=PARTITIONS_MAX)
+    replicas: int | None = Field(None, ge=1, le=REPLICAS_MAX)
+    config: dict[str, ConfigValue] | None = Field(None, examples=[{"retention.ms": 604_800_000}])
+
+
+class KafkaTopic(BaseModel):
+    """Strimzi's KafkaTopic, as far as it describes a topic."""
+
+    PLACES: ClassVar[Mapping[str, str]] = {
+        "partitions": "spec.partitions",
+        "replication_factor": "spec.replicas",
+        "configs": "spec.config",
+    }
+    """Where here is what a plain body has elsewhere: for refusals, which name the field."""
+
+    model_config = ConfigDict(extra="ignore")
+    apiVersion: str = Field(examples=["kafka.strimzi.io/v1"])
+    kind: Literal["KafkaTopic"]
+    metadata: Metadata
+    spec: KafkaTopicSpec = KafkaTopicSpec(topicName=None, partitions=None, replicas=None, config=None)
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+        return self.spec.topicName or self.metadata.name
+
+    @property
+    def configs(self) -> dict[str, str]:
+        """The configs as Kafka's requests have them."""
+        given = self.spec.config or {}
+        return {name: text_of(value) for name, value in given.items() if value is not None}
+
+    @property
+    def left_alone(self) -> Literal["Unmanaged", "ReconciliationPaused"] | None:
+        """The condition that says that nothing is to be done about it, None where something is."""
+        annotations = self.metadata.annotations or {}
+        if annotations.get(MANAGED) == "false":
+            return "Unmanaged"
+        return "ReconciliationPaused" if annotations.get(PAUSED) == "true" else None
+
+    def plain(self) -> TopicSpec:
+        """Return it as a plain body, but for the replication factor, which takes a while to change."""
+        return TopicSpec(partitions=self.spec.partitions, replication_factor=None, configs=self.configs)
+
+
+class Condition(BaseModel):
+    """Something that is true of the topic. What is refused has no status, but a problem that names the field."""
+
+    type: Literal["Ready", "Unmanaged", "ReconciliationPaused"]
+    status: Literal["True"]
+    lastTransitionTime: str = Field(description="Of this request: nothing is remembered of those before")
+
+
+class ReplicasChange(BaseModel):
+    """A change of the replication factor that is not done yet."""
+
+    targetReplicas: int
+    state: Literal["ongoing"]
+
+
+class KafkaTopicStatus(BaseModel):
+    """The status that such a document has in Kubernetes; its field names are that one's."""
+
+    conditions: list[Condition]
+    observedGeneration: int | None
+    topicName: str
+    topicId: str | None = Field(description="null: the broker that was asked has not heard of the topic yet")
+    replicasChange: ReplicasChange | None = None
+
+
+class TopicBrought(TopicApplied):
+    """What PUT did: nothing at all if `changes` is empty; with a status where the body was a KafkaTopic."""
+
+    status: KafkaTopicStatus | None = None
+
+
+def text_of(value: Scalar | list[Scalar]) -> str:
+    """Return a config's value as Kafka's requests have it: lists with commas between, as Strimzi writes them."""
+    if isinstance(value, list):
+        return ",".join(text_of(each) for each in value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def read_json(data: bytes) -> BaseModel:
+    """Return a plain body, or a document where it says that it is one. Raises ValidationError."""
+    try:
+        return TopicSpec.model_validate_json(data)
+    except ValidationError as error:
+        unknown = {each["loc"][0] for each in error.errors() if each["type"] == "extra_forbidden"}
+        if not unknown & {"kind", "apiVersion"}:
+            raise
+    return KafkaTopic.model_validate_json(data)
+
+
+def read_yaml(data: bytes) -> BaseModel:
+    """Return a document. Raises BadInput, ValidationError."""
+    if len(data) > YAML_BYTES_MAX:
+        raise BadInput("body", f"YAML of more than {YAML_BYTES_MAX} bytes is not read")
+    try:
+        found = yaml_texts.read(data)
+    except yaml_texts.BadYaml as error:
+        raise BadInput("body", str(error)) from error
+    if not isinstance(found, dict):
+        raise BadInput("kind", "a KafkaTopic is wanted: apiVersion, kind, metadata, spec")
+    return KafkaTopic.model_validate(found)

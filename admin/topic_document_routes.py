@@ -1,0 +1,161 @@
+"""PUT of a topic: a plain body, or Strimzi's KafkaTopic as JSON or YAML, which may change the number of replicas, too.
+
+A replication factor is changed by a reassignment, which takes its time: the status says that it goes on, and the same
+document again changes nothing meanwhile.
+"""
+
+from datetime import UTC, datetime
+from typing import Final, Literal, NamedTuple
+
+from kvorum.admin import topic_routes
+from kvorum.admin.client import ClusterClient
+from kvorum.admin.models import Change, TopicApplied, TopicSpec
+from kvorum.admin.operations import JSON, BadInput, Call, Document, Operation
+from kvorum.admin.parameters import VALIDATE_ONLY
+from kvorum.admin.places import Place
+from kvorum.admin.reassignments import Assignment, Reassignments
+from kvorum.admin.replica_count import resized
+from kvorum.admin.topic_document import (
+    Condition,
+    KafkaTopic,
+    KafkaTopicStatus,
+    ReplicasChange,
+    TopicBrought,
+    read_json,
+    read_yaml,
+)
+from kvorum.admin.topic_routes import GET_TOPIC, SPEC_FIELDS, TOPIC, found_topic
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.metadata import MetadataResponseTopic
+from kvorum.runtime.clock import Clock
+
+YAML: Final = ("application/yaml", "application/x-yaml")
+
+
+class Resizing(NamedTuple):
+    """A change of a topic's number of replicas: what is to begin for it, what they were, whether one goes on."""
+
+    wanted: Assignment
+    before: int
+    goes_on: bool
+
+
+NO_RESIZING: Final = Resizing({}, 0, False)
+
+
+async def apply_topic(call: Call[TopicSpec] | Call[KafkaTopic]) -> TopicApplied:
+    """Bring a topic to the described state; the same body again changes nothing.
+
+    Partitions can only grow. Configs that the body leaves out are set back to the defaults. The replication factor is
+    changed by a KafkaTopic alone: a reassignment begins, and `status` says that it goes on.
+    """
+    body = call.body
+    if isinstance(body, TopicSpec):
+        return await topic_routes.apply_topic(with_spec(call, body))
+    name, only = call.path["topic"], call.flag("validate_only")
+    if body.topic != name:
+        field = "metadata.name" if body.spec.topicName is None else "spec.topicName"
+        raise BadInput(field, f"the document is of {body.topic!r}, the path of {name!r}")
+    if body.left_alone is not None:
+        alone = status_of(body, call.clock, body.left_alone)
+        return TopicBrought(name=name, created=False, changes=[], validated_only=only, status=alone)
+    cluster = await call.cluster.up_to_date()  # what was changed a moment ago must not look as if it were still to do
+    topic, spec, resizing = await found_topic(cluster, name), body.plain(), NO_RESIZING
+    if topic is None:
+        spec.replication_factor = body.spec.replicas
+    elif body.spec.replicas is not None:
+        resizing = await planned(cluster, topic, body.spec.replicas)
+    applied = await topic_routes.apply_topic(with_spec(call, spec))
+    changes = list(applied.changes)
+    if resizing.wanted:
+        changes.append(Change(what="replication_factor", before=resizing.before, after=body.spec.replicas))
+        if not only:
+            await begin(call.cluster, resizing.wanted)
+    if only:
+        return TopicBrought(name=name, created=applied.created, changes=changes, validated_only=True)
+    topic = topic or await found_topic(call.cluster, name)
+    status = status_of(body, call.clock, "Ready", topic, bool(resizing.wanted) or resizing.goes_on)
+    return TopicBrought(name=name, created=applied.created, changes=changes, validated_only=False, status=status)
+
+
+def with_spec(call: Call[TopicSpec] | Call[KafkaTopic], spec: TopicSpec) -> Call[TopicSpec]:
+    """Return the call with a plain body."""
+    return Call(cluster=call.cluster, path=call.path, query=call.query, body=spec, clock=call.clock)
+
+
+async def planned(cluster: ClusterClient, topic: MetadataResponseTopic, factor: int) -> Resizing:
+    """Return what it takes for so many replicas. Raises KafkaError REASSIGNMENT_IN_PROGRESS, to another number."""
+    found = Reassignments(cluster)
+    under_way = await found.under_way()
+    targets: Assignment = {}
+    goes_on = False
+    for row in topic.partitions:
+        place = Place(topic.name or "", row.partition_index)
+        moving = under_way.get(place)
+        targets[place] = row.replica_nodes
+        if moving is not None:
+            goes_on = True
+            targets[place] = [each for each in moving.replicas if each not in moving.removing]
+            if len(targets[place]) != factor:
+                message = f"{place} is being reassigned to {len(targets[place])} replicas; wait, or cancel that first"
+                raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
+    alive = await found.brokers()
+    if len({rack is None for rack in alive.values()}) > 1:
+        alive = dict.fromkeys(alive)  # racks that only some have say nothing
+    in_sync = {Place(topic.name or "", row.partition_index): row.isr_nodes for row in topic.partitions}
+    wanted = resized(targets, in_sync, alive, factor)
+    before = next((len(targets[place]) for place in wanted), factor)
+    return Resizing(wanted, before, goes_on)
+
+
+async def begin(cluster: ClusterClient, wanted: Assignment) -> None:
+    """Begin reassignments. Raises KafkaError where one is refused."""
+    for place, told in sorted((await Reassignments(cluster).alter(dict(wanted))).items()):
+        code, _, message = told.partition(": ")
+        raise KafkaError(ErrorCode[code], f"{place}: {message}")
+
+
+def status_of(
+    body: KafkaTopic,
+    clock: Clock,
+    condition: Literal["Ready", "Unmanaged", "ReconciliationPaused"],
+    topic: MetadataResponseTopic | None = None,
+    resizes: bool = False,
+) -> KafkaTopicStatus:
+    """Return the status of a document that was carried out, or is left alone."""
+    now = datetime.fromtimestamp(clock.wall_ms() / 1000, UTC).isoformat(timespec="milliseconds")
+    moment = now.replace("+00:00", "Z")
+    change = None
+    if resizes:
+        assert body.spec.replicas is not None, "the document asked for it"
+        change = ReplicasChange(targetReplicas=body.spec.replicas, state="ongoing")
+    return KafkaTopicStatus(
+        conditions=[Condition(type=condition, status="True", lastTransitionTime=moment)],
+        observedGeneration=body.metadata.generation,
+        topicName=body.topic,
+        topicId=None if topic is None else str(topic.topic_id),
+        replicasChange=change,
+    )
+
+
+OPERATIONS = [
+    Operation(
+        method="PUT",
+        path=TOPIC,
+        summary="Bring a topic to the described state",
+        handle=apply_topic,
+        body=TopicSpec,
+        documents={
+            JSON: Document(models=(TopicSpec, KafkaTopic), read=read_json),
+            **dict.fromkeys(YAML, Document(models=(KafkaTopic,), read=read_yaml)),
+        },
+        answer=TopicBrought,
+        query=VALIDATE_ONLY,
+        fields={
+            **SPEC_FIELDS,
+            ErrorCode.INVALID_TOPIC_EXCEPTION: "topic",
+            ErrorCode.REASSIGNMENT_IN_PROGRESS: "replication_factor",
+        },
+        guard=GET_TOPIC,
+    )
+]

@@ -1,0 +1,110 @@
+"""The list of topics: found by name or by what is wrong with them, in an order, with their sizes, a page at a time."""
+
+import fnmatch
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from kvorum.admin.models import TopicSummary
+from kvorum.admin.operations import BadInput, Call, NoBody, Operation
+from kvorum.admin.paging import behind
+from kvorum.admin.parameters import PAGE
+from kvorum.admin.replication import moving_of
+from kvorum.admin.topic_models import TopicLine, TopicPage
+from kvorum.admin.topic_routes import summary
+from kvorum.admin.topic_sizes import TopicSize, topic_sizes
+
+NAME: Final = "name"
+SIZE: Final = "size"
+ORDERS: Final = (NAME, SIZE, "partitions", "under_replicated")
+Sizes = Mapping[str, TopicSize]
+
+
+class Key(NamedTuple):
+    """Where a topic is in the order: what there is most of comes first, and of as much the names."""
+
+    less: int
+    name: str
+
+    @property
+    def text(self) -> str:
+        """As the parameter `after` says it: a name alone where that is the order."""
+        return f"{-self.less}:{self.name}" if self.less <= 0 else self.name
+
+
+async def list_topics(call: Call[NoBody]) -> TopicPage:
+    """List topics, a page at a time: by name, or those first that are the largest, or have the most of something.
+
+    `next` is the `after` of the next page. Sizes are asked of all brokers.
+    """
+    limit, pattern, order = PAGE.of(call), call.query.get("filter", "*"), call.choice("order", NAME, ORDERS)
+    internal, damaged, sized = call.flag("internal"), call.flag("under_replicated"), call.flag("sizes")
+    after = key_after(call, order)
+    metadata = await call.cluster.metadata()
+    matching = {
+        topic.name: topic
+        for topic in metadata.topics
+        if topic.name and fnmatch.fnmatchcase(topic.name, pattern) and (internal or not topic.is_internal)
+    }
+    moving = await moving_of(call.cluster, matching.values())
+    lines = {name: summary(topic, moving) for name, topic in matching.items()}
+    found = {name: (matching[name], line) for name, line in lines.items() if line.under_replicated or not damaged}
+    sizes: Sizes = {}
+    if order == SIZE:
+        sizes = await topic_sizes(call.cluster, metadata, [topic for topic, _ in found.values()])
+    keyed = sorted((key_of(line, order, sizes), line) for _, line in found.values())
+    page, more = behind(keyed, lambda row: row[0], after, limit)
+    if sized and order != SIZE:
+        sizes = await topic_sizes(call.cluster, metadata, [found[key.name][0] for key, _ in page])
+    return TopicPage(topics=[line_of(line, sizes) for _, line in page], next=page[-1][0].text if more else None)
+
+
+def key_of(line: TopicSummary, order: str, sizes: Sizes) -> Key:
+    """Return where a topic is in an order; one whose size nobody knows behind those that are empty."""
+    if order == NAME:
+        return Key(1, line.name)
+    if order == SIZE:
+        size = sizes[line.name].leaders
+        return Key(0 if size is None else -size - 1, line.name)
+    return Key(-int(getattr(line, order)), line.name)
+
+
+def key_after(call: Call[NoBody], order: str) -> Key | None:
+    """Return the key that the page begins behind, None from the first on. Raises BadInput."""
+    text = call.query.get("after")
+    if text is None:
+        return None
+    if order == NAME:
+        return Key(1, text)
+    number, colon, name = text.partition(":")
+    if not colon or not number.isascii() or not number.isdecimal() or len(number) > 19:
+        raise BadInput("after", f"by {order} it is the `next` of the page before")
+    return Key(-int(number), name)
+
+
+def line_of(line: TopicSummary, sizes: Sizes) -> TopicLine:
+    """Return a topic with its size, where that is known."""
+    size = sizes.get(line.name)
+    return TopicLine(
+        **line.model_dump(),
+        size_bytes=None if size is None else size.leaders,
+        replicas_bytes=None if size is None else size.replicas,
+    )
+
+
+OPERATIONS = [
+    Operation.get(
+        "/v1/topics",
+        "List topics",
+        list_topics,
+        TopicPage,
+        query={
+            "filter": "a name, with * and ?",
+            "internal": "true: internal topics too",
+            "under_replicated": "true: only those with partitions that are",
+            "sizes": "true: with what they take on the disks",
+            "order": f"{NAME} (if left out); the most first: {', '.join(ORDERS[1:])}",
+            "after": "start behind this name; in another order than by name, the `next` of the page before",
+            **PAGE.told,
+        },
+    )
+]

@@ -1,0 +1,74 @@
+"""How much topics take on the disks of the brokers: each broker is asked, and what none of them told is not known."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from kvorum.admin.client import ClusterClient, Unreachable
+from kvorum.admin.log_dirs import log_dirs_at
+from kvorum.admin.places import Place
+from kvorum.network.addresses import Address
+from kvorum.protocol.errors import KafkaError
+from kvorum.protocol.messages.describe_log_dirs import DescribableLogDirTopic
+from kvorum.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
+from kvorum.runtime.logs import get_logger
+
+log = get_logger("admin")
+Told = Mapping[tuple[int, Place], int]
+"""{(broker, partition): bytes of its replica}."""
+
+
+class TopicSize(NamedTuple):
+    """Bytes of the leaders' logs, None where one did not tell; and of all replicas that were told of."""
+
+    leaders: int | None
+    replicas: int
+
+
+async def topic_sizes(
+    cluster: ClusterClient, metadata: MetadataResponse, wanted: Sequence[MetadataResponseTopic]
+) -> dict[str, TopicSize]:
+    """Return {topic: its size}; all brokers are asked at once, and one that is silent leaves a gap."""
+    if not wanted:
+        return {}
+    asked = None
+    if len(wanted) < len(metadata.topics):
+        asked = [
+            DescribableLogDirTopic(topic=each.name or "", partitions=[row.partition_index for row in each.partitions])
+            for each in wanted
+        ]
+    answers = await asyncio.gather(
+        *(_of_broker(cluster, each.node_id, (each.host, each.port), asked) for each in metadata.brokers)
+    )
+    told = {key: size for answer in answers for key, size in answer.items()}
+    return {topic.name or "": size_of(topic, told) for topic in wanted}
+
+
+async def _of_broker(
+    cluster: ClusterClient, broker: int, address: Address, asked: Sequence[DescribableLogDirTopic] | None
+) -> dict[tuple[int, Place], int]:
+    try:
+        directories = await log_dirs_at(cluster, address, asked, timeout_ms=cluster.part_ms)
+    except (KafkaError, Unreachable) as error:
+        log.info("a broker did not tell the sizes of its replicas", broker=broker, error=error)
+        return {}
+    return {
+        (broker, Place(topic.name, row.partition_index)): row.partition_size
+        for directory in directories
+        for topic in directory.topics
+        for row in topic.partitions
+        if not row.is_future_key
+    }
+
+
+def size_of(topic: MetadataResponseTopic, told: Told) -> TopicSize:
+    """Return a topic's size of what the brokers told."""
+    name = topic.name or ""
+    leaders = [told.get((row.leader_id, Place(name, row.partition_index))) for row in topic.partitions]
+    known = [size for size in leaders if size is not None]
+    replicas = (
+        told.get((broker, Place(name, row.partition_index)), 0)
+        for row in topic.partitions
+        for broker in row.replica_nodes
+    )
+    return TopicSize(sum(known) if len(known) == len(leaders) else None, sum(replicas))
