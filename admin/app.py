@@ -25,12 +25,15 @@ from kvorum.admin import (
     feature_routes,
     groups_routes,
     leader_routes,
+    live_routes,
     logger_routes,
     message_routes,
+    newest_routes,
     partition_routes,
     quorum_stream,
     quota_routes,
     reassignment_routes,
+    throttle_routes,
     topic_routes,
     transaction_routes,
     voter_routes,
@@ -85,6 +88,7 @@ def operations() -> Sequence[Operation]:
         *topic_routes.OPERATIONS,
         *partition_routes.OPERATIONS,
         *message_routes.OPERATIONS,
+        *newest_routes.OPERATIONS,
         *groups_routes.OPERATIONS,
         *transaction_routes.OPERATIONS,
         *event_routes.OPERATIONS,
@@ -93,7 +97,9 @@ def operations() -> Sequence[Operation]:
         *logger_routes.OPERATIONS,
         *config_diff_routes.OPERATIONS,
         *reassignment_routes.OPERATIONS,
+        *throttle_routes.OPERATIONS,
         *leader_routes.OPERATIONS,
+        *live_routes.OPERATIONS,
         *v3_routes.OPERATIONS,
         *batch_routes.OPERATIONS,
         *quorum_stream.OPERATIONS,
@@ -145,8 +151,8 @@ class AdminApp:
     def _handler(self, operation: Operation) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             basic = is_v3(operation.path)  # what Confluent's clients send; a browser is never asked for it
-            self._access.check_role(request.headers.get("Authorization"), operation.needs, basic=basic)
-            return await self._call(operation, request)
+            role = self._access.check_role(request.headers.get("Authorization"), operation.needs, basic=basic)
+            return await self._call(operation, request, role)
 
         return handle
 
@@ -176,7 +182,7 @@ class AdminApp:
             log.error("a request failed", method=request.method, path=request.path, error=error, stack=stack)
             return problem(500, ErrorCode.UNKNOWN_SERVER_ERROR.name, "see the log of the admin process")
 
-    async def _call(self, operation: Operation, request: web.Request) -> web.StreamResponse:
+    async def _call(self, operation: Operation, request: web.Request, role: Role) -> web.StreamResponse:
         body: BaseModel = NoBody()
         try:
             check_query(operation, request)
@@ -196,6 +202,8 @@ class AdminApp:
                 clock=self._clock,
                 base_url=base_url(operation, request),
                 content=request.content if piecemeal else None,
+                role=role,
+                guarded=self._access.tokens is not None,
             )
             match = request.headers.get("If-Match")
             if operation.guard is not None and match is not None:

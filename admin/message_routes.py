@@ -55,15 +55,21 @@ async def browse_messages(call: Call[NoBody]) -> Reply:
     return Reply(status=200, text=text)
 
 
-def page_text(found: Sequence[Found], shape: tuple[Format, Format], progress: Progress) -> str:
-    """Return a page as JSON: record by record, as one of many megabytes would hold up other threads, too."""
+def page_text(
+    found: Sequence[Found], shape: tuple[Format, Format], progress: Progress, below: dict[int, int] | None = None
+) -> str:
+    """Return a page as JSON: record by record, as one of many megabytes would hold up other threads, too.
+
+    `below`: from where it was looked backwards, where it was; the progress is how far.
+    """
     assert progress.stopped_by is not None, "it has ended"
     page = MessagePage(
         messages=[],
         stopped_by=progress.stopped_by.value,
         scanned=progress.scanned,
         bytes=progress.size,
-        next=places_text(progress.offsets),
+        next=places_text(progress.offsets if below is None else below),
+        before=None if below is None else places_text(progress.offsets),
     )
     messages = ",".join(message_of(each, *shape).model_dump_json() for each in found)
     return f'{{"messages":[{messages}],{page.model_dump_json(exclude={"messages"}).removeprefix("{")}'
@@ -140,16 +146,7 @@ async def browser_of(
     call: Call[NoBody], cluster: ClusterClient, default: Limits, most: Limits, start: str, follow: bool = False
 ) -> Browser:
     """Return what looks through the topic as the query says. Raises BadInput, KafkaError."""
-    limits = Limits(
-        records=call.number("limit", default.records, 1, most.records),
-        scanned=call.number("scanned", default.scanned, 1, most.scanned),
-        size=call.number("bytes", default.size, 1, most.size),
-        time_ms=call.number("time_ms", default.time_ms, 1, most.time_ms),
-    )
-    expression = expression_of(call)
-    reader = Reader(
-        cluster, call.path["topic"], ISOLATIONS[call.choice("isolation", "read_uncommitted", [*ISOLATIONS])]
-    )
+    limits, expression, reader = limits_of(call, default, most), expression_of(call), reader_of(call, cluster)
     offsets, ends = await places_of(call, reader, start)
     return Browser(
         reader=reader,
@@ -159,6 +156,22 @@ async def browser_of(
         ends=None if follow else ends,
         expression=expression,
     )
+
+
+def limits_of(call: Call[NoBody], default: Limits, most: Limits) -> Limits:
+    """Return where to stop. Raises BadInput."""
+    return Limits(
+        records=call.number("limit", default.records, 1, most.records),
+        scanned=call.number("scanned", default.scanned, 1, most.scanned),
+        size=call.number("bytes", default.size, 1, most.size),
+        time_ms=call.number("time_ms", default.time_ms, 1, most.time_ms),
+    )
+
+
+def reader_of(call: Call[NoBody], cluster: ClusterClient) -> Reader:
+    """Return what reads the topic. Raises BadInput."""
+    isolation = call.choice("isolation", "read_uncommitted", [*ISOLATIONS])
+    return Reader(cluster, call.path["topic"], ISOLATIONS[isolation])
 
 
 def expression_of(call: Call[NoBody]) -> Expression | None:
@@ -200,17 +213,17 @@ async def places_of(call: Call[NoBody], reader: Reader, start: str) -> tuple[dic
     return {each: min(max(begin[each], earliest[each]), ends[each]) for each in partitions}, ends
 
 
-def offsets_of(call: Call[NoBody]) -> dict[int, int] | None:
+def offsets_of(call: Call[NoBody], parameter: str = "offsets") -> dict[int, int] | None:
     """Return {partition: offset} of 0:12,1:40, None if it is not there. Raises BadInput."""
-    text = call.query.get("offsets")
+    text = call.query.get(parameter)
     if text is None:
         return None
     found: dict[int, int] = {}
     for part in text.split(","):
         partition, colon, offset = part.partition(":")
         if not colon:
-            raise BadInput("offsets", "PARTITION:OFFSET,PARTITION:OFFSET is meant")
-        found[number_of("offsets", partition, 0, INT32_MAX)] = number_of("offsets", offset, 0, INT64_MAX)
+            raise BadInput(parameter, "PARTITION:OFFSET,PARTITION:OFFSET is meant")
+        found[number_of(parameter, partition, 0, INT32_MAX)] = number_of(parameter, offset, 0, INT64_MAX)
     return found
 
 

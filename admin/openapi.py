@@ -22,6 +22,7 @@ NUMBER: dict[str, Any] = {"type": "integer", "minimum": 0}
 INT32: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": INT32_MAX}
 INT64: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": INT64_MAX}
 NUMBERS: dict[str, Any] = {"type": "string", "pattern": r"^[0-9]{1,10}(,[0-9]{1,10})*$"}
+PLACES: dict[str, Any] = {"type": "string", "pattern": r"^[0-9]{1,10}:[0-9]{1,19}(,[0-9]{1,10}:[0-9]{1,19})*$"}
 QUOTA_TYPES: dict[str, Any] = {"type": "string", "pattern": r"^(user|client_id|ip)(,(user|client_id|ip))*$"}
 PARAMETERS: Mapping[str, dict[str, Any]] = {
     **dict.fromkeys(("broker", "partition", "broker_id", "partition_id"), INT32),
@@ -34,7 +35,8 @@ PARAMETERS: Mapping[str, dict[str, Any]] = {
     "open_for_minutes": NUMBER,
     **dict.fromkeys(("default", "any"), QUOTA_TYPES),
     "of": {"type": "string", "examples": ["broker:1,broker:1:static"]},
-    "offsets": {"type": "string", "pattern": r"^[0-9]{1,10}:[0-9]{1,19}(,[0-9]{1,10}:[0-9]{1,19})*$"},
+    **dict.fromkeys(("offsets", "before"), PLACES),
+    "only": {"type": "string", "enum": ["unpreferred", "leaderless"]},
     "from": {"type": "string", "enum": ["earliest", "latest"]},
     "offset_type": {"type": "string", "enum": ["earliest_and_latest"]},
     "isolation": {"type": "string", "enum": ["read_uncommitted", "read_committed"]},

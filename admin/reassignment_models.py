@@ -196,3 +196,47 @@ class Led(BaseModel):
     before: int = Field(description="Who led it; -1: nobody")
     leader: int
     replicas: list[int] = Field(description="The leader is the first of them, the preferred one, from now on")
+
+
+class Leadership(BaseModel):
+    """A partition that another leads than should, or nobody."""
+
+    topic: str
+    partition: int
+    leader: int = Field(description="-1: none")
+    preferred: int = Field(description="The first of the replicas")
+    replicas: list[int]
+    isr: list[int]
+
+
+class Leaderships(BaseModel):
+    """How the leaderships of a cluster are, and the partitions where they are not as they should be."""
+
+    partitions: int = Field(description="That there are in all")
+    unpreferred: int = Field(description="Not led by their preferred replica; those without a leader, too")
+    leaderless: int
+    rows: list[Leadership]
+    more: bool = Field(description="There are more than the limit")
+
+
+class BrokerThrottle(BaseModel):
+    """At how many bytes a second a broker's replication is held; null: it is not."""
+
+    broker: int
+    leader_bytes_per_second: int | None = Field(description="What it sends to those that are throttled")
+    follower_bytes_per_second: int | None = Field(description="What it copies")
+    log_dirs_bytes_per_second: int | None = Field(description="What it moves between its own log directories")
+
+
+class Throttles(BaseModel):
+    """The throttles that are set, whoever set them."""
+
+    brokers: list[BrokerThrottle] = Field(description="Those that have one")
+    silent: list[int] = Field(description="Brokers that did not tell")
+
+
+class Unthrottled(BaseModel):
+    """Whom throttles were taken off."""
+
+    brokers: list[int]
+    topics: list[str]

@@ -3,6 +3,7 @@
 string   UTF-8, what is none replaced          json     what the bytes say, refused where they are none
 hex      two digits a byte                     base64   for programs
 size     nothing but how many bytes            auto     json for an object or list, else string, else base64
+text     string, base64 what is no UTF-8: as it was written, JSON too, whose numbers would be others when they were read
 """
 
 import base64
@@ -22,6 +23,7 @@ class Format(Enum):
     """What bytes are shown as."""
 
     AUTO = "auto"
+    TEXT = "text"
     STRING = "string"
     JSON = "json"
     HEX = "hex"
@@ -76,6 +78,8 @@ def shown(data: bytes | None, form: Format) -> tuple[object, Format]:
                 return json_of(data), form
             except NoJson:
                 return shown(data, Format.AUTO)
+        case Format.TEXT:
+            return as_text(data)
         case Format.AUTO:
             return guessed(data)
 
@@ -87,6 +91,11 @@ def guessed(data: bytes) -> tuple[object, Format]:
             return json_of(data), Format.JSON
         except NoJson:
             pass
+    return as_text(data)
+
+
+def as_text(data: bytes) -> tuple[str, Format]:
+    """Return bytes as the text they are, else in base64."""
     try:
         return data.decode(), Format.STRING
     except UnicodeDecodeError:
