@@ -28,6 +28,9 @@ class GroupPage(BaseModel):
 
     groups: list[GroupSummary]
     next: str | None
+    silent: list[int] = Field(
+        default_factory=list, description="Brokers that did not answer: groups that they coordinate are missing"
+    )
 
 
 class GroupMember(BaseModel):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
-from kvorum.admin.client import ClusterClient, code_of, refuse
+from kvorum.admin.client import ClusterClient, Unreachable, code_of, refuse
 from kvorum.admin.coordinators import RETRIED, Coordinated, ask_group_coordinator, asked_again
 from kvorum.admin.group_members import Described, classic_group, consumer_group
 from kvorum.admin.places import Place, by_topic
@@ -102,10 +102,13 @@ class Groups:
 
     cluster: ClusterClient
 
-    async def listed(self, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[Listed]:
+    async def listed(
+        self, states: Sequence[str] = (), types: Sequence[str] = (), silent: list[int] | None = None
+    ) -> list[Listed]:
         """Return those of all coordinators, by id; of some states and types, in any case, where given.
 
-        Raises KafkaError, Unreachable.
+        Brokers that do not answer are added to `silent`, where that is wanted: the groups of the others are told all
+        the same. Raises KafkaError, and Unreachable otherwise.
         """
         request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
 
@@ -113,7 +116,13 @@ class Groups:
             async def ask() -> ListGroupsResponse:
                 return await self.cluster.ask(request, ListGroupsResponse, address)
 
-            answer = await asked_again(ask, lambda answer: answer.error_code)
+            try:
+                answer = await asked_again(ask, lambda answer: answer.error_code)
+            except Unreachable:
+                if silent is None:
+                    raise
+                silent.append(broker_id)
+                return []
             refuse(answer.error_code, f"list groups of broker {broker_id}")
             return [
                 Listed(each.group_id, broker_id, each.protocol_type, each.group_state, each.group_type.lower())

@@ -39,9 +39,10 @@ async def list_groups(call: Call[NoBody]) -> GroupPage:
     """List groups of every protocol by id, a page at a time."""
     limit, after, prefix = PAGE.of(call), call.query.get("after", ""), call.query.get("prefix", "")
     states, types = call.words("state"), call.words("type", GROUP_TYPES)
+    silent: list[int] = []
     found = [
         row
-        for row in await Groups(call.cluster).listed(states, types)
+        for row in await Groups(call.cluster).listed(states, types, silent)
         if row.group_id > after and row.group_id.startswith(prefix)
     ]
     page = [
@@ -54,7 +55,7 @@ async def list_groups(call: Call[NoBody]) -> GroupPage:
         )
         for row in found[:limit]
     ]
-    return GroupPage(groups=page, next=page[-1].group_id if len(found) > limit else None)
+    return GroupPage(groups=page, next=page[-1].group_id if len(found) > limit else None, silent=sorted(silent))
 
 
 async def get_group(call: Call[NoBody]) -> Group:

@@ -1,7 +1,7 @@
 """What changes all the time without an event of its own, as server-sent events: groups, one of them, reassignments.
 
-There is no request that waits for such a change. While somebody looks, this server asks the cluster, at a fixed pace,
-once for all that look at the same; what is told is what is other than before.
+There is no request that waits for such a change. While somebody looks, this server asks the cluster, at a fixed pace;
+what is told is what is other than before.
 """
 
 import asyncio

@@ -253,7 +253,7 @@ def message_of(found: Found, key_format: Format, value_format: Format) -> Messag
 
 def said(form: Format) -> Any:
     """Return the form's name; null has none of its own."""
-    return (Format.STRING if form is Format.AUTO else form).value
+    return (Format.STRING if form in (Format.AUTO, Format.TEXT) else form).value
 
 
 def header_of(name: str, content: bytes | None) -> MessageHeader:

@@ -217,26 +217,3 @@ class Leaderships(BaseModel):
     leaderless: int
     rows: list[Leadership]
     more: bool = Field(description="There are more than the limit")
-
-
-class BrokerThrottle(BaseModel):
-    """At how many bytes a second a broker's replication is held; null: it is not."""
-
-    broker: int
-    leader_bytes_per_second: int | None = Field(description="What it sends to those that are throttled")
-    follower_bytes_per_second: int | None = Field(description="What it copies")
-    log_dirs_bytes_per_second: int | None = Field(description="What it moves between its own log directories")
-
-
-class Throttles(BaseModel):
-    """The throttles that are set, whoever set them."""
-
-    brokers: list[BrokerThrottle] = Field(description="Those that have one")
-    silent: list[int] = Field(description="Brokers that did not tell")
-
-
-class Unthrottled(BaseModel):
-    """Whom throttles were taken off."""
-
-    brokers: list[int]
-    topics: list[str]

@@ -1,5 +1,6 @@
 """Streams of what has no event of its own; who leads what; throttles; who one is: in front of fake clusters."""
 
+import asyncio
 import hashlib
 from typing import Any
 
@@ -7,13 +8,15 @@ import pytest
 
 from kvorum.admin import browsing, live_routes
 from kvorum.admin.access import Access, tokens_of
+from kvorum.admin.client import Unreachable
+from kvorum.admin.groups import Groups
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages import consumer_group_describe as cgd
 from kvorum.protocol.messages.list_groups import ListGroupsRequest
-from kvorum.protocol.messages.metadata import MetadataRequest
+from kvorum.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from kvorum.protocol.records import Record
-from tests.admin.fake import Client, FakeCluster, call, with_fake
-from tests.admin.operated import BROKER, CLUSTER, DEFAULT, DYNAMIC, OperatedCluster, with_operated
+from tests.admin.fake import Client, FakeCluster, call, serve, with_fake
+from tests.admin.operated import BROKER, CLUSTER, DEFAULT, DYNAMIC, TOPIC, OperatedCluster, with_operated
 from tests.admin.test_message_routes import events_of
 from tests.admin.test_message_routes import fill as fill_messages
 
@@ -130,11 +133,13 @@ def test_throttles_that_are_set_are_told_and_taken_off() -> None:
         cluster.silent = {4}
         found = (await call(client, "GET", "/v1/reassignments/throttle"))[1]
         assert [tuple(each.values()) for each in found["brokers"]] == [(1, 5000, 5000, None), (3, None, None, 70)]
-        assert found["silent"] == [4]
+        assert found["unreachable"] == [4]
         cluster.silent = set()
-        status, found = await call(client, "DELETE", "/v1/reassignments/throttle?topics=t,gone")
-        assert (status, found) == (200, {"brokers": [1, 2, 3, 4], "topics": ["gone", "t"]})
+        cluster.under_way["t", 0] = ([3], [])
+        status, was = await call(client, "DELETE", "/v1/reassignments/throttle")
+        assert (status, was["brokers"]) == (200, found["brokers"])
         assert (BROKER, "1", dict.fromkeys((leader, follower, log_dirs))) in cluster.altered
+        assert any((kind, name) == (TOPIC, "t") for kind, name, _ in cluster.altered)
 
     with_operated(test)
 
@@ -184,5 +189,35 @@ def test_bytes_as_text_are_not_read_as_json() -> None:
             ("[1.10", "string"),
         ]
         assert [(each["key"], each["key_format"]) for each in page["messages"]] == rows
+        log.append(Record(value=None, key=None))
+        page = (await call(client, "GET", "/v1/topics/t/messages/newest?limit=1&key_format=text&value_format=text"))[1]
+        (none,) = page["messages"]
+        assert (none["key"], none["key_format"], none["value_format"]) == (None, "string", "string")
 
     with_fake(test)
+
+
+class OneOfTwo(FakeCluster):
+    """Has a second broker, which does not answer."""
+
+    async def ask(self, request: Any, response: type, address: Any = None, **options: Any) -> Any:  # type: ignore[override]
+        if address == ("127.0.0.1", 9002):
+            raise Unreachable("127.0.0.1:9002 refused")
+        answer = await super().ask(request, response, address, **options)
+        if isinstance(answer, MetadataResponse):
+            answer.brokers.append(MetadataResponseBroker(node_id=2, host="127.0.0.1", port=9002))
+        return answer
+
+
+def test_groups_of_the_other_brokers_are_told_where_one_does_not_answer() -> None:
+    async def test() -> None:
+        cluster = OneOfTwo()
+        cluster.consumers["c"] = group()
+        async with serve(cluster) as client:
+            status, listed = await call(client, "GET", "/v1/groups")
+        assert (status, listed["silent"]) == (200, [2])
+        assert [each["group_id"] for each in listed["groups"]] == ["c"]
+        with pytest.raises(Unreachable):
+            await Groups(cluster).listed()
+
+    asyncio.run(test())
