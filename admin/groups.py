@@ -11,15 +11,15 @@ Source: Kafka's Admin.listGroups, describeConsumerGroups, describeClassicGroups,
 alterConsumerGroupOffsets, deleteConsumerGroupOffsets, deleteConsumerGroups, removeMembersFromConsumerGroup.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
-from kvorum.admin.client import ClusterClient, Unreachable, code_of, refuse
+from kvorum.admin.client import ClusterClient, code_of, refuse
 from kvorum.admin.coordinators import RETRIED, Coordinated, ask_group_coordinator, asked_again
 from kvorum.admin.group_members import Described, classic_group, consumer_group
 from kvorum.admin.places import Place, by_topic
+from kvorum.admin.reached import Reached, of_all
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages import consumer_group_describe as consumer
@@ -102,27 +102,28 @@ class Groups:
 
     cluster: ClusterClient
 
-    async def listed(
-        self, states: Sequence[str] = (), types: Sequence[str] = (), silent: list[int] | None = None
-    ) -> list[Listed]:
+    async def listed(self, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[Listed]:
         """Return those of all coordinators, by id; of some states and types, in any case, where given.
 
-        Brokers that do not answer are added to `silent`, where that is wanted: the groups of the others are told all
-        the same. Raises KafkaError, and Unreachable otherwise.
+        Raises KafkaError; Unreachable if one does not answer.
         """
+        return chosen((await self._told(states, types, self.cluster.timeout_ms)).whole(), states, types)
+
+    async def listed_if_reached(
+        self, states: Sequence[str] = (), types: Sequence[str] = ()
+    ) -> tuple[list[Listed], list[int]]:
+        """Return those of the coordinators that answer, and who does not. Raises KafkaError, Unreachable."""
+        told = await self._told(states, types, self.cluster.part_ms)
+        return chosen(told.answers, states, types), told.unreachable
+
+    async def _told(self, states: Sequence[str], types: Sequence[str], timeout_ms: int) -> Reached[list[Listed]]:
         request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
 
         async def of(broker_id: int, address: Address) -> list[Listed]:
             async def ask() -> ListGroupsResponse:
-                return await self.cluster.ask(request, ListGroupsResponse, address)
+                return await self.cluster.ask(request, ListGroupsResponse, address, timeout_ms=timeout_ms)
 
-            try:
-                answer = await asked_again(ask, lambda answer: answer.error_code)
-            except Unreachable:
-                if silent is None:
-                    raise
-                silent.append(broker_id)
-                return []
+            answer = await asked_again(ask, lambda answer: answer.error_code)
             refuse(answer.error_code, f"list groups of broker {broker_id}")
             return [
                 Listed(each.group_id, broker_id, each.protocol_type, each.group_state, each.group_type.lower())
@@ -130,17 +131,7 @@ class Groups:
             ]
 
         brokers = (await self.cluster.metadata([])).brokers
-        answers = await asyncio.gather(*(of(each.node_id, (each.host, each.port)) for each in brokers))
-        wanted_states, wanted_types = folded(states), folded(types)
-        found = {
-            row.group_id: row
-            for rows in answers
-            for row in rows
-            # Again here: a broker before v4 (states) or v5 (types) does not filter.
-            if (not wanted_states or row.state.casefold() in wanted_states)
-            and (not wanted_types or row.type.casefold() in wanted_types)
-        }
-        return [found[group_id] for group_id in sorted(found)]
+        return await of_all({each.node_id: (each.host, each.port) for each in brokers}, of)
 
     async def described(self, group_id: str) -> Described:
         """Return a group of either protocol. Raises KafkaError GROUP_ID_NOT_FOUND."""
@@ -298,6 +289,19 @@ class Groups:
         version_max: int | None = None,
     ) -> Coordinated[M]:
         return await ask_group_coordinator(self.cluster, group_id, request, response, code, version_max=version_max)
+
+
+def chosen(told: Mapping[int, list[Listed]], states: Sequence[str], types: Sequence[str]) -> list[Listed]:
+    """Return what brokers told, by id: a broker before v4 (states) or v5 (types) does not filter."""
+    wanted_states, wanted_types = folded(states), folded(types)
+    found = {
+        row.group_id: row
+        for rows in told.values()
+        for row in rows
+        if (not wanted_states or row.state.casefold() in wanted_states)
+        and (not wanted_types or row.type.casefold() in wanted_types)
+    }
+    return [found[group_id] for group_id in sorted(found)]
 
 
 def folded(words: Sequence[str]) -> set[str]:

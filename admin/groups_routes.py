@@ -22,13 +22,18 @@ from kvorum.admin.group_models import (
     TopicLag,
 )
 from kvorum.admin.group_offsets import GroupPlace, places_named, places_of, planned_reset
-from kvorum.admin.groups import REASON_CHARS_MAX, WITHOUT_MEMBERS, Groups, Leaving, Removed
+from kvorum.admin.groups import REASON_CHARS_MAX, WITHOUT_MEMBERS, Groups, Leaving, Removed, folded
 from kvorum.admin.offset_reset import Move, ResetError, Scenario, Way
-from kvorum.admin.operations import INT64_MAX, BadInput, Call, NoBody, Operation, Role
+from kvorum.admin.operations import INT64_MAX, WORD_CHARS_SHOWN, BadInput, Call, NoBody, Operation, Role
 from kvorum.admin.parameters import PAGE
 from kvorum.admin.places import Place, by_topic
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
+GROUP_STATES = (
+    *("PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead"),
+    *("Assigning", "Reconciling", "NotReady", "Unknown"),
+)
+"""Kafka's GroupState."""
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
 """Kafka's GroupType; what a cluster does not have, it lists none of."""
 ATTEMPTS = 1
@@ -38,13 +43,9 @@ ATTEMPTS = 1
 async def list_groups(call: Call[NoBody]) -> GroupPage:
     """List groups of every protocol by id, a page at a time."""
     limit, after, prefix = PAGE.of(call), call.query.get("after", ""), call.query.get("prefix", "")
-    states, types = call.words("state"), call.words("type", GROUP_TYPES)
-    silent: list[int] = []
-    found = [
-        row
-        for row in await Groups(call.cluster).listed(states, types, silent)
-        if row.group_id > after and row.group_id.startswith(prefix)
-    ]
+    states, types = states_of(call), call.words("type", GROUP_TYPES)
+    rows, unreachable = await Groups(call.cluster).listed_if_reached(states, types)
+    found = [row for row in rows if row.group_id > after and row.group_id.startswith(prefix)]
     page = [
         GroupSummary(
             group_id=row.group_id,
@@ -55,7 +56,17 @@ async def list_groups(call: Call[NoBody]) -> GroupPage:
         )
         for row in found[:limit]
     ]
-    return GroupPage(groups=page, next=page[-1].group_id if len(found) > limit else None, silent=sorted(silent))
+    following = page[-1].group_id if len(found) > limit else None
+    return GroupPage(groups=page, next=following, unreachable=unreachable)
+
+
+def states_of(call: Call[NoBody]) -> list[str]:
+    """Return the states that groups are to be in, as they are written or not. Raises BadInput."""
+    known = folded(GROUP_STATES)
+    for word in (found := call.words("state")):
+        if word.casefold() not in known:
+            raise BadInput("state", f"{word[:WORD_CHARS_SHOWN]!r} is none of {', '.join(GROUP_STATES)}")
+    return found
 
 
 async def get_group(call: Call[NoBody]) -> Group:

@@ -9,7 +9,7 @@ from kvorum.admin.client import LATEST, READ_COMMITTED, ClusterClient, Unreachab
 from kvorum.admin.cluster_routes import broker_id
 from kvorum.admin.log_dirs import log_dirs_at
 from kvorum.admin.models import INT32_MAX
-from kvorum.admin.operations import Call, NoBody, Operation, Role, number_of
+from kvorum.admin.operations import Call, NoBody, NotInBody, Operation, Role, number_of
 from kvorum.admin.partition_models import (
     DeleteBefore,
     DeletedBefore,
@@ -108,7 +108,7 @@ async def delete_records(call: Call[DeleteBefore]) -> list[BaseModel]:
     known = {row.partition_index for row in topic.partitions}
     for partition in call.body.partitions:
         if partition not in known:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name}-{partition}")
+            raise NotInBody("partitions", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name}-{partition}")
     wanted = {Place(topic.name or "", partition): offset for partition, offset in call.body.partitions.items()}
     return [
         DeletedBefore(
@@ -130,7 +130,6 @@ OPERATIONS = [
         body=DeleteBefore,
         answer=DeletedBefore,
         many=True,
-        fields={ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "partitions"},
         role=Role.ADMIN,
     ),
     Operation.get("/v1/brokers/{broker}/log-dirs", "A broker's log directories", list_log_dirs, LogDir, many=True),

@@ -143,7 +143,7 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
         controller=channels.forwarding,
         auto_topics=AutoTopicCreation(channels.forwarding, lambda: configs.settings),
         producer_ids=producer_ids,
-        metadata_log=MetadataLogReader(lambda: loader.readable_log),
+        metadata_log=MetadataLogReader(lambda: loader.readable_log, lambda: cache.image.offset + 1),
         peers=peers,
         authorizer=seams.authorizer,
         quotas=quotas,

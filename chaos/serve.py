@@ -34,7 +34,8 @@ from pydantic import ValidationError
 
 from kvorum.admin.access import Access, is_local, name_of
 from kvorum.admin.app import AdminApp
-from kvorum.admin.client import ClusterClient, parse_bootstrap
+from kvorum.admin.changes import Changes
+from kvorum.admin.client import ClusterClient
 from kvorum.admin.operations import Role
 from kvorum.admin.problems import problem
 from kvorum.chaos import history
@@ -55,6 +56,7 @@ from kvorum.chaos.serve_requests import (
 )
 from kvorum.chaos.serve_scenarios import Busy, ScenarioRun, Scenarios
 from kvorum.chaos.served import ANY_HOST, Served
+from kvorum.network.addresses import parse_bootstrap
 from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import Metrics
@@ -84,6 +86,7 @@ class ChaosServer:
     host: str = "127.0.0.1"
     _scenarios: Scenarios = field(init=False)
     _workers: asyncio.Semaphore = field(init=False)
+    _changes: Changes = field(default_factory=Changes)
 
     def __post_init__(self) -> None:
         """Make what belongs to it."""
@@ -104,6 +107,7 @@ class ChaosServer:
 
         app.cleanup_ctx.append(closing)
         app.on_shutdown.append(self._shut_down)
+        app.on_cleanup.append(self._changes.settle)
         return app
 
     def _chaos(self) -> web.Application:
@@ -152,9 +156,11 @@ class ChaosServer:
         return await self._told(request, handler)
 
     async def _told(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Give whatever goes wrong one shape."""
+        """Give whatever goes wrong one shape. What is begun or ended is so for good, though its reader may be gone."""
         try:
-            return await handler(request)
+            if request.method == "GET":
+                return await handler(request)
+            return await self._changes.make(handler(request))
         except BadRequest as error:
             return problem(400, "INVALID_REQUEST", str(error), error.where)
         except (CannotDo, ValueError) as error:

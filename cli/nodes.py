@@ -2,6 +2,7 @@
 
 import click
 
+from kvorum.cli.completion import node_names
 from kvorum.cli.folders import folder_option
 from kvorum.cli.output import Exit, fail
 
@@ -54,7 +55,7 @@ def verb(name: str, text: str) -> None:
     """Add one subcommand."""
 
     @nodes.command(name, help=f"{text}\n\n\b\nkvorum nodes {name} node-2 --dir ./data")
-    @click.argument("node")
+    @click.argument("node", shell_complete=node_names)
     @folder_option
     def command(node: str, folder: str) -> None:
         act(node, folder, name)

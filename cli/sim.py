@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kvorum.cli.progress import bar
+
 if TYPE_CHECKING:
     from typing import BinaryIO
 
@@ -71,11 +73,12 @@ def sim(
     first, last = seeds_of(seeds) if seeds is not None else (1, None)
     numbers = itertools.count(first) if last is None else iter(range(first, last + 1))
     end = time.monotonic() + time_s if time_s is not None else float("inf")
-    tally, told_at = campaign.Tally(), [time.monotonic()]
+    tally, told_at, total = campaign.Tally(), [time.monotonic()], 0 if last is None else (last - first + 1) * len(kinds)
 
     def on_result(result: "Result") -> bool:
         """Take a seed's result; return whether to go on."""
         tally.add(result)
+        done(1 if total else 0)
         if result.failure is not None:
             keep(result, save)
             tell(result)
@@ -84,15 +87,15 @@ def sim(
             click.echo(tally.line())
         return (result.failure is None or keep_going) and time.monotonic() < end
 
-    campaign.run_campaign(
-        campaign.jobs_of(kinds, numbers),
-        on_result,
-        workers=jobs or os.cpu_count() or 1,
-        seconds=seconds,
-        shrinks=shrink,
-    )
-    click.echo(tally.line())
-    click.echo(f"faults: {tally.faults_line()}")
+    with bar(total, "seeds", beside_output=True) as done:
+        campaign.run_campaign(
+            campaign.jobs_of(kinds, numbers),
+            on_result,
+            workers=jobs or os.cpu_count() or 1,
+            seconds=seconds,
+            shrinks=shrink,
+        )
+    click.echo(f"{tally.line()}\nfaults: {tally.faults_line()}")
     raise SystemExit(1 if tally.failures else 0)
 
 

@@ -5,10 +5,10 @@ order.
                              -> fetch, replay, publish what changed, for ever
 
 Nothing is published before the first high watermark is reached, so a restarted broker never acts on what it knew days
-ago. `image` and `offset` are what every publisher has taken over. A fault that leaves the image behind the log (an
-unknown record, a copy that is not the log's, a publisher that fails) ends the node through `on_fault`: a broker that
-goes on without the metadata would do harm. Source: Kafka's MetadataLoader, KafkaRaftClient as an observer (KIP-595,
-630).
+ago; nor before the image is one that it may begin with: whoever answers first may be behind the times itself. `image`
+and `offset` are what every publisher has taken over. A fault that leaves the image behind the log (an unknown record, a
+copy that is not the log's, a publisher that fails) ends the node through `on_fault`: a broker that goes on without the
+metadata would do harm. Source: Kafka's MetadataLoader, KafkaRaftClient as an observer (KIP-595, 630).
 """
 
 import asyncio
@@ -89,6 +89,7 @@ class MetadataLoader:
         self._copy: MetadataCopy | None = None
         self._image = MetadataImage()
         self._published = False
+        self._may_begin: Callable[[MetadataImage], bool] = lambda image: True
         self._task: asyncio.Task[None] | None = None
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self.high_watermark = 0
@@ -129,9 +130,13 @@ class MetadataLoader:
         assert self._task is None, "publishers are installed before the loader starts"
         self._publishers.extend(publishers)
 
-    async def start(self) -> None:
-        """Open and replay the local copy, then follow the log. Raises OSError, UnknownRecord."""
+    async def start(self, may_begin: Callable[[MetadataImage], bool] = lambda image: True) -> None:
+        """Open and replay the local copy, then follow the log; `may_begin`: whether an image may be the first one.
+
+        Raises OSError, UnknownRecord.
+        """
         assert self._task is None, "started once"
+        self._may_begin = may_begin
         self._copy = await MetadataCopy.open(self._disk, self._directory, self._settings, self._clock)
         log.info("metadata copy opened", offset=self._copy.end_offset - 1, epoch=self._copy.epoch)
         self._nodes.learn(self._nodes.leader_id, self._copy.epoch)
@@ -264,7 +269,7 @@ class MetadataLoader:
             bytes_count = len(records)
             delta, batches_count = await copy.append(records)
         if not self._published:
-            if copy.end_offset >= self.high_watermark:
+            if copy.end_offset >= self.high_watermark and self._may_begin(copy.image):
                 await self._publish_whole(copy.image)
         elif batches_count:
             await self._publish(delta, copy.image, ManifestKind.LOG_DELTA, batches_count, bytes_count)

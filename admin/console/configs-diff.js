@@ -2,7 +2,7 @@
 
 import { get, url } from "./api.js";
 import { SOURCES } from "./configs.js";
-import { badge, card, dotted, field, h, nothing, select } from "./dom.js";
+import { badge, card, dotted, field, h, nothing, select, unheard } from "./dom.js";
 import { plural } from "./format.js";
 import { grid } from "./grid.js";
 import { setQuery } from "./view.js";
@@ -60,12 +60,12 @@ export function open(values, query) {
       const rows = diff.rows.filter((row) => (query.has("own") || !row.own) && row.name.toLowerCase().includes(part));
       const hidden = diff.rows.length - rows.length;
       const sets = new Map(rows.map((row) => [row.name, new Set(row.cells.map((cell) => cell?.value ?? null))]));
-      return card(null,
+      return [unheard(diff.unreachable, "what is set there is not compared."), card(null,
         h("p", { class: "quiet" }, `${plural(rows.filter((row) => row.differs).length, "difference")}; ${plural(diff.same, "config")} the same.`, hidden > 0 && ` ${plural(hidden, "row")} not shown.`),
         grid(view, query, "Configs beside each other", [
           { title: "Config", cell: (row) => dotted(row.name), by: (row) => row.name },
           ...diff.columns.map((column, at) => ({ title: heading(column), cell: (row) => value(row, at, sets.get(row.name).size > 1) })),
-        ], rows, part ? "No config that differs has that in its name." : "Nothing differs.", { key: (row) => row.name }));
+        ], rows, part ? "No config that differs has that in its name." : "Nothing differs.", { key: (row) => row.name }))];
     },
     cares: (event) => event.kind === "config_changed" || event.kind === "reconnected" || event.kind.startsWith("topic_") || event.kind.startsWith("broker_"),
   };

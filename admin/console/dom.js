@@ -87,6 +87,12 @@ export function badge(text, kind = "") {
 
 const LARGE_CHARS_MAX = 11;
 
+/** That some brokers did not answer, and what is missing for that; nothing where all did. */
+export function unheard(brokers, missing) {
+  if (!brokers.length) return null;
+  return h("p", { class: "banner", "data-key": "unheard" }, brokers.length === 1 ? `Broker ${brokers[0]} does` : `Brokers ${brokers.join(", ")} do`, ` not answer: ${missing}`);
+}
+
 /** A figure with what it is of. */
 export function figure(title, value, kind = "") {
   const long = typeof value === "string" && value.length > LARGE_CHARS_MAX && !kind.includes("small") ? " small" : "";

@@ -1,7 +1,7 @@
 // The list of groups, kept up to date by a stream of its own.
 
 import { get, url } from "./api.js";
-import { badge, card, field, h, link, select, table } from "./dom.js";
+import { badge, card, field, h, link, select, table, unheard } from "./dom.js";
 import { chips, star } from "./favourites.js";
 import { turner } from "./grid.js";
 import { keptUp } from "./kept-up.js";
@@ -39,7 +39,7 @@ export function open(values, query) {
     load: (signal) => get(url(["v1", "groups"], asked()), { signal }),
     draw: (page) => [
       chips("group"),
-      page.silent?.length > 0 && h("p", { class: "banner", "data-key": "silent" }, `Broker ${page.silent.join(", ")} ${page.silent.length === 1 ? "does" : "do"} not answer: the groups that it coordinates are missing here.`),
+      unheard(page.unreachable, "the groups that are coordinated there are missing here."),
       card(null, table("Groups", [
         { title: "Group", cell: (group) => [star("group", group.group_id, () => view.redraw()), " ", link(to(group.group_id), group.group_id, { key: `group-${group.group_id}` })] },
         { title: "State", cell: (group) => badge(group.state, STATES[group.state]) },

@@ -52,7 +52,7 @@ function ailing(health, quorum) {
     return [link(`#/topics/${encodeURIComponent(name.slice(0, at))}/partitions/${name.slice(at + 1)}`, name, { key: `ill-${name}` }), " "];
   });
   return [
-    quorum === null && h("p", {}, "No controller answers: nothing of the metadata can be changed, and no leader elected, until one does."),
+    (quorum === null || health.controller_id < 0) && h("p", {}, `No controller answers${health.controller_error ? ` (${health.controller_error})` : ""}: nothing of the metadata can be changed, no leader elected, and what is shown may be old, until one does.`),
     health.brokers_fenced.length > 0 && h("p", {}, "Fenced: ", health.brokers_fenced.map((id) => [link(`#/brokers/${id}`, `broker ${id}`, { key: `fenced-${id}` }), " "])),
     places.length > 0 && h("p", {}, places, health.partitions.length > NAMED && `and ${count(health.partitions.length - NAMED)} more`),
   ];

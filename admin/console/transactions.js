@@ -1,7 +1,7 @@
 // Transactions: all of them, and those that hang.
 
 import { get, post, url } from "./api.js";
-import { ask, badge, button, card, field, h, link, note, select, table } from "./dom.js";
+import { ask, badge, button, card, field, h, link, note, select, table, unheard } from "./dom.js";
 import { ago, moment } from "./format.js";
 import { turner } from "./grid.js";
 import { setQuery, unhurried } from "./view.js";
@@ -33,13 +33,13 @@ export function open(values, query) {
     title: "Transactions",
     tools: [hangingOnes(query), tools],
     load: (signal) => get(url(["v1", "transactions"], { pattern: query.get("pattern"), state: query.get("state"), open_for_ms: query.get("open_for_ms"), after: query.get("after"), limit: PAGE }), { signal }),
-    draw: (page) => card(null, table("Transactions", [
+    draw: (page) => [unheard(page.unreachable, "the transactions that are coordinated there are missing here."), card(null, table("Transactions", [
       { title: "Transactional id", cell: (each) => link(`#/transactions/${encodeURIComponent(each.transactional_id)}`, each.transactional_id, { key: `transaction-${each.transactional_id}`, class: "mono" }) },
       { title: "State", cell: (each) => badge(each.state, STATES[each.state]) },
       { title: "Producer", number: true, cell: (each) => each.producer_id },
       { title: "Coordinator", cell: (each) => link(`#/brokers/${each.coordinator}`, `broker ${each.coordinator}`, { key: `coordinator-${each.transactional_id}` }) },
     ], page.transactions, none(query), { key: (each) => each.transactional_id }),
-    turner(view, query, page.next, page.transactions.length, "transactions")),
+    turner(view, query, page.next, page.transactions.length, "transactions"))],
     // They begin and end without an event of the cluster's.
     cares: (event) => event.kind === "reconnected" || event.kind.startsWith("broker_"),
   };

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from kvorum.chaos.mutants import broker, controller, coordinators, duties
+from kvorum.chaos.mutants import broker, controller, coordinators, directories, duties
 from kvorum.chaos.mutants.patches import Patches
 from kvorum.chaos.mutants.plans import COORDINATED, DEPOSED_UNAWARES, SECONDS, THREE, coordination
 
@@ -52,6 +52,8 @@ class Mutant:
     """Whether replicas move between the log directories of their brokers."""
     throttles: bool = False
     """Whether these moves are throttled."""
+    losses: bool = False
+    """Whether log directories break, are replaced, taken out and put back."""
     seconds: float = SECONDS
     """Virtual, of a directed run."""
     apply_real: Callable[[Patches], None] | None = None
@@ -170,6 +172,28 @@ ALL: Final = (
         moves=True,
         throttles=True,
         first=11,
+    ),
+    *(
+        Mutant(
+            name=name,
+            apply=apply,
+            means=DIRECTED,
+            options={
+                **THREE,
+                **{"log_dirs": 2, "partitions": 1, "flush": False, "session_timeout_ms": 600, "delay_max_s": 0.001},
+                **{"heartbeat_interval_ms": 120, "fault_kinds": ["kill"], "fault_every_s": 3.0, "chase": 0.0},
+                **drawn,
+            },
+            load={"producers": [(-1, True)], "every_s": 0.05, "burst_s": 0.0},
+            losses=True,
+            first=first,
+        )
+        for name, apply, drawn, first in (
+            ("stay-in-a-failed-directory", directories.stay_in_a_failed_directory, {}, 1),
+            ("vouch-for-a-lost-directory", directories.vouch_for_a_lost_directory, {"elr": True, "min_isr": 2}, 1),
+            ("elect-another-log", directories.elect_another_log, {"elr": True, "min_isr": 1}, 1),
+            ("make-an-empty-log", directories.make_an_empty_log, {"elr": False}, 3),
+        )
     ),
     Mutant(name="acknowledge-metadata-before-commit", apply=controller.acknowledge_metadata_before_commit, first=6),
     Mutant(

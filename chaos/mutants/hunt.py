@@ -64,10 +64,11 @@ def plan_of(mutant: Mutant, seed: int) -> Plan:
             duties=mutant.duties,
             moves=mutant.moves,
             throttles=mutant.throttles,
+            losses=mutant.losses,
         )
         if mutant.means == DIRECTED
         # Its seeds were found without.
-        else drawn(seed, SECONDS, coordinators=False, reassignments=False, duties=False, moves=False)
+        else drawn(seed, SECONDS, coordinators=False, reassignments=False, duties=False, moves=False, losses=False)
     )
 
 

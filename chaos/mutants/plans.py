@@ -8,6 +8,7 @@ import msgspec
 from kvorum.chaos.sim.coordinated import OFFSETS, aimed
 from kvorum.chaos.sim.dramas import dramatised
 from kvorum.chaos.sim.duties import dutiful
+from kvorum.chaos.sim.losing import losing
 from kvorum.chaos.sim.moving import moved, throttled
 from kvorum.chaos.sim.plan import BROKERS, LEADER, Coordination, Load, Plan, draw_faults, draw_options
 from kvorum.chaos.sim.reassigning import reassigned
@@ -28,12 +29,13 @@ def directed(
     duties: bool = False,
     moves: bool = False,
     throttles: bool = False,
+    losses: bool = False,
 ) -> Plan:
     """Draw a plan from its seed with some options, some of its load, and some of every fault fixed.
 
     With a drama (see chaos.sim.dramas) its faults are all there are; `reassigns`: the topic is reassigned meanwhile;
     `duties`: brokers are taken out for maintenance and decommissioned; `moves`: its replicas move between log
-    directories; `throttles`: as fast as they may.
+    directories; `throttles`: as fast as they may; `losses`: log directories break, are replaced, taken out, put back.
     """
     rng = Random(f"kvorum mutant {seed}")
     options = draw_options(rng)
@@ -53,6 +55,8 @@ def directed(
         options, faults = moved(rng, options, faults, seconds, certain=True)
     if throttles:
         options, faults = throttled(rng, options, faults, seconds, certain=True)
+    if losses:
+        options, faults = losing(rng, options, faults, seconds, certain=True)
     return Plan(seed=seed, seconds=seconds, options=options, faults=faults)
 
 

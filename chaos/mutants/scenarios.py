@@ -144,6 +144,8 @@ SHIPPED: Final[Mapping[str, tuple[str, ...]]] = {
     "disk-error-unknown": ("regressions/failing-disk",),
     "unreadable-above-high-watermark": ("regressions/known-places",),
     "isolated-leader-stays": ("controller-partition",),
+    "vouch-for-a-lost-directory": ("lost-directory",),
+    "stay-in-a-failed-directory": ("failing-directory",),
 }
 """{mutant: shipped scenarios that have to fail with it}: a regression that holds with its bug shows nothing."""
 SHOWN: Final = tuple(dict.fromkeys([*CELLS, *SHIPPED]))

@@ -42,6 +42,10 @@ Verb: TypeAlias = Literal[
     "flip-bits",
     "disk-full",
     "read-only",
+    "fail-directory",
+    "replace-directory",
+    "drop-directory",
+    "move-log-dir",
     "clock-jump",
     "cut",
     "cut-one-way",
@@ -104,6 +108,8 @@ class Cluster(Strict):
     profile: Literal["fast", "default"] = "fast"
     """`fast`: sessions of 3 s, heartbeats of 0.5 s, replica lag of 2 s; `default`: Kafka's own."""
     groups: tuple[str, ...] = ("clients",)
+    log_dirs: int = Field(default=1, ge=1, le=10)
+    """Of each broker. The first of them cannot fail: it has the node's own files."""
     configs: dict[str, str] = Field(default_factory=dict)
     node_configs: dict[str, dict[str, str]] = Field(default_factory=dict)
     small_disks: dict[str, int] = Field(default_factory=dict)
@@ -143,6 +149,8 @@ class Condition(Strict):
     isr_at_most: dict[str, int] = Field(default_factory=dict)
     leader: dict[str, str] = Field(default_factory=dict)
     """{partition: "none", "some", a target, or "not TARGET"}."""
+    lies_in: dict[str, int] = Field(default_factory=dict)
+    """{partition: the number of the log directory of its leader's replica}, and no move is under way."""
     acked: int = Field(default=0, ge=0)
     """So many more acknowledgements than when the step began."""
     controller: str = ""
@@ -173,6 +181,8 @@ class Step(Strict):
     rate: int = Field(default=0, ge=0)
     count: int = Field(default=1, ge=1)
     partition: str = ""
+    directory: int = Field(default=0, ge=0)
+    """A log directory of the target, from 1."""
     arm: str = ""
     """What a `failpoint` arms in the target's process: `log.append.before=raise@20`."""
     topic: str = ""
@@ -201,6 +211,8 @@ class Step(Strict):
             **{verb: ("target",) for verb in ("kill", "terminate", "pause", "wipe", "lose-tail", "isolate", "restart")},
             **{verb: ("target",) for verb in ("disk-full", "read-only", "clock-jump", "refuse-inside", "resume")},
             **{verb: ("target", "to") for verb in LINK_VERBS},
+            **{verb: ("target", "directory") for verb in ("fail-directory", "replace-directory", "drop-directory")},
+            "move-log-dir": ("target", "partition", "directory"),
             "flip-bits": ("target", "partition"),
             "failpoint": ("target", "arm"),
             "wait": ("until",),
@@ -221,7 +233,7 @@ class Step(Strict):
         targets = [self.target] if isinstance(self.target, str) else list(self.target)
         asked = {self.partition} - NO_PARTITIONS
         if self.until is not None:
-            asked |= {*self.until.isr, *self.until.isr_at_most, *self.until.leader}
+            asked |= {*self.until.isr, *self.until.isr_at_most, *self.until.leader, *self.until.lies_in}
             targets += [*self.until.leader.values(), self.until.controller, self.until.resigned]
         for target in [*targets, self.to]:
             words = [word for word in target.partition("/")[0].split() if word != "not"]

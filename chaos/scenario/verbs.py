@@ -28,6 +28,7 @@ from kvorum.chaos.scenario.models import Condition, Step
 from kvorum.chaos.scenario.targets import GROUPS, Seen, Targets, no_leader
 from kvorum.chaos.workload.admin import REQUEST_SECONDS, admin_client
 from kvorum.chaos.workload.elections import PREFERRED, UNCLEAN, NotElected, elect
+from kvorum.chaos.workload.log_dirs import NotMoved, move
 from kvorum.chaos.workload.recorder import Recorder
 
 POLL_SECONDS: Final = 0.05
@@ -200,6 +201,16 @@ class Verbs:
                 return [lab.fill_disk(each) for each in found]
             case "read-only":
                 return [lab.read_only(each) for each in found]
+            case "fail-directory":
+                return [lab.directories.fail(node, step.directory) for node, _, _ in self._split(found)]
+            case "replace-directory":
+                return [lab.directories.replace(node, step.directory) for node, _, _ in self._split(found)]
+            case "drop-directory":
+                return [lab.directories.drop(node, step.directory) for node, _, _ in self._split(found)]
+            case "move-log-dir":
+                for node, _, _ in self._split(found):
+                    self._move(lab, node, step)
+                return []
             case "clock-jump":
                 return [lab.jump_clock(each, step.ms) for each in found]
             case "isolate":
@@ -266,6 +277,13 @@ class Verbs:
             ),
         )
 
+    def _move(self, lab: Lab, node: str, step: Step) -> None:
+        """Ask a broker to have its replica in another of its log directories; it moves while the run goes on."""
+        path = lab.directories.path(node, step.directory)
+        value: OperationValue = ["move-log-dir", step.partition, f"{node}:{step.directory}"]
+        address = lab.plan.reached[lab.shape.groups[0]][node]
+        self._operation(value, lambda: move(address, step.partition, path))
+
     def _elect(self, step: Step) -> None:
         """Ask for elections: of one partition, or (`all`) of all without a leader. A leader that is there is fine."""
         kind = UNCLEAN if step.do == "elect-unclean" else PREFERRED
@@ -283,7 +301,7 @@ class Verbs:
         op = self.recorder.invoke(process, "admin", value)
         try:
             request()
-        except (KafkaException, NotElected) as error:
+        except (KafkaException, NotElected, NotMoved) as error:
             self.recorder.complete(op, Info, error=str(error))
             raise CannotDo(f"{value}: {error}") from error
         self.recorder.complete(op, Ok)
@@ -302,7 +320,8 @@ class Verbs:
         """Return what is not yet as it should be; nothing when all is."""
         if len(self.recorder.acked) < acked:
             return f"{acked - len(self.recorder.acked)} more acknowledgements"
-        views = self.cluster.partitions() if wanted.isr or wanted.isr_at_most or wanted.leader else {}
+        is_about_partitions = wanted.isr or wanted.isr_at_most or wanted.leader or wanted.lies_in
+        views = self.cluster.partitions() if is_about_partitions else {}
         for partition, count in wanted.isr.items():
             if partition not in views or len(views[partition].isr) != count:
                 return f"{partition} with {count} in sync: {views.get(partition)}"
@@ -314,6 +333,11 @@ class Verbs:
             leader = None if view is None or no_leader(view) else self.cluster.name_of(view.leader)
             if not self._is(leader, who):
                 return f"{partition} led by {who}: {leader}"
+        for partition, number in wanted.lies_in.items():
+            view = views.get(partition)
+            leader = None if view is None or no_leader(view) else self.cluster.name_of(view.leader)
+            if leader is None or not self._lab_for("until: lies_in").directories.lies_in(leader, partition, number):
+                return f"{partition} in directory {number} of its leader: {leader}"
         if wanted.controller and not self._is(self.cluster.active_controller(), wanted.controller):
             return f"an active controller that is {wanted.controller}"
         if wanted.resigned:

@@ -58,13 +58,13 @@ BOOT_LIMIT_S: Final = 30.0
 NEVER_RETRIEVED: Final = "never retrieved"
 
 
-def settings_of(options: Options, node_id: int, roles: list[str]) -> Settings:
-    """Return a node's configuration."""
+def settings_of(options: Options, node_id: int, roles: list[str], log_dirs: list[str] | None = None) -> Settings:
+    """Return a node's configuration; `log_dirs`: other directories than all."""
     nodes = machines_of(options)
     quorum = [node for node, found in nodes.items() if CONTROLLER in found]
     address = address_of(node_id)
     listeners = {BROKER: f"PLAINTEXT://{address}:{PORT}", CONTROLLER: f"CONTROLLER://{address}:{CONTROLLER_PORT}"}
-    log_dirs = [f"/data-{number}" for number in range(1, options.log_dirs + 1)]
+    log_dirs = log_dirs or [f"/data-{number}" for number in range(1, options.log_dirs + 1)]
     config: dict[str, object] = {
         "node.id": node_id,
         "process.roles": ",".join(roles),
@@ -339,6 +339,8 @@ class SimCluster:
     def _began(self, process: SimProcess) -> None:
         self.restarts[process.name] = process.lives
         if process.role == BROKER:
+            self.invariants.lives.began(process.machine.node_id, vouches=process.vouches)
+            process.vouches = not process.disk.broken
             self._checks[process.host] = partial(self.invariants.check_broker, process)
 
     def _controller_made(self, process: SimProcess, controller: ControllerNode) -> None:

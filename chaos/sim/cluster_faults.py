@@ -10,8 +10,10 @@ from typing import Final
 
 from kvorum.chaos import history
 from kvorum.chaos.sim.cluster import CLUSTER_ID, SimCluster
+from kvorum.chaos.sim.directory_faults import DirectoryFaults
 from kvorum.chaos.sim.fault_targets import Targets
 from kvorum.chaos.sim.link_faults import LinkFaults, Story, Undo
+from kvorum.chaos.sim.losing import BROKEN, LOST, RETURN
 from kvorum.chaos.sim.machine import BROKER, CONTROLLER, Machine, SimProcess, State
 from kvorum.chaos.sim.moments import Moments
 from kvorum.chaos.sim.operator import Operator
@@ -29,6 +31,7 @@ class Faults:
         self._cluster = cluster
         self._targets = Targets(cluster)
         links = LinkFaults(cluster, self._targets)
+        self._directories = directories = DirectoryFaults(cluster, self._targets)
         operator = Operator(cluster)
         self.moments = Moments(cluster)
         self._count = 0
@@ -51,6 +54,9 @@ class Faults:
             "disk_full": self._disk_full,
             "wipe": self._wipe,
             "clock": self._clock,
+            LOST: directories.lost,
+            BROKEN: directories.broken,
+            RETURN: directories.returned,
             "moment": self.moments.moment,
             "min_isr": operator.min_isr,
             "unclean": operator.unclean,
@@ -92,15 +98,24 @@ class Faults:
     def _finish(self, number: int) -> None:
         fault, targets, undo = self._open.pop(number, (None, [], None))
         if fault is not None and undo is not None:
-            undo()
-            self._write(fault, number, "end", targets, f"end of {fault.kind} of {', '.join(targets)}")
+            partitions = undo()
+            told = "" if not partitions else f": without {', '.join(partitions)}"
+            self._write(fault, number, "end", targets, f"end of {fault.kind} of {', '.join(targets)}{told}", partitions)
 
     def end_all(self) -> None:
         """End every fault that is in force."""
         for number in sorted(self._open):
             self._finish(number)
 
-    def _write(self, fault: Fault, number: int, phase: str, targets: list[str], story: str) -> None:
+    def _write(
+        self,
+        fault: Fault,
+        number: int,
+        phase: str,
+        targets: list[str],
+        story: str,
+        partitions: list[str] | None = None,
+    ) -> None:
         self._cluster.history.write(
             history.Fault(
                 t=self._cluster.now(),
@@ -108,7 +123,8 @@ class Faults:
                 id=number,
                 phase=phase,
                 targets=targets,
-                lossy=fault.kind in LOSSY_KINDS,
+                lossy=fault.kind in LOSSY_KINDS or bool(partitions),
+                partitions=partitions or [],
                 story=story,
             )
         )
@@ -227,7 +243,7 @@ class Faults:
             return None
         process = processes[0]
         operation = "sync" if fault.detail == "sync" else "pwrite"
-        process.disk_faulted = True
+        process.disk_faulted, process.vouches = True, False
         self._cluster.disks_failed.add(process.machine.node_id)
         process.disk.fail(operation, errno.EIO)
 
@@ -241,7 +257,7 @@ class Faults:
         if not processes:
             return None
         process = processes[0]
-        process.disk_faulted = True
+        process.disk_faulted, process.vouches = True, False
         self._cluster.disks_failed.add(process.machine.node_id)
         process.disk.capacity = None
         process.disk.capacity = used(process) + FULL_SLACK_BYTES
@@ -263,8 +279,13 @@ class Faults:
         if role == BROKER:
             self._cluster.invariants.lives.lost_power(machine.node_id)
         process.lose_power()
+        if role == BROKER:
+            for path in process.log_dirs:
+                self._directories.note_loss(process, path)
+            self._directories.use_all(process)
         process.disk.wipe()
         machine.format(role, CLUSTER_ID, None)
+        process.vouches = False
         return (
             f"{process.name} comes back with an empty disk{self._targets.leads(machine)}",
             [process.name],

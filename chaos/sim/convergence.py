@@ -39,6 +39,7 @@ def heal(cluster: SimCluster, faults: Faults) -> None:
         for process in machine.processes.values():
             process.disk.repair()
             process.disk.capacity = None
+            process.disk.broken.clear()
             process.resume()
             if process.state is State.STOPPING or process.disk_faulted:
                 if process.role == BROKER:

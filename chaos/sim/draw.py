@@ -6,6 +6,7 @@ from kvorum.chaos.sim.changes import changing
 from kvorum.chaos.sim.coordinated import coordinated
 from kvorum.chaos.sim.dramas import dramatised
 from kvorum.chaos.sim.duties import dutiful
+from kvorum.chaos.sim.losing import losing
 from kvorum.chaos.sim.moving import moved, throttled
 from kvorum.chaos.sim.plan import Plan, draw_faults, draw_options
 from kvorum.chaos.sim.reassigning import reassigned
@@ -19,10 +20,11 @@ def drawn(
     reassignments: bool = True,
     duties: bool = True,
     moves: bool = True,
+    losses: bool = True,
 ) -> Plan:
     """Draw a whole run from its seed. Dramas, changes, coordinators and what follows have chances of their own.
 
-    Without them a seed stays as it was; `coordinators` to `moves`: whether there may be any.
+    Without them a seed stays as it was; `coordinators` to `losses`: whether there may be any.
     """
     rng = Random(f"kvorum cluster {seed}")
     options = draw_options(rng)
@@ -38,4 +40,6 @@ def drawn(
     if moves:
         options, faults = moved(Random(f"kvorum moves {seed}"), options, faults, seconds)
         options, faults = throttled(Random(f"kvorum throttled moves {seed}"), options, faults, seconds)
+    if losses:
+        options, faults = losing(Random(f"kvorum lost directories {seed}"), options, faults, seconds)
     return Plan(seed=seed, seconds=seconds, options=options, faults=faults)

@@ -41,6 +41,8 @@ class MetadataWatch:
         self.on_change: OnChange = lambda key, name, before, after: None
         self.on_configs: Callable[[MetadataImage], None] = lambda image: None
         """Called with an image that has other configs than the one before."""
+        self.on_brokers: Callable[[], None] = lambda: None
+        """Called when the newest image has other brokers."""
         self.active: dict[int, int] = {}
         """Who was the active controller in each epoch."""
         self._seen: dict[str, MetadataImage] = {}
@@ -119,6 +121,8 @@ class MetadataWatch:
                     self.on_change((topic.topic_id, number), name, was, partition)
         if before.cluster != after.cluster:
             self._check_members(after)
+            check_directories(before, after)
+            self.on_brokers()
 
     def _check_brokers(self, image: MetadataImage) -> None:
         for broker in image.cluster.brokers.values():
@@ -139,6 +143,10 @@ class MetadataWatch:
             raise Violation("SingleLeader", f"{name} changes its leader within a leader epoch: {before} to {after}")
         if after.has_leader and after.leader not in after.isr:
             raise Violation("LeaderInIsr", f"{name}: {after}")
+        if after.has_leader and (before is None or after.leader != before.leader):
+            directory = after.directory(after.leader)
+            if not image.cluster.has_online_directory(after.leader, directory):
+                raise Violation("LeaderInOnlineDirectory", f"{name} is led from {directory}: {before} to {after}")
         if set(after.isr) & set(after.elr):
             raise Violation("IsrElrDisjoint", f"{name}: {after}")
         if not {*after.isr, *after.elr} <= set(after.replicas):
@@ -185,6 +193,23 @@ def check_reassignment(name: str, before: PartitionRegistration, after: Partitio
     came = {*before.adding_replicas} & {*after.replicas}
     if not came <= {*after.isr} or not (after.isr or after.elr or not (before.isr or before.elr)):
         raise Violation("ReassignedInSync", f"{name}: {dropped} left before others were in sync: {before} to {after}")
+
+
+def check_directories(before: MetadataImage, after: MetadataImage) -> None:
+    """Who lay in a directory that has failed leaves ISR and leadership by the same change (KIP-858).
+
+    But without ELR the last of an ISR stays in it. Raises Violation.
+    """
+    failed = {
+        broker.broker_id: {*known.log_dirs} - {*broker.log_dirs}
+        for broker in after.cluster.brokers.values()
+        if (known := before.cluster.broker(broker.broker_id)) and known.broker_epoch == broker.broker_epoch
+    }
+    for topic in after.topics.by_name.values() if any(failed.values()) else ():
+        for number, partition in topic.partitions.items():
+            hit = [each for each in partition.isr if partition.directory(each) in failed.get(each, ())]
+            if hit and (len(partition.isr) > 1 or partition.has_leader):
+                raise Violation("InIsrWithoutDirectory", f"{topic.name}-{number}: {hit} in {partition}")
 
 
 class Watcher:

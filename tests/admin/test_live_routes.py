@@ -1,6 +1,5 @@
 """Streams of what has no event of its own; who leads what; throttles; who one is: in front of fake clusters."""
 
-import asyncio
 import hashlib
 from typing import Any
 
@@ -8,14 +7,12 @@ import pytest
 
 from kvorum.admin import browsing, live_routes
 from kvorum.admin.access import Access, tokens_of
-from kvorum.admin.client import Unreachable
-from kvorum.admin.groups import Groups
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages import consumer_group_describe as cgd
 from kvorum.protocol.messages.list_groups import ListGroupsRequest
-from kvorum.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from kvorum.protocol.messages.metadata import MetadataRequest
 from kvorum.protocol.records import Record
-from tests.admin.fake import Client, FakeCluster, call, serve, with_fake
+from tests.admin.fake import Client, FakeCluster, call, with_fake
 from tests.admin.operated import BROKER, CLUSTER, DEFAULT, DYNAMIC, TOPIC, OperatedCluster, with_operated
 from tests.admin.test_message_routes import events_of
 from tests.admin.test_message_routes import fill as fill_messages
@@ -195,29 +192,3 @@ def test_bytes_as_text_are_not_read_as_json() -> None:
         assert (none["key"], none["key_format"], none["value_format"]) == (None, "string", "string")
 
     with_fake(test)
-
-
-class OneOfTwo(FakeCluster):
-    """Has a second broker, which does not answer."""
-
-    async def ask(self, request: Any, response: type, address: Any = None, **options: Any) -> Any:  # type: ignore[override]
-        if address == ("127.0.0.1", 9002):
-            raise Unreachable("127.0.0.1:9002 refused")
-        answer = await super().ask(request, response, address, **options)
-        if isinstance(answer, MetadataResponse):
-            answer.brokers.append(MetadataResponseBroker(node_id=2, host="127.0.0.1", port=9002))
-        return answer
-
-
-def test_groups_of_the_other_brokers_are_told_where_one_does_not_answer() -> None:
-    async def test() -> None:
-        cluster = OneOfTwo()
-        cluster.consumers["c"] = group()
-        async with serve(cluster) as client:
-            status, listed = await call(client, "GET", "/v1/groups")
-        assert (status, listed["silent"]) == (200, [2])
-        assert [each["group_id"] for each in listed["groups"]] == ["c"]
-        with pytest.raises(Unreachable):
-            await Groups(cluster).listed()
-
-    asyncio.run(test())

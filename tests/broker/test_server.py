@@ -225,6 +225,24 @@ def test_what_was_written_is_there_after_a_restart_and_the_clean_end_is_known(tm
     run(tmp_path, story)
 
 
+def test_a_broker_starts_without_a_directory_that_cannot_be_read(tmp_path: Path) -> None:
+    """Its disk answers no read of what is there."""
+
+    async def story(cluster: Cluster) -> None:
+        folders = [tmp_path / name for name in ("works", "broken")]
+        for number, folder in enumerate(folders):
+            cluster.disk.mkdir(str(folder))
+            identity = MetaProperties(CLUSTER_ID, 1, Uuid(bytes([0x70 + number]) * 16))
+            write_meta_properties(cluster.disk, str(folder), identity)
+        (tmp_path / "broken" / "meta.properties").unlink()
+        (tmp_path / "broken" / "meta.properties").mkdir()
+        dirs = {"log.dirs": ",".join(map(str, folders)), "metadata.log.dir": str(folders[0])}
+        broker = await cluster.start_broker(1, **dirs)
+        assert [each.is_online for each in broker.broker.log_manager.dirs] == [True, False]
+
+    run(tmp_path, story)
+
+
 def test_acks_all_reaches_every_replica_and_a_leader_that_goes_hands_over(tmp_path: Path) -> None:
     async def story(cluster: Cluster) -> None:
         for broker_id in (1, 2, 3):

@@ -174,3 +174,30 @@ def test_a_transaction_is_described_and_aborted_over_http(cluster: LocalCluster)
     eventually(lambda: state() in ("Empty", "CompleteAbort"), state)
     with pytest.raises(Exception, match=r"fenced|FENCED|newer|epoch"):
         producer.commit_transaction(30)
+
+
+def test_a_throttled_move_off_a_broker_that_is_dead(cluster: LocalCluster) -> None:
+    """Last in this file: node 3 is started again, its connections are others."""
+    bootstrap = cluster.plan.bootstrap
+    body = {"name": "orphaned", "assignments": {"0": [3, 1]}}
+    assert http(cluster, "POST", "/v1/topics", body)[0] == 201
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for _ in range(100):
+        producer.produce("orphaned", bytes(1000))
+    assert producer.flush(30) == 0
+    cluster.kill("node-3")
+    eventually(lambda: http(cluster, "GET", "/v1/brokers/3")[1]["fenced"], "the dead broker fenced")
+    plan = [{"topic": "orphaned", "partition": 0, "replicas": [1, 2]}]
+    begun = {"partitions": plan, "throttle_bytes_per_second": THROTTLE}
+    status, started = http(cluster, "POST", "/v1/reassignments", begun)
+    assert (status, [row["error"] for row in started]) == (200, [None]), started
+
+    def completed() -> bool:
+        status, found = http(cluster, "POST", "/v1/reassignments/verify", {"partitions": plan})
+        assert status == 200, found
+        return bool(found["completed"]) and found["unthrottled_brokers"] == [1, 2, 3]
+
+    eventually(completed, "the partition on the living, and the throttles gone")
+    assert set(cluster.start("node-3").values()) == {"ready"}
+    configs = http(cluster, "GET", "/v1/brokers/3/configs")[1]
+    assert not [row for row in configs if "throttled" in row["name"]]

@@ -109,6 +109,8 @@ HEALTH = {
     "offline_partitions": 0,
     "brokers_fenced": [],
     "partitions": [],
+    "controller_id": 1,
+    "controller_error": None,
 }
 DUTY = {"broker": 1, "asked": "active", "state": "active", "done": True, "message": "It is at work.", "leaders": 2}
 DUTY |= {"replicas": 6, "left": 0, "moving": 0, "kept": [], "throttle_bytes_per_second": None}
@@ -151,12 +153,12 @@ class Stage:
             "/v1/topics": {"topics": [topic("orders")], "next": None},
             "/v1/topics/orders": topic("orders", partition(0), partition(1)),
             "/v1/topics/orders/messages/newest": page_of(),
-            "/v1/groups": {"groups": [], "next": None},
-            "/v1/transactions": {"transactions": [], "next": None},
+            "/v1/groups": {"groups": [], "next": None, "unreachable": []},
+            "/v1/transactions": {"transactions": [], "next": None, "unreachable": []},
             "/v1/quotas": [],
             "/v1/leaders": {"partitions": 6, "unpreferred": 0, "leaderless": 0, "rows": [], "more": False},
             "/v1/reassignments": [],
-            "/v1/reassignments/throttle": {"brokers": [], "unreachable": [], "topics": []},
+            "/v1/reassignments/throttle": {"brokers": [], "unreachable": []},
         }.items():
             self.says(path, data)
 

@@ -22,7 +22,10 @@ def live(scene: Scene, page: Page) -> None:
 
 def test_the_overview_is_shown_while_there_is_no_controller(scene: Scene) -> None:
     scene.stage.refuses("/v1/quorum", 503, "CLUSTER_UNREACHABLE", "no controller answers")
+    ill = {**HEALTH, "healthy": False, "controller_id": -1, "controller_error": "REQUEST_TIMED_OUT"}
+    scene.stage.says("/v1/health", ill)
     page = scene.page()
+    expect(page.get_by_text("No controller answers (REQUEST_TIMED_OUT)")).to_be_visible()
     expect(page.locator(".figure", has_text="Brokers").first).to_contain_text("3 of 3")
     expect(page.locator(".figure", has_text="Active controller")).to_contain_text("none that answers")
     expect(page.get_by_text("needs looking at", exact=True)).to_be_visible()
@@ -253,13 +256,13 @@ def test_a_dialog_gives_the_focus_back_though_the_page_was_drawn_anew_behind_it(
 def test_groups_are_kept_up_to_date_without_anybody_asking_again(scene: Scene) -> None:
     group = {"group_id": "readers", "type": "consumer", "state": "Stable", "protocol_type": "consumer"}
     group |= {"coordinator": 1}
-    scene.stage.says("/v1/groups", {"groups": [group], "next": None})
+    scene.stage.says("/v1/groups", {"groups": [group], "next": None, "unreachable": []})
     page = scene.page("groups")
     expect(page.locator("tbody .badge")).to_have_text("Stable")
     path = "/v1/live/groups"
     scene.stage.until(lambda: scene.stage.readers(path) == 1, "a reader of the groups")
     asked = scene.stage.count("/v1/groups")
-    scene.stage.tells(path, "groups", {"groups": [{**group, "state": "Empty"}], "next": None})
+    scene.stage.tells(path, "groups", {"groups": [{**group, "state": "Empty"}], "next": None, "unreachable": []})
     expect(page.locator("tbody .badge")).to_have_text("Empty")
     assert scene.stage.count("/v1/groups") == asked
     page.get_by_label("State").select_option("Empty")

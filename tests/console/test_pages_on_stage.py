@@ -57,7 +57,7 @@ def test_groups_come_in_pages_and_are_narrowed_by_state_and_kind(scene: Scene) -
     assert "after=g099" in page.url
     page.go_back()
     expect(page.locator("tbody tr")).to_have_count(100)
-    scene.stage.says("/v1/groups", {"groups": [], "next": None})
+    scene.stage.says("/v1/groups", {"groups": [], "next": None, "unreachable": []})
     page.get_by_label("State").select_option("Empty")
     page.get_by_label("Kind").select_option("classic")
     expect(page.get_by_text("No group is so.")).to_be_visible()
@@ -66,7 +66,7 @@ def test_groups_come_in_pages_and_are_narrowed_by_state_and_kind(scene: Scene) -
 
 
 def test_groups_are_shown_while_one_broker_does_not_tell_its_own(scene: Scene) -> None:
-    scene.stage.says("/v1/groups", {"groups": [group("a")], "next": None, "silent": [3]})
+    scene.stage.says("/v1/groups", {"groups": [group("a")], "next": None, "unreachable": [3]})
     page = scene.page("groups")
     expect(page.locator(".banner")).to_contain_text("Broker 3 does not answer")
     expect(page.get_by_role("link", name="a", exact=True)).to_be_visible()
@@ -292,12 +292,32 @@ def test_elections_are_one_question_whatever_happens(scene: Scene) -> None:
     assert asked == set() and scene.stage.count("/v1/leaders") == 2
 
 
+def test_all_elections_and_all_cancellations_are_asked_for_as_such(scene: Scene) -> None:
+    row = {"topic": "t", "partition": 3, "leader": 2, "preferred": 1, "replicas": [1, 2], "isr": [1, 2]}
+    found = {"partitions": 9, "unpreferred": 1, "leaderless": 0, "rows": [row], "more": False}
+    scene.stage.says("/v1/leaders", found)
+    scene.stage.says("/v1/leaders/elect", [], "POST")
+    page = scene.page("leaders")
+    page.get_by_role("button", name="Elect all preferred").click()
+    page.get_by_role("dialog").get_by_role("button", name="Elect").click()
+    scene.stage.until(lambda: scene.stage.count("/v1/leaders/elect", "POST") == 1, "the election")
+    assert scene.stage.last("/v1/leaders/elect", "POST").body == {"unclean": False, "all": True}
+    scene.stage.says("/v1/reassignments", [{**entry(90), "partition": each} for each in (0, 1)])
+    scene.stage.says("/v1/reassignments/cancel", [], "POST")
+    page = scene.page("reassignment")
+    page.get_by_role("button", name="Cancel all").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel the move").click()
+    scene.stage.until(lambda: scene.stage.count("/v1/reassignments/cancel", "POST") == 1, "the cancellation")
+    assert scene.stage.last("/v1/reassignments/cancel", "POST").body == {"all": True}
+
+
 def test_transactions_come_in_pages_by_a_pattern_and_a_search_for_hanging_ones_is_in_the_address(scene: Scene) -> None:
     row = {"transactional_id": "pay/1", "state": "Ongoing", "producer_id": 4000, "coordinator": 1}
-    scene.stage.says("/v1/transactions", {"transactions": [row], "next": "pay/1"})
+    scene.stage.says("/v1/transactions", {"transactions": [row], "next": "pay/1", "unreachable": [2, 3]})
     scene.stage.says("/v1/hanging-transactions", [])
     page = scene.page("transactions?pattern=pay.*&state=Ongoing&topic=orders&minutes=3")
     expect(page.get_by_text("No transaction hangs there.")).to_be_visible()
+    expect(page.locator(".banner")).to_contain_text("Brokers 2, 3 do not answer")
     assert scene.stage.last("/v1/hanging-transactions").query == {"topic": "orders", "open_for_minutes": "3"}
     assert scene.stage.last("/v1/transactions").query["pattern"] == "pay.*"
     expect(page.locator("tbody tr")).to_contain_text("4000")
@@ -311,14 +331,14 @@ def test_transactions_come_in_pages_by_a_pattern_and_a_search_for_hanging_ones_i
 def test_a_throttle_that_was_left_over_is_shown_and_taken_off(scene: Scene) -> None:
     path = "/v1/reassignments/throttle"
     broker = {"broker": 2, "leader_rate": 1 << 20, "follower_rate": None, "log_dirs_rate": None}
-    scene.stage.says(path, {"brokers": [broker], "unreachable": [3], "topics": []})
+    scene.stage.says(path, {"brokers": [broker], "unreachable": [3]})
     page = scene.page("reassignment")
     banner = page.locator(".banner")
     expect(banner).to_contain_text("broker 2 sends at most 1.0 MiB/s")
     expect(banner).to_contain_text("Not told by: 3")
     page.get_by_role("button", name="Take it off").click()
-    scene.stage.says(path, {"brokers": [broker], "unreachable": [], "topics": []}, "DELETE")
-    scene.stage.says(path, {"brokers": [], "unreachable": [], "topics": []})
+    scene.stage.says(path, {"brokers": [broker], "unreachable": []}, "DELETE")
+    scene.stage.says(path, {"brokers": [], "unreachable": []})
     page.get_by_role("button", name="Take them off").click()
     expect(banner).to_have_count(0)
 

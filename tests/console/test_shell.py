@@ -233,7 +233,7 @@ def test_the_field_that_was_wrong_is_marked(scene: Scene) -> None:
 
 def test_favourites_are_marked_kept_and_lead_there(scene: Scene) -> None:
     group = {"group_id": "g", "type": "consumer", "state": "Stable", "protocol_type": "consumer", "coordinator": 1}
-    scene.stage.says("/v1/groups", {"groups": [group], "next": None})
+    scene.stage.says("/v1/groups", {"groups": [group], "next": None, "unreachable": []})
     page = scene.page("topics")
     star = page.get_by_role("button", name="Favourite: orders")
     expect(star).to_have_attribute("aria-pressed", "false")

@@ -38,7 +38,12 @@ def test_records_that_a_forgetful_leader_wrote_twice_are_found(tmp_path: Path) -
 @pytest.mark.cluster
 @pytest.mark.patches
 @pytest.mark.parametrize(
-    ("name", "anomaly"), [("forget-aborted", "aborted-read"), ("rebalance-without-waiting", "two-owners")]
+    ("name", "anomaly"),
+    [
+        ("forget-aborted", "aborted-read"),
+        ("rebalance-without-waiting", "two-owners"),
+        ("vouch-for-a-lost-directory", "lost-write"),
+    ],
 )
 def test_what_coordinators_and_partitions_do_wrong_is_found(name: str, anomaly: str, tmp_path: Path) -> None:
     assert anomaly in anomalies_of(name, tmp_path)

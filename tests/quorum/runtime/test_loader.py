@@ -57,6 +57,41 @@ def test_publishers_see_the_whole_first_and_then_each_change(tmp_path: Path) -> 
     within_limit(go())
 
 
+def test_nothing_is_published_before_an_image_that_it_may_begin_with(tmp_path: Path) -> None:
+    """A controller that is behind the times tells of a high watermark that was long ago."""
+
+    async def go() -> None:
+        async with running(tmp_path) as net:
+            (controller,) = net.controllers
+            controller.log.elect()
+            await write(controller, 1)
+            follower, refused = Follower(), asyncio.Event()
+            loader = net.loader(11)
+            loader.install(follower)
+
+            def may_begin(image: MetadataImage) -> bool:
+                if "topic-2" not in image.topics.by_name:
+                    refused.set()
+                return "topic-2" in image.topics.by_name
+
+            async def follow() -> None:
+                await loader.start(may_begin)
+                await refused.wait()
+                assert not follower.seen and loader.offset == -1
+                await write(controller, 2)
+                await loader.wait_published()
+                await loader.wait_for_offset(await write(controller, 3))
+                assert [seen for _, seen in follower.seen] == [
+                    ["topic-1", "topic-2"],
+                    ["topic-1", "topic-2", "topic-3"],
+                ]
+
+            await closing(loader, follow())
+            assert not net.faults
+
+    within_limit(go())
+
+
 def test_a_delta_is_let_go_of_when_all_publishers_have_taken_it_over(tmp_path: Path) -> None:
     deltas: list[MetadataDelta] = []
 
