@@ -92,7 +92,7 @@ function partitions(view, query, topic) {
     { title: "Replicas", cell: (each) => list(each.replicas) },
     { title: "In sync", cell: (each) => list(each.isr) },
     offline && { title: "Offline", cell: (each) => (each.offline_replicas.length ? badge(list(each.offline_replicas), "bad") : "–") },
-    eligible && { title: "May lead without data loss", cell: (each) => (told(each.elr) ? list(each.elr) : told(each.last_known_elr) ? badge(`last led by ${list(each.last_known_elr)}`, "warn") : "–") },
+    eligible && { title: "May lead safely", cell: (each) => (told(each.elr) ? list(each.elr) : told(each.last_known_elr) ? badge(`last led by ${list(each.last_known_elr)}`, "warn") : "–") },
     { title: "Epoch", number: true, cell: (each) => each.leader_epoch, by: (each) => each.leader_epoch },
     { title: "First offset", number: true, cell: (each) => each.earliest_offset, by: (each) => each.earliest_offset },
     { title: "End offset", number: true, cell: (each) => each.latest_offset, by: (each) => each.latest_offset },

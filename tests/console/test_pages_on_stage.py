@@ -46,7 +46,7 @@ def test_groups_come_in_pages_and_are_narrowed_by_state_and_kind(scene: Scene) -
     def page_of(asked: Asked) -> Any:
         first = not asked.query.get("after")
         rows = [group(f"g{number:03}") for number in (range(100) if first else range(100, 130))]
-        return {"groups": rows, "next": "g099" if first else None}
+        return {"groups": rows, "next": "g099" if first else None, "unreachable": []}
 
     scene.stage.says("/v1/groups", page_of)
     page = scene.page("groups")
@@ -175,7 +175,7 @@ def test_what_may_lead_without_loss_and_what_is_offline_is_shown(scene: Scene) -
     ]
     scene.stage.says("/v1/topics/orders", topic("orders", *rows))
     page = scene.page("topics/orders")
-    cells = page.locator("td[data-label='May lead without data loss']")
+    cells = page.locator("td[data-label='May lead safely']")
     expect(cells).to_have_text(["2, 3", "last led by 3"])
     expect(page.locator("td[data-label=Offline]")).to_have_text([re.compile("^.$"), "1, 2"])
     expect(page.locator(".figure", has_text="Offsets")).to_contain_text("10 and more")
