@@ -71,7 +71,6 @@ export function watching(topic, query) {
     if (new_state === "on") state.textContent = "as they come";
     else if (new_state === "off") stop(why);
     else if (new_state === "again") state.textContent = `${why} It goes on in a moment, behind what is shown.`;
-    else if (kind === "error") note(data.message ?? data.error, "bad");
     else if (kind === "message") {
       places.set(data.partition, data.offset + 1);
       waiting.push(data);

@@ -87,6 +87,8 @@ export async function follow(path, { token, signal, told, silence_ms, replays = 
   let opened = false;
   let last = null;
   while (!signal.aborted) {
+    const before = failures;
+    let said = null;
     let why = "The stream has ended.";
     let status = 0;
     try {
@@ -99,7 +101,9 @@ export async function follow(path, { token, signal, told, silence_ms, replays = 
         },
         heard: (kind, data, id) => {
           last = id ?? last;
-          if (kind !== "end") told({ kind, data });
+          // The server could not go on: that is no event of what it told of, and what opens only to end so is no success.
+          if (kind === "error") [said, failures] = [data.message ?? data.error, before];
+          else if (kind !== "end") told({ kind, data });
         },
       });
     } catch (error) {
@@ -111,7 +115,7 @@ export async function follow(path, { token, signal, told, silence_ms, replays = 
       }
     }
     if (signal.aborted) return;
-    told({ state: "again", why, status });
+    told({ state: "again", why: said ?? why, status });
     await pause(AGAIN_MS[Math.min(status === 429 ? failures + 3 : failures, AGAIN_MS.length - 1)], signal);
     failures += 1;
   }

@@ -247,11 +247,11 @@ class Stage:
             request.method, path, dict(request.query), json.loads(text) if text else None, dict(request.headers)
         )
         self._note(lambda: self.asked.append(asked))
-        if "text/event-stream" in request.headers.get("Accept", ""):
-            return await self._stream(request, path)
         held = self._held.get((request.method, path))
         if held is not None:
             await held.wait()
+        if "text/event-stream" in request.headers.get("Accept", ""):
+            return await self._stream(request, path)
         said = self._said.get((request.method, path), refusal(404, "NOT_FOUND", f"{request.method} {unquote(path)}"))
         found = said(asked) if callable(said) else said
         answer = found if isinstance(found, Answer) else Answer(found)

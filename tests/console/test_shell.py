@@ -160,6 +160,19 @@ def test_the_bar_says_what_it_should_once_the_server_is_back(scene: Scene) -> No
     expect(page.locator("#cluster")).to_have_text("cluster stage")
 
 
+def test_a_stream_that_ends_with_an_error_says_which_and_is_taken_up_again(scene: Scene) -> None:
+    page = scene.page("topics")
+    expect(page.locator("#live")).to_have_text("live")
+    looks = scene.stage.count("/v1/topics")
+    scene.stage.holds("/v1/events")
+    scene.stage.tells("/v1/events", "error", {"message": "the log begins at 7 by now"})
+    scene.stage.break_streams()
+    expect(page.locator("#live")).to_contain_text("the log begins at 7 by now")
+    scene.stage.release()
+    expect(page.locator("#live")).to_have_text("live")
+    scene.stage.until(lambda: scene.stage.count("/v1/topics") > looks, "another look: something may have been missed")
+
+
 def test_a_dialog_goes_with_the_page_it_asks_about(scene: Scene) -> None:
     page = scene.page("topics")
     page.goto(f"{scene.stage.url}/#/topics/orders")
