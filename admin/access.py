@@ -133,10 +133,13 @@ class Access:
         if site in ELSEWHERE and wanted != PAGE:
             raise Refused(403, "FORBIDDEN_ORIGIN", "a page from elsewhere may not use this API")
 
-    def check_role(self, authorization: str | None, needs: Role, *, basic: bool = False) -> None:
-        """Refuse who has no token, or one of a lesser role; `basic`: a password may be one, too. Raises Refused."""
+    def check_role(self, authorization: str | None, needs: Role, *, basic: bool = False) -> Role:
+        """Return the role of who asks; refuse who has no token, or one of a lesser role. Raises Refused.
+
+        `basic`: a password may be a token, too.
+        """
         if self.tokens is None:
-            return
+            return Role.ADMIN
         token = token_of(authorization or "", basic)
         if token is None:
             raise Refused(401, "UNAUTHENTICATED", "say a token: Authorization: Bearer TOKEN")
@@ -151,6 +154,7 @@ class Access:
             raise Refused(
                 403, "FORBIDDEN_ROLE", f"this needs {needs.name.lower()}; the token's role is {role.name.lower()}"
             )
+        return role
 
     def who(self, authorization: str | None, *, basic: bool = False) -> str:
         """Return what to call who asks, and may: the label of the token, or the beginning of its hash."""

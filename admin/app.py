@@ -133,20 +133,20 @@ class AdminApp:
     def _handler(self, operation: Operation) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             basic = is_v3(operation.path)  # what Confluent's clients send; a browser is never asked for it
-            self._access.check_role(request.headers.get("Authorization"), operation.needs, basic=basic)
+            role = self._access.check_role(request.headers.get("Authorization"), operation.needs, basic=basic)
             if operation.method == "GET":
-                return await self._call(operation, request)
+                return await self._call(operation, request, role)
             if not operation.noted:
-                return await self._changes.make(self._call(operation, request))
+                return await self._changes.make(self._call(operation, request, role))
             who = self._access.who(request.headers.get("Authorization"), basic=basic)
-            return await self._changes.make(self._noted(operation, request, self._trail.begin(who, request)))
+            return await self._changes.make(self._noted(operation, request, role, self._trail.begin(who, request)))
 
         return handle
 
-    async def _noted(self, operation: Operation, request: web.Request, entry: Entry) -> web.StreamResponse:
+    async def _noted(self, operation: Operation, request: web.Request, role: Role, entry: Entry) -> web.StreamResponse:
         """Make a change, and note what became of it."""
         try:
-            answer = await self._call(operation, request, entry)
+            answer = await self._call(operation, request, role, entry)
         except Exception as error:
             self._trail.end(entry, error)
             raise
@@ -185,7 +185,9 @@ class AdminApp:
             log.error("a request failed", method=request.method, path=request.path, error=error, stack=stack)
             return problem(500, ErrorCode.UNKNOWN_SERVER_ERROR.name, "see the log of the admin process")
 
-    async def _call(self, operation: Operation, request: web.Request, entry: Entry | None = None) -> web.StreamResponse:
+    async def _call(
+        self, operation: Operation, request: web.Request, role: Role, entry: Entry | None = None
+    ) -> web.StreamResponse:
         body: BaseModel = NoBody()
         try:
             check_query(operation, request)
@@ -207,6 +209,8 @@ class AdminApp:
                 clock=self._clock,
                 base_url=base_url(operation, request),
                 content=request.content if piecemeal else None,
+                role=role,
+                guarded=self._access.tokens is not None,
             )
             result = await self._result(operation, call, request.headers.get("If-Match"))
         except FORESEEN as error:

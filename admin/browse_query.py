@@ -19,16 +19,7 @@ async def browser_of(
     call: Call[NoBody], cluster: ClusterClient, default: Limits, most: Limits, start: str, follow: bool = False
 ) -> Browser:
     """Return what looks through the topic as the query says. Raises BadInput, KafkaError."""
-    limits = Limits(
-        records=call.number("limit", default.records, 1, most.records),
-        scanned=call.number("scanned", default.scanned, 1, most.scanned),
-        size=call.number("bytes", default.size, 1, most.size),
-        time_ms=call.number("time_ms", default.time_ms, 1, most.time_ms),
-    )
-    wanted = filter_of(call)
-    reader = Reader(
-        cluster, call.path["topic"], ISOLATIONS[call.choice("isolation", "read_uncommitted", [*ISOLATIONS])]
-    )
+    limits, wanted, reader = limits_of(call, default, most), filter_of(call), reader_of(call, cluster)
     offsets, ends = await places_of(call, reader, start, wanted.key)
     return Browser(
         reader=reader,
@@ -36,8 +27,24 @@ async def browser_of(
         limits=limits,
         clock=call.clock,
         ends=None if follow else ends,
-        wanted=None if wanted.key is None and wanted.expression is None else wanted,
+        wanted=None if wanted.is_of_all else wanted,
     )
+
+
+def limits_of(call: Call[NoBody], default: Limits, most: Limits) -> Limits:
+    """Return where to stop. Raises BadInput."""
+    return Limits(
+        records=call.number("limit", default.records, 1, most.records),
+        scanned=call.number("scanned", default.scanned, 1, most.scanned),
+        size=call.number("bytes", default.size, 1, most.size),
+        time_ms=call.number("time_ms", default.time_ms, 1, most.time_ms),
+    )
+
+
+def reader_of(call: Call[NoBody], cluster: ClusterClient) -> Reader:
+    """Return what reads the topic. Raises BadInput."""
+    isolation = call.choice("isolation", "read_uncommitted", [*ISOLATIONS])
+    return Reader(cluster, call.path["topic"], ISOLATIONS[isolation])
 
 
 def view_of(call: Call[NoBody]) -> RecordView:
@@ -60,7 +67,7 @@ def key_of(text: str, form: Format) -> bytes:
     """Return the bytes of a key that is written in a format; a text where that is auto. Raises BadInput."""
     if form is Format.SIZE:
         raise BadInput("key_format", "a key has no bytes in the format size")
-    plain = form in (Format.AUTO, Format.JSON)
+    plain = form in (Format.AUTO, Format.JSON, Format.TEXT)
     found = bytes_of(text, "string" if plain else form.value, "key")
     assert found is not None, "a text is not null"
     return found
@@ -89,11 +96,8 @@ async def places_of(
     at = {name: call.number(name, 0, 0, INT64_MAX) for name in ("offset", "timestamp_ms") if name in call.query}
     tail = call.optional_number("tail", 1, TAIL_MAX)
     word = call.choice("from", start, ("earliest", "latest"))
-    partitions = await reader.partitions(
-        None if explicit is None and asked is None else sorted(explicit or asked or ())
-    )
-    if key is not None and explicit is None and asked is None:
-        partitions = key_partitions(key, len(partitions), call.choice("partitioner", ANY, (ANY, *PARTITIONERS)))
+    named = None if explicit is None and asked is None else sorted(explicit or asked or ())
+    partitions = await partitions_of(call, reader, named, key)
     earliest, ends = await reader.ends(partitions)
     if explicit is not None:
         begin = explicit
@@ -109,17 +113,25 @@ async def places_of(
     return {each: min(max(begin[each], earliest[each]), ends[each]) for each in partitions}, ends
 
 
-def offsets_of(call: Call[NoBody]) -> dict[int, int] | None:
+async def partitions_of(call: Call[NoBody], reader: Reader, named: list[int] | None, key: bytes | None) -> list[int]:
+    """Return which partitions are looked through: those named, else those where the key is, or all. Raises BadInput."""
+    partitions = await reader.partitions(named)
+    if key is None or named is not None:
+        return list(partitions)
+    return list(key_partitions(key, len(partitions), call.choice("partitioner", ANY, (ANY, *PARTITIONERS))))
+
+
+def offsets_of(call: Call[NoBody], parameter: str = "offsets") -> dict[int, int] | None:
     """Return {partition: offset} of 0:12,1:40, None if it is not there. Raises BadInput."""
-    text = call.query.get("offsets")
+    text = call.query.get(parameter)
     if text is None:
         return None
     found: dict[int, int] = {}
     for part in text.split(","):
         partition, colon, offset = part.partition(":")
         if not colon:
-            raise BadInput("offsets", "PARTITION:OFFSET,PARTITION:OFFSET is meant")
-        found[number_of("offsets", partition, 0, INT32_MAX)] = number_of("offsets", offset, 0, INT64_MAX)
+            raise BadInput(parameter, "PARTITION:OFFSET,PARTITION:OFFSET is meant")
+        found[number_of(parameter, partition, 0, INT32_MAX)] = number_of(parameter, offset, 0, INT64_MAX)
     return found
 
 

@@ -133,6 +133,8 @@ class Browser:
                 if self.progress.scanned % TURN_RECORDS == 0 or turn_bytes >= TURN_BYTES:
                     turn_bytes = 0
                     await asyncio.sleep(0)  # others have their turn
+                    if self.ends is None:
+                        yield None  # nothing of all that may be what is looked for: who waits hears that it goes on
                 stopped = self._spent(deadline_ms)
             if stopped is not None:
                 self.progress.stopped_by = stopped

@@ -16,6 +16,7 @@ from kvorum.admin.models import (
     Election,
     ElectionResult,
     Health,
+    Me,
     Quorum,
     Voter,
 )
@@ -31,6 +32,11 @@ from kvorum.protocol.messages.metadata import MetadataResponse
 NAMED_PARTITIONS_MAX = 100
 CONTROLLER_MS = 5_000
 """Who looks after the health is not kept longer; a broker without a controller waits for one."""
+
+
+async def get_me(call: Call[NoBody]) -> Me:
+    """Tell who asks as which role he is known here, and whether this server wants tokens at all."""
+    return Me(role=call.role.name.lower(), guarded=call.guarded)
 
 
 async def get_cluster(call: Call[NoBody]) -> Cluster:
@@ -202,6 +208,7 @@ GET_CONFIGS = Operation.get(
     state=configs_state,
 )
 OPERATIONS = [
+    Operation.get("/v1/me", "Who one is here", get_me, Me),
     Operation.get("/v1/cluster", "The cluster at a glance", get_cluster, Cluster),
     Operation.get("/v1/health", "What needs looking at", get_health, Health),
     Operation.get("/v1/brokers", "List brokers", list_brokers, Broker, many=True),

@@ -1,17 +1,54 @@
-"""Move the leadership of a partition to one of its replicas, over HTTP.
+"""Who leads what, and who should; and the leadership of a partition moved to one of its replicas, over HTTP.
 
-Kafka has no request for that. A preferred election gives it to the first replica; so who is not the first becomes it,
+Kafka has no request to move it. A preferred election gives it to the first replica; so who is not the first becomes it,
 by a reassignment that changes nothing but the order, which is over at once.
 """
 
 from kvorum.admin.client import code_of
 from kvorum.admin.models import INT32_MAX
-from kvorum.admin.operations import Call, Operation, Role, number_of
+from kvorum.admin.operations import Call, NoBody, Operation, Role, number_of
+from kvorum.admin.parameters import PAGE
 from kvorum.admin.places import Place
-from kvorum.admin.reassignment_models import Led, NewLeader
+from kvorum.admin.reassignment_models import Leadership, Leaderships, Led, NewLeader
 from kvorum.admin.reassignments import Reassignments
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.metadata import MetadataResponsePartition
+
+NOBODY = -1
+ONLY = ("unpreferred", "leaderless")
+
+
+async def list_leaders(call: Call[NoBody]) -> Leaderships:
+    """List partitions that are not led by their preferred replica, those without a leader first; and count all.
+
+    It takes one answer of a broker, however many topics there are.
+    """
+    only, limit = call.choice("only", ONLY[0], ONLY), PAGE.of(call)
+    all_partitions, found = 0, []
+    for topic in (await call.cluster.metadata()).topics:
+        all_partitions += len(topic.partitions)
+        found += [
+            Leadership(
+                topic=topic.name or "",
+                partition=row.partition_index,
+                leader=row.leader_id,
+                preferred=row.replica_nodes[0] if row.replica_nodes else NOBODY,
+                replicas=row.replica_nodes,
+                isr=row.isr_nodes,
+            )
+            for row in topic.partitions
+            if row.leader_id < 0 or row.leader_id != row.replica_nodes[0]
+        ]
+    leaderless = sum(each.leader < 0 for each in found)
+    rows = [each for each in found if each.leader < 0 or only == ONLY[0]]
+    rows.sort(key=lambda each: (each.leader >= 0, each.topic, each.partition))
+    return Leaderships(
+        partitions=all_partitions,
+        unpreferred=len(found),
+        leaderless=leaderless,
+        more=len(rows) > limit,
+        rows=rows[:limit],
+    )
 
 
 async def move_leader(call: Call[NewLeader]) -> Led:
@@ -70,6 +107,13 @@ async def elect(call: Call[NewLeader], place: Place, row: MetadataResponsePartit
 
 
 OPERATIONS = [
+    Operation.get(
+        "/v1/leaders",
+        "Partitions that others lead than should",
+        list_leaders,
+        Leaderships,
+        query={"only": f"{ONLY[0]} (if left out: those without a leader, too) or {ONLY[1]}", **PAGE.told},
+    ),
     Operation(
         method="POST",
         path="/v1/topics/{topic}/partitions/{partition}/leader",
@@ -82,5 +126,5 @@ OPERATIONS = [
             ErrorCode.INVALID_REPLICA_ASSIGNMENT: "broker",
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "broker",
         },
-    )
+    ),
 ]

@@ -45,6 +45,7 @@ class MessagePage(BaseModel):
     scanned: int = Field(description="Records that were looked at")
     bytes: int = Field(description="That were read for it, decompressed")
     next: str = Field(description="The `offsets` of the next page", examples=["0:120,1:98"])
+    before: str | None = Field(None, description="Of the newest: the `before` of the page of older ones")
 
 
 class StreamEnd(BaseModel):

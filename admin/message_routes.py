@@ -38,15 +38,19 @@ async def browse_messages(call: Call[NoBody]) -> Reply:
     return Reply(status=200, text=text)
 
 
-def page_text(found: Sequence[Found], view: RecordView, progress: Progress) -> str:
-    """Return a page as JSON: record by record, as one of many megabytes would hold up other threads, too."""
+def page_text(found: Sequence[Found], view: RecordView, progress: Progress, below: dict[int, int] | None = None) -> str:
+    """Return a page as JSON: record by record, as one of many megabytes would hold up other threads, too.
+
+    `below`: from where it was looked backwards, where it was; the progress is how far.
+    """
     assert progress.stopped_by is not None, "it has ended"
     page = MessagePage(
         messages=[],
         stopped_by=progress.stopped_by.value,
         scanned=progress.scanned,
         bytes=progress.size,
-        next=places_text(progress.offsets),
+        next=places_text(progress.offsets if below is None else below),
+        before=None if below is None else places_text(progress.offsets),
     )
     messages = ",".join(message_of(each, view).model_dump_json() for each in found)
     return f'{{"messages":[{messages}],{page.model_dump_json(exclude={"messages"}).removeprefix("{")}'
@@ -134,7 +138,7 @@ def message_of(found: Found, view: RecordView) -> Message:
 
 def said(form: Format) -> Any:
     """Return the form's name; null has none of its own."""
-    return (Format.STRING if form is Format.AUTO else form).value
+    return (Format.STRING if form in (Format.AUTO, Format.TEXT) else form).value
 
 
 def header_of(name: str, content: bytes | None) -> MessageHeader:

@@ -36,6 +36,15 @@ class Problem(BaseModel):
     )
 
 
+class Me(BaseModel):
+    """Who asks."""
+
+    role: str = Field(examples=["read", "operate", "admin"])
+    guarded: bool = Field(
+        description="Whether the server wants tokens; where it does not, everybody on this machine is admin"
+    )
+
+
 class Broker(BaseModel):
     """A registered broker."""
 

@@ -26,6 +26,7 @@ NUMBER: dict[str, Any] = {"type": "integer", "minimum": 0}
 INT32: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": INT32_MAX}
 INT64: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": INT64_MAX}
 NUMBERS: dict[str, Any] = {"type": "string", "pattern": r"^[0-9]{1,10}(,[0-9]{1,10})*$"}
+PLACES: dict[str, Any] = {"type": "string", "pattern": r"^[0-9]{1,10}:[0-9]{1,19}(,[0-9]{1,10}:[0-9]{1,19})*$"}
 QUOTA_TYPES: dict[str, Any] = {"type": "string", "pattern": r"^(user|client_id|ip)(,(user|client_id|ip))*$"}
 PARAMETERS: Mapping[str, dict[str, Any]] = {
     **dict.fromkeys(("broker", "partition", "broker_id", "partition_id"), INT32),
@@ -41,7 +42,8 @@ PARAMETERS: Mapping[str, dict[str, Any]] = {
     "before": {"type": "integer", "minimum": 1, "maximum": INT64_MAX},
     **dict.fromkeys(("default", "any"), QUOTA_TYPES),
     "of": {"type": "string", "examples": ["broker:1,broker:1:static"]},
-    "offsets": {"type": "string", "pattern": r"^[0-9]{1,10}:[0-9]{1,19}(,[0-9]{1,10}:[0-9]{1,19})*$"},
+    **dict.fromkeys(("offsets", "before"), PLACES),
+    "only": {"type": "string", "enum": ["unpreferred", "leaderless"]},
     "from": {"type": "string", "enum": ["earliest", "latest"]},
     "offset_type": {"type": "string", "enum": ["earliest_and_latest"]},
     "isolation": {"type": "string", "enum": ["read_uncommitted", "read_committed"]},
@@ -178,17 +180,24 @@ def refusals(operation: Operation) -> list[tuple[int, str]]:
 
 STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
-@media (prefers-color-scheme:dark){body{color:#e6e6e6;background:#16181c}pre,code{background:#22262c}}
-h2{font:600 1rem ui-monospace,monospace;margin:2rem 0 .2rem}h2 b{display:inline-block;min-width:4.5rem}
-pre,code{font:14px ui-monospace,monospace;background:#f2f3f5;border-radius:4px;padding:.1rem .3rem}
-pre{padding:.7rem;overflow-x:auto}p{margin:.2rem 0}li{margin:.1rem 0}
+h2{font:600 1rem ui-monospace,monospace;margin:2rem 0 .2rem;overflow-wrap:anywhere}
+h2 b{display:inline-block;min-width:4.5rem}a{color:#07616b}
+pre,code{font:14px ui-monospace,monospace;background:#f2f3f5;overflow-wrap:anywhere}
+pre,code{border-radius:4px;padding:.1rem .3rem}pre{padding:.7rem;white-space:pre-wrap}
+p{margin:.2rem 0}li{margin:.1rem 0}
+@media (prefers-color-scheme:dark){body{color:#e6e6e6;background:#16181c}pre,code{background:#22262c}a{color:#6fd0d6}}
 """
+HEAD = """<!doctype html><html lang=en><meta charset=utf-8>
+<meta name=viewport content="width=device-width, initial-scale=1"><meta name=color-scheme content="light dark">"""
 
 
 def page(operations: Sequence[Operation], title: str) -> str:
     """Return the readable form of the same: one HTML page without scripts or anything from elsewhere."""
-    parts = [f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><style>{STYLE}</style>"]
-    parts.append(f"<h1>{title}</h1><p>The same for programs: <a href=/openapi.json>/openapi.json</a></p>")
+    parts = [f"{HEAD}<title>{title}</title><style>{STYLE}</style><main>", f"<h1>{title}</h1>"]
+    parts.append(
+        "<p>The same for programs: <a href=/openapi.json>/openapi.json</a>; "
+        "to be searched and called: <a href=/#/api>in the console</a>.</p>"
+    )
     for operation in operations:
         parts.append(f"<h2><b>{operation.method}</b> {html.escape(operation.path)}</h2>")
         text = " ".join((operation.handle.__doc__ or operation.summary).split())
@@ -202,6 +211,7 @@ def page(operations: Sequence[Operation], title: str) -> str:
             if model is not None and model is not NoBody:
                 parts.append(f"<p>{label}{' (a list)' if label == 'answer' and operation.many else ''}:</p>")
                 parts.append(f"<pre>{html.escape(shape(model))}</pre>")
+    parts.append("</main>")
     return "\n".join(parts)
 
 

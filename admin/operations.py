@@ -92,6 +92,10 @@ class Call(Generic[B]):
     """How the caller reached this server: scheme, host, and what stood before the operation's path."""
     content: Content | None = None
     """Of a body that is long, or whose length was not said before, where the operation takes such."""
+    role: Role = Role.ADMIN
+    """Of who asks."""
+    guarded: bool = False
+    """Whether the server wants tokens."""
 
     def flag(self, name: str) -> bool:
         """Tell whether a query parameter is there and not `false`. Raises BadInput."""

@@ -270,3 +270,24 @@ class Led(BaseModel):
     before: int = Field(description="Who led it; -1: nobody")
     leader: int
     replicas: list[int] = Field(description="The leader is the first of them, the preferred one, from now on")
+
+
+class Leadership(BaseModel):
+    """A partition that another leads than should, or nobody."""
+
+    topic: str
+    partition: int
+    leader: int = Field(description="-1: none")
+    preferred: int = Field(description="The first of the replicas")
+    replicas: list[int]
+    isr: list[int]
+
+
+class Leaderships(BaseModel):
+    """How the leaderships of a cluster are, and the partitions where they are not as they should be."""
+
+    partitions: int = Field(description="That there are in all")
+    unpreferred: int = Field(description="Not led by their preferred replica; those without a leader, too")
+    leaderless: int
+    rows: list[Leadership]
+    more: bool = Field(description="There are more than the limit")

@@ -56,6 +56,11 @@ class RecordFilter:
     expression: Expression | None = None
     key: bytes | None = None
 
+    @property
+    def is_of_all(self) -> bool:
+        """Tell whether every record is one of them."""
+        return self.key is None and self.expression is None
+
     def matches(self, subject: RecordSubject) -> bool:
         """Tell whether a record is one of them."""
         if self.key is not None and subject.record.key != self.key:

@@ -5,6 +5,7 @@ hex      two digits a byte                     base64   for programs
 size     nothing but how many bytes            auto     json for an object or list, else string, else base64
 int32, int64, float, double, uuid              what Kafka's serializers write (serdes), auto for what is none
 internal                                       auto, of the coordinators' own topics (internal_records)
+text     string, base64 what is no UTF-8: as it was written, JSON too, whose numbers would be others when they were read
 """
 
 import base64
@@ -27,6 +28,7 @@ class Format(Enum):
     """What bytes are shown as."""
 
     AUTO = "auto"
+    TEXT = "text"
     STRING = "string"
     JSON = "json"
     HEX = "hex"
@@ -89,6 +91,8 @@ def shown(data: bytes | None, form: Format) -> tuple[object, Format]:
                 return json_of(data), form
             except NoJson:
                 return shown(data, Format.AUTO)
+        case Format.TEXT:
+            return as_text(data)
         case Format.AUTO | Format.INTERNAL:
             return guessed(data)
         case _:
@@ -103,6 +107,11 @@ def guessed(data: bytes) -> tuple[object, Format]:
             return json_of(data), Format.JSON
         except NoJson:
             pass
+    return as_text(data)
+
+
+def as_text(data: bytes) -> tuple[str, Format]:
+    """Return bytes as the text they are, else in base64."""
     try:
         return data.decode(), Format.STRING
     except UnicodeDecodeError:

@@ -1,51 +1,16 @@
-// The shell: which page is shown, what keys do, what the bar says. A page is a module that exports `open`.
+// The shell: which page is shown, what the bar says, who this is. A page is a module that exports `open`.
 
-import { get, setToken } from "./api.js";
-import { ask, field, h, note } from "./dom.js";
+import { get } from "./api.js";
+import { ask, button, closeDialogs, field, h, note } from "./dom.js";
+import { zone } from "./format.js";
+import { hearKeys, listKeys } from "./keys.js";
 import { follow } from "./live.js";
+import { currentRole, forget, isGuarded, learn, take } from "./session.js";
+import { keep, keepToken, recall, token } from "./storage.js";
 import { shown } from "./view.js";
-import * as brokers from "./brokers.js";
-import * as chaos from "./chaos.js";
-import * as chaosRun from "./chaos-run.js";
-import * as configsDiff from "./configs-diff.js";
-import * as groups from "./groups.js";
-import * as leaders from "./leaders.js";
-import * as messages from "./messages.js";
-import * as metadata from "./metadata.js";
-import * as overview from "./overview.js";
-import * as quorum from "./quorum.js";
-import * as segments from "./segments.js";
-import * as quotas from "./quotas.js";
-import * as reassignment from "./reassignment.js";
-import * as topic from "./topic.js";
-import * as topics from "./topics.js";
-import * as transactions from "./transactions.js";
+import { GROUPS, ROUTES } from "./routes.js";
 
-// [path, page, the name in the navigation, the key after g]; ":x" stands for any one part.
-const ROUTES = [
-  ["", overview, "Overview", "o"],
-  ["brokers", brokers, "Brokers", "b"],
-  ["brokers/:broker", brokers],
-  ["brokers/:broker/:tab", brokers],
-  ["topics", topics, "Topics", "t"],
-  ["topics/:topic", topic],
-  ["topics/:topic/messages", messages],
-  ["topics/:topic/:tab", topic],
-  ["topics/:topic/batches/:partition", segments],
-  ["groups", groups, "Groups", "g"],
-  ["groups/:group", groups],
-  ["transactions", transactions, "Transactions", "x"],
-  ["transactions/:id", transactions],
-  ["quorum", quorum, "Quorum", "q"],
-  ["metadata", metadata, "Metadata", "m"],
-  ["metadata/:tab", metadata],
-  ["leaders", leaders, "Elections", "e"],
-  ["reassignment", reassignment, "Reassignment", "r"],
-  ["quotas", quotas, "Quotas", "u"],
-  ["configs", configsDiff, "Config diff", "d"],
-  ["chaos", chaos, "Chaos lab", "c"],
-  ["chaos/runs/:run", chaosRun],
-];
+const main = document.getElementById("main");
 
 function where() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
@@ -62,134 +27,171 @@ function decoded(part) {
 }
 
 function found(parts) {
-  for (const [pattern, page, title] of ROUTES) {
-    const wanted = pattern.split("/").filter(Boolean);
+  for (const { path, page } of ROUTES) {
+    const wanted = path.split("/").filter(Boolean);
     if (wanted.length !== parts.length) continue;
     const values = {};
     if (wanted.every((name, at) => (name.startsWith(":") ? ((values[name.slice(1)] = parts[at]), true) : name === parts[at])))
-      return [page, values, title];
+      return [page, values];
   }
-  return null;
+  return [missing, {}];
 }
+
+const missing = {
+  open: () => ({
+    title: "No such page",
+    load: async () => null,
+    draw: () => h("p", {}, "There is nothing at this address. ", h("a", { href: "#/" }, "To the overview")),
+    cares: () => false,
+  }),
+};
 
 let leave = () => {};
 let lastPath = null;
 
 function show() {
+  if (takeToken()) return;
   const [parts, query] = where();
-  const main = document.getElementById("main");
   leave();
-  for (const link of document.querySelectorAll("nav a"))
-    if (link.dataset.root === (parts[0] ?? "")) {
-      link.setAttribute("aria-current", "page");
-      const bar = link.closest("nav"); // on a narrow screen it is longer than the screen is wide
-      bar.scrollLeft = link.offsetLeft - (bar.clientWidth - link.offsetWidth) / 2;
-    } else link.removeAttribute("aria-current");
-  const route = found(parts);
-  if (!route) {
-    main.replaceChildren(h("h1", {}, "No such page"), h("p", {}, h("a", { href: "#/" }, "To the overview")));
-    leave = () => {};
-    return;
-  }
-  const [page, values] = route;
-  const titles = ["Kvorum", ...parts].reverse().join(" · ");
-  document.title = titles;
+  closeDialogs();
+  for (const each of document.querySelectorAll("nav a[data-root]"))
+    if (each.dataset.root === (parts[0] ?? "")) {
+      each.setAttribute("aria-current", "page");
+      const bar = each.closest("nav"); // on a narrow screen it is longer than the screen is wide
+      bar.scrollLeft = each.offsetLeft - (bar.clientWidth - each.offsetWidth) / 2;
+    } else each.removeAttribute("aria-current");
+  const [page, values] = found(parts);
+  document.title = page === missing ? "No such page · Kvorum" : ["Kvorum", ...parts].reverse().join(" · ");
   main.replaceChildren();
   leave = shown(main, page, values, query);
-  if (lastPath !== null && lastPath !== parts.join("/")) main.focus({ preventScroll: true });
-  lastPath = parts.join("/");
+  const path = parts.join("/");
+  if (lastPath !== null && lastPath !== path) {
+    main.focus({ preventScroll: true });
+    scrollTo(0, 0);
+  }
+  lastPath = path;
 }
 
-function keys(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, dialog")) return;
-  const key = event.key;
-  if (waiting) {
-    waiting = false;
-    const route = ROUTES.find(([, , , letter]) => letter === key);
-    if (route) location.hash = `#/${route[0]}`;
-  } else if (key === "g") waiting = true;
-  else if (key === "/") {
-    const filter = document.querySelector("main [data-filter]");
-    if (filter) {
-      event.preventDefault();
-      filter.focus();
-    }
-  } else if (key === "r") document.dispatchEvent(new CustomEvent("kvorum:again"));
-  else if (key === "?") help();
-}
-let waiting = false;
-
-function help() {
-  const rows = ROUTES.filter(([, , , key]) => key).map(([, , title, key]) => [["g", key], title]);
-  rows.push([["/"], "to the filter"], [["r"], "look again"], [["?"], "this list"]);
-  ask({
-    title: "Keys",
-    content: h("dl", { class: "keys" }, rows.map(([names, text]) =>
-      h("div", {}, names.map((name) => [h("kbd", {}, name), " "]), text))),
-    action: "Good",
-    submit: async () => {},
-  });
-}
-
-/** A link with a token is for its first use: the token is kept for this tab, and no longer in the address. */
+/** A link with a token is for its first use: the token is kept for this tab, and no longer in the address. Tells if it did. */
 function takeToken() {
   const [parts, query] = where();
-  if (!query.has("token")) return;
-  setToken(query.get("token"));
-  history.replaceState(null, "", `#/${parts.map(encodeURIComponent).join("/")}`);
+  if (!query.has("token")) return false;
+  const isFirst = lastPath === null;
+  keepToken(query.get("token"));
+  query.delete("token");
+  const text = query.toString();
+  history.replaceState(null, "", `#/${parts.map(encodeURIComponent).join("/")}${text ? `?${text}` : ""}`);
+  if (isFirst) return false;
+  location.reload(); // streams and pages speak with the token that this tab had
+  return true;
 }
 
-function theme(name) {
-  document.documentElement.dataset.theme = name;
-  localStorage.setItem("kvorum.theme", name);
+const THEMES = [[null, "as the system", "◐"], ["light", "light", "☀"], ["dark", "dark", "☾"]];
+
+function theme(chosen) {
+  const [, name, sign] = THEMES.find(([key]) => key === chosen) ?? THEMES[0];
+  if (chosen) document.documentElement.dataset.theme = chosen;
+  else delete document.documentElement.dataset.theme;
+  keep("theme", chosen);
+  const pressed = document.getElementById("theme");
+  pressed.setAttribute("aria-label", `Theme: ${name}`);
+  pressed.title = `Theme: ${name}`;
+  pressed.textContent = sign;
 }
 
+function nextTheme() {
+  const at = THEMES.findIndex(([key]) => key === (document.documentElement.dataset.theme ?? null));
+  theme(THEMES[(at + 1) % THEMES.length][0]);
+}
+
+let known = false; // whether the bar says what it should
+
+/** Say which cluster this is, and with which role one is here; asked again when the server is back. */
 async function bar() {
+  const cluster = document.getElementById("cluster");
+  const role = document.getElementById("role");
   try {
-    const cluster = await get("/v1/cluster");
-    document.getElementById("cluster").textContent = `cluster ${cluster.cluster_id}`;
+    await learn();
+    cluster.textContent = `cluster ${(await get("/v1/cluster", { quiet: true })).cluster_id}`;
+    known = true;
   } catch (error) {
-    document.getElementById("cluster").textContent = error.message;
+    cluster.textContent = error.status === 401 ? "" : error.message;
   }
+  role.hidden = !isGuarded() && !token();
+  role.textContent = currentRole() ? `role: ${currentRole()}` : "token";
 }
 
 function askForToken() {
-  if (document.querySelector("dialog")) return;
+  if (document.querySelector("dialog [name=token]")) return;
   ask({
     title: "This server wants a token",
-    content: field("Token", h("input", { name: "token", type: "password", required: true, autocomplete: "off" })),
+    content: [
+      token() && h("p", {}, "The one that this tab has is not known to the server, or not any more."),
+      field("Token", h("input", { name: "token", type: "password", required: true, autocomplete: "off" }), "kept in this tab alone, until it is closed"),
+    ],
     action: "Use it",
     submit: async (data) => {
-      setToken(data.get("token"));
-      await get("/v1/cluster");
+      await take(data.get("token"));
       location.reload();
     },
   });
 }
 
+/** Another token, or none any more. */
+function changeToken() {
+  ask({
+    title: "Your token",
+    content: [
+      h("p", {}, currentRole() ? `Its role is ${currentRole()}.` : "Its role is not known.", " It is kept in this tab alone, until it is closed."),
+      field("Another token", h("input", { name: "token", type: "password", required: true, autocomplete: "off" })),
+      button("Forget it", () => {
+        forget();
+        location.reload();
+      }),
+    ],
+    action: "Use the other one",
+    submit: async (data) => {
+      await take(data.get("token"));
+      location.reload();
+    },
+  });
+}
+
+function navigation() {
+  const links = GROUPS.map((group) => {
+    const pages = ROUTES.filter((route) => route.group === group && route.name);
+    return h("li", {}, h("ul", { "aria-label": group }, pages.map(({ path, name }) =>
+      h("li", {}, h("a", { href: `#/${path}`, "data-root": path }, name)))));
+  });
+  document.getElementById("nav").append(h("ul", {}, links), h("p", { class: "zone quiet" }, `Times: ${zone()}`));
+}
+
 function start() {
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  theme(localStorage.getItem("kvorum.theme") || (dark ? "dark" : "light"));
-  const links = ROUTES.filter(([, , title]) => title).map(([path, , title]) =>
-    h("li", {}, h("a", { href: `#/${path}`, "data-root": path }, title)));
-  links.push(h("li", {}, h("a", { href: "/docs" }, "API")));
-  document.getElementById("nav").append(h("ul", {}, links));
-  document.getElementById("theme").addEventListener("click", () =>
-    theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
-  document.getElementById("keys").addEventListener("click", help);
-  document.addEventListener("keydown", keys);
+  const keyed = ROUTES.filter(({ key }) => key).map(({ path, name, key }) => [path, name, key]);
+  theme(recall("theme"));
+  navigation();
+  document.getElementById("theme").addEventListener("click", nextTheme);
+  document.getElementById("keys").addEventListener("click", () => listKeys(keyed));
+  document.getElementById("role").addEventListener("click", changeToken);
+  document.getElementById("skip").addEventListener("click", () => main.focus());
+  hearKeys(keyed);
   document.addEventListener("kvorum:token", askForToken);
   addEventListener("hashchange", show);
-  addEventListener("unhandledrejection", (event) => note(String(event.reason?.message || event.reason), "bad"));
+  addEventListener("unhandledrejection", (event) => {
+    if (event.reason?.name !== "AbortError") note(String(event.reason?.message || event.reason), "bad");
+  });
+  takeToken();
   const live = document.getElementById("live");
-  follow((state) => {
+  follow((state, why) => {
     live.className = `live ${state}`;
     live.textContent = { on: "live", off: "not live", again: "connecting" }[state];
+    live.title = why ?? "";
+    if (state !== "on" && why) live.append(h("span", { class: "why" }, `: ${why}`));
+    if (state === "on" && !known) bar();
+    known &&= state === "on";
   });
   bar();
   show();
 }
-
-takeToken();
 
 start();

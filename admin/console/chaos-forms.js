@@ -10,6 +10,8 @@ const LACKING = {
   clocks: "no clocks of their own here", links: "no proxies on links here", inside: "nothing is open inside here",
 };
 const LINK_ENDS = ["clients", "brokers", "controllers"];
+/** Of a whole node: it is told to end, and a process of it by itself would be started again. */
+const WHOLE_NODES = ["terminate", "restart"];
 
 /** Ask which fault, of what, how; `done()` when it has begun. */
 export function inject(kinds, state, done) {
@@ -48,7 +50,8 @@ function targets(kind, state) {
   const { from, to } = kind.targets;
   const processes = state.nodes.flatMap((node) => node.roles.map((role) => `${node.name}/${role}`));
   const nodes = state.nodes.map((node) => node.name);
-  const known = { links: [...LINK_ENDS, ...nodes], inside: processes, processes: [...nodes, ...processes] }[kind.needs] ?? nodes;
+  const known = WHOLE_NODES.includes(kind.fault) ? nodes
+    : { links: [...LINK_ENDS, ...nodes], inside: processes, processes: [...nodes, ...processes] }[kind.needs] ?? nodes;
   if (to > 2)
     return [h("fieldset", {}, h("legend", {}, "Of"), known.map((name) => h("label", { class: "check" }, h("input", { type: "checkbox", name: "target", value: name }), name)))];
   return Array.from({ length: from }, (_, at) =>

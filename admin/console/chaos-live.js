@@ -1,27 +1,22 @@
-// What is done to the cluster, as `kvorum chaos serve` tells it: a stream of its own, beside the cluster's.
+// What is done to the cluster, as `kvorum chaos serve` tells it: a stream beside the cluster's, heard by the chaos pages.
 
-import { listen } from "./api.js";
+import { hear } from "./streams.js";
 
-const AGAIN_MS = [500, 1000, 2000, 5000];
+/** It says something every quarter of a minute, if nothing happens. */
+const SILENCE_MS = 40_000;
 
 /**
  * Follow faults and scenarios until `signal` is aborted: `heard(kind, data)` for each, those of before first. After a
  * break all that is kept is told again, from `begun()` on.
  */
-export async function follow(begun, heard, signal) {
-  let failures = 0;
-  while (!signal.aborted) {
-    try {
-      await listen("/v1/chaos/events", heard, signal, () => {
-        failures = 0;
-        begun();
-      });
-    } catch (error) {
-      if (signal.aborted || [401, 403, 404].includes(error.status)) return;
-    }
-    await new Promise((wake) => setTimeout(wake, AGAIN_MS[Math.min(failures, AGAIN_MS.length - 1)]));
-    failures += 1;
-  }
+export function follow(begun, heard, signal) {
+  hear("/v1/chaos/events", { signal, silence_ms: SILENCE_MS, replays: true, told: ({ before, state, kind, data }) => {
+    if (before) {
+      begun();
+      for (const each of before) heard(each.kind, each.data);
+    } else if (state === "on") begun();
+    else if (kind) heard(kind, data);
+  } });
 }
 
 const SAID = {

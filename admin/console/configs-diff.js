@@ -1,9 +1,10 @@
 // Where configs differ: brokers, topics, and each against what it would have without some of what was set.
 
 import { get, url } from "./api.js";
-import { SOURCES } from "./brokers.js";
-import { badge, card, field, h, nothing, select, table } from "./dom.js";
+import { SOURCES } from "./configs.js";
+import { badge, card, dotted, field, h, nothing, select, unheard } from "./dom.js";
 import { plural } from "./format.js";
+import { grid } from "./grid.js";
 import { setQuery } from "./view.js";
 
 const TOPICS_MAX = 1000;
@@ -56,15 +57,15 @@ export function open(values, query) {
     draw(diff) {
       if (diff === null) return card(null, nothing("Say what to compare."));
       const part = (query.get("config") ?? "").toLowerCase();
-      const rows = diff.rows.filter((row) => (query.has("own") || !row.own) && row.name.includes(part));
+      const rows = diff.rows.filter((row) => (query.has("own") || !row.own) && row.name.toLowerCase().includes(part));
       const hidden = diff.rows.length - rows.length;
       const sets = new Map(rows.map((row) => [row.name, new Set(row.cells.map((cell) => cell?.value ?? null))]));
-      return card(null,
+      return [unheard(diff.unreachable, "what is set there is not compared."), card(null,
         h("p", { class: "quiet" }, `${plural(rows.filter((row) => row.differs).length, "difference")}; ${plural(diff.same, "config")} the same.`, hidden > 0 && ` ${plural(hidden, "row")} not shown.`),
-        table("Configs beside each other", [
-          { title: "Config", cell: (row) => h("span", { class: "mono" }, row.name) },
+        grid(view, query, "Configs beside each other", [
+          { title: "Config", cell: (row) => dotted(row.name), by: (row) => row.name },
           ...diff.columns.map((column, at) => ({ title: heading(column), cell: (row) => value(row, at, sets.get(row.name).size > 1) })),
-        ], rows, part ? "No config that differs has that in its name." : "Nothing differs."));
+        ], rows, part ? "No config that differs has that in its name." : "Nothing differs.", { key: (row) => row.name }))];
     },
     cares: (event) => event.kind === "config_changed" || event.kind === "reconnected" || event.kind.startsWith("topic_") || event.kind.startsWith("broker_"),
   };
@@ -76,6 +77,12 @@ export function open(values, query) {
     });
     setQuery(query, event.target.name, event.target.type === "checkbox" ? (event.target.checked ? "true" : "") : event.target.value);
     fit();
+    setQuery(query, "page", "");
+    // What narrows is done with what is here.
+    if (["config", "own"].includes(event.target.name)) {
+      view.redraw();
+      return;
+    }
     // A name is asked for when it is one: not at each letter of it.
     const [, , kind] = current();
     if (event.target.closest(".field") && ["a", "b"].includes(event.target.name) && !known[kind]?.includes(event.target.value.trim())) return;

@@ -1,35 +1,82 @@
 // Elements made in code: what comes from the cluster is always text, never markup.
 
+import { hears } from "./patch.js";
+import { lacking } from "./session.js";
+
 /** Make an element. `attributes`: on… are listeners, true and false set and leave out, the rest is set as it is. */
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
+  const listeners = {};
   for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    if (name.startsWith("on")) listeners[name.slice(2)] = value;
     else if (value === true) element.setAttribute(name, "");
     else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
   }
+  if (Object.keys(listeners).length) hears(element, listeners);
   element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return element;
 }
 
-/** A table. `columns`: [{title, cell(row), number?}]; each row may be opened by what `cell` links to. */
-export function table(caption, columns, rows, empty) {
+/**
+ * A button. `needs`: the role that what it does takes; who has a lesser one is told so instead. `key`: by what it is known
+ * when the page is drawn anew; `label`: what it is called where its text says too little.
+ */
+export function button(text, click, { kind = "plain", needs = null, key, label, title, ...more } = {}) {
+  const lacks = needs && lacking(needs);
+  return h("button", {
+    type: "button", class: kind, "data-key": key, "aria-label": label, "data-needs": needs, "aria-disabled": lacks ? "true" : null, title: lacks || title, ...more,
+    onclick: (event) => {
+      const why = needs && lacking(needs);
+      if (why) note(why, "bad");
+      else click(event);
+    },
+  }, text);
+}
+
+/** A link; `key` as of a button. */
+export function link(href, text, { key, label, ...more } = {}) {
+  return h("a", { href, "data-key": key, "aria-label": label, ...more }, text);
+}
+
+/** Somebody's name in a sentence: one that is written from right to left turns round nothing but itself. */
+export function named(text) {
+  return h("bdi", { class: "named" }, text);
+}
+
+/**
+ * A table. `columns`: [{title, cell(row), number?, sorted?}], `key(row)`: by what a row is known when it is drawn anew.
+ * The roles are said, since a narrow screen shows rows as blocks, and some browsers take those for no table then.
+ */
+export function table(caption, columns, rows, empty, { key = null } = {}) {
   if (!rows.length) return nothing(empty);
-  const head = h("tr", {}, columns.map((column) => h("th", { scope: "col", class: column.number && "number" }, column.title || h("span", { class: "unseen" }, "Actions"))));
-  const body = rows.map((row) =>
-    h("tr", {}, columns.map((column) =>
-      h("td", { "data-label": column.title, class: column.number && "number" }, column.cell(row) ?? "–"))));
+  const head = h("tr", { role: "row" }, columns.map((column) =>
+    h("th", { scope: "col", role: "columnheader", class: kindOf(column), "aria-sort": column.sorted },
+      column.head ?? (column.title || h("span", { class: "unseen" }, "Actions")))));
+  const body = rows.map((row, at) =>
+    h("tr", { role: "row", "data-row": key ? `row-${key(row)}` : `row-${at}` }, columns.map((column) =>
+      h("td", { role: "cell", "data-label": column.title, class: kindOf(column) }, h("div", { class: "cell" }, column.cell(row) ?? "–")))));
   return h("div", { class: "scroll" },
-    h("table", {}, h("caption", { class: "unseen" }, caption), h("thead", {}, head), h("tbody", {}, body)));
+    h("table", { role: "table" }, h("caption", { class: "unseen" }, caption),
+      h("thead", { role: "rowgroup" }, head), h("tbody", { role: "rowgroup" }, body)));
+}
+
+function kindOf(column) {
+  return column.number ? "number" : column.title ? null : "deeds";
+}
+
+/** A name with dots in it, which is broken there where it has to be. */
+export function dotted(name) {
+  return h("span", { class: "mono" }, name.split(".").flatMap((part, at) => (at ? [".", h("wbr"), part] : [part])));
 }
 
 /** Parts of a page as links: [path, name], the one that is shown marked. */
 export function tabs(name, links, current) {
-  return h("div", { class: "tabs", role: "group", "aria-label": name }, links.map(([path, text]) => h("a", { href: path, "aria-current": path === current && "true" }, text)));
+  return h("div", { class: "tabs", role: "group", "aria-label": name },
+    links.map(([path, text]) => h("a", { href: path, "aria-current": path === current && "true", "data-key": `tab-${path}` }, text)));
 }
 
 /** What stands where there is nothing to show. */
-export function nothing(text) {
+export function nothing(...text) {
   return h("p", { class: "nothing" }, text);
 }
 
@@ -38,9 +85,22 @@ export function badge(text, kind = "") {
   return h("span", { class: `badge ${kind}` }, text);
 }
 
+const LARGE_CHARS_MAX = 11;
+
+/** That some brokers did not answer, and what is missing for that; nothing where all did. */
+export function unheard(brokers, missing) {
+  if (!brokers.length) return null;
+  return h("p", { class: "banner", "data-key": "unheard" }, brokers.length === 1 ? `Broker ${brokers[0]} does` : `Brokers ${brokers.join(", ")} do`, ` not answer: ${missing}`);
+}
+
 /** A figure with what it is of. */
 export function figure(title, value, kind = "") {
-  return h("div", { class: `figure ${kind}` }, h("dt", {}, title), h("dd", {}, value));
+  const long = typeof value === "string" && value.length > LARGE_CHARS_MAX && !kind.includes("small") ? " small" : "";
+  return h("div", { class: `figure ${kind}${long}` }, h("dt", {}, title), h("dd", {}, value ?? "–"));
+}
+
+export function figures(...shown) {
+  return h("dl", { class: "figures" }, shown);
 }
 
 export function card(title, ...content) {
@@ -58,40 +118,105 @@ export function field(label, control, hint) {
   return h("div", { class: "field" }, h("label", { for: input.id }, label), control, said);
 }
 
+export function check(text, attributes = {}) {
+  return h("label", { class: "check" }, h("input", { type: "checkbox", ...attributes }), text);
+}
+
 export function select(name, options, value) {
   return h("select", { name }, options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)));
 }
 
-/** Ask in a dialog. `submit(data)` may throw: its message is shown and the dialog stays. */
-export function ask({ title, content, action, danger = false, submit }) {
+let titles = 0;
+
+/**
+ * Ask in a dialog. `submit(data, form)` may throw: its message is shown, the field it is about marked, and the dialog stays.
+ * It is called once at a time, however often somebody presses. `fields`: {what the API calls it: the input's name}.
+ */
+export function ask({ title, content, action, danger = false, submit, fields: names = {} }) {
   const wrong = h("p", { class: "wrong", role: "alert" });
-  const form = h("form", { method: "dialog" },
-    h("h2", {}, title), content, wrong,
-    h("div", { class: "actions" },
-      h("button", { type: "button", class: "plain", onclick: () => dialog.close() }, "Cancel"),
-      h("button", { type: "submit", class: danger ? "danger" : "" }, action)));
-  const dialog = h("dialog", { "aria-label": title, onclose: () => dialog.remove() }, form);
+  const go = h("button", { type: "submit", class: danger ? "danger" : "" }, action);
+  const head = h("h2", { id: `dialog-${(titles += 1)}` }, title);
+  const form = h("form", { method: "dialog" }, head, content, wrong,
+    h("div", { class: "actions" }, h("button", { type: "button", class: "plain", onclick: () => dialog.close() }, "Cancel"), go));
+  const dialog = h("dialog", { "aria-labelledby": head.id }, form);
+  let working = false;
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
+    if (working) return;
+    working = true;
     wrong.textContent = "";
+    for (const marked of form.querySelectorAll("[aria-invalid]")) marked.removeAttribute("aria-invalid");
     form.classList.add("busy");
+    go.setAttribute("aria-disabled", "true");
     try {
       await submit(new FormData(form), form);
       dialog.close();
     } catch (error) {
-      wrong.textContent = error.message;
+      // Who has closed the dialog meanwhile would not see what became of it.
+      if (dialog.open) complain(form, wrong, error, names);
+      else if (error.message) note(error.message, "bad");
     } finally {
+      working = false;
       form.classList.remove("busy");
+      go.removeAttribute("aria-disabled");
     }
+  });
+  dialog.addEventListener("close", () => {
+    hostNotes();
+    dialog.remove();
   });
   document.body.append(dialog);
   dialog.showModal();
   return dialog;
 }
 
-/** Say something for a moment, in the corner and to screen readers. */
+function complain(form, wrong, error, names) {
+  wrong.textContent = error.message;
+  const about = error.field ?? "";
+  const name = names[about] ?? names[about.split(".")[0]] ?? about.split(".")[0];
+  const marked = name && form.elements.namedItem(name);
+  if (!(marked instanceof Element)) return;
+  marked.setAttribute("aria-invalid", "true");
+  marked.focus();
+}
+
+/** Ask for nothing but a yes. */
+export function confirm({ title, text, action, danger = true, done }) {
+  return ask({ title, content: [text].flat().map((each) => (each instanceof Element ? each : h("p", {}, each))), action, danger, submit: done });
+}
+
+/** A dialog asks about a page: it goes with it. */
+export function closeDialogs() {
+  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
+}
+
+/** Notes lie above everything: in the dialog that is open, as what is outside of it cannot be reached. */
+function hostNotes() {
+  const notes = document.getElementById("notes");
+  const host = [...document.querySelectorAll("dialog[open]")].at(-1) ?? document.body;
+  if (notes.parentElement !== host) host.append(notes);
+  return notes;
+}
+
+const NOTE_MS = 6000;
+
+/** Say something in the corner and to screen readers: good news for a moment, bad ones until they are put away. */
 export function note(text, kind = "good") {
-  const shown = h("div", { class: `note ${kind}` }, text);
-  document.getElementById("notes").append(shown);
-  setTimeout(() => shown.remove(), 6000);
+  const shown = h("div", { class: `note ${kind}` }, h("span", {}, text));
+  if (kind === "bad") shown.append(h("button", { type: "button", class: "plain", "aria-label": "Put away", onclick: () => shown.remove() }, "×"));
+  else setTimeout(() => shown.remove(), NOTE_MS);
+  hostNotes().append(shown);
+}
+
+/** Do what a button says, which takes its time; it cannot be pressed twice meanwhile, and what goes wrong is told. */
+export async function act(pressed, work) {
+  if ("working" in pressed.dataset) return;
+  pressed.dataset.working = "";
+  try {
+    await work();
+  } catch (error) {
+    note(error.message, "bad");
+  } finally {
+    delete pressed.dataset.working;
+  }
 }

@@ -1,8 +1,11 @@
 // An event of the cluster in words, and what it concerns.
 
+/** Who led before may be nobody (-1), or not known (null). */
+const someone = (broker) => typeof broker === "number" && broker >= 0;
+
 const SAID = {
-  leader_elected: ({ after, before }, where) => `${where} is led by ${after.leader}${before.leader >= 0 ? `, before by ${before.leader}` : ""}`,
-  leader_lost: ({ before }, where) => `${where} has no leader${before.leader >= 0 ? `, before it was ${before.leader}` : ""}`,
+  leader_elected: ({ after, before }, where) => `${where} is led by ${after.leader}${someone(before.leader) ? `, before by ${before.leader}` : ""}`,
+  leader_lost: ({ before }, where) => `${where} has no leader${someone(before.leader) ? `, before it was ${before.leader}` : ""}`,
   isr_changed: ({ after, before }, where) => `${where}: in sync ${after.isr.join(", ")}${before.isr ? `, before ${before.isr.join(", ")}` : ""}`,
   broker_registered: ({ broker }) => `broker ${broker} has registered`,
   broker_fenced: ({ broker }) => `broker ${broker} is fenced`,
@@ -50,15 +53,16 @@ const MANY = {
 
 /**
  * Return lines ({ at, text }) of events, newest first: what happened to many partitions of a topic at the same time is
- * one line, so that a broker's death does not hide what else it meant.
+ * one line, so that a broker's death does not hide what else it meant. `when`: the time of an event; its own, unless it is
+ * to be another.
  */
-export function lines(events) {
+export function lines(events, when = (event) => event.data.timestamp_ms ?? event.at) {
   const found = [];
   const open = new Map();
   for (const event of events) {
     const text = told(event);
     if (text === null) continue;
-    const at = event.data.timestamp_ms ?? event.at;
+    const at = when(event);
     const about = `${event.kind} ${event.data.topic}`;
     const line = MANY[event.kind] && open.get(about);
     if (line && line.at - at < TOGETHER_MS) {

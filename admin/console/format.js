@@ -1,9 +1,12 @@
 // Numbers, sizes and times as people read them.
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
+const NUMBER = new Intl.NumberFormat();
+const TIME_MS_MAX = 8.64e15; // the last moment a browser knows
 
+/** How many there are, in this browser's own way of writing it. What numbers something (an offset, an id) is left as it is. */
 export function count(number) {
-  return number === null || number === undefined ? null : Number(number).toLocaleString("en-US");
+  return number === null || number === undefined ? null : NUMBER.format(Number(number));
 }
 
 export function bytes(number) {
@@ -17,20 +20,43 @@ export function bytes(number) {
   return `${unit && value < 10 ? value.toFixed(1) : Math.round(value)} ${UNITS[unit]}`;
 }
 
-/** A moment, to the millisecond, in this browser's zone. */
+/** A moment, to the millisecond, in this browser's zone; what is no time in milliseconds as the number it is. */
 export function moment(ms) {
   if (ms === null || ms === undefined || ms < 0) return null;
+  if (ms > TIME_MS_MAX) return String(ms);
   const at = new Date(ms);
   const two = (value) => String(value).padStart(2, "0");
   const date = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
   return `${date} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}.${String(at.getMilliseconds()).padStart(3, "0")}`;
 }
 
+/** The time of day of a moment, without its date. */
+export function clock(ms) {
+  return moment(ms)?.slice(11) ?? "–";
+}
+
+/** The zone that moments are told in. */
+export function zone() {
+  const minutes = -new Date().getTimezoneOffset();
+  const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
+  const offset = minutes ? `${minutes < 0 ? "−" : "+"}${hours}${rest ? `:${String(rest).padStart(2, "0")}` : ""}` : "";
+  const name = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  return name === "UTC" && !offset ? "UTC" : `${name}, UTC${offset}`;
+}
+
+const AGES = [[60, 1, "s"], [3600, 60, "min"], [172_800, 3600, "h"], [Infinity, 86_400, "days"]];
+
 export function ago(ms, now = Date.now()) {
   const seconds = Math.max(0, Math.round((now - ms) / 1000));
-  if (seconds < 60) return `${seconds} s ago`;
-  if (seconds < 3600) return `${Math.round(seconds / 60)} min ago`;
-  return `${Math.round(seconds / 3600)} h ago`;
+  const [, size, unit] = AGES.find(([below]) => seconds < below);
+  return `${count(Math.round(seconds / size))} ${unit} ago`;
+}
+
+/** How long something took, or may take. */
+export function span(ms) {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 120_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`;
+  return ms < 7_200_000 ? `${Math.round(ms / 60_000)} min` : `${(ms / 3_600_000).toFixed(1)} h`;
 }
 
 export function list(numbers) {

@@ -1,35 +1,33 @@
 // Leaders that are not the preferred ones, and partitions without any; elections by hand.
 
 import { get, post, url } from "./api.js";
-import { ask, badge, card, h, note, table } from "./dom.js";
-import { count, list } from "./format.js";
+import { ask, badge, button, card, h, link, note } from "./dom.js";
+import { count, list, plural } from "./format.js";
+import { grid } from "./grid.js";
 
-const TOPICS_MAX = 500;
+const ROWS_MAX = 10_000;
+const KINDS = ["leader_elected", "leader_lost", "isr_changed", "reassignment_changed", "reconnected", "topic_created", "topic_deleted", "partition_created"];
 
-export function open() {
+export function open(values, query) {
   const view = {
     title: "Elections",
-    actions: [
-      h("button", { type: "button", onclick: () => elect(null) }, "Elect all preferred leaders"),
-    ],
-    async load(signal) {
-      const { topics, next } = await get(url(["v1", "topics"], { internal: "true", limit: TOPICS_MAX }), { signal });
-      const found = await Promise.all(topics.map((topic) => get(url(["v1", "topics", topic.name, "partitions"]), { signal })));
-      const rows = topics.flatMap((topic, at) => found[at].map((each) => ({ topic: topic.name, ...each })));
-      return { rows: rows.filter((each) => each.leader < 0 || each.leader !== each.replicas[0]), all: rows.length, cut: next !== null };
-    },
-    draw: ({ rows, all, cut }) => [
-      h("p", { class: "quiet" }, `${count(rows.length)} of ${count(all)} partitions are not led by their preferred replica.`,
-        cut && ` Only the first ${count(TOPICS_MAX)} topics were looked at.`),
-      card(null, table("Partitions", [
-        { title: "Partition", cell: (each) => h("a", { href: `#/topics/${encodeURIComponent(each.topic)}` }, `${each.topic}-${each.partition}`) },
-        { title: "Leader", cell: (each) => (each.leader < 0 ? badge("none", "bad") : each.leader) },
-        { title: "Preferred", cell: (each) => each.replicas[0] },
+    actions: [button("Elect all preferred leaders", () => elect(null), { kind: "", needs: "operate", key: "elect-all" })],
+    load: (signal) => get(url(["v1", "leaders"], { limit: ROWS_MAX }), { signal }),
+    draw: (found) => [
+      h("p", { class: "quiet" }, `${count(found.unpreferred)} of ${plural(found.partitions, "partition")} ${found.unpreferred === 1 ? "is" : "are"} not led by the preferred replica`,
+        found.leaderless > 0 && [", ", badge(`${count(found.leaderless)} without a leader`, "bad")], ".",
+        found.more && ` Only ${count(found.rows.length)} are shown.`),
+      card(null, grid(view, query, "Partitions", [
+        { title: "Partition", cell: (each) => link(`#/topics/${encodeURIComponent(each.topic)}/partitions/${each.partition}`, `${each.topic}-${each.partition}`, { key: `to-${each.topic}-${each.partition}` }), by: (each) => `${each.topic}-${each.partition}` },
+        { title: "Leader", cell: (each) => (each.leader < 0 ? badge("none", "bad") : each.leader), by: (each) => each.leader },
+        { title: "Preferred", cell: (each) => each.preferred, by: (each) => each.preferred },
         { title: "In sync", cell: (each) => list(each.isr) },
-        { title: "", cell: (each) => h("button", { type: "button", class: each.leader < 0 ? "danger" : "plain", "data-key": `elect-${each.topic}-${each.partition}`,
-          "aria-label": `Elect a leader for ${each.topic}-${each.partition}`, onclick: () => elect(each) }, each.leader < 0 ? "Elect any replica" : "Move back") },
-      ], rows, "Every partition is led by its preferred replica.")),
+        { title: "", cell: (each) => (each.leader < 0
+          ? button("Elect any replica", () => elect(each), { kind: "danger", needs: "admin", key: `elect-${each.topic}-${each.partition}`, label: `Elect a leader for ${each.topic}-${each.partition}` })
+          : button("Move back", () => elect(each), { needs: "operate", key: `elect-${each.topic}-${each.partition}`, label: `Elect a leader for ${each.topic}-${each.partition}` })) },
+      ], found.rows, "Every partition is led by its preferred replica.", { key: (each) => `${each.topic}-${each.partition}` })),
     ],
+    cares: (event) => KINDS.includes(event.kind),
   };
 
   function elect(each) {
@@ -43,10 +41,10 @@ export function open() {
       danger: unclean,
       async submit() {
         const results = await post("/v1/leaders/elect", each === null ? { unclean, all: true } : { unclean, partitions: { [each.topic]: [each.partition] } });
+        view.look();
         const failed = results.filter((result) => result.error && result.error !== "ELECTION_NOT_NEEDED");
         if (failed.length) throw new Error(failed.map((result) => `${result.topic}-${result.partition}: ${result.message || result.error}`).join("; "));
-        note(`${results.filter((result) => !result.error).length} elected.`);
-        view.look();
+        note(`${count(results.filter((result) => !result.error).length)} elected.`);
       },
     });
   }

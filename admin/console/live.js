@@ -1,12 +1,13 @@
-// What happens in the cluster, as the server tells it: one stream for all pages, taken up again when it breaks.
+// What happens in the cluster, as the server tells it: one stream for all pages of a tab, and for all tabs of a browser.
 
-import { listen } from "./api.js";
+import { hear as hearStream } from "./streams.js";
 
-const AGAIN_MS = [500, 1000, 2000, 5000];
 const KEPT = 5000;
 
 const hearers = new Set();
+/** What happened, the newest first. */
 export const recent = [];
+const marks = new Set(); // of those: a tab that comes back is told again what another one heard
 
 /** Be told of each event; returns a function that ends it. */
 export function hear(hearer) {
@@ -14,33 +15,37 @@ export function hear(hearer) {
   return () => hearers.delete(hearer);
 }
 
-/** Follow the server's events for as long as the page is open. `shown(state)`: "on", "off" or "again". */
-export async function follow(shown) {
-  let failures = 0;
-  for (;;) {
-    try {
-      await listen("/v1/events", heard, undefined, () => {
-        // After a break what was missed is not told again: whoever shows something looks anew.
-        if (failures) heard("reconnected", {});
-        failures = 0;
-        shown("on");
-      });
-    } catch (error) {
-      if (error.status === 404 || error.status === 401 || error.status === 403) {
-        shown("off");
-        return;
-      }
-    }
-    shown("again");
-    await new Promise((wake) => setTimeout(wake, AGAIN_MS[Math.min(failures, AGAIN_MS.length - 1)]));
-    failures += 1;
-  }
+/** Follow the server's events for as long as the page is open. `shown(state, why)`: "on", "off" or "again". */
+export function follow(shown) {
+  let broken = false;
+  const told = ({ state, why, again, before, kind, data }) => {
+    if (before) {
+      for (const each of before) keep({ ...each, at: each.data?.timestamp_ms ?? Date.now() });
+    } else if (state) {
+      shown(state, why);
+      // What was missed is not told again: whoever shows something looks anew.
+      if (state === "on" && (again || broken)) heard("reconnected", {});
+      broken = state !== "on";
+    } else heard(kind, data);
+  };
+  hearStream("/v1/events", { signal: new AbortController().signal, told, whileHidden: true });
 }
 
 function heard(kind, data) {
-  if (kind === "end") return;
   const event = { kind, data, at: Date.now() };
+  if (keep(event)) for (const hearer of hearers) hearer(event);
+}
+
+/** Keep an event; false if it is known already. */
+function keep(event) {
+  const mark = markOf(event);
+  if (marks.has(mark)) return false;
+  if (mark !== null) marks.add(mark);
   recent.unshift(event);
-  recent.length = Math.min(recent.length, KEPT);
-  for (const hearer of hearers) hearer(event);
+  if (recent.length > KEPT) marks.delete(markOf(recent.pop()));
+  return true;
+}
+
+function markOf({ kind, data: { offset, partition, topic_id: topic, broker, after } }) {
+  return offset === undefined ? null : JSON.stringify([offset, kind, topic, partition, broker, after]);
 }

@@ -1,7 +1,7 @@
 // The metadata as folders, at any offset of their log; what changed between two; the records themselves.
 
 import { get, url } from "./api.js";
-import { badge, card, field, h, nothing, table } from "./dom.js";
+import { badge, card, field, h, link, nothing, table, tabs } from "./dom.js";
 import { count, moment } from "./format.js";
 import { setQuery } from "./view.js";
 
@@ -16,12 +16,8 @@ export function open({ tab = "tree" }, query) {
     cares: () => !query.has("at"),
   };
   const shown = (VIEWS[tab] ?? tree)(query, () => view.look());
-  return Object.assign(view, shown, { tools: [tabs(VIEWS[tab] ? tab : "tree"), shown.tools] });
-}
-
-function tabs(tab) {
-  return h("div", { class: "tabs" }, TABS.map(([key, text]) =>
-    h("a", { href: key === "tree" ? "#/metadata" : `#/metadata/${key}`, "aria-current": key === tab && "true" }, text)));
+  const paths = TABS.map(([key, text]) => [to(key, {}), text]);
+  return Object.assign(view, shown, { tools: [tabs("Ways to look at the metadata", paths, to(VIEWS[tab] ? tab : "tree", {})), shown.tools] });
 }
 
 function to(tab, values) {
@@ -31,6 +27,7 @@ function to(tab, values) {
 function offsetField(query, name, label, look, hint) {
   return field(label, h("input", { name, type: "number", min: 0, value: query.get(name) ?? "", placeholder: hint, onchange: (event) => {
     setQuery(query, name, event.target.value);
+    setQuery(query, "after", ""); // a page of what there was at another offset is none of this one
     look();
   } }));
 }
@@ -47,12 +44,12 @@ function tree(query, look) {
         card(null,
           crumbs(path, at),
           node.value !== null ? h("pre", { class: "value" }, node.value) : node.entries.length ? h("div", { class: "scroll" }, table("Entries", [
-            { title: "Name", cell: (entry) => (entry.value === null ? h("a", { href: below(entry.name), "data-key": `entry-${entry.name}` }, `${entry.name}/`) : h("span", { class: "mono" }, entry.name)) },
+            { title: "Name", cell: (entry) => (entry.value === null ? link(below(entry.name), `${entry.name}/`, { key: `entry-${entry.name}` }) : h("span", { class: "mono" }, entry.name)) },
             { title: "Value", cell: (entry) => (entry.value === null ? h("span", { class: "quiet" }, `${count(entry.entries)} inside`) : h("code", {}, entry.value === "" ? "“”" : entry.value)) },
-          ], node.entries, "")) : nothing("It is empty."),
-          node.next !== null && h("p", {}, h("a", { href: to("tree", { path, at, after: node.next }) }, "More"))),
-        h("p", { class: "quiet" }, `As it was behind the record at offset ${count(node.at)}. Known from ${count(node.first)} to ${count(node.last)}. `,
-          h("a", { href: to("diff", { since: node.at, path }) }, "What has changed since")),
+          ], node.entries, "", { key: (entry) => entry.name })) : nothing("It is empty."),
+          node.next !== null && h("p", {}, link(to("tree", { path, at, after: node.next }), "More", { key: "more" }))),
+        h("p", { class: "quiet" }, `As it was behind the record at offset ${node.at}. Known from ${node.first} to ${node.last}. `,
+          link(to("diff", { since: node.at, path }), "What has changed since", { key: "since" })),
       ];
     },
   };
@@ -60,9 +57,9 @@ function tree(query, look) {
 
 function crumbs(path, at) {
   const parts = path.split("/").filter(Boolean);
-  return h("p", { class: "crumbs mono" }, h("a", { href: to("tree", { at }) }, "/"),
+  return h("p", { class: "crumbs mono" }, link(to("tree", { at }), "/", { key: "root", label: "The top" }),
     parts.map((part, place) => [place > 0 && "/", place === parts.length - 1 ? h("strong", {}, part)
-      : h("a", { href: to("tree", { path: `/${parts.slice(0, place + 1).join("/")}`, at }) }, part)]));
+      : link(to("tree", { path: `/${parts.slice(0, place + 1).join("/")}`, at }), part, { key: `crumb-${place}` })]));
 }
 
 function diff(query, look) {
@@ -75,12 +72,12 @@ function diff(query, look) {
       } }))),
     load: (signal) => get(url(["v1", "metadata", "diff"], { since: query.get("since"), at: query.get("at"), path: query.get("path") }), { signal }),
     draw: (found) => card(null,
-      h("p", { class: "quiet" }, `Between the records at ${count(found.since)} and ${count(found.at)}.`, found.more && ` Only the first ${count(found.changes.length)} changes.`),
+      h("p", { class: "quiet" }, `Between the records at ${found.since} and ${found.at}.`, found.more && ` Only the first ${count(found.changes.length)} changes.`),
       table("Changes", [
         { title: "What", cell: (change) => h("span", { class: "mono path" }, change.path.split("/").flatMap((part, at) => (at ? ["/", h("wbr"), part] : [part]))) },
         { title: "Before", cell: (change) => (change.before === null ? badge("was not there", "good") : h("code", {}, change.before)) },
         { title: "After", cell: (change) => (change.after === null ? badge("is gone", "bad") : h("code", {}, change.after)) },
-      ], found.changes, "Nothing has changed.")),
+      ], found.changes, "Nothing has changed.", { key: (change) => change.path })),
   };
 }
 
@@ -92,14 +89,14 @@ function records(query, look) {
       const rows = query.has("offset") ? page.records : [...page.records].reverse();
       return card(null,
         table("Records", [
-          { title: "Offset", number: true, cell: (each) => h("a", { href: to("diff", { since: Math.max(each.offset - 1, page.first), at: each.offset }), "data-key": `record-${each.offset}` }, count(each.offset)) },
+          { title: "Offset", number: true, cell: (each) => link(to("diff", { since: Math.max(each.offset - 1, page.first), at: each.offset }), each.offset, { key: `record-${each.offset}`, label: `Record ${each.offset}: what it changed` }) },
           { title: "Written", cell: (each) => h("time", { class: "whole" }, moment(each.timestamp_ms)) },
-          { title: "Epoch", number: true, cell: (each) => count(each.epoch) },
+          { title: "Epoch", number: true, cell: (each) => each.epoch },
           { title: "Type", cell: (each) => badge(each.type) },
           { title: "Fields", cell: (each) => h("code", {}, JSON.stringify(each.record)) },
-        ], rows, "No record but signs of life."),
-        h("p", { class: "quiet" }, `The log is there from ${count(page.first)} to ${count(page.last)}; signs of life are left out. `,
-          page.next !== null && h("a", { href: to("records", { offset: page.next }) }, "Further on")));
+        ], rows, "No record but signs of life.", { key: (each) => each.offset }),
+        h("p", { class: "quiet" }, `The log is there from ${page.first} to ${page.last}; signs of life are left out. `,
+          page.next !== null && link(to("records", { offset: page.next }), "Further on", { key: "further" })));
     },
   };
 }

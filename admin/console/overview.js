@@ -1,49 +1,65 @@
 // The cluster at a glance, and what has just happened in it.
 
 import { get } from "./api.js";
-import { badge, card, figure, h, nothing, table } from "./dom.js";
+import { brokerTable } from "./brokers.js";
+import { badge, card, figure, figures, h, link, nothing } from "./dom.js";
 import { lines } from "./events.js";
-import { count, moment } from "./format.js";
+import { chips } from "./favourites.js";
+import { clock, count } from "./format.js";
 import { recent } from "./live.js";
 
 const SHOWN = 50;
+const NAMED = 20;
 
-export function open() {
-  return {
+export function open(values, query) {
+  const view = {
     title: "Overview",
     async load(signal) {
       const [cluster, health, brokers, quorum] = await Promise.all([
-        get("/v1/cluster", { signal }), get("/v1/health", { signal }), get("/v1/brokers", { signal }), get("/v1/quorum", { signal }),
+        get("/v1/cluster", { signal }), get("/v1/health", { signal }), get("/v1/brokers", { signal }),
+        // Without an active controller nobody tells of the quorum: the rest is shown all the same.
+        get("/v1/quorum", { signal }).catch((error) => (error.passing ? null : Promise.reject(error))),
       ]);
       return { cluster, health, brokers, quorum };
     },
     draw: ({ cluster, health, brokers, quorum }) => [
-      h("p", {}, health.healthy ? badge("healthy", "good") : badge("needs looking at", "bad")),
-      h("dl", { class: "figures" },
+      h("p", { class: "steps" }, health.healthy && quorum !== null ? badge("healthy", "good") : badge("needs looking at", "bad")),
+      figures(
         figure("Brokers", `${count(cluster.brokers - cluster.brokers_fenced)} of ${count(cluster.brokers)}`, cluster.brokers_fenced ? "warn" : ""),
-        figure("Topics", count(cluster.topics)),
+        figure("Topics", link("#/topics", count(cluster.topics), { key: "topics", class: "plain" })),
         figure("Partitions", count(cluster.partitions)),
         figure("Under-replicated", count(health.under_replicated_partitions), health.under_replicated_partitions ? "warn" : ""),
         figure("Without a leader", count(health.offline_partitions), health.offline_partitions ? "bad" : ""),
-        figure("Active controller", quorum.leader_id < 0 ? "none" : count(quorum.leader_id), quorum.leader_id < 0 ? "bad" : "")),
-      !health.healthy && card("What needs looking at",
-        health.controller_id < 0 && h("p", {}, `No active controller answers${health.controller_error ? ` (${health.controller_error})` : ""}: nothing can be changed, and what is shown may be old.`),
-        health.brokers_fenced.length > 0 && h("p", {}, "Fenced: ", health.brokers_fenced.map((id) => [h("a", { href: `#/brokers/${id}` }, `broker ${id}`), " "])),
-        health.partitions.length > 0 && h("p", {}, health.partitions.slice(0, 20).map((name) => [h("a", { href: `#/topics/${encodeURIComponent(name.replace(/-\d+$/, ""))}` }, name), " "]),
-          health.partitions.length > 20 && `and ${health.partitions.length - 20} more`)),
-      card("Brokers", table("Brokers", [
-        { title: "Broker", cell: (broker) => h("a", { href: `#/brokers/${broker.id}`, "data-key": `broker-${broker.id}` }, broker.id) },
-        { title: "State", cell: (broker) => (broker.fenced ? badge("fenced", "bad") : badge("alive", "good")) },
-        { title: "Leads", number: true, cell: (broker) => count(broker.leaders) },
-        { title: "Replicas", number: true, cell: (broker) => count(broker.replicas) },
-      ], brokers, "No broker is registered.")),
+        controller(quorum)),
+      chips("topic"), chips("group"),
+      (!health.healthy || quorum === null) && card("What needs looking at", ailing(health, quorum)),
+      card("Brokers", brokerTable(view, query, brokers)),
       card("What has happened", happened()),
     ],
   };
+  return view;
+}
+
+function controller(quorum) {
+  if (quorum === null) return figure("Active controller", link("#/quorum", "none that answers", { key: "quorum", class: "plain" }), "bad");
+  const none = quorum.leader_id < 0;
+  return figure("Active controller", link("#/quorum", none ? "none" : quorum.leader_id, { key: "quorum", class: "plain" }), none ? "bad" : "");
+}
+
+function ailing(health, quorum) {
+  const places = health.partitions.slice(0, NAMED).map((name) => {
+    const at = name.lastIndexOf("-");
+    return [link(`#/topics/${encodeURIComponent(name.slice(0, at))}/partitions/${name.slice(at + 1)}`, name, { key: `ill-${name}` }), " "];
+  });
+  return [
+    (quorum === null || health.controller_id < 0) && h("p", {}, `No controller answers${health.controller_error ? ` (${health.controller_error})` : ""}: nothing of the metadata can be changed, no leader elected, and what is shown may be old, until one does.`),
+    health.brokers_fenced.length > 0 && h("p", {}, "Fenced: ", health.brokers_fenced.map((id) => [link(`#/brokers/${id}`, `broker ${id}`, { key: `fenced-${id}` }), " "])),
+    places.length > 0 && h("p", {}, places, health.partitions.length > NAMED && `and ${count(health.partitions.length - NAMED)} more`),
+  ];
 }
 
 function happened() {
   const found = lines(recent).slice(0, SHOWN);
   if (!found.length) return nothing("Nothing since this page was opened: elections, changes of in-sync replicas and fenced brokers appear here.");
-  return h("ol", { class: "log", reversed: true }, found.map(({ at, text }) => h("li", {}, h("time", {}, moment(at)?.slice(11)), h("span", {}, text))));
+  return h("ol", { class: "log", reversed: true }, found.map(({ at, text }) => h("li", {}, h("time", {}, clock(at)), h("span", {}, text))));
 }

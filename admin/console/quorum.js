@@ -1,15 +1,17 @@
 // The metadata quorum: who leads, how far the others are, and how both have gone since the page was opened.
 
-import { get, listen } from "./api.js";
-import { badge, card, figure, h, nothing, table } from "./dom.js";
+import { get } from "./api.js";
+import { badge, button, card, figure, figures, h, nothing, table } from "./dom.js";
 import { aboutBrokers, told } from "./events.js";
-import { ago, count, moment, plural } from "./format.js";
+import { ago, clock, count, moment, plural } from "./format.js";
 import { recent } from "./live.js";
+import { addVoter, removeVoter } from "./quorum-voters.js";
+import { hear } from "./streams.js";
 import { s } from "./svg.js";
 
 const KEPT = 900;
-const AGAIN_MS = 1000;
 const EPOCHS_SHOWN = 20;
+const CHANGES_SHOWN = 50;
 // Between two samples of a page that was left for longer nobody looked: that stays empty.
 const UNSEEN_MS = 15_000;
 const WIDTH = 1000;
@@ -21,69 +23,84 @@ const leaders = new Map();
 
 export function open() {
   const ends = new AbortController();
-  let following = false;
+  let known = null; // { quorum, epochs } as it was loaded last
+  let last = null; // the newest of what was loaded and what was sampled
   const view = {
     title: "Quorum",
-    actions: h("a", { class: "button plain", href: "#/metadata" }, "Metadata"),
+    actions: [
+      h("a", { class: "button plain", href: "#/metadata" }, "Metadata"),
+      button("Add a voter …", () => addVoter(known?.quorum?.observers ?? [], view), { needs: "admin", key: "add-voter" }),
+    ],
     async load(signal) {
+      const asked = performance.now();
       const [quorum, epochs] = await Promise.all([
-        get("/v1/quorum", { signal }).catch((error) => (error.status >= 500 || error.status === 0 ? null : Promise.reject(error))),
+        get("/v1/quorum", { signal }).catch((error) => (error.passing ? null : Promise.reject(error))),
         get("/v1/quorum/epochs", { signal }).catch((error) => (error.name === "AbortError" ? Promise.reject(error) : [])),
       ]);
-      if (!following) follow();
-      following = true;
-      return { quorum, epochs };
+      // A sample is taken for the newer one only where it came while this was asked, and is not behind it.
+      if (last === null || last.heard < asked || isBehind(last.sample, quorum)) last = { heard: asked, sample: quorum };
+      return (known = { quorum, epochs });
     },
-    draw: ({ quorum, epochs }) => [live(quorum), card("Epochs", history(epochs)), card("Brokers since this page was opened", changes())],
+    draw: ({ quorum, epochs }) => [
+      live(last.sample, quorum, view), card("Epochs", history(epochs)), card("Brokers since this page was opened", changes()),
+    ],
+    cares: (event) => aboutBrokers(event) || event.kind === "feature_changed",
     close: () => ends.abort(),
   };
 
-  async function follow() {
-    while (!ends.signal.aborted) {
-      try {
-        await listen("/v1/quorum/stream", heard, ends.signal);
-      } catch (error) {
-        if (ends.signal.aborted || [401, 403, 404].includes(error.status)) return;
-      }
-      await new Promise((wake) => setTimeout(wake, AGAIN_MS));
-    }
-  }
+  hear("/v1/quorum/stream", { signal: ends.signal, told: (message) => {
+    if (message.before) {
+      const since = samples.at(-1)?.timestamp_ms ?? 0;
+      for (const { kind, data } of message.before) if (kind === "quorum" && data.timestamp_ms > since) note(data);
+    } else if (message.kind === "quorum") heard(message.data);
+  } });
 
-  function heard(kind, sample) {
-    if (kind !== "quorum") return;
+  function heard(sample) {
     const before = samples.at(-1);
-    samples = [...samples, sample].slice(-KEPT);
-    if (sample.leader_id >= 0) leaders.set(sample.leader_epoch, sample.leader_id);
-    const shown = document.getElementById("quorum-live");
-    if (before && before.leader_epoch !== sample.leader_epoch) view.look();
-    else if (shown) shown.replaceWith(live(sample));
+    note(sample);
+    last = { heard: performance.now(), sample };
+    if (before && before.leader_epoch !== sample.leader_epoch) view.stir();
+    else view.redraw();
   }
   return view;
 }
 
-/** What each sample draws anew. */
-function live(quorum) {
-  const last = samples.at(-1) ?? quorum;
-  return h("div", { id: "quorum-live" }, last === null || last.leader_id < 0
-    ? [h("dl", { class: "figures" }, figure("Active controller", "none", "bad"), figure("Why", last?.error ?? "nobody answers", "small")), card("Since this page was opened", timeline())]
-    : [
-      h("dl", { class: "figures" },
-        figure("Active controller", last.leader_id), figure("Epoch", count(last.leader_epoch)),
-        figure("High watermark", count(last.high_watermark)), figure("Voters", count(last.voters.length)), figure("Observers", count(last.observers.length))),
-      card("Since this page was opened", timeline()),
-      card("Voters", members(last.voters, last.leader_id, "No voter.")),
-      card("Observers", members(last.observers, last.leader_id, "No broker follows the metadata log.")),
-    ]);
+function note(sample) {
+  samples = [...samples, sample].slice(-KEPT);
+  if (sample.leader_id >= 0) leaders.set(sample.leader_epoch, sample.leader_id);
 }
 
-function members(rows, leader, empty) {
+/** Whether a sample is older than an answer: of an earlier epoch, or not as far in the same. */
+function isBehind(sample, answer) {
+  if (answer === null || sample === null) return answer !== null;
+  return sample.leader_epoch < answer.leader_epoch || (sample.leader_epoch === answer.leader_epoch && sample.high_watermark < answer.high_watermark);
+}
+
+/** `quorum`: what was loaded, which tells directories, too. */
+function live(last, quorum, view) {
+  if (last === null || last.leader_id < 0)
+    return [figures(figure("Active controller", "none", "bad"), figure("Why", last?.error ?? "nobody answers", "small")), card("Since this page was opened", timeline())];
+  const directories = new Map([...(quorum?.voters ?? []), ...(quorum?.observers ?? [])].map((each) => [each.id, each.directory_id]));
+  return [
+    figures(
+      figure("Active controller", last.leader_id), figure("Epoch", last.leader_epoch),
+      figure("High watermark", last.high_watermark), figure("Voters", count(last.voters.length)), figure("Observers", count(last.observers.length))),
+    card("Since this page was opened", timeline()),
+    card("Voters", members(last.voters, last.leader_id, "No voter.", (member) => last.voters.length > 1 && directories.get(member.id)
+      && button("Remove …", () => removeVoter(member.id, directories.get(member.id), member.id === last.leader_id, view), { needs: "admin", key: `remove-${member.id}`, label: `Have node ${member.id} vote no more` }))),
+    card("Observers", members(last.observers, last.leader_id, "No broker follows the metadata log.")),
+  ];
+}
+
+function members(rows, leader, empty, may = null) {
   return table("Members", [
     { title: "Node", cell: (member) => h("span", { class: "whole" }, member.id, member.id === leader && [" ", badge("active", "good")]) },
-    { title: "End offset", number: true, cell: (member) => count(member.log_end_offset) },
+    { title: "End offset", number: true, cell: (member) => member.log_end_offset },
     { title: "Behind", number: true, cell: (member) => (member.lag ? badge(count(member.lag), "warn") : "0") },
     { title: "How far behind, over time", cell: (member) => lagLine(member.id) },
     { title: "Caught up", cell: (member) => (member.last_caught_up_ms > 0 ? ago(member.last_caught_up_ms) : "–") },
-  ], rows, empty);
+    may && { title: "", cell: (member) => may(member) || "" },
+  ].filter(Boolean), rows, empty, { key: (member) => member.id });
 }
 
 function place() {
@@ -98,21 +115,21 @@ function timeline() {
   const at = place();
   const spans = [];
   for (const sample of samples) {
-    const last = spans.at(-1);
-    const seen = last && sample.timestamp_ms - last.to < UNSEEN_MS;
-    if (seen) last.to = sample.timestamp_ms;
-    if (!seen || last.leader !== sample.leader_id || last.epoch !== sample.leader_epoch) {
+    const before = spans.at(-1);
+    const seen = before && sample.timestamp_ms - before.to < UNSEEN_MS;
+    if (seen) before.to = sample.timestamp_ms;
+    if (!seen || before.leader !== sample.leader_id || before.epoch !== sample.leader_epoch) {
       spans.push({ leader: sample.leader_id, epoch: sample.leader_epoch, from: sample.timestamp_ms, to: sample.timestamp_ms });
     }
   }
-  const words = spans.map((span) => (span.leader < 0 ? `nobody from ${clock(span.from)}` : `node ${span.leader} in epoch ${span.epoch} from ${clock(span.from)}`));
+  const words = spans.map((span) => (span.leader < 0 ? `nobody from ${second(span.from)}` : `node ${span.leader} in epoch ${span.epoch} from ${second(span.from)}`));
   return [
     s("svg", { viewBox: `0 0 ${WIDTH} 36`, class: "timeline", role: "img", preserveAspectRatio: "none", "aria-label": `Active controllers: ${words.join("; ")}` },
       spans.map((span) => s("rect", { x: at(span.from), y: 0, width: Math.max(2, at(span.to) - at(span.from)), height: 36, class: span.leader < 0 ? "nobody" : `leader-${span.leader % COLOURS}` }))),
-    h("div", { class: "ends quiet" }, h("span", {}, clock(samples[0].timestamp_ms)), h("span", {}, clock(samples.at(-1).timestamp_ms))),
+    h("div", { class: "ends quiet" }, h("span", {}, second(samples[0].timestamp_ms)), h("span", {}, second(samples.at(-1).timestamp_ms))),
     h("ol", { class: "steps legend" }, spans.slice(-8).map((span) => h("li", {},
       h("span", { class: `swatch ${span.leader < 0 ? "nobody" : `leader-${span.leader % COLOURS}`}` }), " ",
-      span.leader < 0 ? "nobody" : `node ${span.leader}, epoch ${count(span.epoch)}`, h("span", { class: "quiet" }, ` ${clock(span.from)}`)))),
+      span.leader < 0 ? "nobody" : `node ${span.leader}, epoch ${span.epoch}`, h("span", { class: "quiet" }, ` ${second(span.from)}`)))),
   ];
 }
 
@@ -133,23 +150,23 @@ function history(epochs) {
   const shown = [...epochs].reverse().slice(0, EPOCHS_SHOWN);
   return [
     table("Epochs", [
-      { title: "Epoch", number: true, cell: (each) => count(each.epoch) },
-      { title: "First record", number: true, cell: (each) => h("a", { href: `#/metadata/records?offset=${each.start_offset}` }, count(each.start_offset)) },
+      { title: "Epoch", number: true, cell: (each) => each.epoch },
+      { title: "First record", number: true, cell: (each) => h("a", { href: `#/metadata/records?offset=${each.start_offset}`, "data-key": `epoch-${each.epoch}` }, each.start_offset) },
       { title: "Written", cell: (each) => moment(each.began_ms) },
       { title: "Active controller", cell: (each) => (leaders.has(each.epoch) ? `node ${leaders.get(each.epoch)}` : "not told") },
-    ], shown, "The metadata log cannot be read now."),
+    ], shown, "The metadata log cannot be read now.", { key: (each) => each.epoch }),
     h("p", { class: "quiet" }, "The log tells when an epoch began, not whose it was: that is known of those that this page was open for.",
       epochs.length > shown.length && ` The last ${count(shown.length)} of ${count(epochs.length)}.`),
   ];
 }
 
-function clock(ms) {
-  return moment(ms).slice(11, 19);
+function second(ms) {
+  return clock(ms).slice(0, 8);
 }
 
 function changes() {
-  const found = recent.filter((event) => aboutBrokers(event) && told(event)).slice(0, 50);
+  const found = recent.filter((event) => aboutBrokers(event) && told(event)).slice(0, CHANGES_SHOWN);
   return found.length
-    ? h("ol", { class: "log" }, found.map((event) => h("li", {}, h("time", {}, moment(event.data.timestamp_ms ?? event.at).slice(11)), h("span", {}, told(event)))))
+    ? h("ol", { class: "log" }, found.map((event) => h("li", {}, h("time", {}, clock(event.data.timestamp_ms ?? event.at)), h("span", {}, told(event)))))
     : nothing("No broker has come or gone.");
 }

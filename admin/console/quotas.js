@@ -1,12 +1,12 @@
 // Quotas: whose they are, what they allow; set, changed and taken away.
 
-import { get, getTagged, patch, remove, url } from "./api.js";
-import { ask, badge, card, field, h, note, select, table } from "./dom.js";
+import { get, getTagged, guard, patch, remove, url } from "./api.js";
+import { act, ask, badge, button, card, field, h, note, select } from "./dom.js";
 import { bytes, count } from "./format.js";
+import { grid } from "./grid.js";
 import { setQuery } from "./view.js";
 
 const PATH = ["v1", "quotas"];
-const SHOWN = 500;
 const TYPES = { user: "user", client_id: "client", ip: "address" };
 const WHOSE = [["user", "a user"], ["client_id", "a client id"], ["user,client_id", "a client id of a user"], ["ip", "an address"]];
 const OF_CLIENTS = [
@@ -21,27 +21,26 @@ const KNOWN = new Map([...OF_CLIENTS, ...OF_ADDRESSES].map(([key, , text]) => [k
 export function open(values, query) {
   const view = {
     title: "Quotas",
-    actions: h("button", { type: "button", onclick: () => choose() }, "Set a quota"),
+    actions: button("Set a quota", () => choose(), { kind: "", needs: "admin", key: "choose" }),
     tools: h("div", { class: "tools" },
       field("Filter", h("input", { type: "search", "data-filter": true, value: query.get("name") ?? "", placeholder: "part of a name",
         oninput: (event) => {
           setQuery(query, "name", event.target.value);
-          view.look();
+          setQuery(query, "page", "");
+          view.redraw();
         } })),
       field("Whose", select("type", [["", "anybody’s"], ...WHOSE], query.get("type") ?? ""))),
     load: (signal) => get(url(PATH, { any: query.get("type") }), { signal }),
     draw(rows) {
       const part = (query.get("name") ?? "").toLowerCase();
       const found = rows.filter((row) => row.entity.some((each) => (each.name ?? "default").toLowerCase().includes(part)));
-      return card(null,
-        table("Quotas", [
-          { title: "Whose", cell: (row) => row.entity.map((each) => h("div", {}, who(each))) },
-          { title: "Allowed", cell: (row) => Object.entries(row.quotas).map(([key, value]) => h("div", { title: `${key}=${value}` }, KNOWN.get(key)?.(value) ?? `${key} ${value}`)) },
-          { title: "", cell: (row) => h("div", { class: "actions" },
-            h("button", { type: "button", class: "plain", "data-key": `change-${said(row.entity)}`, "aria-label": `Change the quotas of ${said(row.entity)}`, onclick: () => change(row.entity) }, "Change"),
-            h("button", { type: "button", class: "plain", "data-key": `drop-${said(row.entity)}`, "aria-label": `Remove the quotas of ${said(row.entity)}`, onclick: () => drop(row.entity) }, "Remove")) },
-        ], found.slice(0, SHOWN), rows.length ? "Nobody of that name has a quota." : "Nobody has a quota: clients write and read as fast as they can."),
-        found.length > SHOWN && h("p", { class: "quiet" }, `The first ${count(SHOWN)} of ${count(found.length)}; narrow them by a name.`));
+      return card(null, grid(view, query, "Quotas", [
+        { title: "Whose", cell: (row) => row.entity.map((each) => h("div", {}, who(each))), by: (row) => said(row.entity) },
+        { title: "Allowed", cell: (row) => Object.entries(row.quotas).map(([key, value]) => h("div", { title: `${key}=${value}` }, KNOWN.get(key)?.(value) ?? `${key} ${value}`)) },
+        { title: "", cell: (row) => h("div", { class: "actions" },
+          button("Change", (event) => act(event.currentTarget, () => change(row.entity)), { needs: "admin", key: `change-${said(row.entity)}`, label: `Change the quotas of ${said(row.entity)}` }),
+          button("Remove", () => drop(row.entity), { needs: "admin", key: `drop-${said(row.entity)}`, label: `Remove the quotas of ${said(row.entity)}` })) },
+      ], found, rows.length ? "Nobody of that name has a quota." : query.get("type") ? "Nobody of that kind has a quota." : "Nobody has a quota: clients write and read as fast as they can.", { key: (row) => said(row.entity) }));
     },
     cares: (event) => event.kind === "quota_changed" || event.kind === "reconnected",
   };
@@ -67,16 +66,20 @@ export function open(values, query) {
       action: "Go on",
       async submit(data) {
         const entity = data.get("whose").split(",").map((type) => ({ type, name: data.get(type).trim() || null }));
-        dialog.addEventListener("close", () => change(entity));
+        const known = await quotasOf(entity);
+        dialog.addEventListener("close", () => change(entity, known));
       },
     });
   }
 
   /** Ask for an entity's quotas as they are to be; who changed them meanwhile is not overwritten. */
-  async function change(entity) {
+  async function change(entity, known = null) {
     const path = url(PATH, whose(entity));
-    const { data: [row], tag } = await getTagged(path);
-    const now = row?.quotas ?? {};
+    let { now, tag } = known ?? await quotasOf(entity);
+    const guarded = guard(() => tag, async () => {
+      ({ now, tag } = await quotasOf(entity));
+      await view.look();
+    });
     const keys = entity[0].type === "ip" ? OF_ADDRESSES : OF_CLIENTS;
     ask({
       title: `Quotas of ${said(entity)}`,
@@ -91,7 +94,7 @@ export function open(values, query) {
           else if (text !== "" && Number(text) !== now[key]) set[key] = Number(text);
         }
         if (!gone.length && !Object.keys(set).length) throw new Error("Nothing is other than it was.");
-        await patch(path, { set, delete: gone }, { match: tag });
+        await guarded((match) => patch(path, { set, delete: gone }, match));
         note(`The quotas of ${said(entity)} are set.`);
         view.look();
       },
@@ -111,6 +114,12 @@ export function open(values, query) {
     });
   }
   return view;
+}
+
+/** An entity's quotas as they are now, with the mark to change them by. */
+async function quotasOf(entity) {
+  const { data: [row], tag } = await getTagged(url(PATH, whose(entity)));
+  return { now: row?.quotas ?? {}, tag };
 }
 
 function who({ type, name }) {

@@ -1,8 +1,9 @@
 // A partition's log as its leader has it: batch by batch.
 
 import { get, url } from "./api.js";
-import { badge, card, field, figure, h, table } from "./dom.js";
+import { badge, card, field, figure, figures, h, link, table } from "./dom.js";
 import { bytes, count, moment } from "./format.js";
+import { parts } from "./partition.js";
 import { setQuery } from "./view.js";
 
 export function open({ topic, partition }, query) {
@@ -13,29 +14,29 @@ export function open({ topic, partition }, query) {
       h("a", { class: "button plain", href: root }, "Topic"),
       h("a", { class: "button plain", href: `${root}/messages?partitions=${encodeURIComponent(partition)}` }, "Messages"),
     ],
-    tools: h("div", { class: "tools" }, field("From offset", h("input", { type: "number", min: 0, "data-filter": true, value: query.get("offset") ?? "", placeholder: "the first", onchange: (event) => {
+    tools: [parts(topic, partition, "batches"), h("div", { class: "tools" }, field("From offset", h("input", { type: "number", min: 0, "data-filter": true, value: query.get("offset") ?? "", placeholder: "the first", onchange: (event) => {
       setQuery(query, "offset", event.target.value);
       view.look();
-    } }))),
+    } })))],
     load: (signal) => get(url(["v1", "topics", topic, "partitions", partition, "batches"], { offset: query.get("offset") }), { signal }),
     draw: (page) => [
-      h("dl", { class: "figures" },
-        figure("Log begins at", count(page.log_start_offset)), figure("High watermark", count(page.high_watermark)),
-        figure("Last stable offset", count(page.last_stable_offset), page.last_stable_offset < page.high_watermark ? "warn" : ""),
+      figures(
+        figure("Log begins at", page.log_start_offset), figure("High watermark", page.high_watermark),
+        figure("Last stable offset", page.last_stable_offset, page.last_stable_offset < page.high_watermark ? "warn" : ""),
         figure("Shown", bytes(page.batches.reduce((sum, each) => sum + each.size_bytes, 0)))),
       card(null,
         table("Batches", [
-          { title: "Offsets", cell: (each) => h("a", { href: `${root}/messages?from=offset&at=${each.base_offset}&partitions=${encodeURIComponent(partition)}`, "data-key": `batch-${each.base_offset}` },
-            each.base_offset === each.last_offset ? count(each.base_offset) : `${count(each.base_offset)} to ${count(each.last_offset)}`) },
+          { title: "Offsets", cell: (each) => link(`${root}/messages?from=offset&at=${each.base_offset}&partitions=${encodeURIComponent(partition)}`,
+            each.base_offset === each.last_offset ? each.base_offset : `${each.base_offset} to ${each.last_offset}`, { key: `batch-${each.base_offset}` }) },
           { title: "Records", number: true, cell: (each) => count(each.records) },
           { title: "What", cell: what },
           { title: "Producer", cell: (each) => (each.producer_id === null ? "–" : `${each.producer_id}, epoch ${each.producer_epoch}`) },
-          { title: "Sequence", cell: (each) => (each.base_sequence === null ? "–" : each.base_sequence === each.last_sequence ? count(each.base_sequence) : `${count(each.base_sequence)} to ${count(each.last_sequence)}`) },
-          { title: "Leader epoch", number: true, cell: (each) => count(each.leader_epoch) },
+          { title: "Sequence", cell: (each) => (each.base_sequence === null ? "–" : each.base_sequence === each.last_sequence ? each.base_sequence : `${each.base_sequence} to ${each.last_sequence}`) },
+          { title: "Leader epoch", number: true, cell: (each) => each.leader_epoch },
           { title: "Size", number: true, cell: (each) => bytes(each.size_bytes) },
           { title: "Newest record", cell: (each) => h("time", { class: "whole" }, moment(each.max_timestamp_ms)) },
-        ], page.batches, "The log is empty from there on."),
-        page.next !== null && h("p", {}, h("a", { href: `${root}/batches/${encodeURIComponent(partition)}?offset=${page.next}` }, `Further on, from ${count(page.next)}`))),
+        ], page.batches, "The log is empty from there on.", { key: (each) => each.base_offset }),
+        page.next !== null && h("p", {}, h("a", { href: `${root}/batches/${encodeURIComponent(partition)}?offset=${page.next}` }, `Further on, from ${page.next}`))),
     ],
     // Batches come without an event: what was asked for stays until it is asked for anew.
     cares: () => false,

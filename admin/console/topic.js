@@ -1,114 +1,101 @@
 // One topic: its partitions, its configs, what may be done to it.
 
-import { get, post, remove, url } from "./api.js";
-import { alter, configTable, configTools } from "./brokers.js";
-import { ask, badge, card, field, figure, h, note, table, tabs } from "./dom.js";
+import { get, getTagged, url } from "./api.js";
+import { alter, configTable, configTools } from "./configs.js";
+import { badge, button, card, field, figure, figures, h, link, select, tabs } from "./dom.js";
+import { star } from "./favourites.js";
 import { count, list } from "./format.js";
+import { grid } from "./grid.js";
+import { deleteRecords, drop, grow, lead } from "./topic-dialogs.js";
+import { to } from "./topics.js";
+import { setQuery } from "./view.js";
+
+const WHICH = [["", "all"], ["unsynced", "not all in sync"], ["leaderless", "without a leader"], ["unpreferred", "not led by the preferred replica"]];
+const FITS = {
+  unsynced: (each) => each.isr.length < each.replicas.length,
+  leaderless: (each) => each.leader < 0,
+  unpreferred: (each) => each.leader !== each.replicas[0],
+};
 
 export function open({ topic: name, tab = "partitions" }, query) {
   const path = (...more) => url(["v1", "topics", name, ...more]);
+  const configs = tab === "configs";
+  let tag = null;
+  let known = null;
+  const page = { path: path("configs"), tag: () => tag, look: () => view.look() };
   const view = {
     title: name,
     actions: [
-      h("a", { class: "button plain", href: `#/topics/${encodeURIComponent(name)}/messages` }, "Messages"),
-      h("button", { type: "button", class: "plain", onclick: () => grow() }, "Add partitions"),
+      star("topic", name),
+      h("a", { class: "button plain", href: `${to(name)}/messages` }, "Messages"),
+      button("Add partitions", () => grow(name, view), { needs: "admin", key: "grow" }),
       h("a", { class: "button plain", href: `#/reassignment?topics=${encodeURIComponent(name)}` }, "Move"),
-      h("button", { type: "button", class: "danger", onclick: () => drop() }, "Delete"),
+      button("Delete records …", () => known && deleteRecords(name, known, view), { needs: "admin", key: "delete-records" }),
+      button("Delete", () => drop(name), { kind: "danger", needs: "admin", key: "drop" }),
     ],
-    tools: [tabs("Parts of the topic", parts(name), tab === "partitions" ? root(name) : `${root(name)}/${tab}`), tab === "configs" && configTools(query, () => view.look())],
+    tools: [tabs("Parts of the topic", [[to(name), "Partitions"], [`${to(name)}/configs`, "Configs"]], configs ? `${to(name)}/configs` : to(name)),
+      configs ? configTools(query, () => view) : partitionTools(query, () => view)],
     async load(signal) {
-      const [topic, configs] = await Promise.all([
-        get(path(), { signal }),
-        tab === "configs" ? get(url(["v1", "topics", name, "configs"], { all: query.has("all") && "true" }), { signal }) : null,
+      const [topic, found] = await Promise.all([
+        get(path(), { signal }), configs ? getTagged(url(["v1", "topics", name, "configs"], { all: query.has("all") && "true" }), { signal }) : null,
       ]);
-      return { topic, configs };
+      tag = found?.tag ?? null;
+      return { topic: (known = topic), found };
     },
-    draw: ({ topic, configs }) => configs ? card("Configs", configTable(configs, query, (entry) => alter(path("configs"), entry, view))) : [
-      h("dl", { class: "figures" },
-        figure("Partitions", count(topic.partitions)), figure("Replicas", count(topic.replication_factor)),
-        figure("Records", count(topic.details.reduce((sum, each) => sum + (each.latest_offset ?? 0) - (each.earliest_offset ?? 0), 0))),
-        figure("Under-replicated", count(topic.under_replicated), topic.under_replicated ? "warn" : ""),
-        figure("Topic id", topic.topic_id, "small")),
-      card("Partitions", partitions(topic, lead)),
-    ],
-    cares: (event) => !event.data.topic || event.data.topic === name,
+    draw: ({ topic, found }) => (configs
+      ? card("Configs", configTable(view, query, found.data, (entry) => alter(entry, page)))
+      : [summary(topic), card("Partitions", partitions(view, query, topic))]),
+    cares: (event) => (!event.data.topic || event.data.topic === name) && !["quota_changed", "feature_changed"].includes(event.kind)
+      && (configs || event.kind !== "config_changed"),
   };
-
-  function grow() {
-    ask({
-      title: `Add partitions to ${name}`,
-      content: field("Partitions in all", h("input", { name: "count", type: "number", min: 1, required: true }), "Keys go to other partitions from then on."),
-      action: "Add",
-      async submit(data) {
-        await post(path("partitions"), { count: Number(data.get("count")) });
-        note("The partitions are added.");
-        view.look();
-      },
-    });
-  }
-
-  // Who is chosen becomes the preferred leader, too: a later balancing does not take it back.
-  function lead(each) {
-    const able = each.replicas.filter((broker) => broker !== each.leader && each.isr.includes(broker));
-    const behind = each.replicas.filter((broker) => !each.isr.includes(broker));
-    ask({
-      title: `Move the leader of ${name}-${each.partition}`,
-      content: [
-        h("p", {}, each.leader < 0 ? "Nobody leads it." : `Broker ${each.leader} leads it. Who is chosen is the preferred leader from then on; no record is copied.`),
-        h("fieldset", { class: "plain" }, h("legend", {}, "To"), able.map((broker, at) =>
-          h("label", { class: "check" }, h("input", { type: "radio", name: "broker", value: broker, required: true, checked: at === 0 }), `broker ${broker}`))),
-        !able.length && h("p", { class: "wrong" }, "No other replica is in sync."),
-        behind.length > 0 && h("p", { class: "quiet" }, `Not in sync, and so not to be chosen: ${list(behind)}.`),
-      ],
-      action: "Move",
-      async submit(data) {
-        if (data.get("broker") === null) throw new Error("No replica is chosen.");
-        const led = await post(path("partitions", String(each.partition), "leader"), { broker: Number(data.get("broker")) });
-        note(`${name}-${each.partition} is led by broker ${led.leader}.`);
-        view.look();
-      },
-    });
-  }
-
-  function drop() {
-    ask({
-      title: `Delete ${name}`,
-      content: field("The topic’s name, to be sure", h("input", { name: "name", required: true, autocomplete: "off" }), "All its records are lost."),
-      action: "Delete for good",
-      danger: true,
-      async submit(data) {
-        if (data.get("name") !== name) throw new Error("That is not its name.");
-        await remove(path());
-        note(`${name} is deleted.`);
-        location.hash = "#/topics";
-      },
-    });
-  }
   return view;
 }
 
-function root(name) {
-  return `#/topics/${encodeURIComponent(name)}`;
+function summary(topic) {
+  const known = topic.details.filter((each) => each.latest_offset !== null && each.earliest_offset !== null);
+  const records = known.reduce((sum, each) => sum + each.latest_offset - each.earliest_offset, 0);
+  const all = known.length === topic.details.length;
+  const leaderless = topic.details.filter((each) => each.leader < 0).length;
+  return figures(
+    figure("Partitions", count(topic.partitions)), figure("Replicas", count(topic.replication_factor)),
+    figure(all ? "Offsets in the logs" : "Offsets, of those whose leader tells", all ? count(records) : `${count(records)} and more`, all ? "" : "warn"),
+    figure("Under-replicated", count(topic.under_replicated), topic.under_replicated ? "warn" : ""),
+    leaderless > 0 && figure("Without a leader", count(leaderless), "bad"),
+    figure("Topic id", h("span", { class: "mono" }, topic.topic_id), "small"));
 }
 
-function parts(name) {
-  return [[root(name), "Partitions"], [`${root(name)}/configs`, "Configs"]];
+function partitionTools(query, view) {
+  const chosen = select("which", WHICH, query.get("which") ?? "");
+  chosen.addEventListener("change", () => {
+    setQuery(query, "which", chosen.value);
+    setQuery(query, "page", "");
+    view().redraw();
+  });
+  return h("div", { class: "tools" }, field("Show", chosen));
 }
 
-function partitions(topic, lead) {
+function partitions(view, query, topic) {
   const state = (each) => {
     if (each.leader < 0) return badge("no leader", "bad");
     return each.isr.length < each.replicas.length ? badge(`${each.isr.length} of ${each.replicas.length} in sync`, "warn") : badge("in sync", "good");
   };
-  return table("Partitions", [
-    { title: "Partition", number: true, cell: (each) => h("a", { href: `#/topics/${encodeURIComponent(topic.name)}/batches/${each.partition}`, "aria-label": `Batches of partition ${each.partition}` }, each.partition) },
-    { title: "State", cell: state },
-    { title: "Leader", cell: (each) => (each.leader < 0 ? "–" : [h("a", { href: `#/brokers/${each.leader}` }, each.leader), each.leader !== each.replicas[0] && [" ", badge("not the preferred one")]]) },
+  const fits = FITS[query.get("which")] ?? (() => true);
+  const told = (rows) => rows !== null && rows.length > 0;
+  const eligible = topic.details.some((each) => told(each.elr) || told(each.last_known_elr));
+  const offline = topic.details.some((each) => each.offline_replicas.length);
+  return grid(view, query, "Partitions", [
+    { title: "Partition", number: true, by: (each) => each.partition,
+      cell: (each) => link(`${to(topic.name)}/partitions/${each.partition}`, each.partition, { key: `partition-${each.partition}`, label: `Partition ${each.partition}` }) },
+    { title: "State", cell: state, by: (each) => (each.leader < 0 ? -1 : each.isr.length / each.replicas.length) },
+    { title: "Leader", by: (each) => each.leader,
+      cell: (each) => (each.leader < 0 ? "–" : [link(`#/brokers/${each.leader}`, each.leader, { key: `leader-${each.partition}` }), each.leader !== each.replicas[0] && [" ", badge("not the preferred one")]]) },
     { title: "Replicas", cell: (each) => list(each.replicas) },
     { title: "In sync", cell: (each) => list(each.isr) },
-    { title: "Epoch", number: true, cell: (each) => count(each.leader_epoch) },
-    { title: "First offset", number: true, cell: (each) => count(each.earliest_offset) },
-    { title: "End offset", number: true, cell: (each) => count(each.latest_offset) },
-    { title: "", cell: (each) => each.replicas.length > 1 && h("button", { type: "button", class: "plain", "data-key": `lead-${each.partition}`, "aria-label": `Move the leader of partition ${each.partition}`, onclick: () => lead(each) }, "Move leader") },
-  ], topic.details, "No partitions.");
+    offline && { title: "Offline", cell: (each) => (each.offline_replicas.length ? badge(list(each.offline_replicas), "bad") : "–") },
+    eligible && { title: "May lead safely", cell: (each) => (told(each.elr) ? list(each.elr) : told(each.last_known_elr) ? badge(`last led by ${list(each.last_known_elr)}`, "warn") : "–") },
+    { title: "Epoch", number: true, cell: (each) => each.leader_epoch, by: (each) => each.leader_epoch },
+    { title: "First offset", number: true, cell: (each) => each.earliest_offset, by: (each) => each.earliest_offset },
+    { title: "End offset", number: true, cell: (each) => each.latest_offset, by: (each) => each.latest_offset },
+    { title: "", cell: (each) => each.replicas.length > 1 && button("Move leader", () => lead(topic.name, each, view), { needs: "operate", key: `lead-${each.partition}`, label: `Move the leader of partition ${each.partition}` }) },
+  ].filter(Boolean), topic.details.filter(fits), query.get("which") ? "No partition is so." : "No partitions.", { key: (each) => each.partition });
 }

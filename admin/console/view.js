@@ -1,78 +1,170 @@
 // A page on the screen: loads, draws, draws anew when the cluster changes, and says so when it cannot.
 
 import { h } from "./dom.js";
+import { clock, zone } from "./format.js";
 import { hear } from "./live.js";
+import { settle } from "./patch.js";
 
 const TOGETHER_MS = 250;
+/** After a look that failed: nobody answered, or a failover is under way. */
+const AGAIN_MS = [1000, 2000, 5000, 10_000, 30_000];
 
 /**
  * Show a page; returns what ends it. A page exports `open(values, query)`, which returns
- * {title, load(signal), draw(data), actions?, tools?, cares?(event)}: `tools` stay as they are while `draw` is called again.
+ * {title, load(signal), draw(data), actions?, tools?, cares?(event), close?()}: `tools` stay as they are while `draw` is called
+ * again. It is given `look()` (load and draw anew), `redraw()` (draw what was loaded anew) and `take(data)` (draw what came
+ * otherwise, as if it had been loaded), and `stir()` (something happened: look soon, and once for all that happens meanwhile).
+ *
+ * There is one look at a time. What happens meanwhile leads to one more behind it, and who asks for a look ends the one before.
  */
 export function shown(root, page, values, query) {
-  const view = page.open(values, query);
+  const view = opened(page, values, query);
   const ends = new AbortController();
-  const body = h("div", { "aria-busy": "true" }, h("p", { class: "loading" }, "Loading …"));
+  const body = h("div", { class: "page" }, h("p", { class: "loading" }, "Loading …"));
+  body.setAttribute("aria-busy", "true");
+  const state = { running: null, dirty: false, failures: 0, timer: null, data: null, at: null };
+  const age = h("time", { class: "quiet age", title: `Times are in ${zone()}` });
+  const again = h("button", { type: "button", class: "plain again", "aria-label": "Look again", title: "Look again (r)", onclick: () => look() }, "↻");
+  const actions = h("div", { class: "actions" }, view.actions);
   root.append(
-    h("div", { class: "head" }, h("h1", {}, view.title), view.actions && h("div", { class: "actions" }, view.actions)),
-    ...[view.tools].flat().filter(Boolean), body);
-  let again = null;
-  let turn = 0;
+    h("div", { class: "head" }, h("h1", {}, view.title), actions, h("div", { class: "looked" }, age, again)),
+    ...[view.tools].flat(Infinity).filter(Boolean), body);
 
   async function look() {
-    const mine = (turn += 1);
+    state.running?.abort();
+    const mine = (state.running = new AbortController());
+    clearTimeout(state.timer);
+    state.timer = null;
+    state.dirty = false;
+    body.setAttribute("aria-busy", "true");
+    let failure = null;
     try {
-      const data = await view.load(ends.signal);
-      if (mine !== turn || ends.signal.aborted) return;
-      redraw(body, view.draw(data));
+      const data = await view.load(AbortSignal.any([mine.signal, ends.signal]));
+      if (mine !== state.running || ends.signal.aborted) return;
+      show(data);
     } catch (error) {
-      if (mine !== turn || ends.signal.aborted) return;
-      redraw(body, trouble(error, look));
+      if (mine !== state.running || ends.signal.aborted) return;
+      failure = error;
+      fail(error);
     }
+    state.running = null;
     body.setAttribute("aria-busy", "false");
+    if (failure?.passing) later(AGAIN_MS[Math.min((state.failures += 1), AGAIN_MS.length) - 1]);
+    else if (state.dirty) later(TOGETHER_MS);
+  }
+
+  function show(data) {
+    settle(body, [view.draw(data)].flat(Infinity).filter(Boolean));
+    Object.assign(state, { data: { data }, at: Date.now(), failures: 0 });
+    age.textContent = `as of ${clock(state.at).slice(0, 8)}`;
+    actions.hidden = false;
+  }
+
+  /** What was shown stays, where it is only not to be had just now; where it is gone it is not shown any more. */
+  function fail(error) {
+    const told = trouble(error, look, state.data && error.passing ? state.at : null);
+    if (state.data && error.passing) settle(body, [told, ...[view.draw(state.data.data)].flat(Infinity).filter(Boolean)]);
+    else {
+      settle(body, [told]);
+      state.data = null;
+      actions.hidden = error.status === 404; // nothing can be done to what is not there
+      age.textContent = "";
+    }
+    if (error.status === undefined) console.error(error);
+  }
+
+  function later(ms) {
+    state.timer ??= setTimeout(() => {
+      state.timer = null;
+      soon();
+    }, ms);
   }
 
   function soon() {
-    if (again === null)
-      again = setTimeout(() => {
-        again = null;
-        look();
-      }, TOGETHER_MS);
+    if (state.running || document.hidden) state.dirty = true;
+    else look();
   }
 
   view.look = look;
-  const deaf = hear((event) => (view.cares ? view.cares(event) : true) && soon());
-  document.addEventListener("kvorum:again", look, { signal: ends.signal });
+  view.take = (data) => {
+    // What is being loaded may be older than this, and is drawn after it: it is looked at once more then.
+    if (state.running || !state.data) state.dirty = true;
+    else show(data);
+  };
+  view.redraw = () => state.data && settle(body, [view.draw(state.data.data)].flat(Infinity).filter(Boolean));
+  view.stir = () => {
+    if (state.running || document.hidden) state.dirty = true;
+    else later(TOGETHER_MS);
+  };
+  const deaf = hear((event) => {
+    if (!(view.cares ? view.cares(event) : true)) return;
+    // While it fails it is tried again anyway, at growing distances; but when the server is back it is tried at once.
+    if (state.failures && event.kind === "reconnected") {
+      clearTimeout(state.timer);
+      state.timer = null;
+    }
+    view.stir();
+  });
+  document.addEventListener("kvorum:again", () => look(), { signal: ends.signal });
+  document.addEventListener("visibilitychange", () => !document.hidden && state.dirty && !state.running && look(), { signal: ends.signal });
   look();
   return () => {
     ends.abort();
-    clearTimeout(again);
+    clearTimeout(state.timer);
     deaf();
     view.close?.();
   };
 }
 
-/** Replace what is drawn; what had the focus has it again, if it is still there. */
-function redraw(body, drawn) {
-  const key = document.activeElement?.closest?.("[data-key]")?.dataset.key;
-  const open = new Set([...body.querySelectorAll("details[open][data-key]")].map((each) => each.dataset.key));
-  body.replaceChildren(...[drawn].flat().filter(Boolean));
-  for (const each of body.querySelectorAll("details[data-key]")) each.open ||= open.has(each.dataset.key);
-  if (key) [...body.querySelectorAll("[data-key]")].find((each) => each.dataset.key === key)?.focus();
+/** An address may name what cannot be asked for at all. */
+function opened(page, values, query) {
+  try {
+    return page.open(values, query);
+  } catch (error) {
+    return { title: Object.values(values).at(-1) ?? "No such page", load: async () => Promise.reject(error), draw: () => [], cares: () => false };
+  }
 }
 
-function trouble(error, look) {
-  return h("section", { class: "card trouble", role: "alert" },
+function trouble(error, look, since) {
+  const why = [error.message, error.error ? ` (${error.error})` : ""];
+  const retry = h("button", { type: "button", class: "plain", "data-key": "try-again", onclick: () => look() }, "Try again");
+  if (since !== null)
+    return h("section", { class: "banner", role: "alert", "data-key": "trouble" },
+      h("p", {}, h("strong", {}, `This is as it was at ${clock(since).slice(0, 8)}.`), " ", why, " It is tried again by itself."), retry);
+  return h("section", { class: "card trouble", role: "alert", "data-key": "trouble" },
     h("h2", {}, error.status === 404 ? "Not found" : "This could not be shown"),
-    h("p", {}, error.message, error.error ? ` (${error.error})` : ""),
-    h("button", { type: "button", onclick: look }, "Try again"));
+    h("p", {}, why, error.passing && " It is tried again by itself."), retry);
+}
+
+function address(query) {
+  const path = location.hash.split("?")[0] || "#/";
+  const text = query.toString();
+  return text ? `${path}?${text}` : path;
+}
+
+function change(query, changes) {
+  for (const [name, value] of Object.entries(changes))
+    if (value === "" || value === null || value === undefined || value === false) query.delete(name);
+    else query.set(name, value);
 }
 
 /** Change the address's query without a new entry for each letter typed. */
 export function setQuery(query, name, value) {
-  if (value === "" || value === null || value === false) query.delete(name);
-  else query.set(name, value);
-  const path = location.hash.split("?")[0] || "#/";
-  const text = query.toString();
-  history.replaceState(null, "", text ? `${path}?${text}` : path);
+  change(query, { [name]: value });
+  history.replaceState(null, "", address(query));
+}
+
+/** Change it as a step that can be gone back: a page of a list that is turned. */
+export function step(query, changes) {
+  change(query, changes);
+  history.pushState(null, "", address(query));
+}
+
+/** Call `work` when nobody has typed for a moment. */
+export function unhurried(work, ms = 250) {
+  let timer = null;
+  return (...told) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => work(...told), ms);
+  };
 }

@@ -131,8 +131,8 @@ def test_partitions_that_always_have_something_do_not_hide_one_behind_them() -> 
         seen: set[int] = set()
         async with asyncio.timeout(60):
             async for found in browser.records():
-                assert found is not None
-                seen.add(found.partition)
+                if found is not None:  # else it is the turn of others
+                    seen.add(found.partition)
                 if browser.progress.found >= 4 * 9:
                     return seen
         raise AssertionError("it ended")

@@ -1,12 +1,14 @@
-"""A cluster of three nodes and a browser in front of it, for each file of tests here."""
+"""A browser in front of a cluster of three nodes, or of a stage, for each file of tests here."""
 
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.cluster.conftest import clusters_in
-from tests.console.console_kit import CHROMIUM, Console
+from tests.console.console_kit import CHROMIUM, WIDE, Console
+from tests.console.stage import Stage, staged
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +21,36 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
             yield Console(cluster, browser, cluster.plan.admin_urls()[0])
             browser.close()
+
+
+class Scene(NamedTuple):
+    """A stage, and a browser in front of it."""
+
+    stage: Stage
+    browser: Browser
+
+    def page(self, path: str = "", width: int = WIDE, dark: bool = False, context: Any = None) -> Page:
+        """Open a page."""
+        return self.stage.page(self.browser, path, width, dark, context)
+
+
+@pytest.fixture(scope="module")
+def scenery() -> Iterator[Scene]:
+    """A stage and a browser, for all tests of a file."""
+    assert CHROMIUM is not None
+    with staged() as stage, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield Scene(stage, browser)
+        browser.close()
+
+
+@pytest.fixture
+def scene(scenery: Scene) -> Iterator[Scene]:
+    """The same, as if nothing had been there."""
+    scenery.stage.reset()
+    yield scenery
+    for context in scenery.browser.contexts:
+        context.close()
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from confluent_kafka import Consumer, Producer
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from kvorum.cluster.local import LocalCluster
 
@@ -20,7 +20,9 @@ WITH_BROWSER = [
     pytest.mark.cluster,
     pytest.mark.skipif(CHROMIUM is None, reason="missing tool: chromium (apt-get install chromium)"),
 ]
-"""What every file here is marked with: `pytestmark = WITH_BROWSER`."""
+"""What files with a cluster are marked with: `pytestmark = WITH_BROWSER`."""
+ON_STAGE = WITH_BROWSER[1:]
+"""What files without one are marked with: a browser in front of a stage."""
 WAIT_MS = 30_000
 expect.set_options(timeout=WAIT_MS)  # Playwright's own 5 s say how busy the machine is
 WIDE, NARROW = 1280, 400
@@ -35,15 +37,23 @@ class Console(NamedTuple):
 
     def page(self, path: str = "", width: int = WIDE, dark: bool = False) -> Page:
         """Open a page; what goes wrong in it fails the test."""
-        context = self.browser.new_context(
+        return open_page(self.browser, self.url, path, width, dark)
+
+
+def open_page(
+    browser: Browser, url: str, path: str, width: int = WIDE, dark: bool = False, context: BrowserContext | None = None
+) -> Page:
+    """Open a page of a console, in a context of its own or beside others; what goes wrong in it fails the test."""
+    if context is None:
+        context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
         )
-        page = context.new_page()
-        page.set_default_timeout(WAIT_MS)
-        page.on("pageerror", lambda error: pytest.fail(f"{path}: {error}"))
-        page.goto(f"{self.url}/#/{path}")
-        page.wait_for_selector("main [aria-busy=false]")
-        return page
+    page = context.new_page()
+    page.set_default_timeout(WAIT_MS)
+    page.on("pageerror", lambda error: pytest.fail(f"{path}: {error}"))
+    page.goto(f"{url}/#/{path}")
+    page.wait_for_selector("main [aria-busy=false]")
+    return page
 
 
 def fill(cluster: LocalCluster, topic: str, count: int) -> None:

@@ -1,8 +1,11 @@
 """The web console in a real browser, in front of a cluster of real processes."""
 
 import re
+import time
 from pathlib import Path
 
+from axe_playwright_python.sync_playwright import Axe
+from confluent_kafka import Producer
 from playwright.sync_api import expect
 
 from tests.cluster.clients import create_topic
@@ -43,6 +46,29 @@ def test_a_topic_is_created_written_and_looked_through(console: Console) -> None
     again.get_by_label("Filter").fill("value.amount >")
     again.get_by_role("button", name="Search").click()
     expect(again.locator(".trouble")).to_be_visible()
+
+
+def test_the_newest_records_are_shown_whichever_partitions_they_are_in(console: Console) -> None:
+    bootstrap = console.cluster.plan.bootstrap
+    create_topic(bootstrap, "many", 3, 3)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    began_ms = int(time.time() * 1000) - 3000  # older ones would be deleted as such
+    for number in range(3000):
+        value = f'{{"number": {number}, "id": 1234567890123456789}}'
+        producer.produce("many", value=value, partition=number % 3, timestamp=began_ms + number)
+    assert producer.flush(30) == 0
+    page = console.page("topics/many/messages")
+    records = page.locator(".record pre")
+    expect(records).to_have_count(50)
+    expect(records.first).to_have_text('{"number": 2999, "id": 1234567890123456789}')
+    expect(records.last).to_contain_text('"number": 2950')
+    page.get_by_role("button", name="Older").click()
+    expect(records.first).to_contain_text('"number": 2949')
+    expect(records.last).to_contain_text('"number": 2900')
+    page.get_by_label("Filter").fill("value.number < 10")
+    page.get_by_role("button", name="Search").click()
+    expect(records).to_have_count(10)
+    expect(page.locator("main")).to_contain_text("These are all.")
 
 
 def test_new_records_are_shown_as_they_come(console: Console) -> None:
@@ -116,6 +142,16 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_a_phone(console: Console) -
     create_topic(console.cluster.plan.bootstrap, "axe", 2, 3)
     fill(console.cluster, "axe", 5)
     assert_accessible(console, PAGES)
+    page = console.page("api", NARROW)
+    page.get_by_role("link", name="All on one page").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Kvorum admin API")
+    assert Axe().run(page).response["violations"] == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.get_by_role("link", name="in the console").click()
+    page.get_by_label("Filter").fill("/v1/cluster")
+    page.get_by_text("The cluster at a glance").click()
+    page.get_by_role("button", name="Call", exact=True).click()
+    expect(page.locator("pre.output")).to_contain_text('"cluster_id"')
 
 
 def test_the_page_one_is_on_is_seen_among_all_pages_on_a_phone(console: Console) -> None:

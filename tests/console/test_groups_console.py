@@ -1,10 +1,10 @@
-"""The group's page in a real browser: a member is removed, after a question."""
+"""The group's page in a real browser: members are removed after a question, and its lag is seen as it grows."""
 
 from confluent_kafka import Consumer
 from playwright.sync_api import expect
 
 from tests.cluster.clients import create_topic, eventually
-from tests.console.console_kit import WITH_BROWSER, Console, assert_accessible
+from tests.console.console_kit import WITH_BROWSER, Console, assert_accessible, fill, read_all
 
 pytestmark = WITH_BROWSER
 
@@ -30,6 +30,28 @@ def test_a_member_is_removed_after_a_question(console: Console) -> None:
     dialog.get_by_role("button", name="Remove").click()
     expect(page.get_by_text("worker-1 is removed.")).to_be_visible()
     expect(members.get_by_text("Nobody is in the group.")).to_be_visible()
+
+
+def test_how_far_a_group_is_behind_is_seen_as_it_grows_and_its_offsets_are_forgotten(console: Console) -> None:
+    bootstrap = console.cluster.plan.bootstrap
+    create_topic(bootstrap, "grows", 1, 3)
+    fill(console.cluster, "grows", 5)
+    read_all(console.cluster, "grows", "slow-readers", 5)
+    page = console.page("groups/slow-readers")
+    lag = page.locator(".figure", has_text="Lag").locator("dd")
+    expect(lag).to_have_text("0")
+    fill(console.cluster, "grows", 7)
+    expect(lag).to_have_text("7")
+    page.get_by_role("button", name="Set offsets").click()
+    page.get_by_label("To", exact=True).select_option("offsets")
+    page.get_by_label("grows-0").fill("3")
+    page.get_by_role("button", name="Show what would be set").click()
+    page.get_by_role("button", name="Set them").click()
+    expect(lag).to_have_text("9")
+    page.get_by_text("1 topic", exact=True).click()
+    page.get_by_role("button", name="Forget the offsets of grows").click()
+    page.get_by_role("button", name="Forget", exact=True).click()
+    expect(page.get_by_text("Nothing is committed.")).to_be_visible()
 
 
 def test_axe_finds_nothing_on_a_page_with_members(console: Console) -> None:

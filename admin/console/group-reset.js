@@ -1,0 +1,109 @@
+// The wizard that sets a group's offsets: what would be set is shown before anything is.
+
+import { post, url } from "./api.js";
+import { ask, field, h, note, select, table } from "./dom.js";
+import { plural, zone } from "./format.js";
+
+const WAYS = [["earliest", "the oldest records"], ["latest", "the end"], ["at", "a moment"], ["by_duration", "so long ago"], ["shift_by", "so many records on or back"],
+  ["offset", "an offset"], ["offsets", "an offset for each partition"], ["current", "where it is"]];
+const PLAIN = ["earliest", "latest", "current"];
+/** So many partitions have a field each, which says what is there now. */
+const FIELDS_MAX = 200;
+const SHOWN = 200;
+
+/** `group`: what the page knows of it, null if nothing yet. */
+export function reset(id, group, view) {
+  const places = (group?.offsets ?? []).slice(0, FIELDS_MAX);
+  const plan = h("div", { "aria-live": "polite" });
+  const at = h("input", { name: "at", autocomplete: "off" });
+  const way = select("to", WAYS.filter(([key]) => key !== "offsets" || places.length), "earliest");
+  const hint = h("small", {});
+  const which = field("Which", at);
+  const topics = field("Topics", h("input", { name: "topics", placeholder: "all it has offsets of", autocomplete: "off" }), "names, with commas between");
+  const each = h("div", { class: "grid" }, places.map(placeField));
+  const kept = (group?.offsets.length ?? 0) - places.length;
+  const cut = kept > 0 && h("p", { class: "quiet" }, `${plural(kept, "partition")} more have no field here, and stay as they are.`);
+  let tried = null;
+  const dialog = ask({
+    title: ["Set offsets of ", h("bdi", {}, id)],
+    content: [
+      group && !["Empty", "Dead"].includes(group.state) && h("p", { class: "wrong" }, `The group is ${group.state}: offsets can only be set while it has no members.`),
+      field("To", way), which, hint, topics, h("div", { hidden: true }, each, cut), plan,
+    ],
+    action: "Show what would be set",
+    fields: { at: "at", by_duration: "at", shift_by: "at", offset: "at", timestamp_ms: "at", offsets: "at" },
+    async submit(data) {
+      const body = requestOf(data, places);
+      const text = JSON.stringify(body);
+      const sure = tried === text;
+      const made = await post(`${url(["v1", "groups", id, "offsets", "reset"])}?dry_run=${sure ? "false" : "true"}`, body);
+      if (sure) {
+        view.look();
+        const failed = made.partitions.filter((row) => row.error);
+        if (failed.length) throw new Error(failed.map((row) => `${row.topic}-${row.partition}: ${row.error}`).join("; "));
+        note(`${plural(made.partitions.length, "offset")} set.`);
+        return;
+      }
+      tried = text;
+      plan.replaceChildren(...shown(made.partitions).filter(Boolean));
+      go.textContent = "Set them";
+      throw new Error("");
+    },
+  });
+  const go = dialog.querySelector("button[type=submit]");
+  const fit = () => {
+    at.type = { at: "datetime-local", shift_by: "number", offset: "number" }[way.value] ?? "text";
+    at.step = way.value === "at" ? "0.001" : "1";
+    which.hidden = PLAIN.includes(way.value) || way.value === "offsets";
+    topics.hidden = way.value === "offsets";
+    each.parentElement.hidden = way.value !== "offsets";
+    hint.textContent = { by_duration: "as in PT1H30M or P2D", shift_by: "-100: a hundred back", at: `in ${zone()}` }[way.value] ?? "";
+  };
+  // What was shown is of what was asked: with another question it is looked at anew.
+  dialog.addEventListener("input", () => {
+    if (tried === null) return;
+    tried = null;
+    plan.replaceChildren();
+    go.textContent = "Show what would be set";
+  });
+  way.addEventListener("change", () => {
+    at.value = "";
+    fit();
+  });
+  fit();
+}
+
+function placeField(place, at) {
+  const now = place.committed_offset;
+  return field(`${place.topic}-${place.partition}`, h("input", { name: `place-${at}`, type: "number", min: 0, value: now ?? "" }),
+    [now === null ? "no offset yet" : `is at ${now}`, place.end_offset === null ? "" : `, the end is ${place.end_offset}`].join(""));
+}
+
+function shown(rows) {
+  return [
+    table("What would be set", [
+      { title: "Partition", cell: (row) => `${row.topic}-${row.partition}` },
+      { title: "Now", number: true, cell: (row) => row.before },
+      { title: "Then", number: true, cell: (row) => row.after },
+      { title: "Note", cell: (row) => row.note ?? "" },
+    ], rows.slice(0, SHOWN), "Nothing would be set: the group has no place anywhere; name topics."),
+    rows.length > SHOWN && h("p", { class: "quiet" }, `The first ${SHOWN} of ${plural(rows.length, "partition")}.`),
+  ];
+}
+
+function requestOf(data, places) {
+  const way = data.get("to");
+  if (way === "offsets") {
+    const changed = places.map(({ topic, partition, committed_offset: now }, at) => ({ topic, partition, now, said: data.get(`place-${at}`) }))
+      .filter(({ said, now }) => said !== "" && Number(said) !== now);
+    if (!changed.length) throw new Error("No offset is other than it was.");
+    return { offsets: changed.map(({ topic, partition, said }) => ({ topic, partition, offset: Number(said) })) };
+  }
+  const at = data.get("at");
+  const topics = data.get("topics").split(",").map((name) => name.trim()).filter(Boolean);
+  if (!PLAIN.includes(way) && !at) throw new Error("It is not said which.");
+  const body = PLAIN.includes(way) ? { to: way }
+    : { [way]: { at: () => new Date(at).toISOString(), by_duration: () => at, shift_by: () => Number(at), offset: () => Number(at) }[way]() };
+  if (topics.length) body.topics = Object.fromEntries(topics.map((topic) => [topic, null]));
+  return body;
+}

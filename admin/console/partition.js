@@ -1,0 +1,68 @@
+// One partition: its replicas with what each has, its leader's offsets, and who writes to it.
+
+import { get, url } from "./api.js";
+import { badge, button, card, figure, figures, h, link, table, tabs } from "./dom.js";
+import { ago, bytes, count, list, moment } from "./format.js";
+import { grid } from "./grid.js";
+import { lead } from "./topic-dialogs.js";
+import { to } from "./topics.js";
+
+/** The parts of a partition, as tabs; the batches have a page of their own. */
+export function parts(topic, partition, current) {
+  const root = `${to(topic)}/partitions/${encodeURIComponent(partition)}`;
+  const links = [[root, "Replicas"], [`${root}/producers`, "Producers"], [`${to(topic)}/batches/${encodeURIComponent(partition)}`, "Batches"]];
+  return tabs("Parts of the partition", links, { replicas: links[0][0], producers: links[1][0], batches: links[2][0] }[current]);
+}
+
+export function open({ topic, partition, tab = "replicas" }, query) {
+  const path = ["v1", "topics", topic, "partitions", partition];
+  const writers = tab === "producers";
+  let known = null;
+  const view = {
+    title: `${topic}-${partition}`,
+    actions: [
+      h("a", { class: "button plain", href: to(topic) }, "Topic"),
+      h("a", { class: "button plain", href: `${to(topic)}/messages?partitions=${encodeURIComponent(partition)}` }, "Messages"),
+      !writers && button("Move leader", () => known && lead(topic, known, view), { needs: "operate", key: "lead" }),
+    ].filter(Boolean),
+    tools: parts(topic, partition, writers ? "producers" : "replicas"),
+    load: async (signal) => (known = await get(url(writers ? [...path, "producers"] : path), { signal })),
+    draw: (found) => (writers ? producers(view, query, found) : drawn(found)),
+    // Who writes, and how far replicas are, has no event; what has one is who leads.
+    cares: (event) => !writers && event.data.topic === topic && (event.data.partition ?? Number(partition)) === Number(partition),
+  };
+  return view;
+}
+
+function drawn(found) {
+  const elr = found.elr?.length || found.last_known_elr?.length;
+  const behind = found.last_stable_offset !== null && found.last_stable_offset < found.latest_offset;
+  return [
+    figures(
+      figure("Leader", found.leader < 0 ? "none" : link(`#/brokers/${found.leader}`, `broker ${found.leader}`, { key: "leader" }), found.leader < 0 ? "bad" : ""),
+      figure("Epoch", found.leader_epoch), figure("First offset", found.earliest_offset), figure("End offset", found.latest_offset),
+      figure("Last stable offset", found.last_stable_offset, behind ? "warn" : "")),
+    behind && h("p", { class: "quiet" }, "A transaction is open: who reads committed records waits at the last stable offset. ",
+      h("a", { href: `${to(found.topic)}/partitions/${found.partition}/producers` }, "Who has it open")),
+    elr > 0 && h("p", {}, found.elr?.length ? `May lead without loss of data: ${list(found.elr)}.` : `Nobody is in sync any more; ${list(found.last_known_elr)} led it last.`),
+    card("Replicas", table("Replicas", [
+      { title: "Broker", cell: (each) => [link(`#/brokers/${each.broker}`, `broker ${each.broker}`, { key: `broker-${each.broker}` }), each.leader && [" ", badge("leader", "good")]] },
+      { title: "State", cell: (each) => (each.offline ? badge("offline", "bad") : each.in_sync ? badge("in sync", "good") : badge("not in sync", "warn")) },
+      { title: "Size", number: true, cell: (each) => bytes(each.size_bytes) ?? h("span", { class: "quiet" }, "not told") },
+      { title: "Behind", number: true, cell: (each) => (each.offset_lag ? badge(count(each.offset_lag), "warn") : count(each.offset_lag)) },
+      { title: "Lies in", cell: (each) => each.log_dir && h("span", { class: "mono" }, each.log_dir) },
+    ], found.details, "It has no replica.", { key: (each) => each.broker })),
+  ];
+}
+
+function producers(view, query, rows) {
+  return card("Producers", h("p", { class: "quiet" }, "Those that the leader knows: idempotent ones, and those with transactions."), grid(view, query, "Producers", [
+    { title: "Producer", number: true, cell: (each) => each.producer_id, by: (each) => each.producer_id },
+    { title: "Epoch", number: true, cell: (each) => each.producer_epoch, by: (each) => each.producer_epoch },
+    { title: "Last sequence", number: true, cell: (each) => (each.last_sequence < 0 ? "–" : each.last_sequence) },
+    { title: "Last record", cell: (each) => (each.last_timestamp_ms < 0 ? "–" : h("span", { title: moment(each.last_timestamp_ms) }, ago(each.last_timestamp_ms))), by: (each) => each.last_timestamp_ms },
+    { title: "Transaction", by: (each) => each.transaction_start_offset,
+      cell: (each) => (each.transaction_start_offset === null ? "–" : badge(`open from ${each.transaction_start_offset}`, "warn")) },
+    { title: "Coordinator’s epoch", number: true, cell: (each) => (each.coordinator_epoch < 0 ? "–" : each.coordinator_epoch) },
+  ], rows, "No producer is known: who writes without idempotence leaves no trace, and others are forgotten after a while.", { key: (each) => each.producer_id }));
+}

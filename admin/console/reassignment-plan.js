@@ -1,0 +1,175 @@
+// A plan: proposed, or read from a file, looked at, begun; and what is remembered of one that was begun in this browser.
+
+import { get, post, url } from "./api.js";
+import { ask, button, card, check, field, h, link, note, nothing, select } from "./dom.js";
+import { bytes, list, plural } from "./format.js";
+import { grid } from "./grid.js";
+import { keep, recall } from "./storage.js";
+import { setQuery } from "./view.js";
+
+const PATH = "/v1/reassignments";
+const WAYS = [["keep", "move as little as possible"], ["spread", "place all anew"]];
+let unkept = null; // where this browser keeps nothing: until the page is left
+
+/**
+ * The plan that was begun in this browser: its partitions as the API takes them, and whether a throttle is to be taken off.
+ * It is there when the tab is gone, and whoever comes back looks after it.
+ */
+export function begun() {
+  return recall("reassignment") ?? unkept;
+}
+
+export function remember(plan) {
+  unkept = keep("reassignment", plan) ? null : plan;
+}
+
+/** Return {shown, offer(brokers)}: the form, and where it shows what is proposed. `begins()`: a plan was begun. */
+export function planner(query, begins) {
+  const proposed = h("div", { "aria-live": "polite" });
+  const brokers = h("fieldset", { class: "plain" }, h("legend", {}, "On brokers"), h("span", { class: "quiet" }, "Loading …"));
+  const form = h("form", { class: "tools" },
+    field("Topics", h("input", { name: "topics", required: true, autocomplete: "off", class: "wide", value: query.get("topics") ?? "", placeholder: "names, with commas between" })),
+    brokers,
+    field("How", select("way", WAYS, query.get("way") ?? "keep")),
+    check("spread over racks", { name: "racks", checked: query.get("racks") !== "no" }),
+    button("Propose", () => form.requestSubmit(), { kind: "", needs: "operate", key: "propose" }),
+    field("Or a plan from a file", h("input", { type: "file", accept: ".json,application/json", onchange: (event) => read(event.target) })));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    propose(new FormData(form));
+  });
+  let turn = 0; // of proposals: a later one is shown, whatever comes of the one before
+
+  /** Offer the brokers that are alive, once: what was ticked stays. */
+  function offer(alive) {
+    if (brokers.querySelector("input")) return;
+    const wanted = query.get("brokers")?.split(",") ?? null;
+    brokers.replaceChildren(h("legend", {}, "On brokers"), ...alive.map((broker) =>
+      h("label", { class: "check" }, h("input", { type: "checkbox", name: "broker", value: broker.id, checked: wanted === null || wanted.includes(String(broker.id)) }),
+        `${broker.id}`, broker.rack && h("span", { class: "quiet" }, broker.rack))));
+  }
+
+  async function show(making) {
+    const mine = (turn += 1);
+    form.classList.add("busy");
+    proposed.replaceChildren(h("p", { class: "loading" }, "Looking …"));
+    let found;
+    try {
+      found = proposal(await making());
+    } catch (error) {
+      found = h("p", { class: "wrong", role: "alert" }, error.message);
+    }
+    if (mine !== turn) return;
+    form.classList.remove("busy");
+    proposed.replaceChildren(found);
+  }
+
+  function propose(data) {
+    const topics = data.get("topics").split(",").map((each) => each.trim()).filter(Boolean);
+    const chosen = data.getAll("broker");
+    setQuery(query, "topics", topics.join(","));
+    setQuery(query, "brokers", chosen.join(","));
+    setQuery(query, "way", data.get("way"));
+    setQuery(query, "racks", data.has("racks") ? "" : "no");
+    return show(async () => {
+      if (!chosen.length) throw new Error("No broker is chosen.");
+      return post(`${PATH}/propose`, { topics, brokers: chosen.map(Number), keep: data.get("way") === "keep", rack_aware: data.has("racks") });
+    });
+  }
+
+  /** Show the plan in a file of Kafka's tool, or one that was saved here, as if it had been proposed. */
+  async function read(input) {
+    const [file] = input.files;
+    await show(async () => {
+      const partitions = planOf(await file.text());
+      const topics = [...new Set(partitions.map((each) => each.topic))];
+      const found = await Promise.all(topics.map((topic) => get(url(["v1", "topics", topic, "partitions"]))));
+      const rows = partitions.map(({ topic, partition, replicas }) => {
+        const current = found[topics.indexOf(topic)].find((each) => each.partition === partition)?.replicas;
+        if (!current) throw new Error(`There is no partition ${topic}-${partition}.`);
+        return { topic, partition, current, replicas, adding: replicas.filter((broker) => !current.includes(broker)), size_bytes: null };
+      });
+      const changed = rows.filter((row) => String(row.current) !== String(row.replicas));
+      return { partitions: changed, unchanged: rows.length - changed.length, moved_replicas: changed.reduce((sum, row) => sum + row.adding.length, 0), moved_bytes: null };
+    });
+    input.value = "";
+  }
+
+  function proposal(plan) {
+    const rows = plan.partitions;
+    if (!rows.length) return nothing(`All ${plural(plan.unchanged, "partition")} are where they are wanted: nothing would move.`);
+    const partitions = rows.map(({ topic, partition, replicas }) => ({ topic, partition, replicas }));
+    const body = h("div", {});
+    const of = { redraw: () => body.replaceChildren(...[drawn()].flat().filter(Boolean)) };
+    const drawn = () => grid(of, query, "The plan", [
+      { title: "Partition", cell: (each) => link(`#/topics/${encodeURIComponent(each.topic)}/partitions/${each.partition}`, `${each.topic}-${each.partition}`), by: (each) => `${each.topic}-${each.partition}` },
+      { title: "Now on", cell: (each) => list(each.current) },
+      { title: "Then on", cell: (each) => list(each.replicas) },
+      { title: "Copied to", cell: (each) => (each.adding.length ? list(each.adding) : h("span", { class: "quiet" }, "nobody: another order")) },
+      { title: "Size", number: true, cell: (each) => bytes(each.size_bytes), by: (each) => each.size_bytes },
+    ], rows, "", { name: "proposed-" });
+    of.redraw();
+    return h("div", {},
+      h("h3", {}, `${plural(rows.length, "partition")} would change, ${plural(plan.moved_replicas, "replica")} be copied${plan.moved_bytes === null ? "" : `: ${bytes(plan.moved_bytes)}`}`),
+      body,
+      h("div", { class: "actions" },
+        button("Begin to move …", () => begin(partitions, rows), { kind: "", needs: "admin" }),
+        button("Save as a file", () => save(partitions)),
+        button("Throw away", () => proposed.replaceChildren())));
+  }
+
+  function begin(partitions, rows) {
+    ask({
+      title: `Move ${plural(partitions.length, "partition")}`,
+      content: [
+        h("p", {}, "Records are copied while clients write and read. What there was can be gone back to: save the file of it first, or cancel while it is under way."),
+        button("Save what there is now", () => save(rows.map(({ topic, partition, current }) => ({ topic, partition, replicas: current })), "before.json")),
+        field("At the most, MiB a second and broker", h("input", { name: "rate", type: "number", min: 0.001, step: "any", placeholder: "as fast as it goes" }),
+          "The throttle is taken off when all is there and this page is open, in this browser; until then the page says that it is on."),
+        check("also if others are under way", { name: "additional" }),
+      ],
+      action: "Begin",
+      fields: { throttle_bytes_per_second: "rate" },
+      async submit(data) {
+        const rate = data.get("rate") === "" ? null : Math.max(1, Math.round(Number(data.get("rate")) * 2 ** 20));
+        const started = await post(PATH, { partitions, throttle_bytes_per_second: rate, additional: data.has("additional") });
+        const failed = started.filter((each) => each.error);
+        const moving = partitions.filter((each) => !failed.some((one) => one.topic === each.topic && one.partition === each.partition));
+        const before = data.has("additional") ? begun() : null;
+        const others = (before?.partitions ?? []).filter((each) => !moving.some((one) => one.topic === each.topic && one.partition === each.partition));
+        if (moving.length) remember({ partitions: [...others, ...moving], throttled: rate !== null || Boolean(before?.throttled) });
+        begins();
+        if (failed.length) throw new Error(failed.map((each) => `${each.topic}-${each.partition}: ${each.message || each.error}`).join("; "));
+        proposed.replaceChildren();
+        note(`${plural(moving.length, "partition")} began to move.`);
+      },
+    });
+  }
+
+  const shown = h("div", {}, card("Propose a plan", h("p", { class: "quiet" }, "Nothing moves before you have seen what would, and begun it."), form, proposed));
+  return { shown, offer };
+}
+
+/** Read the partitions of a file. Throws with what is wrong with it. */
+function planOf(text) {
+  let file;
+  try {
+    file = JSON.parse(text);
+  } catch {
+    throw new Error("The file is no JSON.");
+  }
+  if (!Array.isArray(file?.partitions) || !file.partitions.length) throw new Error("The file has no “partitions”.");
+  if (!file.partitions.every((each) => typeof each?.topic === "string" && Number.isInteger(each.partition) && Array.isArray(each.replicas)))
+    throw new Error("Each of the file’s partitions needs a topic, a partition and its replicas.");
+  if (file.partitions.some((each) => (each.log_dirs ?? []).some((dir) => dir !== "any")))
+    throw new Error("Replicas are not moved between log directories: the file’s log_dirs have to be “any”.");
+  return file.partitions;
+}
+
+/** Give the partitions as a file of Kafka's kafka-reassign-partitions. */
+function save(partitions, name = "plan.json") {
+  const file = { version: 1, partitions: partitions.map((each) => ({ ...each, log_dirs: each.replicas.map(() => "any") })) };
+  const made = h("a", { href: URL.createObjectURL(new Blob([JSON.stringify(file)], { type: "application/json" })), download: name });
+  made.click();
+  URL.revokeObjectURL(made.href);
+}

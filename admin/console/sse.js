@@ -1,0 +1,132 @@
+// Server-sent events, read by `fetch`: EventSource cannot send a token. Used by pages and by stream-worker.js alike.
+
+const AGAIN_MS = [500, 1000, 2000, 5000, 10_000, 30_000];
+/** The server says something every five seconds at the latest: who says nothing for so long is gone, or stopped. */
+export const SILENCE_MS = 15_000;
+const FOR_GOOD = [400, 401, 403, 404];
+
+/** What a stream was refused with. */
+export class NotOpened extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/**
+ * Read one stream to its end. `heard(kind, data, id)` is called for each event. Returns at the end of the stream;
+ * raises NotOpened, or whatever `signal` was aborted with.
+ */
+export async function listen(path, { token, signal, heard, opened = () => {}, silence_ms = SILENCE_MS, after = null }) {
+  const silent = new AbortController();
+  let timer = null;
+  const alive = () => {
+    clearTimeout(timer);
+    if (silence_ms) timer = setTimeout(() => silent.abort(new NotOpened(0, "The server has gone quiet.")), silence_ms);
+  };
+  const ends = AbortSignal.any([signal, silent.signal]);
+  alive();
+  try {
+    const answer = await asked(path, token, after, ends);
+    if (!answer.ok) throw new NotOpened(answer.status, (await answer.json().catch(() => ({}))).message ?? `HTTP ${answer.status}`);
+    opened();
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    try {
+      await read(reader, heard, alive);
+    } finally {
+      reader.cancel().catch(() => {}); // who listens has failed, or the stream has: the connection is not needed any more
+    }
+  } catch (error) {
+    // A break has many words, one for each browser; what ended it on purpose says so itself.
+    if (ends.aborted) throw ends.reason;
+    throw error instanceof TypeError ? new NotOpened(0, "The connection broke.") : error;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function asked(path, token, after, signal) {
+  const headers = { Accept: "text/event-stream" };
+  if (token) headers.Authorization = `Bearer ${token}`;
+  if (after !== null) headers["Last-Event-ID"] = after;
+  try {
+    return await fetch(path, { headers, signal });
+  } catch (error) {
+    if (signal.aborted) throw error;
+    throw new NotOpened(0, "The admin server does not answer.");
+  }
+}
+
+async function read(reader, heard, alive) {
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    alive();
+    const blocks = (rest + value).split("\n\n");
+    rest = blocks.pop();
+    for (const block of blocks) {
+      const fields = { event: "message", data: [], id: null };
+      for (const line of block.split("\n")) {
+        const [name, text] = [line.split(":", 1)[0], line.slice(line.indexOf(":") + 1).trim()];
+        if (name === "data") fields.data.push(text);
+        else if (name === "event" || name === "id") fields[name] = text;
+      }
+      if (fields.data.length) heard(fields.event, JSON.parse(fields.data.join("\n")), fields.id);
+    }
+  }
+}
+
+/**
+ * Follow a stream until `signal` is aborted, taking it up again when it breaks. `told(message)` is called with
+ * { state: "on", again }, { state: "again" | "off", why, status } and { kind, data }. "off" is the last: it was refused for good.
+ * `path` may be a function: what it returns is asked for each time. `replays`: the server tells all of before again, so that nothing is asked for behind what was heard last.
+ */
+export async function follow(path, { token, signal, told, silence_ms, replays = false }) {
+  let failures = 0;
+  let opened = false;
+  let last = null;
+  while (!signal.aborted) {
+    const before = failures;
+    let said = null;
+    let why = "The stream has ended.";
+    let status = 0;
+    try {
+      await listen(typeof path === "function" ? path() : path, {
+        token, signal, silence_ms, after: replays ? null : last,
+        opened: () => {
+          told({ state: "on", again: opened });
+          opened = true;
+          failures = 0;
+        },
+        heard: (kind, data, id) => {
+          last = id ?? last;
+          // The server could not go on: that is no event of what it told of, and what opens only to end so is no success.
+          if (kind === "error") [said, failures] = [data.message ?? data.error, before];
+          else if (kind !== "end") told({ kind, data });
+        },
+      });
+    } catch (error) {
+      if (signal.aborted) return;
+      [why, status] = [error.message, error.status ?? 0];
+      if (FOR_GOOD.includes(status)) {
+        told({ state: "off", why, status });
+        return;
+      }
+    }
+    if (signal.aborted) return;
+    told({ state: "again", why: said ?? why, status });
+    await pause(AGAIN_MS[Math.min(status === 429 ? failures + 3 : failures, AGAIN_MS.length - 1)], signal);
+    failures += 1;
+  }
+}
+
+function pause(ms, signal) {
+  return new Promise((wake) => {
+    const timer = setTimeout(wake, ms);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      wake();
+    }, { once: true });
+  });
+}

@@ -1,0 +1,105 @@
+// What is asked before something is done to a topic.
+
+import { post, remove, url } from "./api.js";
+import { ask, button, field, h, note } from "./dom.js";
+import { list, plural } from "./format.js";
+
+/** So many partitions have a field each; of more, one is chosen. */
+const FIELDS_MAX = 24;
+
+export function grow(name, view) {
+  ask({
+    title: ["Add partitions to ", h("bdi", {}, name)],
+    content: field("Partitions in all", h("input", { name: "count", type: "number", min: 1, required: true }), "Keys go to other partitions from then on."),
+    action: "Add",
+    async submit(data) {
+      await post(url(["v1", "topics", name, "partitions"]), { count: Number(data.get("count")) });
+      note("The partitions are added.");
+      view.look();
+    },
+  });
+}
+
+/** Who is chosen becomes the preferred leader, too: a later balancing does not take it back. */
+export function lead(name, each, view) {
+  const able = each.replicas.filter((broker) => broker !== each.leader && each.isr.includes(broker));
+  const behind = each.replicas.filter((broker) => !each.isr.includes(broker));
+  ask({
+    title: `Move the leader of ${name}-${each.partition}`,
+    content: [
+      h("p", {}, each.leader < 0 ? "Nobody leads it." : `Broker ${each.leader} leads it. Who is chosen is the preferred leader from then on; no record is copied.`),
+      h("fieldset", { class: "plain" }, h("legend", {}, "To"), able.map((broker, at) =>
+        h("label", { class: "check" }, h("input", { type: "radio", name: "broker", value: broker, required: true, checked: at === 0 }), `broker ${broker}`))),
+      !able.length && h("p", { class: "wrong" }, "No other replica is in sync."),
+      behind.length > 0 && h("p", { class: "quiet" }, `Not in sync, and so not to be chosen: ${list(behind)}.`),
+    ],
+    action: "Move",
+    async submit(data) {
+      if (data.get("broker") === null) throw new Error("No replica is chosen.");
+      const led = await post(url(["v1", "topics", name, "partitions", String(each.partition), "leader"]), { broker: Number(data.get("broker")) });
+      note(`${name}-${each.partition} is led by broker ${led.leader}.`);
+      view.look();
+    },
+  });
+}
+
+export function drop(name) {
+  ask({
+    title: ["Delete ", h("bdi", {}, name)],
+    content: field("The topic’s name, to be sure", h("input", { name: "name", required: true, autocomplete: "off" }), "All its records are lost."),
+    action: "Delete for good",
+    danger: true,
+    async submit(data) {
+      if (data.get("name") !== name) throw new Error("That is not its name.");
+      await remove(url(["v1", "topics", name]));
+      note(`${name} is deleted.`);
+      location.hash = "#/topics";
+    },
+  });
+}
+
+/** Delete records before an offset in each partition: what there is now is written into the fields, which deletes nothing. */
+export function deleteRecords(name, topic, view) {
+  const rows = topic.details;
+  const few = rows.length <= FIELDS_MAX;
+  const fields = few ? rows.map(offsetField) : [
+    field("Partition", h("input", { name: "one", type: "number", min: 0, max: rows.length - 1, required: true })),
+    field("Delete all before the offset", h("input", { name: "offset", type: "number", min: 0, required: true }))];
+  const all = button("All that there is, in each", () => {
+    for (const input of dialog.querySelectorAll("input[data-end]")) input.value = input.dataset.end;
+  });
+  const dialog = ask({
+    title: ["Delete records of ", h("bdi", {}, name)],
+    content: [
+      h("p", {}, "Records before an offset are gone for good, on all replicas. The record at the offset stays."),
+      few ? h("div", { class: "grid" }, fields) : fields, few && rows.length > 0 && h("div", { class: "actions start" }, all),
+      field("The topic’s name, to be sure", h("input", { name: "name", required: true, autocomplete: "off" })),
+    ],
+    action: "Delete for good",
+    danger: true,
+    fields: { partitions: "name" },
+    async submit(data) {
+      if (data.get("name") !== name) throw new Error("That is not its name.");
+      const partitions = few ? changed(rows, data) : { [data.get("one")]: Number(data.get("offset")) };
+      if (!Object.keys(partitions).length) throw new Error("No offset is other than where the log begins: nothing would be deleted.");
+      const done = await post(url(["v1", "topics", name, "records", "delete"]), { partitions });
+      const failed = done.filter((each) => each.error);
+      view.look();
+      if (failed.length) throw new Error(failed.map((each) => `${name}-${each.partition}: ${each.error}`).join("; "));
+      note(`Records are deleted in ${plural(done.length, "partition")}.`);
+    },
+  });
+}
+
+function offsetField({ partition, earliest_offset: first, latest_offset: end }) {
+  const told = first !== null && end !== null;
+  return field(`Partition ${partition}`, h("input", { name: `offset-${partition}`, type: "number", min: first ?? 0, max: end ?? undefined, value: first ?? "", "data-end": end ?? "", disabled: !told }),
+    told ? `${first} to ${end}` : "its leader does not tell");
+}
+
+function changed(rows, data) {
+  return Object.fromEntries(rows
+    .map((each) => [each, data.get(`offset-${each.partition}`)])
+    .filter(([each, said]) => said !== null && said !== "" && Number(said) > each.earliest_offset)
+    .map(([each, said]) => [each.partition, Number(said)]));
+}

@@ -1,0 +1,130 @@
+"""What changes all the time without an event of its own, as server-sent events: groups, one of them, reassignments.
+
+There is no request that waits for such a change. While somebody looks, this server asks the cluster, at a fixed pace;
+what is told is what is other than before.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+import msgspec
+from pydantic import BaseModel
+
+from kvorum.admin import groups_routes, reassignment_routes
+from kvorum.admin.client import Unreachable
+from kvorum.admin.group_models import Group, GroupPage
+from kvorum.admin.message_routes import event
+from kvorum.admin.operations import EVENT_STREAM, Call, NoBody, Operation, Stream
+from kvorum.admin.paging import ROWS
+from kvorum.admin.parameters import STREAM_COUNT, STREAM_SECONDS
+from kvorum.admin.reassignment_models import ReassignmentEntry
+from kvorum.protocol.errors import KafkaError
+
+SAMPLE_MS = 2_000
+"""Between two questions to the cluster, from beginning to beginning."""
+ANSWER_MS = 10_000
+"""What a broker may take; then it is told that it does not answer."""
+Look: TypeAlias = Callable[[Call[NoBody]], Awaitable[BaseModel]]
+
+
+class Moves(BaseModel):
+    """What is being reassigned."""
+
+    reassignments: list[ReassignmentEntry]
+
+
+async def follow_groups(call: Call[NoBody]) -> Stream:
+    """Tell a page of the list of groups as `groups` events, each time that it is another one."""
+    return sampled(call, "groups", groups_routes.list_groups, STREAM_COUNT.most)
+
+
+async def follow_group(call: Call[NoBody]) -> Stream:
+    """Tell a group, its members and how far behind it is as `group` events, each time that something of it is other."""
+    return sampled(call, "group", groups_routes.get_group, STREAM_COUNT.of(call))
+
+
+async def follow_reassignments(call: Call[NoBody]) -> Stream:
+    """Tell what is being reassigned, and how far it is, as `reassignments` events, each time that it went on."""
+
+    async def look(asking: Call[NoBody]) -> Moves:
+        # `limit` is of events there.
+        found = await reassignment_routes.list_reassignments(replace(asking, query={"limit": str(ROWS.most)}))
+        return Moves(reassignments=found.rows)  # type: ignore[arg-type]
+
+    return sampled(call, "reassignments", look, STREAM_COUNT.of(call))
+
+
+def sampled(call: Call[NoBody], name: str, look: Look, limit: int) -> Stream:
+    """Return a stream of what a look brings, each time it is other than the one before; `end` comes last.
+
+    Where a look is refused, or nobody answers, `trouble` says why, once, and it goes on.
+    """
+    seconds = STREAM_SECONDS.of(call)
+
+    async def events() -> AsyncIterator[bytes]:
+        cluster = call.cluster.another()
+        cluster.timeout_ms = ANSWER_MS
+        asking = replace(call, cluster=cluster)
+        deadline_ms = call.clock.monotonic_ms() + seconds * 1_000
+        told, before = 0, b""
+        yield b": following\n\n"
+        try:
+            while call.clock.monotonic_ms() < deadline_ms:
+                asked_ms = call.clock.monotonic_ms()
+                found = await news(asking, name, look)
+                if found == before:
+                    yield b":\n\n"
+                else:
+                    yield found
+                    told += 1
+                if told >= limit:
+                    yield event("end", msgspec.json.encode({"stopped_by": "limit"}))
+                    return
+                before = found
+                await asyncio.sleep((asked_ms + SAMPLE_MS - call.clock.monotonic_ms()) / 1_000)
+            yield event("end", msgspec.json.encode({"stopped_by": "time"}))
+        finally:
+            await cluster.close()
+
+    return Stream(media=EVENT_STREAM, chunks=events())
+
+
+async def news(call: Call[NoBody], name: str, look: Look) -> bytes:
+    """Return what a look brings as an event, or why it brings nothing."""
+    try:
+        found = await look(call)
+    except KafkaError as error:
+        return event("trouble", msgspec.json.encode({"error": error.code.name, "message": error.message}))
+    except Unreachable as error:
+        return event("trouble", msgspec.json.encode({"error": "CLUSTER_UNREACHABLE", "message": str(error)}))
+    return event(name, found.model_dump_json().encode())
+
+
+OPERATIONS = [
+    Operation.get(
+        "/v1/live/groups",
+        "Follow the list of groups",
+        follow_groups,
+        GroupPage,
+        media=(EVENT_STREAM,),
+        query={**groups_routes.LISTING, **STREAM_SECONDS.told},
+    ),
+    Operation.get(
+        "/v1/live/groups/{group}",
+        "Follow a group",
+        follow_group,
+        Group,
+        media=(EVENT_STREAM,),
+        query={**STREAM_COUNT.told, **STREAM_SECONDS.told},
+    ),
+    Operation.get(
+        "/v1/live/reassignments",
+        "Follow reassignments",
+        follow_reassignments,
+        Moves,
+        media=(EVENT_STREAM,),
+        query={"topic": "of this topic alone", **STREAM_COUNT.told, **STREAM_SECONDS.told},
+    ),
+]

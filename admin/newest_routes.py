@@ -1,0 +1,60 @@
+"""The newest records of a topic over HTTP, wherever they are; and those before them."""
+
+import asyncio
+
+from kvorum.admin.browse_query import (
+    CHOICE,
+    STARTS,
+    filter_of,
+    limits_of,
+    limits_text,
+    offsets_of,
+    partitions_of,
+    reader_of,
+    view_of,
+)
+from kvorum.admin.message_models import MessagePage
+from kvorum.admin.message_routes import BROWSE, BROWSE_MAX, MESSAGES, page_text
+from kvorum.admin.models import INT32_MAX
+from kvorum.admin.newest import Newest
+from kvorum.admin.operations import BadInput, Call, NoBody, Operation, Reply
+from kvorum.runtime import blocking
+
+
+async def browse_newest(call: Call[NoBody]) -> Reply:
+    """Look for the newest records that match, in all partitions together; the oldest of them comes first.
+
+    It is looked for from the ends backwards, and only as far as needed. The answer says what ended it (`limit`: there
+    are older ones), and where these are (`before`, as the parameter). `next` is where newer ones will be.
+    """
+    view, limits = view_of(call), limits_of(call, BROWSE, BROWSE_MAX)
+    looked_for, reader = filter_of(call), reader_of(call, call.cluster)
+    before = offsets_of(call, "before")
+    asked = call.numbers("partitions", INT32_MAX)
+    if before is not None and asked is not None:
+        raise BadInput("partitions", "before names the partitions already")
+    named = None if before is None and asked is None else sorted(before or asked or ())
+    earliest, ends = await reader.ends(await partitions_of(call, reader, named, looked_for.key))
+    below = {each: min(max((before or ends)[each], earliest[each]), end) for each, end in ends.items()}
+    wanted = None if looked_for.is_of_all else looked_for
+    newest = Newest(reader, limits, call.clock, earliest, below, wanted)
+    found = await newest.find()
+    text = await blocking.run(asyncio.get_running_loop(), page_text, found, view, newest.progress, below)
+    return Reply(status=200, text=text)
+
+
+NARROWED = {name: text for name, text in CHOICE.items() if name not in STARTS}
+OPERATIONS = [
+    Operation.get(
+        f"{MESSAGES}/newest",
+        "The newest records of a topic",
+        browse_newest,
+        MessagePage,
+        large=True,
+        query={
+            "before": "only below these, as PARTITION:OFFSET,...: only these partitions",
+            **NARROWED,
+            **limits_text(BROWSE, BROWSE_MAX),
+        },
+    ),
+]
