@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import hashlib
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
 
 import msgspec
@@ -73,13 +73,17 @@ class AdminApp:
         access: Access | None = None,
         clock: Clock | None = None,
         local: LocalLogs | None = None,
+        more: Sequence[Operation] = (),
     ) -> None:
-        """Serve this cluster, the metrics of this process, and the logs of the broker that it stands beside."""
+        """Serve this cluster, the metrics of this process, and the logs of the broker that it stands beside.
+
+        `more`: what another server does besides, with the same manners.
+        """
         self._cluster = cluster
         self._metrics = metrics
         self._access = access or Access()
         self._clock = clock or SystemClock()
-        self._local = local
+        self._operations = [*operations(local), *more]
         self._streams: set[asyncio.Task[object]] = set()
         self._guarded = asyncio.Lock()
         self._large = asyncio.Semaphore(LARGE_MAX)
@@ -87,7 +91,7 @@ class AdminApp:
     def build(self) -> web.Application:
         """Return the aiohttp application."""
         app = web.Application(middlewares=[self._guard], client_max_size=BODY_BYTES_MAX)
-        for operation in operations(self._local):
+        for operation in self._operations:
             app.router.add_route(operation.method, operation.path, self._handler(operation))
             if is_v3(operation.path):
                 app.router.add_route(operation.method, PREFIX + operation.path, self._handler(operation))
@@ -158,6 +162,7 @@ class AdminApp:
                 body=body,
                 clock=self._clock,
                 base_url=base_url(operation, request),
+                last_event_id=request.headers.get("Last-Event-ID"),
                 content=request.content if piecemeal else None,
             )
             match = request.headers.get("If-Match")
@@ -194,6 +199,8 @@ class AdminApp:
             await close(stream)
             return problem(429, "TOO_MANY_STREAMS", f"{STREAMS_MAX} streams run already; end one")
         headers = {"Content-Type": stream.media, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+        if stream.file is not None:
+            headers["Content-Disposition"] = f'attachment; filename="{stream.file}"'
         response = web.StreamResponse(headers=headers)
         task = asyncio.current_task()
         assert task is not None, "a handler runs in a task"
@@ -224,10 +231,10 @@ class AdminApp:
             task.cancel()
 
     async def _openapi(self, request: web.Request) -> web.Response:
-        return web.json_response(document(operations(), version("kvorum")))
+        return web.json_response(document(self._operations, version("kvorum")))
 
     async def _docs(self, request: web.Request) -> web.Response:
-        return web.Response(text=page(operations(), "Kvorum admin API"), content_type="text/html")
+        return web.Response(text=page(self._operations, "Kvorum admin API"), content_type="text/html")
 
     async def _live(self, request: web.Request) -> web.Response:
         return web.json_response({"live": True})

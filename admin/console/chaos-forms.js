@@ -4,10 +4,10 @@ import { get, post } from "./api.js";
 import { ask, field, h, note } from "./dom.js";
 
 const NEEDS = {
-  processes: "Processes", disks: "Disks", clocks: "Clocks", links: "Links", inside: "Inside processes",
+  processes: "Processes", disks: "Disks", small_disks: "Small disks", clocks: "Clocks", links: "Links", inside: "Inside processes",
 };
 const LACKING = {
-  clocks: "no clocks of their own here", links: "no proxies on links here", inside: "nothing is open inside here",
+  small_disks: "no node has one here", clocks: "no clocks of their own here", links: "no proxies on links here", inside: "nothing is open inside here",
 };
 const LINK_ENDS = ["clients", "brokers", "controllers"];
 
@@ -48,7 +48,8 @@ function targets(kind, state) {
   const { from, to } = kind.targets;
   const processes = state.nodes.flatMap((node) => node.roles.map((role) => `${node.name}/${role}`));
   const nodes = state.nodes.map((node) => node.name);
-  const known = { links: [...LINK_ENDS, ...nodes], inside: processes, processes: [...nodes, ...processes] }[kind.needs] ?? nodes;
+  if (kind.of === "partitions") return [field("Of", h("input", { name: "target", required: true, autocomplete: "off" }), "TOPIC-NUMBER")];
+  const known = kind.needs === "inside" ? processes : { parties: [...LINK_ENDS, ...nodes], processes: [...nodes, ...processes] }[kind.of] ?? nodes;
   if (to > 2)
     return [h("fieldset", {}, h("legend", {}, "Of"), known.map((name) => h("label", { class: "check" }, h("input", { type: "checkbox", name: "target", value: name }), name)))];
   return Array.from({ length: from }, (_, at) =>
