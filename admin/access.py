@@ -17,7 +17,7 @@ import hmac
 import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kvorum.admin.operations import Role
 
@@ -67,6 +67,12 @@ def tokens_of(text: str) -> dict[str, Role]:
     return found
 
 
+def labels_of(text: str) -> dict[str, str]:
+    """Return {SHA-256 in lower case: what is to be remembered of the token} of a file of tokens that can be read."""
+    lines = [line.split() for line in text.splitlines()]
+    return {words[1].lower(): " ".join(words[2:]) for words in lines if len(words) > 2 and words[0] in ROLES}
+
+
 def name_of(host: str) -> str:
     """Return the name or address in a Host header: without port and brackets, in lower case."""
     if host.startswith("["):
@@ -100,11 +106,18 @@ def token_of(authorization: str, basic: bool) -> str | None:
     return token if 0 < len(token) <= TOKEN_CHARS_MAX else None
 
 
+def hash_of(token: str) -> str:
+    """Return a token as the file of tokens has it."""
+    return hashlib.sha256(token.encode(errors="surrogateescape")).hexdigest()
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """The rule of one server; no tokens: this machine only."""
 
     tokens: Mapping[str, Role] | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What the trail calls those who have a token."""
 
     def check_page(self, host: str, origin: str | None, site: str | None = None, wanted: str | None = None) -> None:
         """Refuse what a page from elsewhere has a browser send; `site`, `wanted`: Sec-Fetch-Site, Sec-Fetch-Dest.
@@ -127,7 +140,7 @@ class Access:
         token = token_of(authorization or "", basic)
         if token is None:
             raise Refused(401, "UNAUTHENTICATED", "say a token: Authorization: Bearer TOKEN")
-        said = hashlib.sha256(token.encode(errors="surrogateescape")).hexdigest()
+        said = hash_of(token)
         role = None
         for known, its_role in self.tokens.items():  # all of them, whichever it is: the time tells nothing
             if hmac.compare_digest(known, said):
@@ -138,3 +151,11 @@ class Access:
             raise Refused(
                 403, "FORBIDDEN_ROLE", f"this needs {needs.name.lower()}; the token's role is {role.name.lower()}"
             )
+
+    def who(self, authorization: str | None, *, basic: bool = False) -> str:
+        """Return what to call who asks, and may: the label of the token, or the beginning of its hash."""
+        token = token_of(authorization or "", basic)
+        if self.tokens is None or token is None:
+            return "this machine"
+        said = hash_of(token)
+        return self.labels.get(said) or f"token {said[:8]}"

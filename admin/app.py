@@ -6,25 +6,31 @@ that it is JSON (a form can send text without asking first, but no JSON). An ans
 """
 
 import asyncio
-import contextlib
-import hashlib
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
+from typing import NamedTuple
 
 import msgspec
 from aiohttp import web
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from kvorum.admin.access import Access, Refused
+from kvorum.admin.changes import Changes
 from kvorum.admin.client import ClusterClient, Unreachable
 from kvorum.admin.console_files import add_console
-from kvorum.admin.fields import field_of
+from kvorum.admin.incoming import (
+    BODY_BYTES_MAX,
+    base_url,
+    check_query,
+    comes_whole,
+    needed,
+    read_body,
+    read_json,
+)
 from kvorum.admin.openapi import document, page
 from kvorum.admin.operations import (
-    EVENT_STREAM,
     JSON,
-    BadInput,
     Call,
     NoBody,
     Operation,
@@ -35,9 +41,13 @@ from kvorum.admin.operations import (
     Stream,
     Text,
 )
-from kvorum.admin.problems import Refusal, problem, status_of
+from kvorum.admin.preconditions import Turns, check_unchanged, etag
+from kvorum.admin.problems import Refusal, problem
+from kvorum.admin.refusals import FORESEEN, refusal_of
 from kvorum.admin.routes import operations
 from kvorum.admin.segment_routes import LocalLogs
+from kvorum.admin.streaming import Streams
+from kvorum.admin.trail import Entry, Trail, asked_of
 from kvorum.admin.v3.errors import refused
 from kvorum.admin.v3.links import PREFIX, is_v3
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -46,21 +56,32 @@ from kvorum.runtime.clock import Clock, SystemClock
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import CONTENT_TYPE, Metrics, load
 
-BODY_BYTES_MAX = 1 << 20
-"""A body describes a topic or configs, or has some records; who writes many speaks Kafka's protocol."""
-STREAMS_MAX = 32
-"""At once. Each has connections of its own to the brokers."""
 LARGE_MAX = 8
 """Pages of records that are made at a time: each may hold some hundred megabytes of Python's objects meanwhile."""
-STALLED_SECONDS = 600
-"""Who has taken nothing of a stream for so long is no reader: it would have one of STREAMS_MAX for ever."""
+SHUTDOWN_SECONDS = 60.0
+"""What requests under way may take when the server ends."""
 
 log = get_logger("admin")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class NotJson(Exception):
-    """A body of another media type: what a form can send on behalf of any page."""
+def runner_of(app: web.Application, shutdown_seconds: float = SHUTDOWN_SECONDS) -> web.AppRunner:
+    """Return what runs the application: a request whose reader has gone is cancelled, so that nobody works for it."""
+    return web.AppRunner(
+        app, access_log=None, handle_signals=False, handler_cancellation=True, shutdown_timeout=shutdown_seconds
+    )
+
+
+class Descriptions(NamedTuple):
+    """The API as programs read it, and as people do."""
+
+    document: bytes
+    page: str
+
+
+def described_by(known: Sequence[Operation]) -> Descriptions:
+    """Return the descriptions of these operations."""
+    return Descriptions(msgspec.json.encode(document(known, version("kvorum"))), page(known, "Kvorum admin API"))
 
 
 class AdminApp:
@@ -84,8 +105,11 @@ class AdminApp:
         self._access = access or Access()
         self._clock = clock or SystemClock()
         self._operations = [*operations(local), *more]
-        self._streams: set[asyncio.Task[object]] = set()
-        self._guarded = asyncio.Lock()
+        self._streams = Streams()
+        self._changes = Changes()
+        self._turns = Turns()
+        self._trail = Trail(self._clock)
+        self._described: Descriptions | None = None
         self._large = asyncio.Semaphore(LARGE_MAX)
 
     def build(self) -> web.Application:
@@ -101,7 +125,8 @@ class AdminApp:
         app.router.add_get("/health/ready", self._ready)
         app.router.add_get("/metrics", self._serve_metrics)
         add_console(app)
-        app.on_shutdown.append(self._end_streams)
+        app.on_shutdown.append(self._streams.end)
+        app.on_cleanup.append(self._changes.settle)
         return app
 
     @property
@@ -113,15 +138,34 @@ class AdminApp:
         async def handle(request: web.Request) -> web.StreamResponse:
             basic = is_v3(operation.path)  # what Confluent's clients send; a browser is never asked for it
             self._access.check_role(request.headers.get("Authorization"), operation.needs, basic=basic)
-            return await self._call(operation, request)
+            if operation.method == "GET":
+                return await self._call(operation, request)
+            if not operation.noted:
+                return await self._changes.make(self._call(operation, request))
+            who = self._access.who(request.headers.get("Authorization"), basic=basic)
+            return await self._changes.make(self._noted(operation, request, self._trail.begin(who, request)))
 
         return handle
+
+    async def _noted(self, operation: Operation, request: web.Request, entry: Entry) -> web.StreamResponse:
+        """Make a change, and note what became of it."""
+        try:
+            answer = await self._call(operation, request, entry)
+        except Exception as error:
+            self._trail.end(entry, error)
+            raise
+        self._trail.end(entry, answer)
+        return answer
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Give refusals the shape of the API that was asked: Confluent's below /v3, ours elsewhere."""
         answer = await self._judged(request, handler)
-        return refused(answer) if isinstance(answer, Refusal) and is_v3(request.path) else answer
+        if isinstance(answer, Refusal) and is_v3(request.path):
+            answer = refused(answer)
+        if not answer.prepared:
+            answer.headers.setdefault("X-Content-Type-Options", "nosniff")
+        return answer
 
     async def _judged(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Refuse foreign pages; give what was not foreseen, and aiohttp's own refusals, the shape of ours."""
@@ -132,6 +176,8 @@ class AdminApp:
             )
             return await handler(request)
         except Refused as error:
+            if error.status in (401, 403):
+                self._trail.refused(request, error)
             headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else None
             return problem(error.status, error.error, error.message, headers=headers)
         except web.HTTPException as error:
@@ -143,7 +189,7 @@ class AdminApp:
             log.error("a request failed", method=request.method, path=request.path, error=error, stack=stack)
             return problem(500, ErrorCode.UNKNOWN_SERVER_ERROR.name, "see the log of the admin process")
 
-    async def _call(self, operation: Operation, request: web.Request) -> web.StreamResponse:
+    async def _call(self, operation: Operation, request: web.Request, entry: Entry | None = None) -> web.StreamResponse:
         body: BaseModel = NoBody()
         try:
             check_query(operation, request)
@@ -152,7 +198,9 @@ class AdminApp:
             if operation.streamed:
                 body = Text(text=data)
             elif operation.body is not NoBody:
-                body = await read_body(operation, request.content_type, data or b"{}")
+                body = await read_body(operation, request.content_type, needed(data))
+            if entry is not None:
+                entry.asked = asked_of(body, request.match_info)
             if operation.admins is not None and operation.admins(body):
                 self._access.check_role(request.headers.get("Authorization"), Role.ADMIN)
             call = Call(
@@ -165,76 +213,41 @@ class AdminApp:
                 last_event_id=request.headers.get("Last-Event-ID"),
                 content=request.content if piecemeal else None,
             )
-            match = request.headers.get("If-Match")
-            if operation.guard is not None and match is not None:
-                # One after the other: between the comparison and the change nobody else who compares comes in here.
-                async with self._guarded:
-                    await check_unchanged(operation.guard, call, match)
-                    result = await operation.handle(call)
-            elif operation.large:
-                async with self._large:
-                    result = await operation.handle(call)
-            else:
-                result = await operation.handle(call)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            field = ".".join(str(part) for part in first["loc"]) or None
-            return problem(400, ErrorCode.INVALID_REQUEST.name, str(first["msg"]), field)
-        except NotJson as error:
-            return problem(415, "UNSUPPORTED_MEDIA_TYPE", str(error))
-        except BadInput as error:
-            return problem(400, ErrorCode.INVALID_REQUEST.name, error.message, error.field)
-        except KafkaError as error:
-            field = field_of(error, operation, body)
-            return problem(status_of(error.code), error.code.name, error.message or error.code.name, field)
-        except Unreachable as error:
-            return problem(503, "CLUSTER_UNREACHABLE", str(error))
+            result = await self._result(operation, call, request.headers.get("If-Match"))
+        except FORESEEN as error:
+            return refusal_of(error, operation, body)
         if isinstance(result, Stream):
-            return await self._serve(result, request)
+            return await self._streams.serve(result, request)
         return answer_of(operation, result)
 
-    async def _serve(self, stream: Stream, request: web.Request) -> web.StreamResponse:
-        """Write a stream; it ends with itself, with who reads it, or with the server."""
-        if len(self._streams) >= STREAMS_MAX:
-            await close(stream)
-            return problem(429, "TOO_MANY_STREAMS", f"{STREAMS_MAX} streams run already; end one")
-        headers = {"Content-Type": stream.media, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-        if stream.file is not None:
-            headers["Content-Disposition"] = f'attachment; filename="{stream.file}"'
-        response = web.StreamResponse(headers=headers)
-        task = asyncio.current_task()
-        assert task is not None, "a handler runs in a task"
-        self._streams.add(task)
-        try:
-            await response.prepare(request)
-            async for chunk in stream.chunks:
-                await taken(response.write(chunk))
-            await taken(response.write_eof())
-        except ConnectionError:
-            log.debug("who read a stream is gone", path=request.path)
-            if request.transport is not None:
-                request.transport.abort()  # there may be one who holds the connection, and takes nothing
-        except (KafkaError, Unreachable) as error:
-            log.warning("a stream failed", path=request.path, error=error)
-            await break_off(stream, request, response, str(error))
-        except Exception as error:  # the head is out: no answer in our shape can follow it
-            log.error("a stream failed", path=request.path, error="".join(traceback.format_exception(error)))
-            await break_off(stream, request, response, "see the log of the admin process")
-        finally:
-            self._streams.discard(task)
-            await close(stream)
-        return response
-
-    async def _end_streams(self, app: web.Application) -> None:
-        """End what would go on for as long as somebody reads."""
-        for task in list(self._streams):
-            task.cancel()
+    async def _result(self, operation: Operation, call: Call[BaseModel], match: str | None) -> Result:
+        """Do what was asked, in its turn. Raises as the operation does; Refused."""
+        if operation.guard is not None:
+            async with self._turns.of(call):
+                if match is not None:
+                    await check_unchanged(operation.guard, call, match)
+                return await operation.handle(call)
+        if match is not None and operation.method != "GET":
+            raise Refused(
+                412, "PRECONDITION_FAILED", "nothing here has an ETag: it cannot be compared, and was not done"
+            )
+        if operation.large:
+            async with self._large:
+                return await operation.handle(call)
+        return await operation.handle(call)
 
     async def _openapi(self, request: web.Request) -> web.Response:
-        return web.json_response(document(self._operations, version("kvorum")))
+        return web.Response(body=(await self._descriptions()).document, content_type=JSON)
 
     async def _docs(self, request: web.Request) -> web.Response:
-        return web.Response(text=page(self._operations, "Kvorum admin API"), content_type="text/html")
+        headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+        return web.Response(text=(await self._descriptions()).page, content_type="text/html", headers=headers)
+
+    async def _descriptions(self) -> Descriptions:
+        """Return what describes the API, made when it is first asked for: a tenth of a second's work."""
+        if self._described is None:
+            self._described = await blocking.run(asyncio.get_running_loop(), described_by, self._operations)
+        return self._described
 
     async def _live(self, request: web.Request) -> web.Response:
         return web.json_response({"live": True})
@@ -251,54 +264,6 @@ class AdminApp:
         self._access.check_role(request.headers.get("Authorization"), Role.READ)
         await blocking.run(asyncio.get_running_loop(), load)
         return web.Response(body=self._metrics.render(), headers={"Content-Type": CONTENT_TYPE})
-
-
-async def break_off(stream: Stream, request: web.Request, response: web.StreamResponse, why: str) -> None:
-    """End a stream that failed: with an event that says why, or by breaking the connection: nobody thinks it whole."""
-    if stream.media == EVENT_STREAM:
-        with contextlib.suppress(ConnectionError):
-            await response.write(b"event: error\ndata: " + msgspec.json.encode({"message": why}) + b"\n\n")
-        response.force_close()
-    elif request.transport is not None:
-        request.transport.abort()
-
-
-async def taken(writing: Awaitable[None]) -> None:
-    """Wait for something to be written. Raises ConnectionError where nobody reads any more, or takes anything."""
-    try:
-        async with asyncio.timeout(STALLED_SECONDS):
-            await writing
-    except TimeoutError as error:
-        raise ConnectionAbortedError(f"nothing was taken for {STALLED_SECONDS} s") from error
-
-
-async def close(stream: Stream) -> None:
-    """End a stream that may not have been read to its end: what it opened is closed now, not when it is collected."""
-    closing = getattr(stream.chunks, "aclose", None)
-    if closing is not None:
-        await closing()
-
-
-async def check_unchanged(guard: Operation, call: Call[BaseModel], match: str) -> None:
-    """Compare an If-Match with what there is. Raises Refused, and what asking for it raises."""
-    named = {name: value for name, value in call.query.items() if name in (guard.query or {})}
-    asked = Call(cluster=call.cluster, path=call.path, query=named, body=NoBody(), clock=call.clock)
-    try:
-        found = await guard.handle(asked)
-    except KafkaError as error:
-        if status_of(error.code) != 404:
-            raise
-        raise Refused(412, "PRECONDITION_FAILED", f"there is none: {error.message or error.code.name}") from error
-    now = etag(guard, found)
-    if match.strip() != "*" and now not in (part.strip() for part in match.split(",")):
-        raise Refused(412, "PRECONDITION_FAILED", f"somebody changed it meanwhile: it is {now} now")
-
-
-def etag(operation: Operation, result: Result) -> str:
-    """Return the mark of the state in an answer: the same until somebody changes it."""
-    assert operation.state is not None, operation.path
-    result = result.rows if isinstance(result, Rows) else result
-    return '"' + hashlib.sha256(repr(operation.state(result)).encode()).hexdigest()[:32] + '"'
 
 
 def answer_of(operation: Operation, result: Result) -> web.Response:
@@ -326,48 +291,3 @@ def answer_of(operation: Operation, result: Result) -> web.Response:
     else:
         text = result.model_dump_json()
     return web.Response(status=operation.status, text=text, content_type=JSON, headers=headers)
-
-
-def check_query(operation: Operation, request: web.Request) -> None:
-    """Refuse what the operation does not know: a misspelt validate_only must not change anything. Raises BadInput."""
-    known = operation.query or {}
-    if is_v3(operation.path):
-        return  # nothing there depends on the query alone, and clients bring parameters that only Confluent's cloud has
-    for name in request.query:
-        if name not in known:
-            among = f"; there are {', '.join(known)}" if known else ""
-            raise BadInput(name, f"there is no query parameter {name!r} here{among}")
-        if len(request.query.getall(name)) > 1:
-            raise BadInput(name, f"{name} is there twice")
-
-
-def base_url(operation: Operation, request: web.Request) -> str:
-    """Return how the caller came here, up to the operation's own path."""
-    prefix = PREFIX if is_v3(operation.path) and request.path.startswith(f"{PREFIX}/") else ""
-    return f"{request.scheme}://{request.host}{prefix}"
-
-
-def comes_whole(request: web.Request) -> bool:
-    """Tell whether a body is small enough, and known to be, to be read before it is looked at."""
-    return not request.can_read_body or (request.content_length or BODY_BYTES_MAX + 1) <= BODY_BYTES_MAX
-
-
-async def read_json(operation: Operation, request: web.Request, piecemeal: bool) -> bytes:
-    """Return the body, empty where none is wanted, or where it is read later.
-
-    Raises NotJson for one that does not say that it is JSON.
-    """
-    data = await request.read() if operation.body is not NoBody and not piecemeal else b""
-    known = [JSON, *(each for each in operation.documents if each != JSON)]
-    if (data or piecemeal) and request.content_type not in known:
-        wanted = " or ".join(known)
-        raise NotJson(f"the body must be {wanted}, and its Content-Type say so; it says {request.content_type}")
-    return data
-
-
-async def read_body(operation: Operation, media: str, data: bytes) -> BaseModel:
-    """Return what a body says. Raises BadInput, ValidationError."""
-    document = operation.documents.get(media)
-    if document is None:
-        return operation.body.model_validate_json(data)
-    return await blocking.run(asyncio.get_running_loop(), document.read, data)  # YAML takes its time

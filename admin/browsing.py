@@ -148,13 +148,8 @@ class Browser:
     async def _fill(self, due: Mapping[int, int]) -> None:
         """Read on once."""
         wait_ms = FOLLOW_WAIT_MS if self.ends is None else 0
-        silent = set(due)
-        async for partition, piece in self.reader.read(dict(due), wait_ms):
-            silent.discard(partition)
+        async for partition, piece in self.reader.read(dict(due), wait_ms, self.ends):
             self._take(partition, piece)
-        if self.ends is not None and self.reader.settled:
-            for partition in silent:  # its leader answered, and has nothing: what was there was cleaned meanwhile
-                self._read[partition] = self.progress.offsets[partition] = self.ends[partition]
 
     def _take(self, partition: int, piece: Piece) -> None:
         self.progress.size += piece.size

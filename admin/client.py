@@ -5,15 +5,15 @@ only offsets are asked of a partition's leader. `bootstrap` may be controllers, 
 the metadata, as far as they serve it (KIP-919). Refusals are raised as KafkaError with the message of the broker.
 """
 
-import asyncio
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
+from kvorum.admin.caught_up import UpTo
+from kvorum.admin.connections import QUICK, Connections, may_repeat
 from kvorum.network.addresses import Address
-from kvorum.network.channel import Channel, common_version
 from kvorum.network.dial import ChannelError
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_partitions import (
@@ -63,7 +63,13 @@ from kvorum.protocol.messages.metadata import (
 from kvorum.protocol.schema import Message
 
 METADATA_TOPIC = "__cluster_metadata"
-TIMEOUT_MS = 30_000
+BROKER_MS = 30_000
+"""request.timeout.ms: so long a broker waits for the controller before it answers REQUEST_TIMED_OUT."""
+ANSWER_SHARE = 0.8
+"""Of the time a request may take, what a broker may wait for others: its answer has to come back, too."""
+TIMEOUT_MS = int(BROKER_MS / ANSWER_SHARE)
+OTHERS = 3
+"""After a third of it a question that is answered at once is asked of the next broker, where there is one."""
 EARLIEST = -2
 LATEST = -1
 BROKERS = 1
@@ -123,42 +129,96 @@ class ClusterClient:
     chance: random.Random = field(default_factory=random.Random)
     timeout_ms: int = TIMEOUT_MS
     """How long one request may take."""
-    _channels: dict[Address, Channel] = field(default_factory=dict)
+    _connections: Connections = field(init=False)
     _silent: set[Address] = field(default_factory=set)
     """Who did not answer when it was asked last: asked behind all others."""
+    _since: UpTo | None = None
+    """How much of the metadata log a broker must have before it is asked."""
     _told: dict[Address, None] = field(default_factory=dict)
     """The brokers of the last answer that named them: asked where none of `bootstrap` answers."""
 
+    def __post_init__(self) -> None:
+        """Connect when something is asked."""
+        self._connections = Connections(self.client_id, self.chance)
+
+    @property
+    def wait_ms(self) -> int:
+        """How long a broker may be told to wait for others, so that its answer still comes in time."""
+        return int(self.timeout_ms * ANSWER_SHARE)
+
+    @property
+    def part_ms(self) -> int:
+        """How long one broker of several is waited for, where the others' answers are enough."""
+        return self.timeout_ms // OTHERS
+
     async def close(self) -> None:
         """Close all connections."""
-        await asyncio.gather(*(channel.close() for channel in self._channels.values()))
+        await self._connections.close()
 
     def another(self) -> "ClusterClient":
         """Return a client with connections of its own: for what waits long, and would hold up others. Close it."""
         return ClusterClient(self.bootstrap, self.client_id, self.chance, self.timeout_ms, _told=dict(self._told))
 
     async def ask(
-        self, request: Message, response: type[M], address: Address | None = None, *, version_max: int | None = None
+        self,
+        request: Message,
+        response: type[M],
+        address: Address | None = None,
+        *,
+        version_max: int | None = None,
+        timeout_ms: int | None = None,
     ) -> M:
         """Send a request to one broker, or to the first that can be reached. Raises Unreachable.
 
-        `version_max` keeps to versions whose fields the caller fills (names where newer ones have topic ids).
+        What changes nothing is asked of the next broker where one that was reached does not answer, too. `version_max`
+        keeps to versions whose fields the caller fills (names where newer ones have topic ids).
         """
         failures = []
-        for each in self._candidates() if address is None else [address]:
+        candidates = self._candidates() if address is None else [address]
+        patience_ms = self.timeout_ms if timeout_ms is None else timeout_ms
+        for place, each in enumerate(candidates, 1):
+            early = type(request) in QUICK and place < len(candidates)
+            limit_ms = patience_ms // OTHERS if early else patience_ms
             try:
-                channel, version = self._channel(each), None
-                if version_max is not None:
-                    version = min(common_version(type(request), (await channel.connect()).versions), version_max)
-                answer = await channel.ask(request, response, timeout_ms=self.timeout_ms, version=version)
+                if self._since is not None:
+                    await self._since.wait_for(self._connections, each, limit_ms)
+                answer = await self._connections.ask(
+                    each, request, response, timeout_ms=limit_ms, version_max=version_max
+                )
                 self._silent.discard(each)
                 return answer
             except ChannelError as error:
                 self._silent.add(each)
                 failures.append(f"{each[0]}:{each[1]} {error}")
-                if error.maybe_sent:
+                if not may_repeat(request, error):
                     break
         raise Unreachable("; ".join(failures) or "no bootstrap server was given")
+
+    async def ask_active(self, request: Message, response: type[M], code_in: Callable[[M], int]) -> M:
+        """Send what belongs to the controller to any broker, and to the controller where brokers forward nothing.
+
+        Such brokers, of clusters with ZooKeeper, answer NOT_CONTROLLER (`code_in` finds it) and say who is. Raises
+        Unreachable.
+        """
+        answer = await self.ask(request, response)
+        if code_in(answer) != ErrorCode.NOT_CONTROLLER:
+            return answer
+        told = await self.metadata([])
+        for broker in told.brokers:
+            if broker.node_id == told.controller_id:
+                return await self.ask(request, response, (broker.host, broker.port))
+        return answer
+
+    async def up_to_date(self) -> "ClusterClient":
+        """Return this client for questions: each broker is asked once it has heard of all that was changed before now.
+
+        A broker hears of a change a moment after it was answered. Raises KafkaError, Unreachable: no controller is.
+        """
+        quorum = await self.describe_quorum(timeout_ms=self.part_ms)
+        found = self.another()
+        found._connections, found._silent = self._connections, self._silent
+        found._since = UpTo(quorum.topics[0].partitions[0].high_watermark)
+        return found
 
     def _candidates(self) -> list[Address]:
         """Return whom to ask, one after the other, where any broker will do."""
@@ -166,13 +226,6 @@ class ClusterClient:
 
     def _remember(self, brokers: Iterable[MetadataResponseBroker | DescribeClusterBroker]) -> None:
         self._told = {(each.host, each.port): None for each in brokers} or self._told
-
-    def _channel(self, address: Address) -> Channel:
-        channel = self._channels.get(address)
-        if channel is None:
-            channel = Channel(address[0], address[1], client_id=self.client_id, chance=self.chance)
-            self._channels[address] = channel
-        return channel
 
     async def metadata(self, names: Sequence[str] | None = None) -> MetadataResponse:
         """Return the metadata of topics (all, when None); unknown topics come with their error code."""
@@ -224,8 +277,8 @@ class ClusterClient:
         self, topics: Sequence[CreatableTopic], *, validate_only: bool = False
     ) -> CreateTopicsResponse:
         """Create topics; each has its own error code in the answer."""
-        request = CreateTopicsRequest(topics=list(topics), timeout=TIMEOUT_MS, validate_only=validate_only)
-        return await self.ask(request, CreateTopicsResponse)
+        request = CreateTopicsRequest(topics=list(topics), timeout=self.wait_ms, validate_only=validate_only)
+        return await self.ask_active(request, CreateTopicsResponse, lambda it: first_code(it.topics))
 
     async def create_topic(self, topic: CreatableTopic, *, validate_only: bool = False) -> CreateTopicsResponse:
         """Create one topic. Raises KafkaError with the broker's reason."""
@@ -235,19 +288,19 @@ class ClusterClient:
 
     async def delete_topic(self, name: str) -> None:
         """Delete one topic. Raises KafkaError."""
-        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout=TIMEOUT_MS)
-        answer = await self.ask(request, DeleteTopicsResponse)
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout=self.wait_ms)
+        answer = await self.ask_active(request, DeleteTopicsResponse, lambda it: first_code(it.responses))
         refuse(answer.responses[0].error_code, answer.responses[0].error_message or f"topic {name!r}")
 
     async def create_partitions(self, name: str, count: int, *, validate_only: bool = False) -> None:
         """Raise a topic's number of partitions to `count`. Raises KafkaError."""
         topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
-        request = CreatePartitionsRequest(topics=[topic], timeout=TIMEOUT_MS, validate_only=validate_only)
-        answer = await self.ask(request, CreatePartitionsResponse)
+        request = CreatePartitionsRequest(topics=[topic], timeout=self.wait_ms, validate_only=validate_only)
+        answer = await self.ask_active(request, CreatePartitionsResponse, lambda it: first_code(it.results))
         refuse(answer.results[0].error_code, answer.results[0].error_message)
 
     async def describe_configs(
-        self, kind: ResourceType, name: str, *, documentation: bool = False
+        self, kind: ResourceType, name: str, *, documentation: bool = False, timeout_ms: int | None = None
     ) -> list[DescribeConfigsResourceResult]:
         """Return every config of a topic, broker or controller, ... with its source. Raises KafkaError."""
         resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
@@ -257,7 +310,7 @@ class ClusterClient:
         # What a node's static configuration says, and its loggers, only that node knows.
         own = kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name != ""
         address = await self.broker_address(int(name)) if own else None
-        answer = (await self.ask(request, DescribeConfigsResponse, address)).results[0]
+        answer = (await self.ask(request, DescribeConfigsResponse, address, timeout_ms=timeout_ms)).results[0]
         refuse(answer.error_code, answer.error_message or f"{kind.name.lower()} {name!r}")
         return answer.configs
 
@@ -284,15 +337,15 @@ class ClusterClient:
         wanted = None
         if partitions is not None:
             wanted = [TopicPartitions(topic=name, partitions=list(indexes)) for name, indexes in partitions.items()]
-        request = ElectLeadersRequest(election_type=int(unclean), topic_partitions=wanted, timeout=TIMEOUT_MS)
-        answer = await self.ask(request, ElectLeadersResponse)
+        request = ElectLeadersRequest(election_type=int(unclean), topic_partitions=wanted, timeout=self.wait_ms)
+        answer = await self.ask_active(request, ElectLeadersResponse, lambda it: it.error_code)
         refuse(answer.error_code, "elect leaders")
         return answer
 
-    async def describe_quorum(self) -> DescribeQuorumResponse:
+    async def describe_quorum(self, *, timeout_ms: int | None = None) -> DescribeQuorumResponse:
         """Return the metadata quorum's state. Raises KafkaError."""
         topic = RequestTopicData(topic_name=METADATA_TOPIC, partitions=[RequestPartitionData(partition_index=0)])
-        answer = await self.ask(DescribeQuorumRequest(topics=[topic]), DescribeQuorumResponse)
+        answer = await self.ask(DescribeQuorumRequest(topics=[topic]), DescribeQuorumResponse, timeout_ms=timeout_ms)
         refuse(answer.error_code, answer.error_message)
         partition = answer.topics[0].partitions[0]
         refuse(partition.error_code, partition.error_message)
@@ -314,6 +367,17 @@ class ClusterClient:
         return address_in(told, told.controller_id)
 
 
+class Coded(Protocol):
+    """One row of an answer."""
+
+    error_code: int
+
+
+def first_code(rows: Sequence[Coded]) -> int:
+    """Return the error code of an answer whose rows have one each, as that of all: a broker that is no controller."""
+    return rows[0].error_code if rows else ErrorCode.NONE
+
+
 def address_in(told: DescribeClusterResponse, node_id: int) -> Address:
     """Return where one of these nodes is. Raises KafkaError(BROKER_ID_NOT_REGISTERED)."""
     for node in told.brokers:
@@ -332,16 +396,3 @@ def refuse(code: int, message: str | None) -> None:
 def code_of(code: int) -> ErrorCode:
     """Return an error code; one that a newer cluster has is UNKNOWN_SERVER_ERROR, as Kafka's clients take it."""
     return ErrorCode(code) if code in ErrorCode.__members__.values() else ErrorCode.UNKNOWN_SERVER_ERROR
-
-
-def parse_bootstrap(text: str) -> list[Address]:
-    """Read HOST:PORT,HOST:PORT. Raises ValueError."""
-    found: list[Address] = []
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        host, colon, port = item.rpartition(":")
-        if not colon or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise ValueError(f"{item!r} is not HOST:PORT")
-        found.append((host.strip("[]"), int(port)))
-    if not found:
-        raise ValueError("no HOST:PORT was given")
-    return found

@@ -1,10 +1,11 @@
 """Cluster, health, brokers, leaders and quorum over HTTP."""
 
+import asyncio
 from collections import Counter
 
 from pydantic import BaseModel
 
-from kvorum.admin.client import METADATA_TOPIC, ResourceType, code_of
+from kvorum.admin.client import METADATA_TOPIC, ClusterClient, ResourceType, Unreachable, code_of
 from kvorum.admin.elections import partitions_of
 from kvorum.admin.models import (
     INT32_MAX,
@@ -19,13 +20,17 @@ from kvorum.admin.models import (
     Voter,
 )
 from kvorum.admin.operations import B, Call, NoBody, Operation, Role, number_of
-from kvorum.admin.parameters import ALL_CONFIGS
+from kvorum.admin.parameters import ALL_CONFIGS, check_named
+from kvorum.admin.places import Place
+from kvorum.admin.replication import is_under_replicated, moving_of
 from kvorum.admin.topic_configs import changes_of, configs_state, entries
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_quorum import ReplicaState
 from kvorum.protocol.messages.metadata import MetadataResponse
 
 NAMED_PARTITIONS_MAX = 100
+CONTROLLER_MS = 5_000
+"""Who looks after the health is not kept longer; a broker without a controller waits for one."""
 
 
 async def get_cluster(call: Call[NoBody]) -> Cluster:
@@ -43,25 +48,43 @@ async def get_cluster(call: Call[NoBody]) -> Cluster:
 
 
 async def get_health(call: Call[NoBody]) -> Health:
-    """Look for partitions and brokers that are not as they should be."""
-    described = await call.cluster.describe_cluster()
-    metadata = await call.cluster.metadata()
+    """Look for partitions and brokers that are not as they should be, and for the active controller.
+
+    Without one nothing is changed any more, and what brokers tell is what they knew last.
+    """
+    described, metadata, (controller_id, controller_error) = await asyncio.gather(
+        call.cluster.describe_cluster(), call.cluster.metadata(), active_controller(call.cluster)
+    )
+    moving = await moving_of(call.cluster, metadata.topics)
     wrong, under, offline = [], 0, 0
     for topic in metadata.topics:
         for partition in topic.partitions:
-            missing = len(partition.isr_nodes) < len(partition.replica_nodes)
+            missing = is_under_replicated(partition, moving.get(Place(topic.name or "", partition.partition_index)))
             under += missing
             offline += partition.leader_id < 0
             if missing or partition.leader_id < 0:
                 wrong.append(f"{topic.name}-{partition.partition_index}")
     fenced = [broker.broker_id for broker in described.brokers if broker.is_fenced]
     return Health(
-        healthy=not wrong and not fenced,
+        healthy=not wrong and not fenced and controller_id >= 0,
         under_replicated_partitions=under,
         offline_partitions=offline,
         brokers_fenced=fenced,
         partitions=wrong[:NAMED_PARTITIONS_MAX],
+        controller_id=controller_id,
+        controller_error=controller_error,
     )
+
+
+async def active_controller(cluster: ClusterClient) -> tuple[int, str | None]:
+    """Return who the active controller says it is, and None; or -1, and why nobody says."""
+    try:
+        answer = await cluster.describe_quorum(timeout_ms=CONTROLLER_MS)
+    except KafkaError as error:
+        return -1, error.code.name
+    except Unreachable:
+        return -1, "CLUSTER_UNREACHABLE"
+    return answer.topics[0].partitions[0].leader_id, None
 
 
 async def brokers_of(call: Call[NoBody]) -> list[Broker]:
@@ -130,6 +153,7 @@ def is_unclean(body: Election) -> bool:
 
 async def elect_leaders(call: Call[Election]) -> list[BaseModel]:
     """Elect preferred leaders, or any living replica: `unclean` loses records, and is an admin's."""
+    check_named(call.body.partitions, call.body.all)
     wanted = await partitions_of(call.cluster, call.body.partitions)
     answer = await call.cluster.elect_leaders(wanted, unclean=call.body.unclean)
     return [

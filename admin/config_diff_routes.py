@@ -4,7 +4,7 @@ import asyncio
 
 from pydantic import BaseModel, Field
 
-from kvorum.admin.client import ResourceType
+from kvorum.admin.client import ResourceType, Unreachable
 from kvorum.admin.config_diff import BadColumn, Column, Layer, parse_column, rows_of
 from kvorum.admin.operations import BadInput, Call, NoBody, Operation
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -38,6 +38,9 @@ class ConfigDiff(BaseModel):
     columns: list[str] = Field(examples=[["broker:1", "broker:2"]])
     same: int = Field(description="How many configs are the same in all columns")
     rows: list[DiffRow]
+    unreachable: list[int] = Field(
+        default_factory=list, description="Where all brokers are compared: those that did not answer have no column"
+    )
 
 
 async def columns_of(call: Call[NoBody]) -> list[Column]:
@@ -83,8 +86,12 @@ async def diff_configs(call: Call[NoBody]) -> ConfigDiff:
     everything, columns = call.flag("all"), await columns_of(call)
 
     wanted: list[tuple[ResourceType, str]] = list(dict.fromkeys((each.kind, each.name) for each in columns))
-    told = await asyncio.gather(*(call.cluster.describe_configs(kind, name) for kind, name in wanted))
-    rows = rows_of(columns, dict(zip(wanted, told, strict=True)), await inherited_from(call, columns))
+    may_lack = call.words("of") == [ALL_BROKERS]
+    told = dict(zip(wanted, await asyncio.gather(*(told_of(call, *each, may_lack) for each in wanted)), strict=True))
+    there = {each: configs for each, configs in told.items() if configs is not None}
+    unreachable = sorted(int(name) for (_, name), configs in told.items() if configs is None)
+    columns = [each for each in columns if (each.kind, each.name) in there]
+    rows = rows_of(columns, there, await inherited_from(call, columns))
     return ConfigDiff(
         columns=[str(column) for column in columns],
         same=sum(not row.differs for row in rows),
@@ -101,7 +108,20 @@ async def diff_configs(call: Call[NoBody]) -> ConfigDiff:
             for row in rows
             if everything or row.differs
         ],
+        unreachable=unreachable,
     )
+
+
+async def told_of(
+    call: Call[NoBody], kind: ResourceType, name: str, may_lack: bool
+) -> list[DescribeConfigsResourceResult] | None:
+    """Return the configs of one thing; None of a broker that does not answer, and that nobody has named."""
+    try:
+        return await call.cluster.describe_configs(kind, name, timeout_ms=call.cluster.part_ms if may_lack else None)
+    except Unreachable:
+        if not may_lack:
+            raise
+        return None
 
 
 OPERATIONS = [

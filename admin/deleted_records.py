@@ -64,7 +64,7 @@ async def _of_leader(cluster: ClusterClient, address: Address, offsets: Mapping[
     ]
     try:
         answer = await cluster.ask(
-            DeleteRecordsRequest(topics=topics, timeout=cluster.timeout_ms), DeleteRecordsResponse, address
+            DeleteRecordsRequest(topics=topics, timeout=cluster.wait_ms), DeleteRecordsResponse, address
         )
     except Unreachable:
         return dict.fromkeys(offsets, Deleted(error=ErrorCode.LEADER_NOT_AVAILABLE))

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from kvorum.admin.client import ClusterClient
 from kvorum.admin.group_offsets import places_named
+from kvorum.admin.operations import NotInBody
 from kvorum.admin.places import by_topic
+from kvorum.protocol.errors import KafkaError
 
 
 async def partitions_of(
@@ -12,6 +14,11 @@ async def partitions_of(
 ) -> dict[str, list[int]] | None:
     """Return {topic: partitions}, all of a topic where None stands for them; None where nothing was named.
 
-    Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION for such a topic that is not there.
+    Raises NotInBody UNKNOWN_TOPIC_OR_PARTITION for such a topic that is not there.
     """
-    return None if named is None else by_topic(await places_named(cluster, named.items()))
+    if named is None:
+        return None
+    try:
+        return by_topic(await places_named(cluster, named.items()))
+    except KafkaError as error:
+        raise NotInBody("partitions", error.code, error.message or error.code.name) from error

@@ -4,32 +4,30 @@ Any broker serves its copy of the metadata log to who fetches it as a topic; wha
 begins where the log ends when the request comes.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
 from pydantic import BaseModel, Field
 
-from kvorum.admin.client import LATEST, METADATA_TOPIC, TIMEOUT_MS, ClusterClient, Unreachable, refuse
+from kvorum.admin.client import EARLIEST, LATEST, METADATA_TOPIC, ClusterClient, Unreachable, refuse
 from kvorum.admin.message_routes import event
+from kvorum.admin.metadata_fetch import AGAIN_SECONDS, offset_of_log
 from kvorum.admin.narrator import KINDS, Happening, Narrator, PartitionState
 from kvorum.admin.operations import EVENT_STREAM, Call, NoBody, Operation, Stream
 from kvorum.admin.parameters import STREAM_COUNT, STREAM_SECONDS
 from kvorum.admin.reading import decoded, request_of
 from kvorum.admin.record_views import NoJson, json_of
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.messages.fetch import FetchResponse
-from kvorum.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
+from kvorum.protocol.messages.fetch import FetchResponse, PartitionData
 from kvorum.protocol.messages.metadata import MetadataResponseTopic
 from kvorum.protocol.uuids import METADATA_TOPIC_ID
 
 WAIT_MS = 5_000
 """So long a broker waits for news; then a comment shows whether anybody still reads."""
+ANSWER_MS = 10_000
+"""What its answer may take beyond that, before the next broker is asked."""
 PARTITION = 0
 
 
@@ -101,14 +99,31 @@ def shown(each: Happening) -> Event:
 
 async def end_of_log(cluster: ClusterClient) -> int:
     """Return where the metadata log ends, as the broker that is asked knows it. Raises KafkaError."""
-    row = ListOffsetsPartition(partition_index=PARTITION, timestamp=LATEST)
-    topic = ListOffsetsTopic(name=METADATA_TOPIC, partitions=[row])
-    answer = await cluster.ask(
-        ListOffsetsRequest(replica_id=-1, topics=[topic], timeout=TIMEOUT_MS), ListOffsetsResponse
-    )
-    found = answer.topics[0].partitions[0]
-    refuse(found.error_code, METADATA_TOPIC)
-    return found.offset
+    return await offset_of_log(cluster, LATEST)
+
+
+async def log_row(cluster: ClusterClient, offset: int, wait_ms: int) -> PartitionData | None:
+    """Return what a broker has of the metadata log from an offset on, waiting so long for some to come.
+
+    None: come again with the same offset. The copy of the next broker that is asked may end before it; one that is
+    trimmed cannot be read for a moment. Raises Unreachable; KafkaError OFFSET_OUT_OF_RANGE where the log begins behind
+    the offset by now.
+    """
+    topic = MetadataResponseTopic(name=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID)
+    request = request_of(topic, {PARTITION: offset}, wait_ms, 0)
+    answer = await cluster.ask(request, FetchResponse, timeout_ms=min(cluster.timeout_ms, wait_ms + ANSWER_MS))
+    refuse(answer.error_code, METADATA_TOPIC)
+    row = answer.responses[0].partitions[0]
+    if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        begin = await offset_of_log(cluster, EARLIEST)
+        if begin > offset:
+            text = f"{METADATA_TOPIC} begins at {begin} by now: what happened from {offset} on is not told any more"
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
+    if row.error_code in (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.OFFSET_NOT_AVAILABLE):
+        await asyncio.sleep(AGAIN_SECONDS)
+        return None
+    refuse(row.error_code, METADATA_TOPIC)
+    return row
 
 
 async def known(cluster: ClusterClient) -> Narrator:
@@ -127,15 +142,12 @@ async def known(cluster: ClusterClient) -> Narrator:
 
 async def news(cluster: ClusterClient, narrator: Narrator, offset: int) -> tuple[int, list[Happening]]:
     """Return (where to go on, what happened); nothing after a while without news. Raises KafkaError, Unreachable."""
-    topic = MetadataResponseTopic(name=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID)
-    request = request_of(topic, {PARTITION: offset}, WAIT_MS, 0)
     try:
-        answer = await cluster.ask(request, FetchResponse)
+        row = await log_row(cluster, offset, WAIT_MS)
     except Unreachable:  # the broker that was asked has died, which is what is to be told: another one goes on
-        answer = await cluster.ask(request, FetchResponse)
-    refuse(answer.error_code, METADATA_TOPIC)
-    row = answer.responses[0].partitions[0]
-    refuse(row.error_code, METADATA_TOPIC)
+        row = await log_row(cluster, offset, WAIT_MS)
+    if row is None:
+        return offset, []
     piece = await decoded(row, offset, 0)
     found: list[Happening] = []
     for record in piece.seen.records:

@@ -58,7 +58,7 @@ async def update_features(
         )
         for name, level in levels.items()
     ]
-    request = UpdateFeaturesRequest(timeout=cluster.timeout_ms, feature_updates=updates, validate_only=validate_only)
+    request = UpdateFeaturesRequest(timeout=cluster.wait_ms, feature_updates=updates, validate_only=validate_only)
     answer = await cluster.ask(request, UpdateFeaturesResponse)
     if answer.error_code:
         error = KafkaError(code_of(answer.error_code), answer.error_message or "")

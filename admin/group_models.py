@@ -3,9 +3,9 @@
 from datetime import datetime, timedelta
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
-from kvorum.admin.models import PartitionId, Strict
+from kvorum.admin.models import UNREACHABLE_TEXT, PartitionId, Strict
 from kvorum.admin.operations import INT64_MAX
 
 Offset = Annotated[int, Field(ge=0, le=INT64_MAX)]
@@ -38,6 +38,7 @@ class GroupPage(BaseModel):
 
     groups: list[GroupLine]
     next: str | None
+    unreachable: list[int] = Field(default_factory=list, description=UNREACHABLE_TEXT)
 
 
 class GroupMember(BaseModel):
@@ -148,6 +149,15 @@ class OffsetReset(Strict):
         if (self.offsets is not None or self.csv is not None) and self.topics is not None:
             raise ValueError("offsets and csv name their partitions: leave topics out")
         return self
+
+    @field_validator("offsets")
+    @classmethod
+    def once_each(cls, offsets: list[ExplicitOffset] | None) -> list[ExplicitOffset] | None:
+        """Refuse a partition that is to go to two places."""
+        named = [(each.topic, each.partition) for each in offsets or ()]
+        if len(set(named)) < len(named):
+            raise ValueError("a partition is named twice")
+        return offsets
 
 
 class OffsetResets(OffsetReset):

@@ -11,7 +11,6 @@ Source: Kafka's Admin.listGroups, describeConsumerGroups, describeClassicGroups,
 alterConsumerGroupOffsets, deleteConsumerGroupOffsets, deleteConsumerGroups, removeMembersFromConsumerGroup.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
@@ -20,6 +19,7 @@ from kvorum.admin.client import ClusterClient, code_of, refuse
 from kvorum.admin.coordinators import RETRIED, Coordinated, ask_group_coordinator, asked_again
 from kvorum.admin.group_members import Described, classic_group, consumer_group
 from kvorum.admin.places import Place, by_topic
+from kvorum.admin.reached import Reached, of_all
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages import consumer_group_describe as consumer
@@ -105,13 +105,23 @@ class Groups:
     async def listed(self, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[Listed]:
         """Return those of all coordinators, by id; of some states and types, in any case, where given.
 
-        Raises KafkaError, Unreachable.
+        Raises KafkaError; Unreachable if one does not answer.
         """
+        return chosen((await self._told(states, types, self.cluster.timeout_ms)).whole(), states, types)
+
+    async def listed_if_reached(
+        self, states: Sequence[str] = (), types: Sequence[str] = ()
+    ) -> tuple[list[Listed], list[int]]:
+        """Return those of the coordinators that answer, and who does not. Raises KafkaError, Unreachable."""
+        told = await self._told(states, types, self.cluster.part_ms)
+        return chosen(told.answers, states, types), told.unreachable
+
+    async def _told(self, states: Sequence[str], types: Sequence[str], timeout_ms: int) -> Reached[list[Listed]]:
         request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
 
         async def of(broker_id: int, address: Address) -> list[Listed]:
             async def ask() -> ListGroupsResponse:
-                return await self.cluster.ask(request, ListGroupsResponse, address)
+                return await self.cluster.ask(request, ListGroupsResponse, address, timeout_ms=timeout_ms)
 
             answer = await asked_again(ask, lambda answer: answer.error_code)
             refuse(answer.error_code, f"list groups of broker {broker_id}")
@@ -121,17 +131,7 @@ class Groups:
             ]
 
         brokers = (await self.cluster.metadata([])).brokers
-        answers = await asyncio.gather(*(of(each.node_id, (each.host, each.port)) for each in brokers))
-        wanted_states, wanted_types = folded(states), folded(types)
-        found = {
-            row.group_id: row
-            for rows in answers
-            for row in rows
-            # Again here: a broker before v4 (states) or v5 (types) does not filter.
-            if (not wanted_states or row.state.casefold() in wanted_states)
-            and (not wanted_types or row.type.casefold() in wanted_types)
-        }
-        return [found[group_id] for group_id in sorted(found)]
+        return await of_all({each.node_id: (each.host, each.port) for each in brokers}, of)
 
     async def described(self, group_id: str) -> Described:
         """Return a group of either protocol. Raises KafkaError GROUP_ID_NOT_FOUND."""
@@ -289,6 +289,19 @@ class Groups:
         version_max: int | None = None,
     ) -> Coordinated[M]:
         return await ask_group_coordinator(self.cluster, group_id, request, response, code, version_max=version_max)
+
+
+def chosen(told: Mapping[int, list[Listed]], states: Sequence[str], types: Sequence[str]) -> list[Listed]:
+    """Return what brokers told, by id: a broker before v4 (states) or v5 (types) does not filter."""
+    wanted_states, wanted_types = folded(states), folded(types)
+    found = {
+        row.group_id: row
+        for rows in told.values()
+        for row in rows
+        if (not wanted_states or row.state.casefold() in wanted_states)
+        and (not wanted_types or row.type.casefold() in wanted_types)
+    }
+    return [found[group_id] for group_id in sorted(found)]
 
 
 def folded(words: Sequence[str]) -> set[str]:

@@ -20,12 +20,17 @@ from kvorum.admin.group_models import (
 )
 from kvorum.admin.group_offset_routes import ATTEMPTS, GET_OFFSETS, offset_of
 from kvorum.admin.group_offsets import places_of
-from kvorum.admin.groups import REASON_CHARS_MAX, Groups, Leaving, Listed, Removed
-from kvorum.admin.operations import BadInput, Call, NoBody, Operation, Role
+from kvorum.admin.groups import REASON_CHARS_MAX, Groups, Leaving, Listed, Removed, folded
+from kvorum.admin.operations import WORD_CHARS_SHOWN, BadInput, Call, NoBody, Operation, Role
 from kvorum.admin.parameters import PAGE
 from kvorum.admin.places import Place, by_topic
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
+GROUP_STATES = (
+    *("PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead"),
+    *("Assigning", "Reconciling", "NotReady", "Unknown"),
+)
+"""Kafka's GroupState."""
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
 """Kafka's GroupType; what a cluster does not have, it lists none of."""
 
@@ -33,18 +38,16 @@ GROUP_TYPES = ("classic", "consumer", "share", "streams")
 async def list_groups(call: Call[NoBody]) -> GroupPage:
     """List groups of every protocol by id, a page at a time."""
     limit, after, prefix = PAGE.of(call), call.query.get("after", ""), call.query.get("prefix", "")
-    states, types = call.words("state"), call.words("type", GROUP_TYPES)
-    found = [
-        row
-        for row in await Groups(call.cluster).listed(states, types)
-        if row.group_id > after and row.group_id.startswith(prefix)
-    ]
+    states, types = states_of(call), call.words("type", GROUP_TYPES)
+    rows, unreachable = await Groups(call.cluster).listed_if_reached(states, types)
+    found = [row for row in rows if row.group_id > after and row.group_id.startswith(prefix)]
     page = found[:limit]
     lags: Mapping[str, GroupLag] = {}
     if call.flag("lag"):
         lags = await lags_of(Groups(call.cluster), [row.group_id for row in page if row.is_of_consumers])
     lines = [line_of(row, lags.get(row.group_id)) for row in page]
-    return GroupPage(groups=lines, next=lines[-1].group_id if len(found) > limit else None)
+    following = lines[-1].group_id if len(found) > limit else None
+    return GroupPage(groups=lines, next=following, unreachable=unreachable)
 
 
 def line_of(row: Listed, lag: GroupLag | None) -> GroupLine:
@@ -59,6 +62,15 @@ def line_of(row: Listed, lag: GroupLag | None) -> GroupLine:
         lag_partitions=None if lag is None else lag.partitions,
         lag_unknown=None if lag is None else lag.unknown,
     )
+
+
+def states_of(call: Call[NoBody]) -> list[str]:
+    """Return the states that groups are to be in, as they are written or not. Raises BadInput."""
+    known = folded(GROUP_STATES)
+    for word in (found := call.words("state")):
+        if word.casefold() not in known:
+            raise BadInput("state", f"{word[:WORD_CHARS_SHOWN]!r} is none of {', '.join(GROUP_STATES)}")
+    return found
 
 
 async def get_group(call: Call[NoBody]) -> Group:

@@ -63,7 +63,7 @@ async def moving(cluster: ClusterClient) -> list[LogDirMove]:
 
     async def of(broker: int, address: Address) -> list[LogDirMove]:
         try:
-            return moves_in(broker, await log_dirs_at(cluster, address))
+            return moves_in(broker, await log_dirs_at(cluster, address, timeout_ms=cluster.part_ms))
         except (KafkaError, Unreachable) as error:
             log.info("a broker did not tell what moves between its directories", broker=broker, error=error)
             return []

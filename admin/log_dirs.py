@@ -32,10 +32,14 @@ async def describe_log_dirs(
 
 
 async def log_dirs_at(
-    cluster: ClusterClient, address: Address, topics: Sequence[DescribableLogDirTopic] | None = None
+    cluster: ClusterClient,
+    address: Address,
+    topics: Sequence[DescribableLogDirTopic] | None = None,
+    *,
+    timeout_ms: int | None = None,
 ) -> list[DescribeLogDirsResult]:
     """Return one broker's directories, with the replicas of some topics (all, when None). Raises KafkaError."""
     request = DescribeLogDirsRequest(topics=None if topics is None else list(topics))
-    answer = await cluster.ask(request, DescribeLogDirsResponse, address)
+    answer = await cluster.ask(request, DescribeLogDirsResponse, address, timeout_ms=timeout_ms)
     refuse(answer.error_code, "describe the log directories")
     return answer.results

@@ -222,6 +222,7 @@ OPERATIONS = [
         path=MESSAGES,
         summary="Write records",
         handle=produce_messages,
+        noted=False,
         body=ProduceBody,
         answer=ProduceResult,
         role=Role.OPERATE,

@@ -4,6 +4,7 @@ The controller is found by DescribeQuorum, which names the voters' listeners, an
 (KIP-630) and the log behind it by Fetch. It has to be reachable from here, as it is on the cluster's own machine.
 """
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -25,6 +26,12 @@ from kvorum.protocol.messages.fetch_snapshot import (
     RequestSnapshotId,
     RequestTopicSnapshot,
 )
+from kvorum.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from kvorum.protocol.records import batches
 from kvorum.quorum.batches import METADATA_PARTITION, METADATA_TOPIC
 from kvorum.quorum.raft.log import SnapshotId
@@ -32,6 +39,9 @@ from kvorum.quorum.raft.log import SnapshotId
 FETCH_BYTES = 8 * 1024 * 1024
 FETCH_VERSION_MAX = 12
 """Topics by name; ids come with 13."""
+TRIES_MAX = 50
+AGAIN_SECONDS = 0.1
+"""A broker's copy that is trimmed just now is asked for again, for some 5 s."""
 NOBODY = -1
 """The replica id of a client, and an epoch that is not checked."""
 
@@ -72,6 +82,21 @@ class Fetched:
 
         snapshots = () if self.snapshot_id is None else (self.snapshot_id,)
         return Source(snapshots=snapshots, read_snapshot=read_snapshot, read_batches=lambda _: iter(log))
+
+
+async def offset_of_log(cluster: ClusterClient, time: int) -> int:
+    """Return where the metadata log of a broker ends (LATEST), or begins (EARLIEST). Raises KafkaError."""
+    row = ListOffsetsPartition(partition_index=METADATA_PARTITION, timestamp=time)
+    topic = ListOffsetsTopic(name=METADATA_TOPIC, partitions=[row])
+    request = ListOffsetsRequest(replica_id=NOBODY, topics=[topic], timeout=cluster.wait_ms)
+    for tries in range(TRIES_MAX):
+        if tries:
+            await asyncio.sleep(AGAIN_SECONDS)
+        found = (await cluster.ask(request, ListOffsetsResponse)).topics[0].partitions[0]
+        if found.error_code != ErrorCode.OFFSET_NOT_AVAILABLE:
+            break
+    refuse(found.error_code, METADATA_TOPIC)
+    return found.offset
 
 
 async def fetch_source(cluster: ClusterClient) -> Source:
@@ -129,9 +154,15 @@ async def fetch(cluster: ClusterClient, offset: int, address: Address | None) ->
     partition = FetchPartition(partition=METADATA_PARTITION, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
     topics = [FetchTopic(topic=METADATA_TOPIC, partitions=[partition])]
     request = FetchRequest(max_bytes=FETCH_BYTES, topics=topics)
-    answer = await cluster.ask(request, FetchResponse, address, version_max=FETCH_VERSION_MAX)
-    refuse(answer.error_code, METADATA_TOPIC)
-    return answer.responses[0].partitions[0]
+    for tries in range(TRIES_MAX):
+        if tries:
+            await asyncio.sleep(AGAIN_SECONDS)
+        answer = await cluster.ask(request, FetchResponse, address, version_max=FETCH_VERSION_MAX)
+        refuse(answer.error_code, METADATA_TOPIC)
+        row = answer.responses[0].partitions[0]
+        if row.error_code != ErrorCode.OFFSET_NOT_AVAILABLE:
+            break
+    return row
 
 
 def check_size(size: int, bytes_max: int | None) -> None:

@@ -9,8 +9,8 @@ from collections import OrderedDict
 from functools import partial
 from typing import Final, NamedTuple
 
-from kvorum.admin.client import ClusterClient
-from kvorum.admin.metadata_fetch import Fetched, fetch_log, log_from
+from kvorum.admin.client import EARLIEST, ClusterClient
+from kvorum.admin.metadata_fetch import Fetched, fetch_log, log_from, offset_of_log
 from kvorum.admin.metadata_image import Raw, Source, TooLarge, image_at
 from kvorum.admin.metadata_tree import Tree, tree_of
 from kvorum.admin.secret_configs import is_secret
@@ -40,6 +40,8 @@ class MetadataReader:
         self._lock = asyncio.Lock()
         self._fetched: Fetched | None = None
         self._trees: OrderedDict[int, Tree] = OrderedDict()
+        self._too_large: tuple[int, TooLarge] | None = None
+        """Where the log began that was too large, and what was said of it."""
 
     async def span(self, cluster: ClusterClient) -> tuple[int, int]:
         """Return (first, last) offset behind whose record the metadata are known, as of now. Raises as `tree`."""
@@ -96,7 +98,14 @@ class MetadataReader:
                 self._fetched = None  # there may be a snapshot by now that takes its place
         if self._fetched is None:
             self._trees.clear()
-            self._fetched = await fetch_log(cluster, LOG_BYTES_MAX)
+            begin = await offset_of_log(cluster, EARLIEST)
+            if self._too_large is not None and self._too_large[0] == begin:
+                raise TooLarge(str(self._too_large[1]))  # it has only grown since, and need not be fetched to know that
+            try:
+                self._fetched = await fetch_log(cluster, LOG_BYTES_MAX)
+            except TooLarge as error:
+                self._too_large = begin, error
+                raise
         return self._fetched
 
 

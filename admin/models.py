@@ -2,12 +2,14 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 TopicName = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[a-zA-Z0-9._-]+$", examples=["orders"])]
 Configs = dict[str, str]
 PARTITIONS_MAX = 100_000
 REPLICAS_MAX = 32_767
+ALL_TEXT = "true, where no partitions are named: every one of the cluster"
+UNREACHABLE_TEXT = "Brokers that did not answer: what only they know is missing here"
 INT32_MAX = 2**31 - 1
 """Ids of brokers and partitions are int32 in every request of Kafka's."""
 BrokerId = Annotated[int, Field(ge=0, le=INT32_MAX)]
@@ -65,6 +67,10 @@ class Health(BaseModel):
     offline_partitions: int
     brokers_fenced: list[int]
     partitions: list[str] = Field(description="The first hundred that are not as they should be, as topic-partition")
+    controller_id: int = Field(
+        description="The active controller's node; -1: nobody tells of one, and all else may be old"
+    )
+    controller_error: str | None = Field(description="Why nobody tells", examples=["REQUEST_TIMED_OUT"])
 
 
 class Partition(BaseModel):
@@ -117,6 +123,13 @@ class TopicCreate(TopicSpec):
     assignments: dict[PartitionId, list[BrokerId]] | None = Field(
         None, description="Broker ids of each partition, preferred leader first; instead of the two numbers"
     )
+
+    @model_validator(mode="after")
+    def one_way(self) -> "TopicCreate":
+        """Hold it to one way."""
+        if self.assignments and (self.partitions is not None or self.replication_factor is not None):
+            raise ValueError("assignments say how many partitions and replicas there are: leave the numbers out")
+        return self
 
 
 class TopicCreated(BaseModel):
@@ -172,12 +185,13 @@ class ConfigAlter(Strict):
 
 
 class Election(Strict):
-    """Which leaders to elect: all partitions where none are named."""
+    """Which leaders to elect: partitions, or all."""
 
     unclean: bool = Field(False, description="Elect any living replica. Loses what only others have.")
     partitions: dict[str, list[PartitionId] | None] | None = Field(
         None, description="{topic: partitions, null for all of the topic}", examples=[{"orders": [0, 1], "audit": None}]
     )
+    all: bool = Field(False, description=ALL_TEXT)
 
 
 class ElectionResult(BaseModel):

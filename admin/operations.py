@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from pydantic import BaseModel, Field
 
 from kvorum.admin.client import ClusterClient
-from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.runtime.clock import Clock, SystemClock
 
 JSON = "application/json"
@@ -31,6 +31,15 @@ class BadInput(Exception):
         super().__init__(message)
         self.field = field
         self.message = message
+
+
+class NotInBody(KafkaError):
+    """What the body names is not there, or not as it would have to be; the path is. Answered 422, not 404."""
+
+    def __init__(self, field: str, code: ErrorCode, message: str) -> None:
+        """Hold where in the body it stands, and Kafka's code."""
+        super().__init__(code, message)
+        self.field = field
 
 
 class Role(IntEnum):
@@ -202,6 +211,8 @@ class Operation:
     """The body is many of `body`, one after the other: the handler gets their text, or reads them as they come."""
     role: Role | None = None
     """Whose it is; None: everybody's who may read for a GET, an admin's for the rest."""
+    noted: bool = True
+    """Whether the trail has it, if it is no GET: not what writes records, or changes nothing."""
     admins: Callable[[Any], bool] | None = None
     """Which bodies are an admin's alone, whatever the role for the others: those that may lose records."""
     documents: Mapping[str, Document] = field(default_factory=dict)

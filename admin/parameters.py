@@ -4,10 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kvorum.admin.operations import Call
+from kvorum.admin.operations import BadInput, Call
 
 VALIDATE_ONLY: Mapping[str, str] = {"validate_only": "true: check, change nothing"}
 ALL_CONFIGS: Mapping[str, str] = {"all": "true: the defaults too, not only what was set"}
+
+
+def check_named(named: object, everything: bool) -> None:
+    """Refuse a body that neither names partitions nor says `all`: a field forgotten is not all. Raises BadInput."""
+    if named is None and not everything:
+        raise BadInput("partitions", "name partitions, or say all: true for every one of the cluster")
+    if named is not None and everything:
+        raise BadInput("all", "partitions are named: it is these, or all")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,7 +124,7 @@ async def _of_leader(
         for name, indexes in by_topic(times).items()
     ]
     request = ListOffsetsRequest(
-        replica_id=CONSUMER_REPLICA, isolation_level=isolation_level, topics=topics, timeout=cluster.timeout_ms
+        replica_id=CONSUMER_REPLICA, isolation_level=isolation_level, topics=topics, timeout=cluster.wait_ms
     )
     try:
         answer = await cluster.ask(request, ListOffsetsResponse, address)

@@ -10,7 +10,7 @@ from kvorum.admin.client import LATEST, READ_COMMITTED, ClusterClient, Unreachab
 from kvorum.admin.cluster_routes import broker_id
 from kvorum.admin.log_dirs import log_dirs_at
 from kvorum.admin.models import INT32_MAX, Partition
-from kvorum.admin.operations import INT64_MAX, BadInput, Call, NoBody, Operation, Role, Rows, number_of
+from kvorum.admin.operations import INT64_MAX, BadInput, Call, NoBody, NotInBody, Operation, Role, Rows, number_of
 from kvorum.admin.paging import ROWS, behind, following
 from kvorum.admin.partition_models import (
     DeleteBefore,
@@ -55,7 +55,7 @@ async def replicas_of(cluster: ClusterClient, topic: MetadataResponseTopic, inde
         place = None
         if broker in brokers:
             try:
-                dirs = await log_dirs_at(cluster, brokers[broker], wanted)
+                dirs = await log_dirs_at(cluster, brokers[broker], wanted, timeout_ms=cluster.part_ms)
                 place = next(
                     ((d, p) for d in dirs for t in d.topics for p in t.partitions if not p.is_future_key), None
                 )
@@ -153,7 +153,7 @@ async def delete_records(call: Call[DeleteBefore]) -> list[BaseModel]:
     known = {row.partition_index for row in topic.partitions}
     for partition in call.body.partitions:
         if partition not in known:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name}-{partition}")
+            raise NotInBody("partitions", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name}-{partition}")
     wanted = {Place(topic.name or "", partition): offset for partition, offset in call.body.partitions.items()}
     return [
         DeletedBefore(
@@ -183,7 +183,6 @@ OPERATIONS = [
         body=DeleteBefore,
         answer=DeletedBefore,
         many=True,
-        fields={ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "partitions"},
         role=Role.ADMIN,
     ),
     Operation.get(

@@ -5,7 +5,7 @@ from http import HTTPStatus
 from aiohttp import web
 
 from kvorum.admin.models import Problem
-from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.errors import RETRIABLE, ErrorCode
 
 PROBLEM = "application/problem+json"
 NOT_FOUND = {
@@ -28,17 +28,12 @@ CONFLICT = {
     ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
     ErrorCode.DUPLICATE_VOTER,
 }
-UNAVAILABLE = {
-    ErrorCode.NOT_CONTROLLER,
-    ErrorCode.REQUEST_TIMED_OUT,
-    ErrorCode.BROKER_NOT_AVAILABLE,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.LEADER_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.CONCURRENT_TRANSACTIONS,
-}
+DAMAGED = {ErrorCode.CORRUPT_MESSAGE}
+"""What lies in a log: to ask for it again does not mend it."""
+TOO_LARGE = {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
+TOO_MANY = {ErrorCode.THROTTLING_QUOTA_EXCEEDED}
+UNAVAILABLE = RETRIABLE | {ErrorCode.BROKER_NOT_AVAILABLE}
+"""Nobody's fault who asks: the same may go well in a moment."""
 FORBIDDEN = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
@@ -49,9 +44,23 @@ FORBIDDEN = {
 }
 
 
+TABLE = (
+    (NOT_FOUND, 404),
+    (CONFLICT, 409),
+    (FORBIDDEN, 403),
+    (TOO_LARGE, 413),
+    (TOO_MANY, 429),
+    (DAMAGED, 500),
+    (UNAVAILABLE, 503),
+)
+"""The first that has a code counts."""
+RETRY_AFTER = {429: "1", 503: "1"}
+"""Seconds after which the same may go well, by status."""
+
+
 def status_of(code: ErrorCode) -> int:
     """Return the HTTP status that says the same as Kafka's code."""
-    for codes, status in ((NOT_FOUND, 404), (CONFLICT, 409), (FORBIDDEN, 403), (UNAVAILABLE, 503)):
+    for codes, status in TABLE:
         if code in codes:
             return status
     return 500 if code is ErrorCode.UNKNOWN_SERVER_ERROR else 422
@@ -62,7 +71,9 @@ class Refusal(web.Response):
 
     def __init__(self, said: Problem, headers: dict[str, str] | None = None) -> None:
         """Answer with problem details."""
-        super().__init__(status=said.status, text=said.model_dump_json(), content_type=PROBLEM, headers=headers)
+        told = {"Retry-After": RETRY_AFTER[said.status]} if said.status in RETRY_AFTER else {}
+        told |= headers or {}
+        super().__init__(status=said.status, text=said.model_dump_json(), content_type=PROBLEM, headers=told)
         self.said = said
 
 

@@ -9,19 +9,15 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
-from kvorum.admin.client import METADATA_TOPIC, ClusterClient, Unreachable, refuse
-from kvorum.admin.event_routes import PARTITION, end_of_log
+from kvorum.admin.client import ClusterClient, Unreachable
+from kvorum.admin.event_routes import end_of_log, log_row
 from kvorum.admin.message_routes import event
 from kvorum.admin.metadata_models import QuorumMember, QuorumSample
 from kvorum.admin.operations import EVENT_STREAM, Call, NoBody, Operation, Stream
 from kvorum.admin.parameters import STREAM_COUNT, STREAM_SECONDS
-from kvorum.admin.reading import request_of
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_quorum import ReplicaState
-from kvorum.protocol.messages.fetch import FetchResponse
-from kvorum.protocol.messages.metadata import MetadataResponseTopic
 from kvorum.protocol.records import batches
-from kvorum.protocol.uuids import METADATA_TOPIC_ID
 
 WAIT_MS = 1_000
 """So long a broker waits for news of the log; then the quorum is asked all the same."""
@@ -104,16 +100,16 @@ def members(states: Sequence[ReplicaState], end: int) -> list[QuorumMember]:
 
 async def grown(cluster: ClusterClient, offset: int) -> int:
     """Wait until the log has grown, or WAIT_MS; return where it ends. Raises KafkaError."""
-    topic = MetadataResponseTopic(name=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID)
     try:
-        answer = await cluster.ask(request_of(topic, {PARTITION: offset}, WAIT_MS, 0), FetchResponse)
+        row = await log_row(cluster, offset, WAIT_MS)
     except Unreachable:  # the broker that was asked has died: the next sample asks another
         return offset
-    refuse(answer.error_code, METADATA_TOPIC)
-    row = answer.responses[0].partitions[0]
-    if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-        return offset  # another broker's copy, which has not come so far yet
-    refuse(row.error_code, METADATA_TOPIC)
+    except KafkaError as error:
+        if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise
+        return await end_of_log(cluster)  # what lay between tells nothing of the quorum as it is
+    if row is None:
+        return offset
     data = b"" if row.records is None else memoryview(row.records)  # type: ignore[arg-type]  # decoded: a view
     for _, header in batches(memoryview(data)):
         offset = max(offset, header.next_offset)

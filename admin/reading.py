@@ -56,6 +56,14 @@ class Piece(NamedTuple):
     log_start_offset: int
 
 
+class Answer(NamedTuple):
+    """What one leader answered: {partition: what it has}, those it has read, and whether one is no longer its."""
+
+    pieces: dict[int, Piece]
+    read: set[int]
+    moved: bool = False
+
+
 class Reader:
     """Reads one topic. Owned by one task."""
 
@@ -67,8 +75,10 @@ class Reader:
         self._known: MetadataResponseTopic | None = None
         self._leaders: dict[int, Address] = {}
         self._misses = 0
-        self.settled = True
-        """Whether every leader answered in the last round."""
+        self._round = 0
+        self._read_in: dict[int, int] = {}
+        """{partition: the round it was last read in}. An answer may have no room for all, or for a large batch behind
+        another's: who was read longest ago comes first in the next request."""
 
     async def partitions(self, asked: Sequence[int] | None) -> list[int]:
         """Return the partitions to read: those asked for, or all. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION."""
@@ -100,40 +110,48 @@ class Reader:
             found[each] = offset
         return found
 
-    async def read(self, offsets: Mapping[int, int], wait_ms: int = 0) -> AsyncIterator[tuple[int, Piece]]:
+    async def read(
+        self, offsets: Mapping[int, int], wait_ms: int = 0, ends: Mapping[int, int] | None = None
+    ) -> AsyncIterator[tuple[int, Piece]]:
         """Yield (partition, what is there from its offset on) as its leader answers; nothing of one that has nothing.
 
         Each leader is asked once, and may wait so long for something to come. A partition whose log begins later by now
-        is read from there; one whose leader moves is looked for again in the next rounds. Raises KafkaError.
+        is read from there; one whose leader moves is looked for again in the next rounds. `ends` says how far each was
+        readable: where nothing is left below that, the piece is empty and leads there. Raises KafkaError.
         """
         topic, by_leader = await self._route(offsets)
         asking = [
-            asyncio.ensure_future(self._ask(address, topic, {each: offsets[each] for each in indexes}, wait_ms))
+            asyncio.ensure_future(self._ask(address, topic, {each: offsets[each] for each in indexes}, wait_ms, ends))
             for address, indexes in by_leader.items()
         ]
         moved = sum(map(len, by_leader.values())) < len(offsets)
         told = False
+        self._round += 1
         try:
-            for answer in asyncio.as_completed(asking):
-                pieces, has_moved = await answer
-                moved |= has_moved
-                for partition, piece in pieces.items():
+            for coming in asyncio.as_completed(asking):
+                answer = await coming
+                moved |= answer.moved
+                self._read_in.update(dict.fromkeys(answer.read, self._round))
+                for partition, piece in answer.pieces.items():
                     told = True
                     yield partition, piece
         finally:
             for each in asking:
                 each.cancel()
             await asyncio.gather(*asking, return_exceptions=True)
-        self.settled = not moved
         self._misses = self._misses + 1 if moved and not told else 0
         if moved:
             self._known = None
             if self._misses >= TRIES_MAX:
-                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{self.topic}: no leader of all of {sorted(offsets)}")
+                text = f"{self.topic}: no leader that has all of {sorted(offsets)}"
+                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, text)
             await asyncio.sleep(RETRY_PAUSE_SECONDS)
 
     async def _route(self, offsets: Mapping[int, int]) -> tuple[MetadataResponseTopic, dict[Address, list[int]]]:
-        """Return the topic, and which of the partitions each leader has; those without one are left out."""
+        """Return the topic, and which of the partitions each leader has, in the order in which they are to be read.
+
+        Those without a leader are left out.
+        """
         topic = self._known
         if topic is None:
             topic = self._known = await self.cluster.topic(self.topic)
@@ -142,40 +160,57 @@ class Reader:
                 row.partition_index: brokers[row.leader_id] for row in topic.partitions if row.leader_id in brokers
             }
         by_leader: dict[Address, list[int]] = {}
-        for partition in offsets:
+        for partition in sorted(offsets, key=lambda each: (self._read_in.get(each, 0), each)):
             address = self._leaders.get(partition)
             if address is not None:
                 by_leader.setdefault(address, []).append(partition)
         return topic, by_leader
 
     async def _ask(
-        self, address: Address, topic: MetadataResponseTopic, offsets: Mapping[int, int], wait_ms: int
-    ) -> tuple[dict[int, Piece], bool]:
-        """Return what one leader has, and whether one of the partitions is no longer its."""
+        self,
+        address: Address,
+        topic: MetadataResponseTopic,
+        offsets: Mapping[int, int],
+        wait_ms: int,
+        ends: Mapping[int, int] | None,
+    ) -> Answer:
+        """Return what one leader has of these partitions, which it reads in this order."""
+        found = Answer({}, set())
         try:
             answer = await self.cluster.ask(request_of(topic, offsets, wait_ms, self.isolation), FetchResponse, address)
         except Unreachable:
-            return {}, True  # its successor is looked for
+            return found._replace(moved=True)  # its successor is looked for
         refuse(answer.error_code, f"fetch of {self.topic}")
-        found, moved, size = {}, False, 0
-        for row in (row for each in answer.responses for row in each.partitions):
+        rows = {row.partition_index: row for each in answer.responses for row in each.partitions}
+        size = 0
+        for partition, offset in offsets.items():
+            row = rows.get(partition)
+            if row is None:
+                continue  # over its quota, a client is answered without any
             if row.error_code in MOVED:
-                moved = True
-                continue
-            if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                found[row.partition_index] = await self._out_of_range(row.partition_index, offsets)
-                continue
-            refuse(row.error_code, f"{self.topic}-{row.partition_index}")
-            if size >= ANSWER_BYTES:
-                unread = Visible([], offsets[row.partition_index], 0)  # to be asked for again
-                found[row.partition_index] = Piece(unread, 0, row.log_start_offset)
-                continue
-            look = visible_metadata if self.topic == METADATA_TOPIC else visible
-            piece = await decoded(row, offsets[row.partition_index], self.isolation, look)
-            size += piece.size
-            if piece.size:
-                found[row.partition_index] = piece
-        return found, moved
+                found = found._replace(moved=True)
+            elif row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                found.pieces[partition] = await self._out_of_range(partition, offsets)
+            elif row.error_code:
+                refuse(row.error_code, f"{self.topic}-{partition}")
+            elif row.records and size < ANSWER_BYTES:
+                look = visible_metadata if self.topic == METADATA_TOPIC else visible
+                piece = found.pieces[partition] = await decoded(row, offset, self.isolation, look)
+                found.read.add(partition)
+                size += piece.size
+            elif size:
+                continue  # there was no room left, here or in the answer, or a batch is too large to come second
+            elif ends is not None and self._readable(row) < ends[partition]:
+                found = found._replace(moved=True)  # a leader that does not know of all yet that the last one told
+            else:
+                found.read.add(partition)
+                if ends is not None:
+                    found.pieces[partition] = Piece(Visible([], ends[partition], 0), 0, row.log_start_offset)
+        return found
+
+    def _readable(self, row: PartitionData) -> int:
+        """Return the offset behind the last record of a partition that may be read now."""
+        return row.last_stable_offset if self.isolation == READ_COMMITTED else row.high_watermark
 
     async def _out_of_range(self, partition: int, offsets: Mapping[int, int]) -> Piece:
         """Return an empty piece that leads into the log. Raises KafkaError OFFSET_OUT_OF_RANGE behind its end."""
@@ -197,10 +232,10 @@ async def decoded(
 
 
 def request_of(topic: MetadataResponseTopic, offsets: Mapping[int, int], wait_ms: int, isolation: int) -> FetchRequest:
-    """Return the request for these partitions, without a session."""
+    """Return the request for these partitions, without a session; a leader reads them in this order."""
     partitions = [
         FetchPartition(partition=each, fetch_offset=offset, partition_max_bytes=PARTITION_BYTES)
-        for each, offset in sorted(offsets.items())
+        for each, offset in offsets.items()
     ]
     wanted = FetchTopic(topic=topic.name or "", topic_id=topic.topic_id, partitions=partitions)
     return FetchRequest(

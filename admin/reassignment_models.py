@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field, model_validator
 
 from kvorum.admin.log_dir_moves import Replica
-from kvorum.admin.models import BrokerId, PartitionId, Strict, TopicName
+from kvorum.admin.models import ALL_TEXT, BrokerId, PartitionId, Strict, TopicName
 from kvorum.admin.operations import INT64_MAX
 from kvorum.admin.places import Place
 from kvorum.admin.reassignments import ANY_LOG_DIR, Assignment
@@ -118,11 +118,12 @@ class Verify(Plan):
 
 
 class Cancel(Strict):
-    """What is to stop; null: all that is under way."""
+    """What is to stop: what is under way of some partitions, or all."""
 
     partitions: dict[TopicName, Annotated[list[PartitionId], Field(min_length=1, max_length=PARTITIONS_MAX)]] | None = (
         Field(None, max_length=TOPICS_MAX, examples=[{"orders": [0, 1]}])
     )
+    all: bool = Field(False, description=ALL_TEXT)
     preserve_throttles: bool = False
 
 

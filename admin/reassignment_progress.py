@@ -83,7 +83,7 @@ async def _ends(cluster: ClusterClient, address: Address, places: list[Place]) -
         )
         for name, indexes in by_topic(places).items()
     ]
-    request = ListOffsetsRequest(replica_id=DEBUGGING_REPLICA, topics=topics, timeout=cluster.timeout_ms)
+    request = ListOffsetsRequest(replica_id=DEBUGGING_REPLICA, topics=topics, timeout=cluster.wait_ms)
     answer = await cluster.ask(request, ListOffsetsResponse, address)
     return {
         Place(topic.name, row.partition_index): row.offset

@@ -8,6 +8,7 @@ from kvorum.admin.client import ClusterClient
 from kvorum.admin.log_dir_routes import begin_moves, verified_moves
 from kvorum.admin.operations import Call, NoBody, Operation, Role, Rows
 from kvorum.admin.paging import ROWS, behind, following, place_after, place_text
+from kvorum.admin.parameters import check_named
 from kvorum.admin.places import Place
 from kvorum.admin.proposals import check_racks, keep, spread
 from kvorum.admin.reassignment_models import (
@@ -87,7 +88,7 @@ def entry_of(place: Place, each: UnderWay, row: MetadataResponsePartition | None
     )
 
 
-async def propose(call: Call[Propose]) -> Proposal:
+async def propose_reassignment(call: Call[Propose]) -> Proposal:
     """Propose replicas for all partitions of some topics on some brokers; nothing is changed by that."""
     body, found = call.body, Reassignments(call.cluster)
     alive = await found.brokers()
@@ -213,6 +214,7 @@ async def cancel_reassignments(call: Call[Cancel]) -> list[BaseModel]:
     Partitions that are named and not under way are left out of the answer. The throttles go, too, with the last one.
     """
     body, found = call.body, Reassignments(call.cluster)
+    check_named(body.partitions, body.all)
     under_way = everything = await found.under_way()
     if body.partitions is not None:
         named = {Place(topic, index) for topic, indexes in body.partitions.items() for index in indexes}
@@ -245,7 +247,8 @@ OPERATIONS = [
         method="POST",
         path=f"{REASSIGNMENTS}/propose",
         summary="Propose replicas for topics",
-        handle=propose,
+        handle=propose_reassignment,
+        noted=False,
         body=Propose,
         answer=Proposal,
         role=Role.OPERATE,

@@ -10,12 +10,13 @@ Source: Kafka's ReassignPartitionsCommand.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeGuard
 
-from kvorum.admin.client import TIMEOUT_MS, ClusterClient, ConfigChange, ConfigOperation, ResourceType, code_of, refuse
+from kvorum.admin.broker_configs import alter_broker
+from kvorum.admin.client import ClusterClient, ConfigChange, ConfigOperation, ResourceType, Unreachable, code_of, refuse
 from kvorum.admin.log_dir_moves import LOG_DIRS_RATE, LogDirMoves, Replica
 from kvorum.admin.log_dirs import describe_log_dirs
 from kvorum.admin.places import Place
@@ -30,6 +31,7 @@ from kvorum.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from kvorum.runtime.logs import get_logger
 
 VERSION: Final = 1
 ANY_LOG_DIR: Final = "any"
@@ -37,6 +39,8 @@ NO_LOG_DIRS: Final[Mapping[tuple[Place, int], str]] = MappingProxyType({})
 RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LEADERS: Final = "leader.replication.throttled.replicas"
 FOLLOWERS: Final = "follower.replication.throttled.replicas"
+
+log = get_logger("admin")
 
 
 Assignment = dict[Place, list[int]]
@@ -48,6 +52,14 @@ class UnderWay(NamedTuple):
     replicas: list[int]
     adding: list[int]
     removing: list[int]
+
+
+class ReplicaFile(NamedTuple):
+    """A replica on a broker, or the copy of it that takes its place in another log directory."""
+
+    place: Place
+    broker: int
+    is_future: bool
 
 
 class Move(NamedTuple):
@@ -193,10 +205,10 @@ class Reassignments:
         self._cluster = cluster
         self.moves = LogDirMoves(cluster)
 
-    async def under_way(self) -> dict[Place, UnderWay]:
+    async def under_way(self, *, timeout_ms: int | None = None) -> dict[Place, UnderWay]:
         """Return what is being reassigned, sorted."""
-        request = ListPartitionReassignmentsRequest(topics=None, timeout=TIMEOUT_MS)
-        answer = await self._cluster.ask(request, ListPartitionReassignmentsResponse)
+        request = ListPartitionReassignmentsRequest(topics=None, timeout=self._cluster.wait_ms)
+        answer = await self._cluster.ask(request, ListPartitionReassignmentsResponse, timeout_ms=timeout_ms)
         refuse(answer.error_code, answer.error_message)
         found = {
             Place(topic.name, row.partition_index): UnderWay(row.replicas, row.adding_replicas, row.removing_replicas)
@@ -227,13 +239,25 @@ class Reassignments:
                             found[Place(topic.name, row.partition_index), broker] = each.log_dir
         return found
 
+    async def sizes(self, brokers: Iterable[int]) -> dict[ReplicaFile, int]:
+        """Return the bytes of each replica of these brokers, of copies on their way to another directory, too."""
+        wanted = sorted(set(brokers).intersection(await self.brokers()))
+        found = await describe_log_dirs(self._cluster, wanted) if wanted else {}
+        return {
+            ReplicaFile(Place(topic.name, row.partition_index), broker, row.is_future_key): row.partition_size
+            for broker, directories in found.items()
+            for directory in directories
+            for topic in directory.topics
+            for row in topic.partitions
+        }
+
     async def brokers(self) -> dict[int, str | None]:
         """Return the brokers that are there, fenced ones left out, with their racks."""
         found = (await self._cluster.describe_cluster(fenced=False)).brokers
         return {broker.broker_id: broker.rack for broker in sorted(found, key=lambda broker: broker.broker_id)}
 
     async def alter(
-        self, wanted: Mapping[Place, list[int] | None], timeout_ms: int = TIMEOUT_MS, *, may_resize: bool = True
+        self, wanted: Mapping[Place, list[int] | None], timeout_ms: int | None = None, *, may_resize: bool = True
     ) -> dict[Place, str]:
         """Begin, change or (None) cancel; return what was refused, and why.
 
@@ -244,7 +268,9 @@ class Reassignments:
             asked = topics.setdefault(place.topic, ReassignableTopic(name=place.topic))
             asked.partitions.append(ReassignablePartition(partition_index=place.partition, replicas=replicas))
         request = AlterPartitionReassignmentsRequest(
-            topics=list(topics.values()), timeout=timeout_ms, allow_replication_factor_change=may_resize
+            topics=list(topics.values()),
+            timeout=self._cluster.wait_ms if timeout_ms is None else timeout_ms,
+            allow_replication_factor_change=may_resize,
         )
         answer = await self._cluster.ask(request, AlterPartitionReassignmentsResponse)
         refuse(answer.error_code, answer.error_message)
@@ -257,23 +283,42 @@ class Reassignments:
         return refused
 
     async def throttle(self, moves: Mapping[Place, Move], bytes_a_second: int) -> None:
-        """Have those who copy do so no faster, each of them."""
+        """Have those who copy do so no faster, each of them.
+
+        A broker that is down copies nothing: where its rate cannot be set, it is not waited for. Whoever it may send to
+        when it comes back has a rate of its own.
+        """
         for topic, configs in throttled_replicas(moves).items():
             changes = [ConfigChange(name=key, value=value) for key, value in configs.items()]
             await self._cluster.alter_configs(ResourceType.TOPIC, topic, changes)
         rates = [ConfigChange(name=key, value=str(bytes_a_second)) for key in RATES]
-        for broker_id in sorted({broker for move in moves.values() for broker in move.sources | move.destinations}):
-            await self._cluster.alter_configs(ResourceType.BROKER, str(broker_id), rates)
+        await self._alter_brokers(
+            {broker for move in moves.values() for broker in move.sources | move.destinations}, rates
+        )
+
+    async def _alter_brokers(self, wanted: Iterable[int], changes: Sequence[ConfigChange]) -> list[int]:
+        """Change configs of brokers; return whose were changed: all but some that are down."""
+        alive = await self.brokers()
+        done = []
+        for broker_id in sorted(wanted):
+            try:
+                await alter_broker(self._cluster, broker_id, changes, alive)
+            except (KafkaError, Unreachable) as error:
+                if broker_id in alive:
+                    raise
+                log.warning("configs of a broker that is down were not changed", broker=broker_id, error=error)
+            else:
+                done.append(broker_id)
+        return done
 
     async def unthrottle(self, wanted: Mapping[Place, list[int]]) -> tuple[list[int], list[str]]:
         """Take all throttles off, of every broker (who else was a source is not known any more) and these topics.
 
-        Return whom it was taken off. A broker that is not there keeps its own until it comes back.
+        Return whom it was taken off. A broker that is down, and whose configs nobody takes for it, keeps its own.
         """
-        brokers = list(await self.brokers())
+        registered = [broker.broker_id for broker in (await self._cluster.describe_cluster()).brokers]
         deleted = [ConfigChange(name=key, operation=ConfigOperation.DELETE) for key in (*RATES, LOG_DIRS_RATE)]
-        for broker_id in brokers:
-            await self._cluster.alter_configs(ResourceType.BROKER, str(broker_id), deleted)
+        brokers = await self._alter_brokers(registered, deleted)
         topics = sorted({place.topic for place in wanted})
         for topic in topics:
             changes = [ConfigChange(name=key, operation=ConfigOperation.DELETE) for key in (LEADERS, FOLLOWERS)]

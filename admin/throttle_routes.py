@@ -142,7 +142,8 @@ async def broker_throttle(cluster: ClusterClient, broker: int, address: Address)
         resource_type=ResourceType.BROKER, resource_name=str(broker), configuration_keys=keys
     )
     try:
-        answer = await cluster.ask(DescribeConfigsRequest(resources=[asked]), DescribeConfigsResponse, address)
+        request = DescribeConfigsRequest(resources=[asked])
+        answer = await cluster.ask(request, DescribeConfigsResponse, address, timeout_ms=cluster.part_ms)
     except Unreachable:
         return None
     row = answer.results[0]

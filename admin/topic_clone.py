@@ -6,20 +6,18 @@ from kvorum.admin.client import ResourceType
 from kvorum.admin.models import TopicSpec, TopicSummary
 from kvorum.admin.operations import Call, Operation
 from kvorum.admin.parameters import VALIDATE_ONLY
-from kvorum.admin.reassignments import FOLLOWERS, LEADERS
+from kvorum.admin.replication import moving_of
 from kvorum.admin.topic_configs import topic_overrides
 from kvorum.admin.topic_models import TopicClone, TopicCloned
-from kvorum.admin.topic_routes import creatable, summary
+from kvorum.admin.topic_routes import THROTTLES, creatable, summary
 from kvorum.protocol.errors import ErrorCode
-
-NOT_COPIED = (LEADERS, FOLLOWERS)
-"""They name replicas of the other topic."""
 
 
 async def clone_topic(call: Call[TopicClone]) -> TopicCloned:
     """Create a topic with the partitions, the replication factor and the configs of another; records are not copied."""
     source, only = call.path["topic"], call.flag("validate_only")
-    of_source = summary(await call.cluster.topic(source))
+    topic = await call.cluster.topic(source)
+    of_source = summary(topic, await moving_of(call.cluster, [topic]))
     configs = topic_overrides(await call.cluster.describe_configs(ResourceType.TOPIC, source))
     spec = spec_of(call.body, of_source, configs)
     made = (await call.cluster.create_topic(creatable(call.body.name, spec), validate_only=only)).topics[0]
@@ -34,8 +32,8 @@ async def clone_topic(call: Call[TopicClone]) -> TopicCloned:
 
 
 def spec_of(wanted: TopicClone, source: TopicSummary, configs: Mapping[str, str]) -> TopicSpec:
-    """Return what the copy is to be: what the other is, where nothing else is said."""
-    merged = {name: value for name, value in configs.items() if name not in NOT_COPIED} | wanted.configs
+    """Return what the copy is to be: where nothing else is said what the other is, but for the throttles."""
+    merged = {name: value for name, value in configs.items() if name not in THROTTLES} | wanted.configs
     return TopicSpec(
         partitions=wanted.partitions or source.partitions,
         replication_factor=wanted.replication_factor or source.replication_factor,

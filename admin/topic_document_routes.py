@@ -59,11 +59,12 @@ async def apply_topic(call: Call[TopicSpec] | Call[KafkaTopic]) -> TopicApplied:
     if body.left_alone is not None:
         alone = status_of(body, call.clock, body.left_alone)
         return TopicBrought(name=name, created=False, changes=[], validated_only=only, status=alone)
-    topic, spec, resizing = await found_topic(call.cluster, name), body.plain(), NO_RESIZING
+    cluster = await call.cluster.up_to_date()  # what was changed a moment ago must not look as if it were still to do
+    topic, spec, resizing = await found_topic(cluster, name), body.plain(), NO_RESIZING
     if topic is None:
         spec.replication_factor = body.spec.replicas
     elif body.spec.replicas is not None:
-        resizing = await planned(call.cluster, topic, body.spec.replicas)
+        resizing = await planned(cluster, topic, body.spec.replicas)
     applied = await topic_routes.apply_topic(with_spec(call, spec))
     changes = list(applied.changes)
     if resizing.wanted:

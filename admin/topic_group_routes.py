@@ -21,13 +21,14 @@ async def list_topic_groups(call: Call[NoBody]) -> TopicGroupPage:
     """List the groups that have committed offsets of a topic, or members with partitions of it, by id.
 
     Every group of the cluster is asked for what it has, some at a time, until the page is full; one whose coordinator
-    does not answer is left out.
+    does not answer is left out, and that broker named.
     """
     limit, after = PAGE.of(call), call.query.get("after", "")
     topic = await call.cluster.topic(call.path["topic"])
     ends = await topic_offsets(call.cluster, topic, LATEST)
     groups = Groups(call.cluster)
-    left = [each for each in await groups.listed() if each.group_id > after and each.is_of_consumers]
+    rows, unreachable = await groups.listed_if_reached()
+    left = [each for each in rows if each.group_id > after and each.is_of_consumers]
     found: list[TopicGroup] = []
     while left and len(found) <= limit:
         asked, left = left[:GROUPS_AT_ONCE], left[GROUPS_AT_ONCE:]
@@ -39,7 +40,8 @@ async def list_topic_groups(call: Call[NoBody]) -> TopicGroupPage:
             row = group_in(topic.name or "", each, committed.get(each.group_id, NO_PLACES), members, ends)
             found += [] if row is None else [row]
     page = found[:limit]
-    return TopicGroupPage(groups=page, next=page[-1].group_id if len(found) > limit else None)
+    following = page[-1].group_id if len(found) > limit else None
+    return TopicGroupPage(groups=page, next=following, unreachable=unreachable)
 
 
 def group_in(

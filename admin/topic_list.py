@@ -8,6 +8,7 @@ from kvorum.admin.models import TopicSummary
 from kvorum.admin.operations import BadInput, Call, NoBody, Operation
 from kvorum.admin.paging import behind
 from kvorum.admin.parameters import PAGE
+from kvorum.admin.replication import moving_of
 from kvorum.admin.topic_models import TopicLine, TopicPage
 from kvorum.admin.topic_routes import summary
 from kvorum.admin.topic_sizes import TopicSize, topic_sizes
@@ -39,13 +40,14 @@ async def list_topics(call: Call[NoBody]) -> TopicPage:
     internal, damaged, sized = call.flag("internal"), call.flag("under_replicated"), call.flag("sizes")
     after = key_after(call, order)
     metadata = await call.cluster.metadata()
-    found = {}
-    for topic in metadata.topics:
-        name = topic.name or ""
-        if name and fnmatch.fnmatchcase(name, pattern) and (internal or not topic.is_internal):
-            line = summary(topic)
-            if line.under_replicated or not damaged:
-                found[name] = (topic, line)
+    matching = {
+        topic.name: topic
+        for topic in metadata.topics
+        if topic.name and fnmatch.fnmatchcase(topic.name, pattern) and (internal or not topic.is_internal)
+    }
+    moving = await moving_of(call.cluster, matching.values())
+    lines = {name: summary(topic, moving) for name, topic in matching.items()}
+    found = {name: (matching[name], line) for name, line in lines.items() if line.under_replicated or not damaged}
     sizes: Sizes = {}
     if order == SIZE:
         sizes = await topic_sizes(call.cluster, metadata, [topic for topic, _ in found.values()])

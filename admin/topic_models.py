@@ -2,7 +2,16 @@
 
 from pydantic import BaseModel, Field
 
-from kvorum.admin.models import PARTITIONS_MAX, REPLICAS_MAX, Configs, Strict, TopicCreated, TopicName, TopicSummary
+from kvorum.admin.models import (
+    PARTITIONS_MAX,
+    REPLICAS_MAX,
+    UNREACHABLE_TEXT,
+    Configs,
+    Strict,
+    TopicCreated,
+    TopicName,
+    TopicSummary,
+)
 
 
 class TopicLine(TopicSummary):
@@ -55,3 +64,4 @@ class TopicGroupPage(BaseModel):
 
     groups: list[TopicGroup]
     next: str | None
+    unreachable: list[int] = Field(default_factory=list, description=UNREACHABLE_TEXT)

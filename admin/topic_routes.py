@@ -1,7 +1,5 @@
 """Topics over HTTP."""
 
-import asyncio
-
 from pydantic import BaseModel
 
 from kvorum.admin.client import EARLIEST, LATEST, ClusterClient, ConfigChange, ConfigOperation, Eligible, ResourceType
@@ -21,6 +19,9 @@ from kvorum.admin.models import (
 from kvorum.admin.operations import Call, NoBody, Operation
 from kvorum.admin.parameters import ALL_CONFIGS, VALIDATE_ONLY
 from kvorum.admin.partition_offsets import topic_offsets
+from kvorum.admin.places import Place
+from kvorum.admin.reassignments import FOLLOWERS, LEADERS
+from kvorum.admin.replication import NOTHING, Moving, is_under_replicated, moving_of, replication_factor
 from kvorum.admin.topic_configs import changes_of, configs_state, entries, topic_overrides
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import (
@@ -32,22 +33,23 @@ from kvorum.protocol.messages.metadata import MetadataResponsePartition, Metadat
 from kvorum.runtime import config_defs
 from kvorum.runtime.config_types import InvalidValue, Value
 
-LATE_TRIES = 50
-LATE_PAUSE_S = 0.1
-"""How often a broker is asked for a topic that the controller has already: its metadata come a moment later."""
+THROTTLES = (LEADERS, FOLLOWERS)
+"""What a reassignment says of a topic, and takes back."""
 UNSET = -1
 """Partitions or replication factor left to the cluster's defaults (KIP-464)."""
 
 
-def summary(topic: MetadataResponseTopic) -> TopicSummary:
-    """Return a topic's line."""
+def summary(topic: MetadataResponseTopic, moving: Moving = NOTHING) -> TopicSummary:
+    """Return a topic's line; `moving` is what is being reassigned."""
+    name = topic.name or ""
+    rows = [(row, moving.get(Place(name, row.partition_index))) for row in topic.partitions]
     return TopicSummary(
-        name=topic.name or "",
+        name=name,
         topic_id=str(topic.topic_id),
         internal=topic.is_internal,
         partitions=len(topic.partitions),
-        replication_factor=max((len(each.replica_nodes) for each in topic.partitions), default=0),
-        under_replicated=sum(len(each.isr_nodes) < len(each.replica_nodes) for each in topic.partitions),
+        replication_factor=max((replication_factor(*each) for each in rows), default=0),
+        under_replicated=sum(is_under_replicated(*each) for each in rows),
     )
 
 
@@ -82,7 +84,7 @@ async def get_topic(call: Call[NoBody]) -> Topic:
     topic = await call.cluster.topic(call.path["topic"])
     configs = await call.cluster.describe_configs(ResourceType.TOPIC, call.path["topic"])
     return Topic(
-        **summary(topic).model_dump(),
+        **summary(topic, await moving_of(call.cluster, [topic])).model_dump(),
         details=await partitions_with_offsets(call, topic),
         configs=topic_overrides(configs),
     )
@@ -121,30 +123,38 @@ async def apply_topic(call: Call[TopicSpec]) -> TopicApplied:
     """Bring a topic to the described state; the same body again changes nothing.
 
     Partitions can only grow, and the replication factor is not changed here: both are refused with Kafka's codes.
-    Configs that the body leaves out are set back to the defaults.
+    Configs that the body leaves out are set back to the defaults; but for the lists of throttled replicas, which belong
+    to a reassignment.
     """
     name, spec, only = call.path["topic"], call.body, call.flag("validate_only")
-    topic = await found_topic(call.cluster, name)
+    cluster = await call.cluster.up_to_date()  # what was changed a moment ago must not look as if it were still to do
+    topic = await found_topic(cluster, name)
     if topic is None:
         try:
             made = (await call.cluster.create_topic(creatable(name, spec), validate_only=only)).topics[0]
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
-            topic = await late_topic(call.cluster, name, error)
+            cluster = await call.cluster.up_to_date()
+            topic = await found_topic(cluster, name)
+            if topic is None:
+                raise
         else:
             changes = [Change(what="partitions", before=None, after=made.num_partitions)]
             changes.append(Change(what="replication_factor", before=None, after=made.replication_factor))
             changes += [Change(what=f"configs.{key}", before=None, after=value) for key, value in spec.configs.items()]
             return TopicApplied(name=name, created=True, changes=changes, validated_only=only)
-    now = summary(topic)
+    now = summary(topic, await moving_of(cluster, [topic]))
     if spec.replication_factor not in (None, now.replication_factor):
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"{name} has replication factor {now.replication_factor}; a reassignment changes it, not this",
         )
-    configs = await call.cluster.describe_configs(ResourceType.TOPIC, name)
-    changes = config_differences(topic_overrides(configs), spec.configs)
+    configs = await cluster.describe_configs(ResourceType.TOPIC, name)
+    before = {
+        key: value for key, value in topic_overrides(configs).items() if key in spec.configs or key not in THROTTLES
+    }
+    changes = config_differences(before, spec.configs)
     wanted = [
         ConfigChange(name=change.what.removeprefix("configs."), value=str(change.after))
         if change.after is not None
@@ -163,23 +173,13 @@ async def apply_topic(call: Call[TopicSpec]) -> TopicApplied:
 
 
 async def found_topic(cluster: ClusterClient, name: str) -> MetadataResponseTopic | None:
-    """Return a topic as some broker knows it, None if that one does not."""
+    """Return a topic as a broker knows it, None if that one does not."""
     try:
         return await cluster.topic(name)
     except KafkaError as error:
         if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
         return None
-
-
-async def late_topic(cluster: ClusterClient, name: str, exists: KafkaError) -> MetadataResponseTopic:
-    """Return a topic that the controller has and the broker asked did not know yet. Raises `exists` if it stays so."""
-    for _ in range(LATE_TRIES):
-        await asyncio.sleep(LATE_PAUSE_S)
-        topic = await found_topic(cluster, name)
-        if topic is not None:
-            return topic
-    raise exists
 
 
 def config_differences(before: dict[str, str], after: dict[str, str]) -> list[Change]:
@@ -231,7 +231,8 @@ async def delete_topic_config(call: Call[NoBody]) -> None:
 
 def topic_state(topic: Topic) -> object:
     """Return what of a topic a PUT could overwrite: offsets and leaders come and go without anybody's doing."""
-    return topic.topic_id, topic.partitions, topic.replication_factor, sorted(topic.configs.items())
+    configs = sorted((key, value) for key, value in topic.configs.items() if key not in THROTTLES)
+    return topic.topic_id, topic.partitions, topic.replication_factor, configs
 
 
 SPEC_FIELDS = {

@@ -48,7 +48,7 @@ async def _of_broker(
     cluster: ClusterClient, broker: int, address: Address, asked: Sequence[DescribableLogDirTopic] | None
 ) -> dict[tuple[int, Place], int]:
     try:
-        directories = await log_dirs_at(cluster, address, asked)
+        directories = await log_dirs_at(cluster, address, asked, timeout_ms=cluster.part_ms)
     except (KafkaError, Unreachable) as error:
         log.info("a broker did not tell the sizes of its replicas", broker=broker, error=error)
         return {}

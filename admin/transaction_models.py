@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, model_validator
 
-from kvorum.admin.models import INT32_MAX, PartitionId, Strict, TopicName
+from kvorum.admin.models import INT32_MAX, UNREACHABLE_TEXT, PartitionId, Strict, TopicName
 from kvorum.admin.operations import INT64_MAX
 
 INT16_MAX = 2**15 - 1
@@ -24,6 +24,7 @@ class TransactionPage(BaseModel):
 
     transactions: list[TransactionSummary]
     next: str | None
+    unreachable: list[int] = Field(default_factory=list, description=UNREACHABLE_TEXT)
 
 
 class Transaction(TransactionSummary):

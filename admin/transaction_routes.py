@@ -38,7 +38,8 @@ async def list_transactions(call: Call[NoBody]) -> TransactionPage:
         producer_ids=call.numbers("producer_ids", INT64_MAX) or (),
         states=call.words("state"),
     )
-    found = [row for row in await Transactions(call.cluster).listed(filters) if row.transactional_id > after]
+    rows, unreachable = await Transactions(call.cluster).listed_if_reached(filters)
+    found = [row for row in rows if row.transactional_id > after]
     page = [
         TransactionSummary(
             transactional_id=row.transactional_id,
@@ -48,7 +49,8 @@ async def list_transactions(call: Call[NoBody]) -> TransactionPage:
         )
         for row in found[:limit]
     ]
-    return TransactionPage(transactions=page, next=page[-1].transactional_id if len(found) > limit else None)
+    following = page[-1].transactional_id if len(found) > limit else None
+    return TransactionPage(transactions=page, next=following, unreachable=unreachable)
 
 
 async def get_transaction(call: Call[NoBody]) -> Transaction:

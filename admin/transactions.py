@@ -9,8 +9,7 @@ Source: Kafka's Admin.listTransactions, describeTransactions, describeProducers,
 TransactionsCommand.FindHangingTransactionsCommand.
 """
 
-import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -18,6 +17,7 @@ from kvorum.admin import coordinators
 from kvorum.admin.client import ClusterClient, refuse
 from kvorum.admin.coordinators import KeyType, asked_again
 from kvorum.admin.places import Place
+from kvorum.admin.reached import Reached, of_all
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_producers import (
@@ -78,16 +78,28 @@ class Transactions:
     cluster: ClusterClient
 
     async def listed(self, filters: Filters) -> list[Listed]:
-        """Return those of all coordinators, by id. Raises KafkaError, Unreachable."""
+        """Return those of all coordinators, by id. Raises KafkaError; Unreachable if one does not answer."""
+        return by_id((await self._told(filters, self.cluster.timeout_ms)).whole())
+
+    async def listed_if_reached(self, filters: Filters) -> tuple[list[Listed], list[int]]:
+        """Return those of the coordinators that answer, and who does not. Raises KafkaError, Unreachable."""
+        told = await self._told(filters, self.cluster.part_ms)
+        return by_id(told.answers), told.unreachable
+
+    async def _told(self, filters: Filters, timeout_ms: int) -> Reached[list[Listed]]:
+        request = ListTransactionsRequest(
+            state_filters=list(filters.states),
+            producer_id_filters=list(filters.producer_ids),
+            duration_filter=filters.duration_ms,
+            transactional_id_pattern=filters.pattern,
+        )
 
         async def of(broker_id: int, address: Address) -> list[Listed]:
-            request = ListTransactionsRequest(
-                state_filters=list(filters.states),
-                producer_id_filters=list(filters.producer_ids),
-                duration_filter=filters.duration_ms,
-                transactional_id_pattern=filters.pattern,
-            )
-            answer = await self._list_of(request, address)
+            async def ask() -> ListTransactionsResponse:
+                return await self.cluster.ask(request, ListTransactionsResponse, address, timeout_ms=timeout_ms)
+
+            answer = await asked_again(ask, lambda answer: answer.error_code)
+            refuse(answer.error_code, "list transactions")
             if answer.unknown_state_filters:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"no such state: {', '.join(answer.unknown_state_filters)}")
             return [
@@ -96,8 +108,7 @@ class Transactions:
             ]
 
         brokers = (await self.cluster.describe_cluster(fenced=False)).brokers
-        found = await asyncio.gather(*(of(each.broker_id, (each.host, each.port)) for each in brokers))
-        return sorted((row for rows in found for row in rows), key=lambda row: row.transactional_id)
+        return await of_all({each.broker_id: (each.host, each.port) for each in brokers}, of)
 
     async def describe(self, transactional_id: str) -> tuple[int, TransactionState]:
         """Return an id's coordinator and what that knows. Raises KafkaError TRANSACTIONAL_ID_NOT_FOUND."""
@@ -237,14 +248,6 @@ class Transactions:
         """Return who coordinates an id. Raises KafkaError COORDINATOR_NOT_AVAILABLE if nobody does for long."""
         return await coordinators.find_coordinator(self.cluster, KeyType.TRANSACTION, transactional_id)
 
-    async def _list_of(self, request: ListTransactionsRequest, address: Address) -> ListTransactionsResponse:
-        async def ask() -> ListTransactionsResponse:
-            return await self.cluster.ask(request, ListTransactionsResponse, address)
-
-        answer = await asked_again(ask, lambda answer: answer.error_code)
-        refuse(answer.error_code, "list transactions")
-        return answer
-
 
 def led(place: Place, leaders: dict[Place, int]) -> int:
     """Return a partition's leader. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE."""
@@ -254,3 +257,8 @@ def led(place: Place, leaders: dict[Place, int]) -> int:
     if leader < 0:
         raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{place.topic}-{place.partition} has no leader")
     return leader
+
+
+def by_id(told: Mapping[int, list[Listed]]) -> list[Listed]:
+    """Return what brokers told, by transactional id."""
+    return sorted((row for rows in told.values() for row in rows), key=lambda row: row.transactional_id)

@@ -205,7 +205,7 @@ class PartitionReading:
     async def _earliest(self, broker: int) -> int:
         asked = ListOffsetsPartition(partition_index=self._row.partition_index, timestamp=EARLIEST)
         topic = ListOffsetsTopic(name=self._topic.name or "", partitions=[asked])
-        request = ListOffsetsRequest(replica_id=DEBUGGING_REPLICA, topics=[topic], timeout=self._cluster.timeout_ms)
+        request = ListOffsetsRequest(replica_id=DEBUGGING_REPLICA, topics=[topic], timeout=self._cluster.wait_ms)
         found = (await self._cluster.ask(request, ListOffsetsResponse, self._address(broker))).topics[0].partitions[0]
         refuse(found.error_code, f"broker {broker} does not tell its offsets")
         return found.offset

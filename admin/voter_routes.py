@@ -49,7 +49,7 @@ def directory_of(text: str, field: str) -> Uuid:
         raise BadInput(field, str(error)) from error
 
 
-async def add(call: Call[NewVoter]) -> AddedVoter:
+async def add_quorum_voter(call: Call[NewVoter]) -> AddedVoter:
     """Have a controller vote that follows without lag; one at a time, answered once the new set is committed."""
     body = call.body
     directory_id = directory_of(body.directory_id, "directory_id")
@@ -58,7 +58,7 @@ async def add(call: Call[NewVoter]) -> AddedVoter:
     return AddedVoter(id=body.id, directory_id=str(directory_id))
 
 
-async def remove(call: Call[NoBody]) -> None:
+async def remove_quorum_voter(call: Call[NoBody]) -> None:
     """Have a voter only follow, so that it can be stopped; the leader hands over first."""
     node_id = number_of("voter", call.path["voter"], 0, INT32_MAX)
     await remove_voter(call.cluster, node_id, directory_of(call.path["directory"], "directory"))
@@ -69,7 +69,7 @@ OPERATIONS = [
         method="POST",
         path="/v1/quorum/voters",
         summary="Have a controller vote",
-        handle=add,
+        handle=add_quorum_voter,
         body=NewVoter,
         answer=AddedVoter,
         status=201,
@@ -79,7 +79,7 @@ OPERATIONS = [
         method="DELETE",
         path="/v1/quorum/voters/{voter}/{directory}",
         summary="Have a voter only follow",
-        handle=remove,
+        handle=remove_quorum_voter,
         status=204,
     ),
 ]

@@ -1,15 +1,11 @@
 """The voters of the metadata quorum: adding and removing one (KIP-853). Source: Kafka's Admin.addRaftVoter."""
 
 from collections.abc import Sequence
-from typing import Final
 
 from kvorum.admin.client import ClusterClient, refuse
 from kvorum.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
 from kvorum.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from kvorum.protocol.uuids import Uuid
-
-COMMIT_SHARE: Final = 0.8
-"""Of the time a request may take, what the controller may wait for the commit: its answer has to come back, too."""
 
 
 async def add_voter(
@@ -22,7 +18,7 @@ async def add_voter(
     """
     request = AddRaftVoterRequest(
         cluster_id=None,
-        timeout=int(cluster.timeout_ms * COMMIT_SHARE),
+        timeout=cluster.wait_ms,
         voter_id=node_id,
         voter_directory_id=directory_id,
         listeners=[Listener(name=name, host=host, port=port) for name, host, port in endpoints],

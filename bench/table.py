@@ -1,6 +1,6 @@
-"""The table of the figures, in Markdown: for README.md between two markers, or with every row on standard output.
+"""The table of the figures, in Markdown: for docs/benchmark.md between two markers, or on standard output.
 
-python -m bench.table build/bench/results.json [--all] [--readme README.md]
+python -m bench.table build/bench/results.json [--all] [--page docs/benchmark.md]
 """
 
 import argparse
@@ -116,15 +116,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path)
     parser.add_argument("--all", action="store_true", help="with rows of which nothing is asked")
-    parser.add_argument("--readme", type=Path, help="put it between this document's markers")
+    parser.add_argument("--page", type=Path, help="put it between this document's markers")
     options = parser.parse_args()
     results = read(options.results)
-    if options.readme is None:
+    if options.page is None:
         print(table(results, options.all))
         if options.all and (lags := lag_table(results)):
             print(f"\n{lags}")
         return
-    options.readme.write_text(put_between(options.readme.read_text(), section(results)))
+    options.page.write_text(put_between(options.page.read_text(), section(results)))
 
 
 if __name__ == "__main__":

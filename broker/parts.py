@@ -50,6 +50,7 @@ from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
 from kvorum.runtime.listeners import inter_broker_listener_name
 from kvorum.runtime.metrics import Metrics
+from kvorum.runtime.quantiles import Quantiles
 from kvorum.storage.cleaner.manager import LogCleaner
 from kvorum.storage.log_manager import LogManager
 from kvorum.storage.tail import TailBudget
@@ -143,7 +144,7 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
         controller=channels.forwarding,
         auto_topics=AutoTopicCreation(channels.forwarding, lambda: configs.settings),
         producer_ids=producer_ids,
-        metadata_log=MetadataLogReader(lambda: loader.readable_log),
+        metadata_log=MetadataLogReader(lambda: loader.readable_log, lambda: cache.image.offset + 1),
         peers=peers,
         authorizer=seams.authorizer,
         quotas=quotas,
@@ -166,7 +167,7 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
         coordinators=coordinators,
         quota_publisher=quota_publisher,
         loader=loader,
-        router=Router(registry.handlers(broker), lane=ProduceLane(broker, broker.replica_manager)),
+        router=Router(registry.handlers(broker), lane=ProduceLane(broker, broker.replica_manager), quotas=quotas),
     )
 
 
@@ -218,7 +219,7 @@ def make_logs(
         settings,
         topic_config=configs.log_config,
         on_offline=seams.on_offline,
-        on_flush=count_flushes(seams.metrics),
+        on_flush=count_flushes(seams.metrics, seams.clock),
         cluster_id=cluster_id,
         tail_budget=seams.tail_budget,
     )
@@ -283,9 +284,17 @@ def ground_of(settings: Settings, seams: Seams, replica_manager: ReplicaManager,
 def world_of(
     settings: Settings, seams: Seams, cache: MetadataCache, producer_ids: ProducerIdManager, local: LocalRequests
 ) -> World:
-    """Return whom transaction coordinators speak to."""
-    open_channel = PeerChannels(settings, cache, seams.chance, purpose="transactions").open
-    return World(producer_ids=producer_ids, open_channel=open_channel, local=local)
+    """Return whom coordinators speak to."""
+
+    def channels(purpose: str) -> Callable[[int], Channel]:
+        return PeerChannels(settings, cache, seams.chance, purpose=purpose).open
+
+    return World(
+        producer_ids=producer_ids,
+        open_channel=channels("transactions"),
+        open_lag_channel=channels("lag"),
+        local=local,
+    )
 
 
 def make_loader(
@@ -310,17 +319,21 @@ def open_fetch_sessions(settings: Settings, seams: Seams) -> FetchSessionCache:
     """Make the cache of fetch sessions, counted."""
     slots = settings.int("max.incremental.fetch.session.cache.slots")
     sessions = FetchSessionCache(slots, FETCH_SESSION_EVICTION_MS, seams.chance)
-    seams.metrics.gauge(metric_names.FETCH_SESSIONS).labels().follow(lambda: len(sessions))
+    gauge, evictions = seams.metrics.gauge, seams.metrics.counter(metric_names.FETCH_SESSION_EVICTIONS)
+    gauge(metric_names.FETCH_SESSIONS).labels().follow(lambda: len(sessions))
+    gauge(metric_names.FETCH_SESSION_PARTITIONS).labels().follow(lambda: sessions.cached_partitions)
+    evictions.sample(lambda: [((), sessions.evictions)])
     return sessions
 
 
-def count_flushes(metrics: Metrics) -> Callable[[float], None]:
+def count_flushes(metrics: Metrics, clock: Clock) -> Callable[[float], None]:
     """Return what counts the syncs of logs and the seconds each took (Kafka's LogFlushRateAndTimeMs)."""
-    flushes = metrics.counter(metric_names.LOG_FLUSHES).labels()
+    took_ms = Quantiles()
+    metrics.summary(metric_names.LOG_FLUSH_TIME).follow(took_ms, clock.monotonic_ms)
     seconds = metrics.histogram(metric_names.LOG_FLUSH_SECONDS).labels()
 
     def flushed(took_seconds: float) -> None:
-        flushes.add()
+        took_ms.add(took_seconds * 1000, clock.monotonic_ms())
         seconds.observe(took_seconds)
 
     return flushed

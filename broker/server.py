@@ -1,8 +1,9 @@
 """One broker, built and run: from its directories on disk to its listeners, and back down again.
 
 Start:  open and recover the logs -> register with the active controller -> catch up with the metadata and take it over
-        (cache, replicas, configs) -> open the listeners -> ask to be unfenced. A broker registers before it looks
-        at the metadata: what it then sees is decided about its new incarnation, never a leadership of the last one.
+        (cache, replicas, configs) -> open the listeners -> say which logs are gone that others count on -> ask to be
+        unfenced. A broker registers before it looks at the metadata: what it then sees is decided about its new
+        incarnation, never a leadership of the last one.
 Run:    Produce  listener -> router -> api/produce -> replica manager -> log -> (followers fetch) -> answer
         Fetch    listener -> router -> api/fetch -> session -> replica manager -> parts of the log -> listener
         Create   listener -> router -> api/create_topics -> Envelope to the controller; committed, it comes back by the
@@ -14,10 +15,9 @@ Stop:   controlled shutdown (the controller moves leaderships away) -> coordinat
 Source: Kafka's BrokerServer.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Final
 
 from kvorum.broker.metadata.features import SUPPORTED_FEATURES
 from kvorum.broker.metadata.lifecycle import NO_BROKER_EPOCH, BrokerIdentity, BrokerLifecycleManager
@@ -33,6 +33,7 @@ from kvorum.network.shared import NetworkMetrics
 from kvorum.network.tracing import Tracing
 from kvorum.protocol.messages import broker_registration
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
+from kvorum.quorum.image import MetadataImage
 from kvorum.runtime.chance import random_uuid_bytes
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
@@ -45,12 +46,11 @@ from kvorum.runtime.listeners import (
 )
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import Metrics
-from kvorum.storage.checkpoints import read_meta_properties
+from kvorum.runtime.trace_wish import KEY as TRACE
+from kvorum.storage.checkpoints import MetaProperties, read_meta_properties
 from kvorum.storage.tail import TailBudget
 
 log = get_logger("broker")
-
-TRACE: Final = "kvorum.request.trace"
 
 OnFault = Callable[[BaseException], None]
 OnPorts = Callable[[Mapping[str, int]], None]
@@ -58,6 +58,17 @@ OnPorts = Callable[[Mapping[str, int]], None]
 
 class AllLogDirectoriesOffline(Exception):
     """No log directory is left: this broker can neither keep nor serve anything."""
+
+
+def can_be_read(disk: Disk, path: str) -> bool:
+    """Tell whether a directory is there, or could be made. One whose disk fails is offline, whatever it held."""
+    try:
+        disk.listdir(path)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 class NotFormatted(Exception):
@@ -122,6 +133,11 @@ class BrokerServer:
         return self._started
 
     @property
+    def disk(self) -> Disk:
+        """Where the log directories lie."""
+        return self._world.disk
+
+    @property
     def queued_requests(self) -> int:
         """Return how many requests were received and not answered yet. O(connections)."""
         return sum(listener.queued_requests for listener in self._listeners.values())
@@ -164,11 +180,17 @@ class BrokerServer:
         lifecycle = parts.registration.lifecycle = self._lifecycle_manager()
         lifecycle.start()
         await lifecycle.wait_registered()
-        await parts.loader.start()
+
+        def knows_us(image: MetadataImage) -> bool:
+            registered = image.cluster.broker(self.broker_id)
+            return registered is not None and registered.broker_epoch >= lifecycle.broker_epoch
+
+        await parts.loader.start(knows_us)
         await parts.loader.wait_for_offset(lifecycle.broker_epoch)
         parts.replica_manager.start()
         parts.log_duties.start()
         await self._open_listeners(unchosen_ports=False)
+        await parts.replica_manager.wait_lost_told()
         lifecycle.set_ready_to_unfence()
         log.info("broker started", broker_id=self.broker_id, offset=parts.loader.offset)
 
@@ -217,10 +239,14 @@ class BrokerServer:
         """Make the parts, for the cluster whose identity the directories bear."""
         world, settings = self._world, self._settings
         metadata_directory = world.metadata_directory or settings.str("metadata.log.dir")
-        found = [read_meta_properties(world.disk, path) for path in (metadata_directory, *settings.list("log.dirs"))]
-        formatted = [each for each in found if each is not None]
+        own = read_meta_properties(world.disk, metadata_directory)
+        found = dict(self._identities())
+        formatted = [each for each in (own, *found.values()) if each is not None]
         if not formatted:
             raise NotFormatted(f"{metadata_directory} has no identity: format it first")
+        for path, identity in found.items():
+            if identity is None and path != metadata_directory and can_be_read(world.disk, path):
+                raise NotFormatted(f"{path} has no meta.properties: `kvorum format --ignore-formatted` writes it")
         seams = Seams(
             disk=world.disk,
             clock=world.clock,
@@ -233,12 +259,20 @@ class BrokerServer:
             metadata_directory=metadata_directory,
             tail_budget=world.tail_budget,
         )
-        directory_id = ZERO_UUID if found[0] is None else found[0].directory_id
+        directory_id = ZERO_UUID if own is None else own.directory_id
         parts = build(settings, seams, cluster_id=formatted[0].cluster_id, directory_id=directory_id)
         parts.broker.configs.subscribe(self._configs_changed)
         if world.interposer is not None:
             parts.router.interpose(world.interposer.around)
         return parts
+
+    def _identities(self) -> Iterator[tuple[str, MetaProperties | None]]:
+        """Yield (path, what it says of itself) of the log directories; one that cannot be read will be offline."""
+        for path in self._settings.list("log.dirs"):
+            try:
+                yield path, read_meta_properties(self._world.disk, path)
+            except OSError as error:
+                log.error("log directory cannot be read", dir=path, error=error)
 
     def _lifecycle_manager(self) -> BrokerLifecycleManager:
         """Return what registers this broker, as it is now: ports known, logs open."""

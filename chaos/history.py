@@ -175,7 +175,10 @@ class Stable(Event, frozen=True, kw_only=True, tag="stable"):
 
 
 class Fault(Event, frozen=True, kw_only=True, tag="fault"):
-    """A fault begins or ends; `id` joins the two. `lossy`: its targets ("node-1", "node-1/broker") lost data."""
+    """A fault begins or ends; `id` joins the two. `lossy`: its targets ("node-1", "node-1/broker") lost data.
+
+    `partitions` are those of which they lost it, where a log directory was lost; none: all that they had.
+    """
 
     fault: str
     id: int
@@ -183,6 +186,7 @@ class Fault(Event, frozen=True, kw_only=True, tag="fault"):
     targets: list[str] = []
     lossy: bool = False
     story: str = ""
+    partitions: list[str] = []
 
 
 class Metadata(Event, frozen=True, kw_only=True, tag="metadata"):

@@ -9,7 +9,7 @@ API, and call this machine by a name of its own: a page from elsewhere can do ne
 """
 
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,7 @@ from aiohttp import web
 
 from kvorum.admin.access import Access, is_local, name_of
 from kvorum.admin.app import AdminApp
-from kvorum.admin.client import ClusterClient, parse_bootstrap
+from kvorum.admin.client import ClusterClient
 from kvorum.admin.operations import Role
 from kvorum.admin.problems import problem
 from kvorum.chaos import history
@@ -27,6 +27,7 @@ from kvorum.chaos.serve_routes import FaultRoutes, Workers
 from kvorum.chaos.serve_scenario_routes import ScenarioRoutes
 from kvorum.chaos.serve_scenarios import COMMAND
 from kvorum.chaos.served import ANY_HOST, Served
+from kvorum.network.addresses import parse_bootstrap
 from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.metrics import Metrics
 
@@ -64,13 +65,12 @@ class ChaosServer:
             self.events.close()
             await scenarios.scenarios.close()
 
-        async def closing(app: web.Application) -> AsyncIterator[None]:
-            yield
+        async def close(app: web.Application) -> None:
             await faults.ends.close(end=self.served.outlives)
             await cluster.close()
 
         app.on_shutdown.append(shut_down)
-        app.cleanup_ctx.append(closing)
+        app.on_cleanup.append(close)  # behind the admin API's own: changes under way have come to their end
         return app
 
     @web.middleware

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from kvorum.admin.client import ClusterClient, ResourceType, Unreachable, parse_bootstrap
+from kvorum.admin.client import ClusterClient, ResourceType, Unreachable
 from kvorum.chaos.faults.observer import AT_ONCE_MS, NO_LEADER, PartitionView
 from kvorum.chaos.faults.topology import CLIENTS, CONTROLLER
 from kvorum.chaos.scenario.targets import Targets, UnknownTarget
 from kvorum.chaos.served import Served
+from kvorum.network.addresses import parse_bootstrap
 from kvorum.protocol.errors import KafkaError
 
 SEPARATOR: Final = ","

@@ -1,13 +1,14 @@
 """`kvorum brokers`: what each broker has, maintenance, decommission."""
 
-import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from kvorum.cli.client import bootstrap_option, with_cluster
-from kvorum.cli.output import Exit, fail, output_option, show
+from kvorum.cli.completion import broker_ids
+from kvorum.cli.output import Exit, fail, output_option, show, tell
+from kvorum.cli.progress import bar
 
 if TYPE_CHECKING:
     from kvorum.admin.broker_duty import BrokerDuty
@@ -61,7 +62,7 @@ def wait_options(command: F) -> F:
 
 def broker_argument(command: F) -> F:
     """Add BROKER_ID."""
-    return click.argument("broker", type=click.IntRange(0), metavar="BROKER_ID")(command)
+    return click.argument("broker", type=click.IntRange(0), metavar="BROKER_ID", shell_complete=broker_ids)(command)
 
 
 @brokers.command("list")
@@ -109,7 +110,8 @@ def describe(broker: int, bootstrap: str, output: str) -> None:
 @click.option("--end", is_flag=True, help="It is over: leaderships come back.")
 @wait_options
 @bootstrap_option
-def maintenance(broker: int, end: bool, no_wait: bool, timeout_s: float, bootstrap: str) -> None:
+@output_option
+def maintenance(broker: int, end: bool, no_wait: bool, timeout_s: float, bootstrap: str, output: str) -> None:
     """Have a broker lead nothing that another replica in sync can lead; its replicas follow.
 
     \b
@@ -122,7 +124,7 @@ def maintenance(broker: int, end: bool, no_wait: bool, timeout_s: float, bootstr
 
         await (broker_duty.end_maintenance if end else broker_duty.begin_maintenance)(cluster, broker)
 
-    carry_out(bootstrap, broker, ask, no_wait, timeout_s)
+    carry_out(bootstrap, broker, ask, no_wait, timeout_s, output)
 
 
 @brokers.command()
@@ -131,8 +133,9 @@ def maintenance(broker: int, end: bool, no_wait: bool, timeout_s: float, bootstr
 @click.option("--dry-run", is_flag=True, help="Only say whether it could be.")
 @wait_options
 @bootstrap_option
+@output_option
 def decommission(
-    broker: int, throttle: int | None, dry_run: bool, no_wait: bool, timeout_s: float, bootstrap: str
+    broker: int, throttle: int | None, dry_run: bool, no_wait: bool, timeout_s: float, bootstrap: str, output: str
 ) -> None:
     """Move all replicas off a broker: it gets no new ones, and may then be stopped and unregistered.
 
@@ -150,15 +153,16 @@ def decommission(
 
     if dry_run:
         with_cluster(bootstrap, ask)
-        click.echo(f"broker {broker} can be decommissioned")
+        tell({"broker": broker, "possible": True}, output, f"broker {broker} can be decommissioned")
         return
-    carry_out(bootstrap, broker, ask, no_wait, timeout_s)
+    carry_out(bootstrap, broker, ask, no_wait, timeout_s, output)
 
 
 @brokers.command()
 @broker_argument
 @bootstrap_option
-def recommission(broker: int, bootstrap: str) -> None:
+@output_option
+def recommission(broker: int, bootstrap: str, output: str) -> None:
     """Have a broker stay that is being decommissioned: what has moved stays where it is.
 
     \b
@@ -172,13 +176,14 @@ def recommission(broker: int, bootstrap: str) -> None:
         return await broker_duty.duty(cluster, broker)
 
     found = with_cluster(bootstrap, ask)
-    click.echo(f"broker {broker} stays; it has {found.replicas} replica(s)")
+    tell(row_of(found), output, f"broker {broker} stays; it has {found.replicas} replica(s)")
 
 
 @brokers.command()
 @broker_argument
 @bootstrap_option
-def unregister(broker: int, bootstrap: str) -> None:
+@output_option
+def unregister(broker: int, bootstrap: str, output: str) -> None:
     """Forget a broker that is decommissioned and was stopped.
 
     \b
@@ -191,11 +196,16 @@ def unregister(broker: int, bootstrap: str) -> None:
         await broker_duty.unregister(cluster, broker)
 
     with_cluster(bootstrap, ask)
-    click.echo(f"broker {broker} is not registered any more")
+    tell({"broker": broker, "registered": False}, output, f"broker {broker} is not registered any more")
 
 
 def carry_out(
-    bootstrap: str, broker: int, ask: "Callable[[ClusterClient], Awaitable[None]]", no_wait: bool, timeout_s: float
+    bootstrap: str,
+    broker: int,
+    ask: "Callable[[ClusterClient], Awaitable[None]]",
+    no_wait: bool,
+    timeout_s: float,
+    output: str,
 ) -> None:
     """Ask, and show how far it is until it is done; the exit code tells whether it is."""
     import asyncio
@@ -208,15 +218,16 @@ def carry_out(
         if no_wait or found.done:
             return found
         deadline = asyncio.get_running_loop().time() + timeout_s
-        with click.progressbar(length=max(found.left, 1), label=f"broker {broker}", file=sys.stderr) as bar:
-            most = bar.length or 1
+        least = most = max(found.left, 1)
+        with bar(most, f"broker {broker}") as moved:
             while not found.done and asyncio.get_running_loop().time() < deadline:
                 await asyncio.sleep(LOOK_AGAIN_S)
                 found = await broker_duty.duty(cluster, broker)
-                bar.update(max(0, most - found.left - bar.pos))
+                moved(max(0, least - found.left))
+                least = min(least, found.left)
         return found
 
     found = with_cluster(bootstrap, work)
-    click.echo(f"broker {broker} is {found.state}. {found.message}")
+    tell({**row_of(found), "done": found.done}, output, f"broker {broker} is {found.state}. {found.message}")
     if not found.done and not no_wait:
         fail(f"not done after {timeout_s:g} s; it goes on", Exit.FAILED)

@@ -10,14 +10,16 @@ import msgspec
 from kvorum.chaos.checker import Figures, Verdict, Violation
 from kvorum.chaos.checker import check as judge
 from kvorum.chaos.history import AnyEvent, BrokenHistory, Finish, HistoryReader, Start
-from kvorum.cli.output import Exit, show, table
+from kvorum.cli.output import Exit, output_option, show, table
+from kvorum.cli.progress import Step, bar
 
 VALUES_PRINTED_MAX = 20
+CHUNK_BYTES = 1 << 20
 
 
 @click.command()
 @click.argument("history", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True)
+@output_option
 @click.option("--ww", is_flag=True, help="Also look for cycles through the order of writes (Kafka allows them).")
 @click.option(
     "--strict", is_flag=True, help="Loss is legal only if the whole ISR at acknowledgement time lost its data."
@@ -31,9 +33,11 @@ def check(history: Path, output: str, ww: bool, strict: bool) -> None:
     kvorum chaos check history.jsonl                                    every violation with its story
     kvorum chaos check history.jsonl -o json | jq .figures.longest_gap  one figure
     """
-    reader, seen = HistoryReader(), Seen()
+    reader = HistoryReader()
     try:
-        verdict = judge(seen.watch(reader.read(history)), ww=ww, strict=strict)
+        with bar(lines_in(history), "events") as done:
+            seen = Seen(done)
+            verdict = judge(seen.watch(reader.read(history)), ww=ww, strict=strict)
     except (BrokenHistory, OSError) as error:
         click.echo(f"{history}: {error}", err=True)
         sys.exit(Exit.USAGE)
@@ -42,24 +46,34 @@ def check(history: Path, output: str, ww: bool, strict: bool) -> None:
     if not verdict.figures.operations:
         click.echo(f"{history}: it has no operation that ended, so there is nothing to judge", err=True)
         sys.exit(Exit.USAGE)
-    if output == "json":
-        show({"valid": verdict.valid, **msgspec.to_builtins(verdict, str_keys=True)}, "json")
+    if output != "table":
+        show({"valid": verdict.valid, **msgspec.to_builtins(verdict, str_keys=True)}, output)
     else:
         print_verdict(verdict)
     sys.exit(Exit.DONE if verdict.valid else Exit.FAILED)
 
 
+def lines_in(history: Path) -> int:
+    """Return how many lines a history has, where somebody looks at a bar."""
+    if not sys.stderr.isatty():
+        return 0
+    with history.open("rb") as file:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(CHUNK_BYTES), b""))
+
+
 class Seen:
     """Notes which kinds of lines a history has, while they pass by."""
 
-    def __init__(self) -> None:
-        """Begin with none."""
+    def __init__(self, progress: Step) -> None:
+        """Begin with none; `progress` is told of each."""
         self._kinds: set[type[AnyEvent]] = set()
+        self._progress = progress
 
     def watch(self, events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
         """Yield the events as they come."""
         for event in events:
             self._kinds.add(type(event))
+            self._progress(1)
             yield event
 
     def lacks(self) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kvorum.cli.output import Exit, fail
+from kvorum.cli.progress import bar
 
 if TYPE_CHECKING:
     from kvorum.chaos.report.results import MutantResult
@@ -60,9 +61,13 @@ def mutants(
         raise click.UsageError(f"no simulation shows {next(n for n in only if n not in SIMULATED)}: --real does")
     found = on_processes(only, first, out) if real else simulated(only or SIMULATED, seeds, first, swarm, jobs)
     results = []
-    for result in found:
-        results.append(result)
-        click.echo(f"{result.name}: {result.caught_by or 'not caught'}", err=True)
+    total = 0 if real else len(only or SIMULATED)  # how many scenarios show a mutant on processes is known as they come
+    with bar(total, "mutants", beside_output=True) as done:
+        for result in found:
+            results.append(result)
+            done(1 if total else 0)
+            if not total or not sys.stderr.isatty() or sys.stdout.isatty():  # no line through the bar
+                click.echo(f"{result.name}: {result.caught_by or 'not caught'}", err=True)
     click.echo(mutant_table(results), nl=False)
     if json_file is not None:
         json_file.write_text(mutants_json(results))

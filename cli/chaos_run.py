@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.output import Exit, fail, table
+from kvorum.cli.completion import scenario_names
+from kvorum.cli.output import Exit, fail, output_option, show
 
 if TYPE_CHECKING:
     from kvorum.chaos.scenario.models import Scenario
@@ -24,7 +25,8 @@ VIOLATIONS_SHOWN = 5
 
 
 @click.command("list")
-def list_command() -> None:
+@output_option
+def list_command(output: str) -> None:
     """List the shipped scenarios and their cells.
 
     \b
@@ -38,11 +40,11 @@ def list_command() -> None:
             rows += [{"scenario": run.name, "seconds": f"{run.duration:g}", "what": run.title} for run in find(name)]
         except ScenarioError as error:
             fail(str(error), Exit.USAGE)
-    table(rows, ("scenario", "seconds", "what"))
+    show(rows, output, ("scenario", "seconds", "what"))
 
 
 @click.command()
-@click.argument("scenarios", nargs=-1, metavar="SCENARIO...")
+@click.argument("scenarios", nargs=-1, metavar="SCENARIO...", shell_complete=scenario_names)
 @click.option("--all", "every", is_flag=True, help="Every shipped scenario.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Of everything that is drawn.")
 @click.option("--duration", type=click.FloatRange(min=0, min_open=True), help="Seconds of faults; schedules repeat.")

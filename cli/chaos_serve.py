@@ -188,11 +188,13 @@ async def run(server: "ChaosServer", host: str, port: int, token_path: Path) -> 
     """Serve until told to end."""
     from aiohttp import web
 
+    from kvorum.admin.app import runner_of
+
     ending = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ending.set)
-    runner = web.AppRunner(server.build(), access_log=None, handle_signals=False, shutdown_timeout=5)
+    runner = runner_of(server.build(), shutdown_seconds=5)
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port)

@@ -4,11 +4,14 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from struct import error as StructError
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kvorum.cli.output import Exit, fail
+from kvorum.cli.client_properties import PropertyError, translated
+from kvorum.cli.librdkafka import Watch
+from kvorum.cli.output import Exit, fail, warn
 from kvorum.cli.profiles import PROFILE_KEY, Profile, ProfileError, chosen, profile_option
 
 if TYPE_CHECKING:
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 C = TypeVar("C")
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 DEFAULT = "127.0.0.1:9092"
 CLIENT_ID = "kvorum-cli"
 
@@ -31,9 +35,14 @@ def profile_in_use() -> Profile | None:
 
 
 def profile_properties(bootstrap: str) -> dict[str, str]:
-    """Return the profile's properties, if it is the profile's cluster that is spoken to."""
+    """Return the profile's properties, if it is the profile's cluster that is spoken to; say so if it is not."""
     profile = profile_in_use()
-    return profile.properties if profile is not None and profile.bootstrap == bootstrap else {}
+    if profile is None or profile.bootstrap == bootstrap:
+        return {} if profile is None else profile.properties
+    context = click.get_current_context(silent=True)
+    if profile.properties and context is not None and PROFILE_KEY in context.meta:
+        warn(f"the profile's properties are left out: {bootstrap} is not its cluster ({profile.bootstrap})")
+    return {}
 
 
 def default_bootstrap() -> str:
@@ -63,7 +72,8 @@ def with_cluster(
     timeout_ms: int | None = None,
 ) -> T:
     """Run `work` with a connection to the cluster; a refusal ends the command with its reason."""
-    from kvorum.admin.client import TIMEOUT_MS, ClusterClient, Unreachable, parse_bootstrap
+    from kvorum.admin.client import TIMEOUT_MS, ClusterClient, Unreachable
+    from kvorum.network.addresses import parse_bootstrap
     from kvorum.protocol.errors import ErrorCode, KafkaError
     from kvorum.runtime.chance import new_random
 
@@ -103,16 +113,46 @@ def check_security(properties: Mapping[str, str]) -> None:
         fail(f"security.protocol={protocol} is not there yet: this command speaks PLAINTEXT", Exit.USAGE)
 
 
-def client_options(bootstrap: str, own: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
-    """Return what an unmodified client is made with: the command's own, the profile's, and what is given with -X."""
-    return {"bootstrap.servers": bootstrap, **own, **profile_properties(bootstrap), **given}
+def given_of(values: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, Any]:
+    """Return those properties whose option was typed: {property: value}, {property: the option's parameter}.
+
+    They come before what a file or a profile says; an option that was left out does not (CommandLineUtils).
+    """
+    context = click.get_current_context()
+    typed = (click.core.ParameterSource.COMMANDLINE, click.core.ParameterSource.ENVIRONMENT)
+    return {
+        name: values[name]
+        for name, option in options.items()
+        if name in values and context.get_parameter_source(option) in typed
+    }
 
 
-def client_of(make: Callable[[dict[str, Any]], C], options: dict[str, Any]) -> C:
+def client_options(
+    bootstrap: str, own: Mapping[str, Any], given: Mapping[str, str], typed: Mapping[str, Any] = NOTHING
+) -> dict[str, Any]:
+    """Return what an unmodified client is made with; what comes later wins.
+
+    The command's own, the profile's, those of the own that somebody typed as an option, and what is given with -X.
+    """
+    return for_librdkafka({**own, **profile_properties(bootstrap), **typed, **given}, bootstrap)
+
+
+def for_librdkafka(properties: Mapping[str, Any], bootstrap: str) -> dict[str, Any]:
+    """Return properties in librdkafka's words; what only Java's clients have is said, what cannot be is wrong usage."""
+    try:
+        found, unheeded = translated(properties)
+    except PropertyError as error:
+        raise click.UsageError(str(error)) from None
+    for key in unheeded:
+        warn(f"{key} is of Java's clients; not heeded")
+    return {**found, "bootstrap.servers": bootstrap}
+
+
+def client_of(make: Callable[[dict[str, Any]], C], options: dict[str, Any], watch: Watch | None = None) -> C:
     """Make an unmodified client; a property it does not take (-X) ends the command with the reason."""
     from confluent_kafka import KafkaException
 
     try:
-        return make(options)
+        return make({**options, **(watch or Watch()).options()})
     except KafkaException as error:
         raise click.UsageError(str(error.args[0].str())) from error

@@ -39,7 +39,9 @@ SOURCES = {
 OWN_SOURCE = {"topics": 1, "client-metrics": 7, "groups": 8}
 """The source of what was set on the thing itself; a broker's is 2, the default's 3, and all loggers count."""
 COMMA = re.compile(r",(?=[^\]]*(?:\[|$))")
-KEY = re.compile(r"[a-zA-Z0-9._-]*")
+EQUALS = re.compile(r"\s*=\s*(?=[^\]]*(?:\[|$))")
+KEY = re.compile(r"[$a-zA-Z0-9._-]*")
+"""A logger's name may have a dollar sign: it is a class within another."""
 SCRAM = re.compile(r"SCRAM-SHA-\d+")
 
 
@@ -94,14 +96,17 @@ def check_entity(kind: str, name: str | None) -> None:
 def parse_additions(text: str) -> dict[str, str]:
     """Read k1=v1,k2=[v1,v2],k3= as --add-config takes them: brackets keep commas together. Raises EntityError."""
     found: dict[str, str] = {}
-    for part in COMMA.split(text):
-        key, equals, value = part.partition("=")
-        if not equals:
+    parts = COMMA.split(text)
+    while len(parts) > 1 and not parts[-1]:
+        parts.pop()  # a comma at the end is none, for Java's split
+    for part in parts:
+        pair = EQUALS.split(part)
+        if len(pair) != 2:
             raise EntityError(
                 "Invalid entity config: all configs to be added must be in the format "
-                '"key=val" or "key=[val1,val2]" to group values which contain commas.'
+                '"key=val" or  "key=[val1,val2]" to group values which contain commas.'
             )
-        found[key.strip()] = value.strip().removeprefix("[").removesuffix("]").strip()
+        found[pair[0].strip()] = pair[1].replace("[", "").replace("]", "").strip()
     check_keys(found)
     return found
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvorum.cli.client import bootstrap_option, with_cluster
-from kvorum.cli.output import output_option, pairs, show
+from kvorum.cli.output import output_option, pairs, show, tell
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -149,6 +149,7 @@ async def quota_rows(cluster: "ClusterClient", entity: dict[str, str | None]) ->
 @click.option("--delete", "deleted", multiple=True, metavar="KEY", help="Back to what it is without. May be repeated.")
 @click.option("--dry-run", is_flag=True, help="Check, change nothing.")
 @bootstrap_option
+@output_option
 def alter(
     kind: str,
     name: str | None,
@@ -159,6 +160,7 @@ def alter(
     deleted: tuple[str, ...],
     dry_run: bool,
     bootstrap: str,
+    output: str,
 ) -> None:
     """Set and delete configs of a topic, broker, ..., or quotas of users, clients, ips.
 
@@ -190,4 +192,6 @@ def alter(
     except EntityError as error:
         raise click.UsageError(str(error)) from None
     whose = ", ".join(f"{each} {found or DEFAULT_NAME}" for each, found in named.items())
-    click.echo(f"{whose}: {'would be changed' if dry_run else 'changed'}")
+    found = {"entity": {each: name or DEFAULT_NAME for each, name in named.items()}, "changed": not dry_run}
+    found |= {"set": changes.values, "deleted": list(changes.deleted)}
+    tell(found, output, f"{whose}: {'would be changed' if dry_run else 'changed'}")

@@ -1,99 +1,189 @@
 """`kvorum consume`: records to lines."""
 
-import base64
-import sys
+import json
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvorum.cli.client import bootstrap_option, client_of, client_options, with_cluster
-from kvorum.cli.completion import topic_names
-from kvorum.cli.output import Exit, echo_json_line, fail, pairs
+from kvorum.cli.client import bootstrap_option, client_of, client_options, given_of
+from kvorum.cli.completion import group_names, topic_names
+from kvorum.cli.escapes import EscapeError, unescaped
+from kvorum.cli.librdkafka import Watch, reached
+from kvorum.cli.offset_ranges import Bound, Kind, Range, RangeError, joined, parse_range
+from kvorum.cli.output import Exit, pairs
+from kvorum.cli.record_formats import NULL, FormatError, Part, as_json, compiled, plain
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message
+    from confluent_kafka import Message
 
-    from kvorum.admin.client import ClusterClient
-
-POLL_SECONDS = 1.0
-OFFSET_MAX = 2**63 - 1
 INT32_MAX = 2**31 - 1
+SHOWN = ("value", "json")
+
+
+class OutputOrOffset(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
+    """How records are printed, or where to begin: kcat and rpk call the latter -o, other commands here the former."""
+
+    name = "output"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """Return what the help shows."""
+        return "value|json|OFFSET"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> "str | Range":
+        """Tell one from the other."""
+        if isinstance(value, Range) or value in SHOWN:
+            return value  # type: ignore[no-any-return]
+        try:
+            return parse_range(value, time.time_ns() // 1_000_000)
+        except RangeError as error:
+            self.fail(f"{value!r} is not one of {', '.join(map(repr, SHOWN))}; and {error}", param, ctx)
+
+
+class Places(click.ParamType):  # type: ignore[type-arg]
+    """Where to begin, and to end."""
+
+    name = "offset"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Range:
+        """Read it."""
+        if isinstance(value, Range):
+            return value
+        try:
+            return parse_range(value, time.time_ns() // 1_000_000)
+        except RangeError as error:
+            self.fail(str(error), param, ctx)
 
 
 @click.command()
-@click.argument("topic", shell_complete=topic_names)
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=topic_names)
+@click.option("-r", "--regex", is_flag=True, help="TOPICs are patterns, of whole names.")
 @click.option("--from-beginning", is_flag=True, help="Start at the earliest record, not behind the latest.")
-@click.option("--offset", type=click.IntRange(0, OFFSET_MAX), help="Start here, in each partition read.")
+@click.option(
+    "--offset", "places", type=Places(), multiple=True, help="start, end, N, -N, +N, @TIME, FROM:TO of these."
+)
 @click.option("-p", "--partition", "partitions", type=click.IntRange(0, INT32_MAX), multiple=True, help="Only these.")
-@click.option("-n", "--max-messages", type=click.IntRange(1), help="End after so many.")
+@click.option(
+    "-G", "-g", "--group", shell_complete=group_names, help="As a member of a group, which goes on from here."
+)
+@click.option(
+    "-n", "-c", "--max-messages", "--count", "max_messages", type=click.IntRange(1), help="End after so many."
+)
 @click.option("-e", "--exit-at-end", is_flag=True, help="End at the end of all partitions.")
 @click.option("--timeout-ms", type=click.IntRange(0), help="End after so long without a record.")
-@click.option("-o", "--output", type=click.Choice(["value", "json"]), default="value", show_default=True)
+@click.option("-o", "--output", "outputs", type=OutputOrOffset(), multiple=True, help="Or where to begin, as --offset.")
+@click.option("-J", "--json", "is_json", is_flag=True, help="As -o json.")
+@click.option("-f", "--format", "shape", help="As '%t %p %o %k %s %T %h\\n'; %% is a percent sign.")
+@click.option("-K", "--key-delimiter", help="Print keys, too, and this behind them.")
+@click.option("-D", "--delimiter", default="\\n", show_default=True, help="What stands behind each record.")
+@click.option("-Z", "--null", "shows_null", is_flag=True, help="Print NULL for no key and no value.")
+@click.option("--meta-only", is_flag=True, help="As JSON, without keys and values.")
+@click.option("--pretty-print", is_flag=True, help="JSON of several lines.")
+@click.option("--read-committed/--read-uncommitted", default=True, help="Only what is committed; or all.")
+@click.option("--rack", help="Read from a replica in this rack, if there is one.")
 @click.option("-X", "--property", "properties", multiple=True, metavar="KEY=VALUE", help="Any librdkafka property.")
 @bootstrap_option
-def consume(
-    topic: str,
-    from_beginning: bool,
-    offset: int | None,
-    partitions: tuple[int, ...],
-    max_messages: int | None,
-    exit_at_end: bool,
-    timeout_ms: int | None,
-    output: str,
-    properties: tuple[str, ...],
-    bootstrap: str,
-) -> None:
-    """Print a topic's records, values as lines or everything as JSON, until Ctrl-C.
+def consume(topics: tuple[str, ...], bootstrap: str, **options: Any) -> None:
+    """Print the records of topics, values as lines or everything as JSON, until Ctrl-C.
 
     \b
     kvorum consume orders --from-beginning -n 10 -o json
+    kvorum consume orders --offset -10 -e                     the last ten of each partition
+    kvorum consume orders --offset @-1h:end -f '%o %k %s\\n'
+    kvorum consume 'orders-.*' -r --group payments
     """
-    from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+    from confluent_kafka import Consumer
 
-    async def find(cluster: "ClusterClient") -> list[int]:
-        return sorted(p.partition_index for p in (await cluster.topic(topic)).partitions)
+    from kvorum.cli.consume_run import Reading, run
 
-    start = offset if offset is not None else OFFSET_BEGINNING if from_beginning else OFFSET_END
+    where = range_of(options)
+    write = writer_of(options)
+    group = options["group"]
     own: dict[str, Any] = {
-        "group.id": "kvorum-consume",
-        "enable.auto.commit": False,
-        "enable.partition.eof": exit_at_end,
+        "group.id": group or "kvorum-consume",
+        "enable.auto.commit": group is not None,
+        "enable.auto.offset.store": False,  # what was printed is committed, and nothing else
+        "enable.partition.eof": options["exit_at_end"] or where.end is not None,
+        "auto.offset.reset": reset_of(where, group),
+        "isolation.level": "read_committed" if options["read_committed"] else "read_uncommitted",
     }
-    consumer = client_of(Consumer, client_options(bootstrap, own, pairs(properties, "--property")))
-    wait = POLL_SECONDS if timeout_ms is None else min(POLL_SECONDS, timeout_ms / 1000)
+    own |= {} if options["rack"] is None else {"client.rack": options["rack"]}
+    typed = given_of(own, {"group.id": "group", "isolation.level": "read_committed", "client.rack": "rack"})
+    watch = Watch()
+    given = pairs(options["properties"], "--property")
+    consumer = client_of(Consumer, client_options(bootstrap, own, given, typed), watch)
+    reading = Reading(
+        topics=topics,
+        is_regex=options["regex"],
+        partitions=options["partitions"],
+        where=where,
+        group=group,
+        max_messages=options["max_messages"],
+        exits_at_end=options["exit_at_end"],
+        timeout_ms=options["timeout_ms"],
+        write=write,
+    )
+    run(consumer, reading, lambda topic: reached(consumer, watch, topic))
+
+
+def range_of(options: dict[str, Any]) -> Range:
+    """Return where to begin and to end; what does not go together ends the command."""
+    given = [*options["places"], *(each for each in options["outputs"] if isinstance(each, Range))]
+    if options["from_beginning"] and given:
+        raise click.UsageError("give --from-beginning or --offset, not both")
+    if options["group"] is not None and options["partitions"]:
+        raise click.UsageError("a group gives out its partitions itself: --partition goes without --group")
     try:
-        there = with_cluster(bootstrap, find)
-        absent = [partition for partition in partitions if partition not in there]
-        if absent:
-            fail(f"{topic} has no partition {absent[0]}: there are {len(there)}, from 0", Exit.NOT_FOUND)
-        wanted = sorted(set(partitions)) or there
-        open_partitions, count, last = set(wanted), 0, time.monotonic()
-        consumer.assign([TopicPartition(topic, partition, start) for partition in wanted])
-        while open_partitions and count != max_messages:
-            message = consumer.poll(wait)
-            error = None if message is None else message.error()
-            if message is None or (error is not None and error.code() == KafkaError._TRANSPORT):
-                # Nothing, or one broker less, which is no end: the client goes on with the others.
-                if timeout_ms is not None and (time.monotonic() - last) * 1000 >= timeout_ms:
-                    break
-                continue
-            if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                open_partitions.discard(message.partition() or 0)
-            elif error is not None:
-                fail(str(error), exit_of(error))
-            else:
-                count, last = count + 1, time.monotonic()
-                show_record(message, output)
-    except KafkaException as error:
-        fail(str(error), exit_of(error.args[0]))
-    except KeyboardInterrupt:
-        pass  # how one ends a consumer that was not told where to stop
-    finally:
-        consumer.close()
+        where = joined(given) if given else Range(Bound(Kind.START if options["from_beginning"] else Kind.END))
+    except RangeError as error:
+        raise click.UsageError(str(error)) from None
+    if options["group"] is not None and (where.end is not None or where.start.kind not in (Kind.START, Kind.END)):
+        raise click.UsageError(
+            "a group goes on where it was: with --group, --offset is start or end, where it was nowhere"
+        )
+    return where
 
 
-def exit_of(error: "KafkaError") -> Exit:
+def reset_of(where: Range, group: str | None) -> str:
+    """Return what to do where there is no offset to go on from, or not any more: what was chosen, or say so."""
+    if where.start.kind is Kind.START:
+        return "earliest"
+    return "error" if group is None else "latest"
+
+
+def writer_of(options: dict[str, Any]) -> Part:
+    """Return what writes a record; ways that do not go together end the command."""
+    shown: Sequence[str] = [each for each in options["outputs"] if isinstance(each, str)]
+    is_json = options["is_json"] or options["meta_only"] or options["pretty_print"] or "json" in shown
+    null = NULL if options["shows_null"] else b""
+    if is_json and ("value" in shown or options["shape"] is not None or options["key_delimiter"] is not None):
+        raise click.UsageError("JSON has a form of its own: give it, or a format, or delimiters")
+    if is_json:
+        return json_writer(meta_only=options["meta_only"], indent=2 if options["pretty_print"] else None)
+    try:
+        if options["shape"] is not None:
+            if options["key_delimiter"] is not None:
+                raise click.UsageError("--format says itself where the key is (%k)")
+            return compiled(options["shape"], null=null)
+        key_delimiter = None if options["key_delimiter"] is None else unescaped(options["key_delimiter"])
+        return plain(unescaped(options["delimiter"]), key_delimiter=key_delimiter, null=null)
+    except (EscapeError, FormatError) as error:
+        raise click.UsageError(str(error)) from None
+
+
+def json_writer(*, meta_only: bool, indent: int | None) -> Part:
+    """Return what writes records as JSON, a line each unless they are to be read by people."""
+    separators = (",", ":") if indent is None else (",", ": ")
+
+    def write(message: "Message") -> bytes:
+        found = as_json(message, meta_only=meta_only)
+        return json.dumps(found, separators=separators, indent=indent).encode() + b"\n"
+
+    return write
+
+
+def exit_of(error: Any) -> Exit:
     """Return the exit code that says what kind of error ended the command."""
     from confluent_kafka import KafkaError
 
@@ -101,34 +191,3 @@ def exit_of(error: "KafkaError") -> Exit:
         return Exit.UNREACHABLE
     unknown = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
     return Exit.NOT_FOUND if error.code() in unknown else Exit.FAILED
-
-
-def show_record(message: "Message", output: str) -> None:
-    """Print one record."""
-    value = message.value()
-    if output == "value":
-        sys.stdout.buffer.write((value or b"") + b"\n")
-        sys.stdout.buffer.flush()
-        return
-    found = message.headers() or []
-    headers = found.items() if isinstance(found, dict) else found
-    echo_json_line(
-        {
-            "partition": message.partition(),
-            "offset": message.offset(),
-            "timestamp": message.timestamp()[1],
-            "key": text_of(message.key()),
-            "value": text_of(value),
-            "headers": [[key, text_of(item)] for key, item in headers],
-        }
-    )
-
-
-def text_of(data: bytes | str | None) -> str | dict[str, str] | None:
-    """Return bytes as text, or as {"base64": ...} when they are no UTF-8."""
-    if data is None or isinstance(data, str):
-        return data
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}

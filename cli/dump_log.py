@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.output import fail
+from kvorum.cli.output import fail, say
 from kvorum.cli.progress import bar
 
 if TYPE_CHECKING:
@@ -96,7 +96,10 @@ def files_of(paths: tuple[str, ...]) -> list[str]:
 
 
 def dump(files: list[str], options: "Options", *, sanity_only: bool, verify_only: bool) -> bool:
-    """Print files; return whether anything is wrong with them, which is said at the end, on standard error."""
+    """Print files; return whether anything is wrong with them, which is said at the end, on standard error.
+
+    Offsets that do not follow on are said, too, and wrong is nothing about them: compaction leaves such logs.
+    """
     from kvorum.cli.log_dump import Problems
     from kvorum.cli.log_files import FileProblem
 
@@ -106,10 +109,10 @@ def dump(files: list[str], options: "Options", *, sanity_only: bool, verify_only
         with bar(size, "dump-log", beside_output=True) as read:
             options = replace(options, read=read)
             for path in files:
-                click.echo(f"Dumping {path}")
+                say(f"Dumping {path}")
                 try:
                     for line in lines_of(path, options, problems, sanity_only=sanity_only, verify_only=verify_only):
-                        click.echo(line)
+                        say(line)
                 except FileProblem as problem:
                     problems.note(str(problem), "")
                 except OSError as error:
@@ -117,7 +120,7 @@ def dump(files: list[str], options: "Options", *, sanity_only: bool, verify_only
     except BrokenPipeError:
         sys.stderr.close()  # whoever read has enough
         raise SystemExit(0) from None
-    for title, lines in problems.lines.items():
+    for title, lines in (*problems.remarks.items(), *problems.lines.items()):
         click.echo(title, err=True)
         for line in filter(None, lines):
             click.echo(line, err=True)

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvorum.cli.client import bootstrap_option, with_cluster
-from kvorum.cli.output import fail, output_option, show
+from kvorum.cli.completion import broker_ids
+from kvorum.cli.output import Exit, fail, output_option, show, tell
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -26,9 +27,10 @@ def features() -> None:
 
 
 @features.command()
+@click.option("--node-id", type=click.IntRange(0), help="As this node says.", shell_complete=broker_ids)
 @bootstrap_option
 @output_option
-def describe(bootstrap: str, output: str) -> None:
+def describe(node_id: int | None, bootstrap: str, output: str) -> None:
     """Show the levels that are supported and the one in use, feature by feature.
 
     \b
@@ -39,7 +41,8 @@ def describe(bootstrap: str, output: str) -> None:
     async def work(cluster: "ClusterClient") -> list[dict[str, Any]]:
         from kvorum.admin.features import describe_features
 
-        return [row._asdict() for row in await describe_features(cluster)]
+        address = None if node_id is None else await cluster.broker_address(node_id)
+        return [row._asdict() for row in await describe_features(cluster, address)]
 
     rows = with_cluster(bootstrap, work)
     if output == "table":
@@ -61,7 +64,8 @@ def change_options(command: Any) -> Any:
 @features.command()
 @change_options
 @bootstrap_option
-def upgrade(levels: tuple[str, ...], release: str | None, dry_run: bool, bootstrap: str) -> None:
+@output_option
+def upgrade(levels: tuple[str, ...], release: str | None, dry_run: bool, bootstrap: str, output: str) -> None:
     """Put features to higher levels.
 
     \b
@@ -70,14 +74,20 @@ def upgrade(levels: tuple[str, ...], release: str | None, dry_run: bool, bootstr
     """
     from kvorum.admin.features import UpgradeType
 
-    change("upgrade", wanted_levels(levels, release), UpgradeType.UPGRADE, dry_run, bootstrap)
+    wanted = wanted_levels(levels, release)
+    if release is not None:  # what the release has not is left as it is
+        wanted = {name: level for name, level in wanted.items() if level > 0}
+    change("upgrade", wanted, UpgradeType.UPGRADE, dry_run, bootstrap, output)
 
 
 @features.command()
 @change_options
 @click.option("--unsafe", is_flag=True, help="Even if metadata are lost by it.")
 @bootstrap_option
-def downgrade(levels: tuple[str, ...], release: str | None, dry_run: bool, unsafe: bool, bootstrap: str) -> None:
+@output_option
+def downgrade(
+    levels: tuple[str, ...], release: str | None, dry_run: bool, unsafe: bool, bootstrap: str, output: str
+) -> None:
     """Put features to lower levels.
 
     \b
@@ -86,7 +96,63 @@ def downgrade(levels: tuple[str, ...], release: str | None, dry_run: bool, unsaf
     from kvorum.admin.features import UpgradeType
 
     kind = UpgradeType.UNSAFE_DOWNGRADE if unsafe else UpgradeType.SAFE_DOWNGRADE
-    change("downgrade", wanted_levels(levels, release), kind, dry_run, bootstrap)
+    change("downgrade", wanted_levels(levels, release), kind, dry_run, bootstrap, output)
+
+
+@features.command()
+@click.argument("names", nargs=-1, required=True, metavar="FEATURE...")
+@click.option("--dry-run", is_flag=True, help="Check, change nothing.")
+@click.option("--unsafe", is_flag=True, help="Even if metadata are lost by it.")
+@bootstrap_option
+@output_option
+def disable(names: tuple[str, ...], dry_run: bool, unsafe: bool, bootstrap: str, output: str) -> None:
+    """Put features to level 0.
+
+    \b
+    kvorum features disable group.version --dry-run
+    """
+    from kvorum.admin.features import UpgradeType
+
+    kind = UpgradeType.UNSAFE_DOWNGRADE if unsafe else UpgradeType.SAFE_DOWNGRADE
+    change("disable", dict.fromkeys(names, 0), kind, dry_run, bootstrap, output)
+
+
+@features.command("version-mapping")
+@click.argument("release", required=False)
+@output_option
+def version_mapping(release: str | None, output: str) -> None:
+    """Show the levels of a release's features; of the newest without one.
+
+    \b
+    kvorum features version-mapping 4.0-IV3 -o json
+    """
+    from kvorum.cli.feature_levels import METADATA_LEVELS, LevelError, mapping_lines, release_levels
+
+    try:
+        given = list(METADATA_LEVELS)[-1] if release is None else release
+        tell(release_levels(given), output, *mapping_lines(release))
+    except LevelError as error:
+        fail(str(error), Exit.NOT_FOUND)
+
+
+@features.command()
+@click.argument("levels", nargs=-1, required=True, metavar="FEATURE=LEVEL...")
+@output_option
+def dependencies(levels: tuple[str, ...], output: str) -> None:
+    """Show what features at some levels need of others.
+
+    \b
+    kvorum features dependencies eligible.leader.replicas.version=1
+    """
+    from kvorum.cli.feature_levels import DEPENDENCIES, LevelError, dependency_lines, parse_levels
+
+    try:
+        lines = dependency_lines(levels)
+        wanted = parse_levels(levels).items()
+    except LevelError as error:
+        fail(str(error), Exit.USAGE)
+    rows = [{"feature": name, "level": level, "needs": DEPENDENCIES.get((name, level))} for name, level in wanted]
+    tell(rows, output, *lines)
 
 
 def wanted_levels(levels: tuple[str, ...], release: str | None) -> dict[str, int]:
@@ -101,7 +167,7 @@ def wanted_levels(levels: tuple[str, ...], release: str | None) -> dict[str, int
         raise click.UsageError(str(error)) from None
 
 
-def change(verb: str, levels: dict[str, int], kind: "UpgradeType", dry_run: bool, bootstrap: str) -> None:
+def change(verb: str, levels: dict[str, int], kind: "UpgradeType", dry_run: bool, bootstrap: str, output: str) -> None:
     """Ask for other levels, and say of each what became of it."""
 
     async def work(cluster: "ClusterClient") -> "dict[str, KafkaError | None]":
@@ -109,11 +175,17 @@ def change(verb: str, levels: dict[str, int], kind: "UpgradeType", dry_run: bool
 
         return await update_features(cluster, levels, kind, validate_only=dry_run)
 
-    if kind == 1:
-        levels = {name: level for name, level in levels.items() if level > 0}
     outcome = with_cluster(bootstrap, work)
-    for line in outcome_lines(verb, levels, outcome, dry_run):
-        click.echo(line)
+    rows = [
+        {
+            "feature": name,
+            "level": levels[name],
+            "changed": error is None and not dry_run,
+            "error": None if error is None else str(error),
+        }
+        for name, error in sorted(outcome.items())
+    ]
+    tell(rows, output, *outcome_lines(verb, levels, outcome, dry_run))
     failed = sum(error is not None for error in outcome.values())
     if failed:
         fail(f"{failed} out of {len(outcome)} operation(s) failed.")

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -24,6 +24,41 @@ def folder_option(command: "click.decorators.FC") -> "click.decorators.FC":
         default=lambda: os.environ.get("KVORUM_DIR", "kvorum-data"),
         show_default="$KVORUM_DIR, else ./kvorum-data",
         help="The cluster's folder.",
+    )(command)
+
+
+UNIT_START_SECONDS: Final = 300.0
+"""A node that cannot start says so at once; one that is late recovers its logs after a crash."""
+UNIT_STOP_SECONDS: Final = 320.0
+"""A broker gives its leaders away for five minutes at most."""
+
+
+def patience_options(command: "click.decorators.FC") -> "click.decorators.FC":
+    """Add --start-timeout and --stop-timeout."""
+    return start_timeout_option(stop_timeout_option(command))
+
+
+def start_timeout_option(command: "click.decorators.FC") -> "click.decorators.FC":
+    """Add --start-timeout."""
+    return click.option(
+        "--start-timeout",
+        "start_seconds",
+        type=click.FloatRange(min=1),
+        default=UNIT_START_SECONDS,
+        show_default=True,
+        help="Seconds a node may take until its broker is unfenced: recovery after a crash may be long.",
+    )(command)
+
+
+def stop_timeout_option(command: "click.decorators.FC") -> "click.decorators.FC":
+    """Add --stop-timeout."""
+    return click.option(
+        "--stop-timeout",
+        "stop_seconds",
+        type=click.FloatRange(min=1),
+        default=UNIT_STOP_SECONDS,
+        show_default=True,
+        help="Seconds a controlled shutdown may take before a node is killed (kill -9).",
     )(command)
 
 

@@ -155,11 +155,13 @@ def reset_offsets(
         fail(refused[-1])
 
 
-def warn_of_moves(found: Iterable["Reset"]) -> None:
-    """Say which offsets lie outside their logs, and where the groups go instead."""
+def warn_of_moves(found: Iterable["Reset"], *, notes: bool = True) -> None:
+    """Say which offsets lie outside their logs, and where the groups go instead; and why it is the latest."""
     from kvorum.cli.reset_texts import warning_of
 
     for move in (move for each in found for move in each.moves):
+        if notes and move.note is not None:
+            warn(f"{move.place}: {move.note}")
         warning = warning_of(move)
         if warning is not None:
             warn(warning)

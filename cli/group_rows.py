@@ -15,6 +15,7 @@ from kvorum.admin.places import Place, by_topic
 REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 STATES = (*REBALANCING, "Stable", "Dead", "Empty", "NotReady")
 TYPES = ("Classic", "Consumer", "Share", "Streams")
+TYPES_OF_CONSUMERS = TYPES[:2]
 SPELT: Mapping[str, str] = {word.casefold(): word for word in TYPES}
 """Types as Kafka's tools write them; on the wire they may come in small letters."""
 

@@ -7,7 +7,7 @@ import click
 from kvorum.cli.client import bootstrap_option, with_cluster
 from kvorum.cli.completion import group_names, topic_names
 from kvorum.cli.group_reset import check_groups, reset_offsets, with_usage
-from kvorum.cli.output import Exit, fail, output_option, show
+from kvorum.cli.output import Exit, fail, output_option, show, tell
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -136,7 +136,8 @@ def show_described(found: list["GroupRows"], what: str, verbose: bool, output: s
 @click.argument("names", nargs=-1, shell_complete=group_names, metavar="GROUP...")
 @click.option("--all-groups", is_flag=True, help="All consumer groups without members.")
 @bootstrap_option
-def delete(names: tuple[str, ...], all_groups: bool, bootstrap: str) -> None:
+@output_option
+def delete(names: tuple[str, ...], all_groups: bool, bootstrap: str, output: str) -> None:
     """Delete groups that have no members, with their offsets.
 
     \b
@@ -149,19 +150,24 @@ def delete(names: tuple[str, ...], all_groups: bool, bootstrap: str) -> None:
         from kvorum.cli import group_actions
         from kvorum.cli.group_rows import group_ids
 
+        if all_groups:
+            return await group_actions.delete(cluster, await group_actions.without_members(cluster))
         return await group_actions.delete(cluster, await group_ids(Groups(cluster), names, all_groups))
 
-    fail_if_refused(with_cluster(bootstrap, work), "deleted")
+    outcome = with_cluster(bootstrap, work)
+    rows = [
+        {"group": name, "deleted": error is None, "error": None if error is None else error.code.name}
+        for name, error in outcome.items()
+    ]
+    tell(rows, output, *(f"{name} deleted" for name, error in outcome.items() if error is None))
+    fail_if_refused(outcome)
 
 
-def fail_if_refused(outcome: dict[str, Any], done: str) -> None:
-    """Say of each thing whether it was done, and end with an error if one was not."""
+def fail_if_refused(outcome: dict[str, Any]) -> None:
+    """Say of each thing why it was not done, and end with an error if one was not."""
     from kvorum.protocol.errors import ErrorCode
 
     refused = {name: error for name, error in outcome.items() if error is not None}
-    for name in outcome:
-        if name not in refused:
-            click.echo(f"{name} {done}")
     for name, error in list(refused.items())[:-1]:
         click.echo(f"kvorum: {name}: {error}", err=True)
     if refused:

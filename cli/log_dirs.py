@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
     from kvorum.protocol.messages.describe_log_dirs import DescribeLogDirsResult
 
+VOLUME_COLUMNS = ("broker", "log_dir", "partitions", "size", "total", "usable", "error")
 COLUMNS = ("broker", "log_dir", "partition", "size", "offset_lag", "future")
 
 
@@ -25,13 +26,15 @@ def numbers(text: str | None, option: str) -> list[int]:
 @click.command("log-dirs")
 @click.argument("topics", nargs=-1)
 @click.option("--brokers", metavar="1,2,3", help="Only of these; without it, of all.")
+@click.option("--volumes", is_flag=True, help="A row a directory: its partitions, and what is left of its volume.")
 @bootstrap_option
 @output_option
-def log_dirs(topics: tuple[str, ...], brokers: str | None, bootstrap: str, output: str) -> None:
+def log_dirs(topics: tuple[str, ...], brokers: str | None, volumes: bool, bootstrap: str, output: str) -> None:
     """Show the partitions in brokers' log directories, with their size in bytes. TOPICS: only of these.
 
     \b
     kvorum log-dirs orders --brokers 1,2
+    kvorum log-dirs --volumes
     kvorum log-dirs -o json
     """
     wanted = numbers(brokers, "--brokers")
@@ -42,7 +45,10 @@ def log_dirs(topics: tuple[str, ...], brokers: str | None, bootstrap: str, outpu
         return await describe_log_dirs(cluster, wanted)
 
     found = with_cluster(bootstrap, work)
-    show(rows_of(found, set(topics)), output, COLUMNS)
+    if volumes:
+        show(volume_rows(found, set(topics)), output, VOLUME_COLUMNS)
+    else:
+        show(rows_of(found, set(topics)), output, COLUMNS)
     offline = [f"broker {broker}: {each.log_dir}" for broker, dirs in found.items() for each in dirs if each.error_code]
     if offline:
         fail(f"out of service: {', '.join(offline)}")
@@ -66,3 +72,26 @@ def rows_of(found: "dict[int, list[DescribeLogDirsResult]]", topics: set[str]) -
         if not topics or topic.name in topics
     ]
     return sorted(rows, key=lambda row: (row["broker"], row["log_dir"], row["partition"]))
+
+
+def volume_rows(found: "dict[int, list[DescribeLogDirsResult]]", topics: set[str]) -> list[dict[str, Any]]:
+    """Return a row a directory, with the bytes of its volume; an older broker does not tell these."""
+    from kvorum.admin.client import code_of
+
+    rows: list[dict[str, Any]] = []
+    for broker, directories in sorted(found.items()):
+        for each in sorted(directories, key=lambda each: each.log_dir):
+            chosen = [topic for topic in each.topics if not topics or topic.name in topics]
+            sizes = [row.partition_size for topic in chosen for row in topic.partitions]
+            rows.append(
+                {
+                    "broker": broker,
+                    "log_dir": each.log_dir,
+                    "partitions": len(sizes),
+                    "size": sum(sizes),
+                    "total": each.total_bytes if each.total_bytes >= 0 else None,
+                    "usable": each.usable_bytes if each.usable_bytes >= 0 else None,
+                    "error": code_of(each.error_code).name if each.error_code else None,
+                }
+            )
+    return rows

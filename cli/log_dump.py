@@ -3,22 +3,16 @@
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from struct import Struct
-from struct import error as StructError
 from typing import BinaryIO
 
+from kvorum.cli.control_records import control_text
 from kvorum.cli.log_files import Batch, FileProblem, batches, file_size
-from kvorum.cli.record_decoders import Decoder, compact
+from kvorum.cli.record_decoders import Decoder
 from kvorum.protocol.batch_header import BatchHeader, increment_sequence
 from kvorum.protocol.records import Record, codec_of
 from kvorum.quorum.snapshots import CHECKPOINT
 from kvorum.storage.names import offset_of
 
-_CONTROL_KEY = Struct(">hh")
-_MARKER = Struct(">hi")
-_SNAPSHOT_HEADER = Struct(">hq")
-_VERSION = Struct(">h")
-CONTROL_TYPES = {0: "ABORT", 1: "COMMIT", 2: "LEADER_CHANGE", 3: "SNAPSHOT_HEADER", 4: "SNAPSHOT_FOOTER"}
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 
 
@@ -41,10 +35,16 @@ class Problems:
     """What is wrong with the files, as Kafka says it, by file."""
 
     lines: dict[str, list[str]] = field(default_factory=dict)
+    remarks: dict[str, list[str]] = field(default_factory=dict)
+    """What Kafka's tool says beside them, and is as it should be where a log was compacted."""
 
     def note(self, title: str, line: str) -> None:
         """Add a line below a title."""
         self.lines.setdefault(title, []).append(line)
+
+    def remark(self, title: str, line: str) -> None:
+        """Add a line that says nothing is wrong."""
+        self.remarks.setdefault(title, []).append(line)
 
 
 def dump_log(path: str, options: Options, problems: Problems) -> Iterator[str]:
@@ -72,13 +72,15 @@ def batch_lines(file: BinaryIO, path: str, options: Options, problems: Problems)
     valid, last_offset = 0, None
     for batch in batches(file, size_max=options.size_max):
         yield batch_line(batch)
+        if not batch.is_valid:
+            problems.note(f"Batches whose CRC is not that of their bytes in {path}", f"  at position {batch.position}")
         options.read(len(batch.data))
         valid = batch.position + len(batch.data)
         if not options.deep:
             continue
         for record in batch.records():
             if last_offset is not None and record.offset != last_offset + 1:
-                problems.note(f"Non-consecutive offsets in {path}", f"  {last_offset} is followed by {record.offset}")
+                problems.remark(f"Non-consecutive offsets in {path}", f"  {last_offset} is followed by {record.offset}")
             last_offset = record.offset
             yield record_line(batch.header, record, options)
     trailing = file_size(file) - valid
@@ -107,19 +109,21 @@ def batch_line(batch: Batch) -> str:
 
 def record_line(header: BatchHeader, record: Record, options: Options) -> str:
     """Return a record's line, with what is in it if that is wanted."""
-    line = "|"
+    line, start = "", "| "
     if not options.skip_metadata:
-        line += (
-            f" offset: {record.offset} {timestamp_type(header)}: {record.timestamp}"
+        line = (
+            f"| offset: {record.offset} {timestamp_type(header)}: {record.timestamp}"
             f" keySize: {size_of(record.key)} valueSize: {size_of(record.value)}"
             f" sequence: {sequence_of(header, record)} headerKeys: [{','.join(key for key, _ in record.headers)}]"
         )
+        start = " "
         if header.is_control:
             line += control_text(record)
     if options.decoder is not None and not header.is_control:
         key, payload = options.decoder(record)
-        line += "" if key is None else f" key: {key}"
-        line += "" if payload is None else f" payload: {payload}"
+        parts = [f"key: {key}"] if key is not None else []
+        parts += [f"payload: {payload}"] if payload is not None else []
+        line += start + " ".join(parts) if parts else ""
     return line
 
 
@@ -128,25 +132,6 @@ def sequence_of(header: BatchHeader, record: Record) -> int:
     if header.base_sequence < 0:
         return header.base_sequence
     return increment_sequence(header.base_sequence, record.offset - header.base_offset)
-
-
-def control_text(record: Record) -> str:
-    """Return what a control record says."""
-    key, value = record.key or b"", record.value or b""
-    try:
-        _, kind = _CONTROL_KEY.unpack_from(key)
-        match CONTROL_TYPES.get(kind):
-            case "ABORT" | "COMMIT" as name:
-                return f" endTxnMarker: {name} coordinatorEpoch: {_MARKER.unpack_from(value)[1]}"
-            case "SNAPSHOT_HEADER":
-                version, timestamp = _SNAPSHOT_HEADER.unpack_from(value)
-                return f" SnapshotHeader {compact({'version': version, 'lastContainedLogTimestamp': timestamp})}"
-            case "SNAPSHOT_FOOTER":
-                return f" SnapshotFooter {compact({'version': _VERSION.unpack_from(value)[0]})}"
-            case name:
-                return f" controlType: {name or 'UNKNOWN'}({kind})"
-    except StructError as error:
-        return f" controlType: UNKNOWN ({error})"
 
 
 def timestamp_type(header: BatchHeader) -> str:

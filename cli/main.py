@@ -25,6 +25,7 @@ COMMANDS = {
     "brokers": ("cli.brokers:brokers", "List brokers, take one out for maintenance, decommission one."),
     "groups": ("cli.groups:groups", "List and describe groups, move their offsets, delete them."),
     "configs": ("cli.configs:configs", "Describe and alter configs and quotas of topics, brokers, groups, users."),
+    "quotas": ("cli.quotas:quotas", "How much clients may: by user, client id or address."),
     "offsets": ("cli.offsets:offsets", "First, last and other offsets of partitions."),
     "delete-records": ("cli.delete_records:delete_records", "Delete the records of partitions up to an offset."),
     "log-dirs": ("cli.log_dirs:log_dirs", "What lies in the log directories of brokers."),
@@ -85,7 +86,7 @@ class Main(LazyGroup):
         if script is None:
             return super().resolve_command(ctx, args)
         command = kafka.get_command(ctx, script)
-        return script, command, spelt_out(command, args[1:])
+        return script, command, spelt_out(script, command, args[1:])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete commands; scripts once their common beginning is there."""

@@ -1,12 +1,12 @@
 """`kvorum metadata`: what Kafka's metadata shell shows, at any offset, and what changed between two."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from kvorum.cli.client import bootstrap_option, with_cluster
-from kvorum.cli.output import Exit, fail, output_option, show
+from kvorum.cli.output import Exit, fail, output_option, say, show
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -94,28 +94,27 @@ def found(path: str, folder: str | None, bootstrap: str, at: int | None) -> "lis
 
 @metadata.command()
 @options
-def ls(path: str, folder: str | None, bootstrap: str, at: int | None) -> None:
+@output_option
+def ls(path: str, folder: str | None, bootstrap: str, at: int | None, output: str) -> None:
     """List the names in a folder.
 
     \b
     kvorum metadata ls /image/topics/byName
     """
-    from kvorum.admin.metadata_tree import ordered
+    from kvorum.cli.metadata_walk import ls_lines, ls_rows
 
     each_with_title = found(path, folder, bootstrap, at)
-    for where, node in each_with_title:
-        if isinstance(node, str):
-            click.echo(where)
-            continue
-        if len(each_with_title) > 1:
-            click.echo(f"{where}:")
-        for name, _ in ordered(node):
-            click.echo(name)
+    if output != "table":
+        show(ls_rows(each_with_title), output)
+        return
+    for line in ls_lines(each_with_title):
+        say(line)
 
 
 @metadata.command()
 @options
-def cat(path: str, folder: str | None, bootstrap: str, at: int | None) -> None:
+@output_option
+def cat(path: str, folder: str | None, bootstrap: str, at: int | None, output: str) -> None:
     """Print values.
 
     \b
@@ -126,13 +125,17 @@ def cat(path: str, folder: str | None, bootstrap: str, at: int | None) -> None:
     values = [(where, node) for where, node in each_with_path if isinstance(node, str)]
     if not values:
         fail(f"{path} is a folder: list it with ls, or see all of it with tree", Exit.USAGE)
+    if output != "table":
+        show(dict(values), output)
+        return
     for where, value in values:
-        click.echo(value if len(values) == 1 else f"{where}: {value}")
+        say(value if len(values) == 1 else f"{where}: {value}")
 
 
 @metadata.command()
 @options
-def find(path: str, folder: str | None, bootstrap: str, at: int | None) -> None:
+@output_option
+def find(path: str, folder: str | None, bootstrap: str, at: int | None, output: str) -> None:
     """Print every path below one.
 
     \b
@@ -140,9 +143,12 @@ def find(path: str, folder: str | None, bootstrap: str, at: int | None) -> None:
     """
     from kvorum.admin.metadata_tree import walk
 
-    for where, node in found(path, folder, bootstrap, at):
-        for each, _ in walk(node, where):
-            click.echo(each)
+    paths = [each for where, node in found(path, folder, bootstrap, at) for each, _ in walk(node, where)]
+    if output != "table":
+        show(paths, output)
+        return
+    for each in paths:
+        say(each)
 
 
 @metadata.command()
@@ -157,14 +163,30 @@ def tree(path: str, folder: str | None, bootstrap: str, at: int | None, output: 
     """
     from kvorum.admin.metadata_tree import indented
 
-    for where, node in found(path, folder, bootstrap, at):
-        if output != "table":
-            value: Any = node if isinstance(node, dict) else {where: node}
-            show(value, output)
-            continue
-        click.echo(f"{where}: {node}" if isinstance(node, str) else f"{where}:")
+    each_with_path = found(path, folder, bootstrap, at)
+    if output != "table":
+        (_, only), several = each_with_path[0], len(each_with_path) > 1
+        show(dict(each_with_path) if several or isinstance(only, str) else only, output)
+        return
+    for where, node in each_with_path:
+        say(f"{where}: {node}" if isinstance(node, str) else f"{where}:")
         for line in indented(node, 1) if isinstance(node, dict) else ():
-            click.echo(line)
+            say(line)
+
+
+@metadata.command()
+@click.option("--at", type=click.IntRange(0), help="As they were behind the record at this offset.")
+@source_options
+def shell(at: int | None, folder: str | None, bootstrap: str) -> None:
+    """Walk through them interactively: ls, cd, cat, tree, find, pwd, history, man, help, exit.
+
+    \b
+    kvorum metadata shell
+    kvorum metadata shell --dir data/controller --at 1200
+    """
+    from kvorum.cli.metadata_session import hold
+
+    hold(tree_at(source_of(folder, bootstrap), at))
 
 
 @metadata.command()

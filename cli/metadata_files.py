@@ -57,6 +57,28 @@ def folder_source(path: str) -> Source:
     return Source(snapshots=ordered, read_snapshot=read_snapshot, read_batches=read_batches)
 
 
+def file_source(path: str) -> Source:
+    """Return what one file holds: a snapshot (.checkpoint), or a segment from the beginning. Raises MetadataProblem."""
+    name = os.path.basename(path)
+    match = CHECKPOINT.fullmatch(name)
+    if match is None and (not name.endswith(LOG_SUFFIX) or offset_of(name) is None):
+        raise MetadataProblem(f"{name} is neither a snapshot (OFFSET-EPOCH.checkpoint) nor a segment (OFFSET.log)")
+
+    def read_snapshot(_: SnapshotId) -> Iterator[bytes]:
+        with open(path, "rb") as file:
+            while data := file.read(READ_BYTES):
+                yield data
+
+    def read_batches(_: int) -> Iterator[Raw]:
+        if match is None:
+            with open(path, "rb") as file:
+                for batch in batches(file):
+                    yield batch.data, batch.header
+
+    found = [] if match is None else [SnapshotId(end_offset=int(match[1]), epoch=int(match[2]))]
+    return Source(snapshots=found, read_snapshot=read_snapshot, read_batches=read_batches)
+
+
 def raft_snapshots(folder: str) -> dict[SnapshotId, str]:
     """Return the files of a controller's own snapshots, which lie beside its log. Raises MetadataProblem, OSError."""
     found: dict[SnapshotId, str] = {}

@@ -2,7 +2,8 @@
 
 import click
 
-from kvorum.cli.folders import folder_option
+from kvorum.cli.completion import node_names
+from kvorum.cli.folders import folder_option, start_timeout_option, stop_timeout_option
 from kvorum.cli.output import Exit, fail
 
 
@@ -16,14 +17,16 @@ def nodes() -> None:
     """
 
 
-def act(name: str, folder: str, verb: str) -> None:
-    """Do one thing to one node."""
+def act(name: str, folder: str, verb: str, *, start_seconds: float = 0, stop_seconds: float = 0) -> None:
+    """Do one thing to one node; 0: as long as it is by itself."""
     from kvorum.cluster.foreground import RunsAlready, ask_foreground, hold
     from kvorum.cluster.local import ClusterError, LocalCluster
 
     try:
         cluster = LocalCluster.open(folder, detached=True)
         cluster.node(name)
+        cluster.start_seconds = start_seconds or cluster.start_seconds
+        cluster.stop_seconds = stop_seconds or cluster.stop_seconds
         if verb == "start":
             outcome = ask_foreground(cluster, [name])
             if outcome is None:
@@ -53,11 +56,14 @@ def act(name: str, folder: str, verb: str) -> None:
 def verb(name: str, text: str) -> None:
     """Add one subcommand."""
 
+    own = {"start": start_timeout_option, "stop": stop_timeout_option}.get(name, lambda command: command)
+
     @nodes.command(name, help=f"{text}\n\n\b\nkvorum nodes {name} node-2 --dir ./data")
-    @click.argument("node")
+    @click.argument("node", shell_complete=node_names)
     @folder_option
-    def command(node: str, folder: str) -> None:
-        act(node, folder, name)
+    @own
+    def command(node: str, folder: str, **seconds: float) -> None:
+        act(node, folder, name, **seconds)
 
 
 verb("kill", "kill -9 all processes of NODE.")

@@ -12,6 +12,7 @@ from typing import NoReturn, TypeVar
 import click
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+BUT_LAYOUT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 NO_TITLES: Mapping[str, str] = MappingProxyType({})
 F = TypeVar("F", bound=Callable[..., object])
 FORMATS = ("table", "json", "yaml")
@@ -34,7 +35,10 @@ def output_option(command: F) -> F:
 
 
 def show(
-    rows: Sequence[Row] | Row, output: str, columns: Sequence[str] = (), titles: Mapping[str, str] = NO_TITLES
+    rows: Sequence[Row] | Sequence[str] | Row,
+    output: str,
+    columns: Sequence[str] = (),
+    titles: Mapping[str, str] = NO_TITLES,
 ) -> None:
     """Print rows as a table, or the whole value as JSON or YAML. A lone mapping is printed as name and value.
 
@@ -52,7 +56,16 @@ def show(
         for key, value in rows.items():
             click.echo(f"{key:<{width}}  {cell(value)}")
     else:
-        table(rows, columns, titles)
+        table([row if isinstance(row, Mapping) else {"value": row} for row in rows], columns, titles)
+
+
+def tell(rows: Sequence[Row] | Row, output: str, *lines: str) -> None:
+    """Say what was done: in words for people, as JSON or YAML for programs."""
+    if output == "table":
+        for line in lines:
+            click.echo(line)
+    else:
+        show(rows, output)
 
 
 def table(rows: Sequence[Row], columns: Sequence[str], titles: Mapping[str, str] = NO_TITLES) -> None:
@@ -74,12 +87,34 @@ def cell(value: object) -> str:
         case bool():
             return "yes" if value else "no"
         case list() | tuple():
-            return ",".join(str(item) for item in value)
+            return harmless(",".join(str(item) for item in value))
         case dict():
-            return ",".join(f"{key}={item}" for key, item in value.items())
+            return harmless(",".join(f"{key}={item}" for key, item in value.items()))
         case _:
-            # A group's or client's name may be any text: one with a terminal's commands in it is shown, not obeyed.
-            return CONTROL.sub(lambda found: repr(found.group())[1:-1], str(value))
+            return harmless(str(value))
+
+
+def harmless(text: str) -> str:
+    """Return a text that does nothing to a terminal.
+
+    A group's or client's name may be any text: one with a terminal's commands in it is shown, not obeyed.
+    """
+    return CONTROL.sub(lambda found: repr(found.group())[1:-1], text)
+
+
+def say(text: str) -> None:
+    """Print a line of a script, whose layout may have tabs and empty lines: the rest does nothing to a terminal.
+
+    In a file or a pipe every character is as it is: programs read it there.
+    """
+    stream = sys.stdout
+    shown = text if stream is None or not stream.isatty() else BUT_LAYOUT.sub(lambda it: repr(it.group())[1:-1], text)
+    raw(shown + "\n")
+
+
+def raw(text: str) -> None:
+    """Print a text as it is, whatever the output is: click.echo leaves out a terminal's commands in files and pipes."""
+    click.echo(text, nl=False, color=True)
 
 
 def painted(text: str, *, err: bool = False, bold: bool = False, color: str | None = None) -> str:

@@ -4,8 +4,9 @@ from typing import Any
 
 import click
 
-from kvorum.cli.client import bootstrap_option, client_of, client_options
+from kvorum.cli.client import bootstrap_option, client_of, client_options, given_of
 from kvorum.cli.completion import topic_names
+from kvorum.cli.librdkafka import Watch, reached
 from kvorum.cli.output import Exit, pairs
 
 property_option = click.option(
@@ -47,7 +48,9 @@ def produce(
         raise click.UsageError("--warmup has to be less than --records")
     load = Load(topic=topic, count=records, throughput=throughput, warmup=warmup)
     own: dict[str, Any] = {"acks": "all", "client.id": "kvorum-perf"}
-    client: Any = client_of(Producer, client_options(bootstrap, own, pairs(properties, "--property")))
+    watch = Watch()
+    client: Any = client_of(Producer, client_options(bootstrap, own, pairs(properties, "--property")), watch)
+    reached(client, watch, topic)
     if run_producer(client, load, random_payloads(size)).failed:
         raise SystemExit(Exit.FAILED)
 
@@ -85,7 +88,11 @@ def consume(
         "auto.offset.reset": "earliest",
         "client.id": "kvorum-perf",
     }
-    consumer: Any = client_of(Consumer, client_options(bootstrap, own, pairs(properties, "--property")))
+    typed = given_of(own, {"group.id": "group"})
+    watch = Watch()
+    options = client_options(bootstrap, own, pairs(properties, "--property"), typed)
+    consumer: Any = client_of(Consumer, options, watch)
+    reached(consumer, watch, topic)
     reading = Reading(
         topics=[topic],
         count=records,

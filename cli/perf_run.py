@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 FLUSH_SECONDS: Final = 60.0
+NOT_IN_TIME: Final = f"not within {FLUSH_SECONDS:g} s of the last one"
 POLL_SECONDS: Final = 0.1
 BATCH_MAX: Final = 500
 """Records a poll brings at the most: Kafka's max.poll.records."""
@@ -102,7 +103,9 @@ class Sender:
             self._pause(number + 1)
         if opened is not None:
             client.commit_transaction()
-        client.flush(FLUSH_SECONDS)
+        left = client.flush(FLUSH_SECONDS)
+        if left:
+            self.failed[NOT_IN_TIME] = left
 
     def _send(self, payload: bytes) -> None:
         sent, steady, size = time.monotonic(), self.steady, len(payload)
@@ -212,7 +215,7 @@ def run_consumer(consumer: "Consumer", reading: Reading, *, header: bool = True)
         consumer.close()
     if read.count < reading.count:
         click.echo(
-            "WARNING: Exiting before consuming the expected number of messages: timeout "
+            "WARNING: Exiting before consuming the expected number of records: timeout "
             f"({reading.timeout_ms} ms) exceeded. You can use the --timeout option to increase the timeout."
         )
     if not reading.detailed:

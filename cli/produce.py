@@ -1,124 +1,166 @@
 """`kvorum produce`: lines to records."""
 
 import sys
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvorum.cli.client import bootstrap_option, client_of, client_options
+from kvorum.cli.client import bootstrap_option, client_of, client_options, given_of
 from kvorum.cli.completion import topic_names
-from kvorum.cli.output import fail, pairs
+from kvorum.cli.escapes import EscapeError, unescaped
+from kvorum.cli.librdkafka import Watch, reached
+from kvorum.cli.output import Exit, echo_json_line, fail, pairs
+from kvorum.cli.record_lines import Readable, RecordError, Shape, pieces
+from kvorum.cli.sending import ANY_PARTITION, Header, Outgoing, Sending
 
 if TYPE_CHECKING:
-    from confluent_kafka import Producer
+    from confluent_kafka import KafkaError, Message
 
-FLUSH_SECONDS = 60.0
-ANY_PARTITION = -1
+TIMESTAMP_MAX = 2**63 - 1
 
 
 @click.command()
 @click.argument("topic", shell_complete=topic_names)
-@click.option("-f", "--file", type=click.File("rb"), default="-", help="Read lines from here; - is standard input.")
-@click.option("-k", "--key-separator", help="What stands between key and value in a line; without it, no key.")
+@click.option("-f", "--file", type=click.File("rb"), default="-", help="Read records from here; - is standard input.")
+@click.option("-J", "--json", "is_json", is_flag=True, help="A JSON object a line, as `consume -o json` prints them.")
+@click.option("-k", "-K", "--key-separator", help="What stands between key and value; without it, no key.")
+@click.option("--key", help="The key of every record that brings none.")
+@click.option("-D", "--delimiter", default="\\n", show_default=True, help="What stands between records.")
+@click.option("-Z", "--null", "null_if_empty", is_flag=True, help="An empty key or value is none: a tombstone.")
 @click.option(
     "-p",
     "--partition",
     type=click.IntRange(0, 2**31 - 1),
     help="Without it, keys decide (murmur2_random, as Java's clients).",
 )
-@click.option("-H", "--header", "headers", multiple=True, metavar="KEY=VALUE", help="On every record.")
+@click.option("-H", "--header", "headers", multiple=True, metavar="KEY=VALUE", help="On every record; repeatable.")
+@click.option("--timestamp", type=click.IntRange(0, TIMESTAMP_MAX), help="Of every record, ms; without it, now.")
 @click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
+@click.option("-T", "--tee", is_flag=True, help="Print what is sent, too.")
+@click.option("-v", "--verbose", is_flag=True, help="A line for each record: partition, offset, timestamp.")
+@click.option("-o", "--output", type=click.Choice(["none", "text", "json"]), help="The same, as text or as JSON.")
 @click.option("-X", "--property", "properties", multiple=True, metavar="KEY=VALUE", help="Any librdkafka property.")
 @bootstrap_option
 def produce(
     topic: str,
-    file: BinaryIO,
-    key_separator: str | None,
-    partition: int | None,
-    headers: tuple[str, ...],
-    compression: str,
+    file: Readable,
+    is_json: bool,
+    tee: bool,
+    verbose: bool,
+    output: str | None,
     acks: str,
+    compression: str,
     properties: tuple[str, ...],
     bootstrap: str,
+    **shape: Any,
 ) -> None:
     """Send each line of a file or of standard input as a record. Exit code 1 if any was not acknowledged.
 
     \b
     printf 'a:1\\nb:2\\n' | kvorum produce orders -k :
+    printf 'a:' | kvorum produce orders -k : -Z                a tombstone
+    kvorum consume orders -e --from-beginning -o json | kvorum produce copy -J
     """
     from confluent_kafka import Producer
 
-    if key_separator == "":
-        raise click.BadParameter("must not be empty; without it, no line has a key", param_hint="--key-separator")
+    made, delimiter = shape_of(shape, is_json)
     own: dict[str, Any] = {
         "partitioner": "murmur2_random",
         "compression.type": compression,
         "acks": acks,
         "enable.idempotence": acks == "all",
     }
-    options = client_options(bootstrap, own, pairs(properties, "--property"))
-    extra: list[tuple[str, str | bytes | None]] = [
-        (key, value.encode()) for key, value in pairs(headers, "--header").items()
-    ]
-    sending = Sending(client_of(Producer, options), topic, ANY_PARTITION if partition is None else partition, extra)
-    interrupted = False
+    typed = given_of(own, {"compression.type": "compression", "acks": "acks", "enable.idempotence": "acks"})
+    watch = Watch()
+    options = client_options(bootstrap, own, pairs(properties, "--property"), typed)
+    client = client_of(Producer, idempotent_if_it_may(options, typed), watch)
+    reached(client, watch, topic)
+    sending = Sending(client, topic, told_as(output or ("text" if verbose else "none")))
+    stopped: str | None = None
     try:
-        for line in file:
-            sending.send(*split(line.rstrip(b"\r\n"), key_separator))
+        for record in records(file, made, delimiter, is_json, tee):
+            sending.send(record)
     except KeyboardInterrupt:
-        interrupted = True  # what was handed over already is delivered, and told
-    left = sending.producer.flush(FLUSH_SECONDS)
-    failures = sending.failures
-    if failures or left:
-        fail(
-            f"{len(failures) + left} of {sending.sent} records were not acknowledged: {(failures or ['timed out'])[0]}"
-        )
+        stopped = "interrupted: what came behind these was not sent"
+    except RecordError as error:
+        stopped = f"{error}; this one and what comes behind it were not sent"
+    conclude(sending, watch, stopped)
+
+
+def idempotent_if_it_may(options: dict[str, Any], typed: dict[str, Any]) -> dict[str, Any]:
+    """Leave idempotence to the client where a profile or -X asks for fewer acks, and nobody for idempotence."""
+    if "acks" not in typed and str(options["acks"]) not in ("all", "-1") and options["enable.idempotence"] is True:
+        return {**options, "enable.idempotence": False}
+    return options
+
+
+def shape_of(given: dict[str, Any], is_json: bool) -> tuple[Shape, bytes]:
+    """Return how records are read, and what stands between them; what does not go together ends the command."""
+    if given["key_separator"] == "":
+        raise click.BadParameter("must not be empty; without it, no line has a key", param_hint="--key-separator")
+    if is_json and given["key_separator"] is not None:
+        raise click.UsageError("--key-separator is for lines, and these are JSON")
+    headers: list[Header] = []
+    for each in given["headers"]:
+        ((name, value),) = pairs([each], "--header").items()
+        headers.append((name, value.encode()))
+    try:
+        delimiter = unescaped(given["delimiter"])
+        separator = None if given["key_separator"] is None else unescaped(given["key_separator"])
+    except EscapeError as error:
+        raise click.UsageError(str(error)) from None
+    if not delimiter:
+        raise click.BadParameter("must not be empty", param_hint="--delimiter")
+    made = Shape(
+        key_separator=separator,
+        key=None if given["key"] is None else given["key"].encode(),
+        null_if_empty=given["null_if_empty"],
+        headers=headers,
+        timestamp=given["timestamp"],
+        partition=ANY_PARTITION if given["partition"] is None else given["partition"],
+    )
+    return made, delimiter
+
+
+def records(stream: Readable, shape: Shape, delimiter: bytes, is_json: bool, tee: bool) -> Iterator[Outgoing]:
+    """Yield the records of a stream. Raises RecordError."""
+    for number, piece in enumerate(pieces(stream, delimiter), start=1):
+        text = piece.removesuffix(b"\r") if delimiter == b"\n" else piece
+        if is_json and not text.strip():
+            continue
+        made = shape.of_json(text, number) if is_json else shape.of_line(text)
+        if tee:
+            sys.stdout.buffer.write(piece + delimiter)
+            sys.stdout.buffer.flush()
+        yield made
+
+
+def told_as(output: str) -> Any:
+    """Return what says where each record is, None where nobody asked."""
+
+    def text(error: "KafkaError | None", message: "Message | None") -> None:
+        if error is None and message is not None:
+            where = f"partition {message.partition()} at offset {message.offset()}"
+            click.echo(f"Produced to {where} with timestamp {message.timestamp()[1]}.")
+
+    def as_json(error: "KafkaError | None", message: "Message | None") -> None:
+        if error is None and message is not None:
+            where = {"topic": message.topic(), "partition": message.partition(), "offset": message.offset()}
+            echo_json_line({**where, "timestamp": message.timestamp()[1]})
+
+    return {"text": text, "json": as_json}.get(output)
+
+
+def conclude(sending: Sending, watch: Watch, stopped: str | None) -> None:
+    """Wait for what is under way, and say what became of it all."""
+    lost = sending.finish()
+    if lost:
+        code = Exit.UNREACHABLE if watch.is_down and not sending.acknowledged else Exit.FAILED
+        if stopped is not None:
+            click.echo(f"kvorum: {stopped}", err=True)
+        fail(f"{lost} of {sending.sent} records were not acknowledged: {sending.reason}", code)
     click.echo(f"{sending.sent} records", file=sys.stderr)
-    if interrupted:
-        fail("interrupted: what came behind these was not sent")
-
-
-class Sending:
-    """Sends records and remembers why some were not acknowledged: one that cannot be sent stops no other."""
-
-    def __init__(
-        self, producer: "Producer", topic: str, partition: int, headers: list[tuple[str, str | bytes | None]]
-    ) -> None:
-        """Send to this topic, with these headers."""
-        self.producer = producer
-        self.failures: list[str] = []
-        self.sent = 0
-        self._topic = topic
-        self._partition = partition
-        self._headers = headers
-
-    def send(self, key: bytes | None, value: bytes) -> None:
-        """Hand one record to the client, waiting for room."""
-        from confluent_kafka import KafkaException
-
-        while True:
-            try:
-                self.producer.produce(
-                    self._topic, value, key, self._partition, self._delivered, headers=self._headers or None
-                )
-                break
-            except BufferError:
-                self.producer.poll(1.0)
-            except KafkaException as error:  # of this record: it is larger than the client sends
-                self._delivered(error.args[0], None)
-                break
-        self.sent += 1
-        self.producer.poll(0)
-
-    def _delivered(self, error: object, message: object) -> None:
-        if error is not None:
-            self.failures.append(str(error))
-
-
-def split(line: bytes, separator: str | None) -> tuple[bytes | None, bytes]:
-    """Return key and value of a line."""
-    if separator is None:
-        return None, line
-    key, found, value = line.partition(separator.encode())
-    return (key, value) if found else (None, line)
+    if stopped is not None:
+        fail(stopped)

@@ -1,11 +1,23 @@
 """`kvorum profile`: several clusters, by name."""
 
+import re
 from dataclasses import replace
 
 import click
 
-from kvorum.cli.output import Exit, fail, output_option, pairs, show
-from kvorum.cli.profiles import Profile, ProfileError, Profiles, load_profiles, profiles_file, save_profiles
+from kvorum.cli.output import Exit, fail, output_option, pairs, show, tell
+from kvorum.cli.profiles import (
+    Profile,
+    ProfileError,
+    Profiles,
+    complete_profile,
+    load_profiles,
+    profiles_file,
+    save_profiles,
+)
+
+SECRET = re.compile(r"password|secret|jaas|\.key$", re.IGNORECASE)
+HIDDEN = "[hidden]"
 
 
 def load() -> Profiles:
@@ -40,13 +52,14 @@ def profile() -> None:
 @click.option("-b", "--bootstrap", "--bootstrap-server", "bootstrap", required=True, help="HOST:PORT,HOST:PORT")
 @click.option("-X", "--property", "properties", multiple=True, metavar="KEY=VALUE", help="Any property of a client.")
 @click.option("--use", "used", is_flag=True, help="Use it from now on.")
-def add(name: str, bootstrap: str, properties: tuple[str, ...], used: bool) -> None:
+@output_option
+def add(name: str, bootstrap: str, properties: tuple[str, ...], used: bool, output: str) -> None:
     """Add a profile, or put another in its place. The first one is used at once.
 
     \b
     kvorum profile add staging -b staging-1:9092 --use
     """
-    from kvorum.admin.client import parse_bootstrap
+    from kvorum.network.addresses import parse_bootstrap
 
     if not name.isprintable():
         raise click.BadParameter("a name is of characters that can be printed", param_hint="NAME")
@@ -58,12 +71,36 @@ def add(name: str, bootstrap: str, properties: tuple[str, ...], used: bool) -> N
     made = Profile(bootstrap=bootstrap, properties=pairs(properties, "--property"))
     current = name if used or not there.profiles else there.current
     save(Profiles(profiles={**there.profiles, name: made}, current=current))
-    click.echo(f"{name}: {bootstrap}" + (" (in use)" if current == name else ""))
+    text = f"{name}: {bootstrap}" + (" (in use)" if current == name else "")
+    tell({"name": name, "bootstrap": bootstrap, "in_use": current == name}, output, text)
+
+
+@profile.command("show")
+@click.argument("name", required=False, shell_complete=complete_profile)
+@output_option
+def show_(name: str | None, output: str) -> None:
+    """Show a profile with its properties, or the one in use. What is secret is not shown.
+
+    \b
+    kvorum profile show staging
+    """
+    there = load()
+    try:
+        if name is None and there.current is None:
+            raise ProfileError("no profile is in use")
+        found = there.get(name or there.current or "")
+    except ProfileError as error:
+        fail(str(error), Exit.NOT_FOUND)
+    hidden = {key: HIDDEN if SECRET.search(key) else value for key, value in found.properties.items()}
+    shown = name or there.current
+    row = {"name": shown, "bootstrap": found.bootstrap, "in_use": there.current == shown, "properties": hidden}
+    show(row, output)
 
 
 @profile.command()
-@click.argument("name")
-def use(name: str) -> None:
+@click.argument("name", shell_complete=complete_profile)
+@output_option
+def use(name: str, output: str) -> None:
     """Use a profile from now on, wherever neither -b nor --profile says otherwise.
 
     \b
@@ -75,7 +112,7 @@ def use(name: str) -> None:
     except ProfileError as error:
         fail(str(error), Exit.NOT_FOUND)
     save(replace(there, current=name))
-    click.echo(f"{name} is in use")
+    tell({"name": name, "in_use": True}, output, f"{name} is in use")
 
 
 @profile.command("list")
@@ -95,8 +132,9 @@ def list_(output: str) -> None:
 
 
 @profile.command()
-@click.argument("name")
-def remove(name: str) -> None:
+@click.argument("name", shell_complete=complete_profile)
+@output_option
+def remove(name: str, output: str) -> None:
     """Remove a profile.
 
     \b
@@ -109,4 +147,4 @@ def remove(name: str) -> None:
         fail(str(error), Exit.NOT_FOUND)
     left = {key: each for key, each in there.profiles.items() if key != name}
     save(Profiles(profiles=left, current=None if there.current == name else there.current))
-    click.echo(f"{name} is removed")
+    tell({"name": name, "removed": True}, output, f"{name} is removed")

@@ -110,10 +110,19 @@ def profile_option(command: F) -> F:
     return click.option(
         "--profile",
         help="A cluster by its name (kvorum profile).",
+        shell_complete=complete_profile,
         expose_value=False,
         is_eager=True,
         callback=remember_profile,
     )(command)
+
+
+def complete_profile(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete a profile."""
+    try:
+        return sorted(name for name in load_profiles(profiles_file()).profiles if name.startswith(incomplete))
+    except ProfileError:
+        return []
 
 
 def remember_profile(ctx: click.Context, param: click.Parameter, value: str | None) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from kvorum.cli.client import bootstrap_option, with_cluster
-from kvorum.cli.output import Exit, fail
+from kvorum.cli.output import Exit, fail, output_option, tell
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -70,7 +70,8 @@ def candidate(settings: "Settings") -> Candidate:
 )
 @click.option("--override", multiple=True, metavar="KEY=VALUE", help="Takes the place of a config. May be repeated.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-def add_controller(bootstrap: str, config: str, override: tuple[str, ...], dry_run: bool) -> None:
+@output_option
+def add_controller(bootstrap: str, config: str, override: tuple[str, ...], dry_run: bool, output: str) -> None:
     """Make a controller that follows the quorum a voter. It runs already, and has caught up.
 
     \b
@@ -98,7 +99,9 @@ def add_controller(bootstrap: str, config: str, override: tuple[str, ...], dry_r
 
     if not dry_run:
         with_cluster(bootstrap, work)
-    click.echo(f"{'DRY RUN of adding' if dry_run else 'Added'} {found.told()}")
+    places = [{"name": name, "host": host, "port": port} for name, host, port in found.endpoints]
+    row = {"node": found.node_id, "directory_id": str(found.directory_id), "endpoints": places, "added": not dry_run}
+    tell(row, output, f"{'DRY RUN of adding' if dry_run else 'Added'} {found.told()}")
 
 
 @click.command("remove-controller")
@@ -106,7 +109,8 @@ def add_controller(bootstrap: str, config: str, override: tuple[str, ...], dry_r
 @click.argument("node", type=click.IntRange(min=0), metavar="NODE_ID")
 @click.argument("directory", metavar="DIRECTORY_ID")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-def remove_controller(bootstrap: str, node: int, directory: str, dry_run: bool) -> None:
+@output_option
+def remove_controller(bootstrap: str, node: int, directory: str, dry_run: bool, output: str) -> None:
     """Take a controller out of the voters. It goes on following until it is stopped.
 
     `kvorum quorum status` shows the directory ids. A majority of those that stay has to run.
@@ -128,4 +132,5 @@ def remove_controller(bootstrap: str, node: int, directory: str, dry_run: bool) 
 
     if not dry_run:
         with_cluster(bootstrap, work)
-    click.echo(f"{'DRY RUN of removing' if dry_run else 'Removed'} controller {node} with directory id {directory_id}")
+    text = f"{'DRY RUN of removing' if dry_run else 'Removed'} controller {node} with directory id {directory_id}"
+    tell({"node": node, "directory_id": str(directory_id), "removed": not dry_run}, output, text)

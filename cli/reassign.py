@@ -1,29 +1,35 @@
 """`kvorum reassign`: what Kafka's kafka-reassign-partitions.sh does, with its files and options (KIP-455, KIP-73)."""
 
 import json
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvorum.cli.client import bootstrap_option, with_cluster
-from kvorum.cli.output import Exit, fail, output_option, show
-from kvorum.cli.progress import bar
+from kvorum.cli.client import bootstrap_option
+from kvorum.cli.output import Exit, fail, output_option, show, tell
+from kvorum.cli.reassign_parts import (
+    assignment_in,
+    fail_if_refused,
+    file_option,
+    moves_in,
+    plural,
+    preserve_option,
+    say_unthrottled,
+    timeout_option,
+    told,
+    with_reassignments,
+)
+from kvorum.cli.reassign_verify import verify
 
 if TYPE_CHECKING:
-    from kvorum.admin.client import ClusterClient
     from kvorum.admin.log_dir_moves import Replica, Started
     from kvorum.admin.places import Place
     from kvorum.admin.reassignments import Assignment, Reassignments
 
-T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., object])
-TIMEOUT_MS = 10_000
-WAIT_PAUSE_SECONDS = 1.0
 LIST_COLUMNS = ("topic", "partition", "replicas", "adding", "removing")
-VERIFY_COLUMNS = ("topic", "partition", "state", "replicas", "target")
 
 
 @click.group()
@@ -36,63 +42,6 @@ def reassign() -> None:
     kvorum reassign verify --reassignment-json-file plan.json     until all is completed: it takes the throttle off
     kvorum reassign list
     """
-
-
-def with_reassignments(bootstrap: str, work: Callable[["Reassignments"], Awaitable[T]]) -> T:
-    """Run `work` on a cluster's reassignments."""
-
-    async def run(cluster: "ClusterClient") -> T:
-        from kvorum.admin.reassignments import Reassignments
-
-        return await work(Reassignments(cluster))
-
-    return with_cluster(bootstrap, run)
-
-
-def file_option(command: F) -> F:
-    """Add --reassignment-json-file, required."""
-    return click.option(
-        "--reassignment-json-file",
-        "path",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        required=True,
-        help="Partitions and their replicas, as `generate` writes them.",
-    )(command)
-
-
-def preserve_option(command: F) -> F:
-    """Add --preserve-throttles."""
-    return click.option("--preserve-throttles", is_flag=True, help="Leave the throttles as they are.")(command)
-
-
-def timeout_option(command: F) -> F:
-    """Add --timeout."""
-    return click.option(
-        "--timeout", "timeout_ms", type=click.IntRange(1), default=TIMEOUT_MS, show_default=True, help="ms."
-    )(command)
-
-
-def assignment_in(path: Path) -> "Assignment":
-    """Read a file of partitions; what is wrong with it ends the command."""
-    from kvorum.admin.reassignments import read_assignment
-
-    try:
-        return read_assignment(path.read_text())
-    except ValueError as error:
-        raise click.BadParameter(f"{path}: {error}", param_hint="--reassignment-json-file") from error
-
-
-def moves_in(path: Path) -> "dict[Replica, str]":
-    """Return where a file that assignment_in took has replicas lie."""
-    from kvorum.admin.reassignments import read_moves
-
-    return read_moves(path.read_text())
-
-
-def fail_if_refused(refused: "Mapping[Place, str] | Mapping[Replica, str]", what: str) -> None:
-    """End with an error if partitions or replicas were refused, a line each."""
-    if refused:
-        fail("\n".join([f"{what}:", *sorted(f"{place}: {why}" for place, why in refused.items())]))
 
 
 @reassign.command()
@@ -111,7 +60,7 @@ def fail_if_refused(refused: "Mapping[Place, str] | Mapping[Replica, str]", what
 def generate(path: Path, broker_list: str, disable_rack_aware: bool, kept: bool, bootstrap: str, output: str) -> None:
     """Propose replicas for all partitions of some topics, spread over some brokers as new topics are.
 
-    -o json writes the proposal alone, for `execute`.
+    -o json (or yaml) writes the proposal alone, for `execute`.
 
     \b
     kvorum reassign generate --topics-to-move-json-file topics.json --broker-list 2,3,4
@@ -144,8 +93,11 @@ def generate(path: Path, broker_list: str, disable_rack_aware: bool, kept: bool,
     except KafkaError as error:
         aside = error.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
         fail(f"{error.message}{'; --disable-rack-aware leaves racks aside' if aside else ''}")
-    if output == "json":
-        click.echo(json.dumps(as_file(proposed)))
+    if output != "table":
+        if output == "json":
+            click.echo(json.dumps(as_file(proposed)))  # on one line, as Kafka's tool writes files
+        else:
+            show(as_file(proposed), output)
         return
     click.echo(f"Current partition replica assignment\n{json.dumps(as_file(current))}\n")
     click.echo(f"Proposed partition reassignment configuration\n{json.dumps(as_file(proposed))}")
@@ -175,16 +127,11 @@ def placed(current: "Assignment", racks: dict[int, str | None]) -> "Assignment":
 @click.option("--disallow-replication-factor-change", "same_size", is_flag=True, help="No more and no fewer replicas.")
 @timeout_option
 @bootstrap_option
-def execute(
-    path: Path,
-    throttle: int | None,
-    log_dirs_throttle: int | None,
-    additional: bool,
-    same_size: bool,
-    timeout_ms: int,
-    bootstrap: str,
-) -> None:
+@output_option
+def execute(path: Path, additional: bool, timeout_ms: int, bootstrap: str, output: str, **options: Any) -> None:
     """Begin to move partitions to the replicas that a file names, and replicas to the log directories it names.
+
+    Printed first is where they are now: a file that takes them back.
 
     \b
     kvorum reassign execute --reassignment-json-file plan.json
@@ -193,116 +140,69 @@ def execute(
     from kvorum.admin.reassignments import as_file, moves_of
 
     wanted, moves = assignment_in(path), moves_in(path)
+    throttle, log_dirs_throttle = options["throttle"], options["log_dirs_throttle"]
+    say = partial(tell, {}, "table") if output == "table" else nothing
 
-    async def work(found: "Reassignments") -> "dict[Place, str]":
+    async def work(found: "Reassignments") -> "tuple[dict[str, Any], dict[Place, str]]":
         under_way = await found.under_way()
         if under_way and not additional:
             fail(
                 "there are reassignments under way; --additional begins this one beside them (or, with the file of "
                 "what is under way, changes its throttle)"
             )
-        unknown = {broker for replicas in wanted.values() for broker in replicas}.difference(await found.brokers())
-        if unknown:
-            fail(f"there is no broker {min(unknown)}", Exit.NOT_FOUND)
-        current = await found.current({place.topic for place in wanted})
-        for place in wanted:
-            if place not in current:
-                fail(f"there is no partition {place}", Exit.NOT_FOUND)
-        before = {place: current[place] for place in wanted}
-        click.echo(f"Current partition replica assignment\n\n{json.dumps(as_file(before))}\n")
-        click.echo("Save this to use as the --reassignment-json-file option during rollback")
+        before = await current_of(found, wanted)
+        now = as_file(before, await found.log_dirs(before))
+        say(f"Current partition replica assignment\n\n{json.dumps(now)}\n")
+        say("Save this to use as the --reassignment-json-file option during rollback")
         if throttle is not None or log_dirs_throttle is not None:
-            click.echo("Warning: run `kvorum reassign verify` until all is completed, or the throttle stays.")
+            say("Warning: run `kvorum reassign verify` until all is completed, or the throttle stays.")
         if throttle is not None:
-            await found.throttle(moves_of(under_way, current, wanted), throttle)
-            click.echo(f"The inter-broker throttle limit was set to {throttle} B/s")
+            await found.throttle(moves_of(under_way, before, wanted), throttle)
+            say(f"The inter-broker throttle limit was set to {throttle} B/s")
         if log_dirs_throttle is not None:
             await found.moves.throttle({replica.broker for replica in moves}, log_dirs_throttle)
-            click.echo(f"The replica-alter-dir throttle limit was set to {log_dirs_throttle} B/s")
-        return await found.alter(dict(wanted), timeout_ms, may_resize=not same_size)
+            say(f"The replica-alter-dir throttle limit was set to {log_dirs_throttle} B/s")
+        return now, await found.alter(dict(wanted), timeout_ms, may_resize=not options["same_size"])
 
-    fail_if_refused(with_reassignments(bootstrap, work), "Error reassigning partition(s)")
-    click.echo(f"Successfully started partition reassignment{plural(wanted)} for {told(wanted)}")
-    if moves:
-        begin_moves(moves, timeout_ms, bootstrap)
+    now, refused = with_reassignments(bootstrap, work)
+    fail_if_refused(refused, "Error reassigning partition(s)")
+    say(f"Successfully started partition reassignment{plural(wanted)} for {told(wanted)}")
+    begun = begin_moves(moves, timeout_ms, bootstrap, say) if moves else []
+    if output != "table":
+        show({"before": now, "started": list(map(str, sorted(wanted))), "log_dir_moves": begun}, output)
 
 
-def begin_moves(moves: "dict[Replica, str]", timeout_ms: int, bootstrap: str) -> None:
-    """Have replicas move between log directories, new ones once they are there."""
+def nothing(*lines: str) -> None:
+    """Say nothing: a program reads what comes at the end."""
+
+
+async def current_of(found: "Reassignments", wanted: "Assignment") -> "Assignment":
+    """Return the replicas that partitions have now; one that is not there ends the command, as does a broker."""
+    unknown = {broker for replicas in wanted.values() for broker in replicas}.difference(await found.brokers())
+    if unknown:
+        fail(f"there is no broker {min(unknown)}", Exit.NOT_FOUND)
+    current = await found.current({place.topic for place in wanted})
+    for place in wanted:
+        if place not in current:
+            fail(f"there is no partition {place}", Exit.NOT_FOUND)
+    return {place: current[place] for place in wanted}
+
+
+def begin_moves(
+    moves: "dict[Replica, str]", timeout_ms: int, bootstrap: str, say: Callable[..., None]
+) -> list[dict[str, Any]]:
+    """Have replicas move between log directories, new ones once they are there; return those that do."""
     begun, absent, refused = with_reassignments(bootstrap, lambda found: found.moves.begin(moves, timeout_ms))
     for each in begun:
         place = f"{each.topic}-{each.partition}"
-        click.echo(
-            f"Successfully started moving log directory to {moves[each]} for replica {place} with broker {each.broker}"
-        )
+        say(f"Successfully started moving log directory to {moves[each]} for replica {place} with broker {each.broker}")
     fail_if_refused(refused, "Failed to alter dir")
     if absent:
         fail(f"Timed out before log directory move{plural(absent)} could be started for: {told(absent)}")
+    return [{**each._asdict(), "log_dir": moves[each]} for each in begun]
 
 
-@reassign.command()
-@file_option
-@preserve_option
-@click.option("--wait", "seconds", type=click.FloatRange(0), default=0, help="Until it is done, so many seconds long.")
-@bootstrap_option
-@output_option
-def verify(path: Path, preserve_throttles: bool, seconds: float, bootstrap: str, output: str) -> None:
-    """Say how far the partitions of a file are; once nothing is under way any more, take the throttles off.
-
-    Exit code 1 while some are not where the file wants them.
-
-    \b
-    kvorum reassign verify --reassignment-json-file plan.json
-    kvorum reassign verify --reassignment-json-file plan.json --wait 3600
-    """
-    from kvorum.admin.reassignments import states_of
-
-    wanted, moves = assignment_in(path), moves_in(path)
-
-    async def work(found: "Reassignments") -> list[dict[str, Any]]:
-        if seconds:
-            await wait_for(found, wanted, seconds)
-        under_way = await found.under_way()
-        current = await found.current({place.topic for place in wanted})
-        states = states_of(under_way, current, wanted)
-        rows: list[dict[str, Any]] = []
-        for (place, target), state in zip(sorted(wanted.items()), states, strict=True):
-            row = {"topic": place.topic, "partition": place.partition, "state": state.value}
-            rows.append({**row, "replicas": current.get(place, []), "target": target})
-        moving = await found.moves.states(moves)
-        for replica, each in moving.items():
-            row = {"topic": replica.topic, "partition": replica.partition, "state": each.state}
-            rows.append({**row, "replicas": f"{replica.broker}: {each.current}", "target": each.target})
-        is_moving = any(each.future is not None for each in moving.values())
-        if not under_way and not is_moving and not preserve_throttles:
-            await say_unthrottled(found, wanted)
-        return rows
-
-    rows = with_reassignments(bootstrap, work)
-    show(rows, output, VERIFY_COLUMNS)
-    if any(row["state"] != "completed" for row in rows):
-        raise SystemExit(Exit.FAILED)
-
-
-async def wait_for(found: "Reassignments", wanted: "Assignment", seconds: float) -> None:
-    """Return once nothing of the file is under way, or when so many seconds are over."""
-    import asyncio
-
-    deadline, left = time.monotonic() + seconds, len(wanted)
-    with bar(left, "moved") as moved:
-        while True:
-            now_left = len(wanted.keys() & (await found.under_way()).keys())
-            moved(left - now_left)
-            left = now_left
-            if not left or time.monotonic() >= deadline:
-                return
-            await asyncio.sleep(WAIT_PAUSE_SECONDS)  # a cluster tells nobody of its own accord
-
-
-async def say_unthrottled(found: "Reassignments", wanted: "Assignment") -> None:
-    """Take throttles off, and say so where it does not mix with what programs read."""
-    brokers, topics = await found.unthrottle(wanted)
-    click.echo(f"Cleared throttles on brokers {','.join(map(str, brokers))} and topics {','.join(topics)}", err=True)
+reassign.add_command(verify)
 
 
 @reassign.command()
@@ -310,7 +210,8 @@ async def say_unthrottled(found: "Reassignments", wanted: "Assignment") -> None:
 @preserve_option
 @timeout_option
 @bootstrap_option
-def cancel(path: Path, preserve_throttles: bool, timeout_ms: int, bootstrap: str) -> None:
+@output_option
+def cancel(path: Path, preserve_throttles: bool, timeout_ms: int, bootstrap: str, output: str) -> None:
     """Cancel what is under way of the partitions of a file: they go back to the replicas they had.
 
     \b
@@ -328,15 +229,16 @@ def cancel(path: Path, preserve_throttles: bool, timeout_ms: int, bootstrap: str
 
     active, refused, stopped = with_reassignments(bootstrap, work)
     fail_if_refused(refused, "Error cancelling partition reassignment(s)")
+    lines = ["None of the specified partition reassignments are active."]
     if active:
-        click.echo(f"Successfully cancelled partition reassignment{plural(active)} for: {told(active)}")
-    else:
-        click.echo("None of the specified partition reassignments are active.")
-    fail_if_refused(stopped.refused, "Failed to alter dir")
+        lines = [f"Successfully cancelled partition reassignment{plural(active)} for: {told(active)}"]
     if stopped.begun:
-        click.echo(f"Successfully cancelled log directory move{plural(stopped.begun)} for: {told(stopped.begun)}")
+        lines.append(f"Successfully cancelled log directory move{plural(stopped.begun)} for: {told(stopped.begun)}")
     elif moves:
-        click.echo("None of the specified partition moves are active.")
+        lines.append("None of the specified partition moves are active.")
+    gone = {"cancelled": list(map(str, active)), "log_dir_moves": list(map(str, stopped.begun))}
+    tell(gone, output, *lines)
+    fail_if_refused(stopped.refused, "Failed to alter dir")
 
 
 @reassign.command("list")
@@ -367,13 +269,3 @@ def list_(bootstrap: str, output: str) -> None:
         click.echo("No partition reassignments found.")
         return
     show(rows, output, LIST_COLUMNS)
-
-
-def plural(places: "Assignment | Sequence[Place] | Sequence[Replica]") -> str:
-    """Return the ending of a word that counts these."""
-    return "" if len(places) == 1 else "s"
-
-
-def told(places: "Assignment | Sequence[Place] | Sequence[Replica]") -> str:
-    """Return the partitions, or replicas, in a line."""
-    return ",".join(str(place) for place in sorted(places))

@@ -55,5 +55,8 @@ def parse_duration(text: str) -> timedelta:
     if match is None:
         raise ResetError(f"{text!r} is not a duration like P1DT2H30M or PT15M")
     parts = {name: float(match[name] or 0) for name in ("days", "hours", "minutes", "seconds")}
-    found = timedelta(**parts)
+    try:
+        found = timedelta(**parts)
+    except OverflowError:
+        raise ResetError(f"{text!r} is longer than a duration can be") from None
     return -found if match["sign"] == "-" else found

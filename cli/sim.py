@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kvorum.cli.progress import bar
+
 if TYPE_CHECKING:
     from typing import BinaryIO
 
@@ -22,7 +24,7 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
 @click.option("--seconds", type=POSITIVE, default=60.0, show_default=True, help="Virtual seconds of load, each seed.")
 @click.option("--time", "time_s", type=POSITIVE, help="Stop after so many seconds of real time.")
 @click.option("--jobs", type=click.IntRange(1), help="Processes; one for each core without it.")
-@click.option("--kind", type=click.Choice(["quorum", "cluster", "all"]), default="cluster", show_default=True)
+@click.option("--kind", type=click.Choice(["quorum", "voters", "cluster", "all"]), default="cluster", show_default=True)
 @click.option("--shrink/--no-shrink", default=True, show_default=True, help="Make failing schedules small.")
 @click.option("--keep-going", is_flag=True, help="Go on after a violation.")
 @click.option("--save", type=click.Path(file_okay=False), help="Save failing schedules into this folder.")
@@ -62,7 +64,7 @@ def sim(
                 f"{schedule.name} is no saved schedule: {error}", param_hint="--schedule"
             ) from error
         raise SystemExit(tell_alone(campaign.plan_result(plan)))
-    kinds = {"all": (campaign.CLUSTER, campaign.QUORUM)}.get(kind, (kind,))
+    kinds = {"all": (campaign.CLUSTER, campaign.QUORUM, campaign.VOTERS)}.get(kind, (kind,))
     if seed is not None:
         results = [campaign.run_one((each, seed), seconds=seconds, shrinks=shrink) for each in kinds]
         for result in results:
@@ -71,11 +73,12 @@ def sim(
     first, last = seeds_of(seeds) if seeds is not None else (1, None)
     numbers = itertools.count(first) if last is None else iter(range(first, last + 1))
     end = time.monotonic() + time_s if time_s is not None else float("inf")
-    tally, told_at = campaign.Tally(), [time.monotonic()]
+    tally, told_at, total = campaign.Tally(), [time.monotonic()], 0 if last is None else (last - first + 1) * len(kinds)
 
     def on_result(result: "Result") -> bool:
         """Take a seed's result; return whether to go on."""
         tally.add(result)
+        done(1 if total else 0)
         if result.failure is not None:
             keep(result, save)
             tell(result)
@@ -84,15 +87,15 @@ def sim(
             click.echo(tally.line())
         return (result.failure is None or keep_going) and time.monotonic() < end
 
-    campaign.run_campaign(
-        campaign.jobs_of(kinds, numbers),
-        on_result,
-        workers=jobs or os.cpu_count() or 1,
-        seconds=seconds,
-        shrinks=shrink,
-    )
-    click.echo(tally.line())
-    click.echo(f"faults: {tally.faults_line()}")
+    with bar(total, "seeds", beside_output=True) as done:
+        campaign.run_campaign(
+            campaign.jobs_of(kinds, numbers),
+            on_result,
+            workers=jobs or os.cpu_count() or 1,
+            seconds=seconds,
+            shrinks=shrink,
+        )
+    click.echo(f"{tally.line()}\nfaults: {tally.faults_line()}")
     raise SystemExit(1 if tally.failures else 0)
 
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvorum.cli.client import bootstrap_option, with_cluster
-from kvorum.cli.completion import topic_names
-from kvorum.cli.output import Exit, fail, output_option, pairs, show
+from kvorum.cli.completion import topic_config_keys, topic_names
+from kvorum.cli.output import Exit, fail, output_option, pairs, show, tell
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -30,7 +30,10 @@ def topics() -> None:
 @click.argument("names", nargs=-1, required=True)
 @click.option("-p", "--partitions", type=click.IntRange(1), help="Without it, the cluster's num.partitions.")
 @click.option("-r", "--replication-factor", type=click.IntRange(1), help="Without it, the cluster's default.")
-@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE")
+@click.option(
+    "--replica-assignment", metavar="1:2,2:3", help="The replicas of each partition, instead of the two above."
+)
+@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", shell_complete=topic_config_keys)
 @click.option("--if-not-exists", is_flag=True, help="A topic that is there already is fine.")
 @click.option("--validate-only", is_flag=True, help="Check, create nothing.")
 @bootstrap_option
@@ -39,6 +42,7 @@ def create(
     names: tuple[str, ...],
     partitions: int | None,
     replication_factor: int | None,
+    replica_assignment: str | None,
     configs: tuple[str, ...],
     if_not_exists: bool,
     validate_only: bool,
@@ -50,13 +54,23 @@ def create(
     \b
     kvorum topics create orders --partitions 6 --replication-factor 3 --config min.insync.replicas=2
     kvorum topics create orders payments --if-not-exists
+    kvorum topics create orders --replica-assignment 1:2,2:3     two partitions, led by 1 and 2
     """
     from kvorum.protocol.errors import ErrorCode
-    from kvorum.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
+    from kvorum.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig
 
+    if replica_assignment is not None and (partitions is not None or replication_factor is not None):
+        raise click.UsageError(
+            "--replica-assignment says how many there are: without --partitions, --replication-factor"
+        )
+    rows_of = enumerate(assignment_of(replica_assignment))
+    placed = [CreatableReplicaAssignment(partition_index=index, broker_ids=ids) for index, ids in rows_of]
     values = [CreatableTopicConfig(name=key, value=value) for key, value in pairs(configs, "--config").items()]
     factor, count = replication_factor or UNSET, partitions or UNSET
-    wanted = [CreatableTopic(name=n, num_partitions=count, replication_factor=factor, configs=values) for n in names]
+    wanted = [
+        CreatableTopic(name=name, num_partitions=count, replication_factor=factor, assignments=placed, configs=values)
+        for name in names
+    ]
     refused: list[str] = []
 
     async def work(cluster: "ClusterClient") -> list[dict[str, Any]]:
@@ -82,6 +96,14 @@ def create(
     if rows or output != "table":
         show(rows, output, ("topic", "topic_id", "partitions", "replication_factor", "created"))
     fail_if_any(refused)
+
+
+def assignment_of(text: str | None) -> list[list[int]]:
+    """Read 1:2,2:3: the replicas of each partition."""
+    try:
+        return [[int(part) for part in each.split(":")] for each in text.split(",")] if text else []
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not like 1:2,2:3", param_hint="--replica-assignment") from None
 
 
 def existing_row(topic: "MetadataResponseTopic") -> dict[str, Any]:
@@ -111,86 +133,89 @@ def fail_if_any(refused: list[str], code: Exit = Exit.FAILED) -> None:
 
 
 @topics.command("list")
+@click.argument("pattern", required=False, shell_complete=topic_names)
 @click.option("--internal", is_flag=True, help="Internal topics too.")
+@click.option("--under-replicated", is_flag=True, help="Those with a partition that lacks a replica in sync.")
+@click.option("--unavailable", is_flag=True, help="Those with a partition that nobody leads.")
 @bootstrap_option
 @output_option
-def list_(internal: bool, bootstrap: str, output: str) -> None:
-    """List topics.
+def list_(
+    pattern: str | None, internal: bool, under_replicated: bool, unavailable: bool, bootstrap: str, output: str
+) -> None:
+    """List topics: all, or those whose whole name matches a pattern.
 
     \b
     kvorum topics list
+    kvorum topics list 'orders-.*' --under-replicated
     kvorum topics list --internal -o json
     """
+    from kvorum.cli.offset_filter import FilterError, topic_pattern
+
+    try:
+        wanted = topic_pattern(pattern)
+    except FilterError as error:
+        raise click.UsageError(str(error)) from None
 
     async def work(cluster: "ClusterClient") -> list[dict[str, Any]]:
-        found = (await cluster.metadata()).topics
-        return [
-            {
-                "topic": topic.name,
-                "partitions": len(topic.partitions),
-                "replication_factor": max((len(p.replica_nodes) for p in topic.partitions), default=0),
-                "under_replicated": sum(len(p.isr_nodes) < len(p.replica_nodes) for p in topic.partitions),
-            }
-            for topic in sorted(found, key=lambda topic: topic.name or "")
-            if internal or not topic.is_internal
-        ]
+        from kvorum.cli.topic_rows import list_row, under_way
 
-    show(with_cluster(bootstrap, work), output, ("topic", "partitions", "replication_factor", "under_replicated"))
+        moving = await under_way(cluster)
+        found = sorted((await cluster.metadata()).topics, key=lambda topic: topic.name or "")
+        chosen = [each for each in found if wanted.fullmatch(each.name or "") and (internal or not each.is_internal)]
+        return [list_row(each, moving) for each in chosen]
+
+    rows = [
+        row
+        for row in with_cluster(bootstrap, work)
+        if (row["under_replicated"] or not under_replicated) and (row["unavailable"] or not unavailable)
+    ]
+    show(rows, output, ("topic", "partitions", "replication_factor", "under_replicated", "unavailable"))
 
 
 @topics.command()
-@click.argument("name", shell_complete=topic_names)
+@click.argument("names", nargs=-1, required=True, shell_complete=topic_names, metavar="NAME...")
 @bootstrap_option
 @output_option
-def describe(name: str, bootstrap: str, output: str) -> None:
-    """Describe a topic: partitions, leaders, in-sync and eligible replicas, offsets, configs set on it.
+def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:
+    """Describe topics: partitions, leaders, in-sync and eligible replicas, who is added and removed, offsets, configs.
+
+    While it is reassigned also which replicas come and go.
 
     \b
     kvorum topics describe orders -o yaml
+    kvorum topics describe orders payments
     """
-    from kvorum.admin.client import EARLIEST, LATEST, ResourceType
-    from kvorum.admin.partition_offsets import topic_offsets
-    from kvorum.admin.topic_configs import topic_overrides
 
-    async def work(cluster: "ClusterClient") -> dict[str, Any]:
-        topic = await cluster.topic(name)
-        configs = topic_overrides(await cluster.describe_configs(ResourceType.TOPIC, name))
-        eligible = await cluster.eligible(topic)
-        earliest, latest = await topic_offsets(cluster, topic, EARLIEST), await topic_offsets(cluster, topic, LATEST)
-        rows = [
-            {
-                "partition": p.partition_index,
-                "leader": p.leader_id,
-                "epoch": p.leader_epoch,
-                "replicas": p.replica_nodes,
-                "isr": p.isr_nodes,
-                "elr": eligible[p.partition_index].elr,
-                "last_known_elr": eligible[p.partition_index].last_known_elr,
-                "earliest": earliest[p.partition_index],
-                "latest": latest[p.partition_index],
-            }
-            for p in sorted(topic.partitions, key=lambda p: p.partition_index)
-        ]
-        return {"topic": name, "topic_id": str(topic.topic_id), "configs": configs, "partitions": rows}
+    async def work(cluster: "ClusterClient") -> list[dict[str, Any]]:
+        from kvorum.cli.topic_rows import described, under_way
+
+        moving = await under_way(cluster)
+        return [await described(cluster, name, moving) for name in dict.fromkeys(names)]
 
     found = with_cluster(bootstrap, work)
-    if output == "table":
-        rows = found.pop("partitions")
-        show(found, output)
+    if output != "table":
+        show(found[0] if len(names) == 1 else found, output)
+        return
+    for number, each in enumerate(found):
+        if number:
+            click.echo()
+        rows = each.pop("partitions")
+        moves = any(row["adding"] or row["removing"] for row in rows)
+        columns = [key for key in rows[0] if moves or key not in ("adding", "removing")] if rows else []
+        show(each, output)
         click.echo()
-        show(rows, output)
-    else:
-        show(found, output)
+        show(rows, output, columns)
 
 
 @topics.command()
 @click.argument("name", shell_complete=topic_names)
 @click.option("-p", "--partitions", type=click.IntRange(1), help="How many there are to be in all.")
-@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE")
+@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", shell_complete=topic_config_keys)
 @click.option("--delete-config", "deleted", multiple=True, metavar="KEY", help="Back to the default.")
 @bootstrap_option
+@output_option
 def alter(
-    name: str, partitions: int | None, configs: tuple[str, ...], deleted: tuple[str, ...], bootstrap: str
+    name: str, partitions: int | None, configs: tuple[str, ...], deleted: tuple[str, ...], bootstrap: str, output: str
 ) -> None:
     """Add partitions to a topic, change its configs.
 
@@ -219,13 +244,16 @@ def alter(
     for key in with_cluster(bootstrap, work):
         # As kafka-configs since 4.3: no error, what was wanted is so. A misspelt name should not pass unseen, though.
         click.echo(f"warning: {key} was not set on {name}", err=True)
+    set_to = {change.name: change.value for change in changes if change.operation is ConfigOperation.SET}
+    tell({"topic": name, "partitions": partitions, "set": set_to, "deleted": list(deleted)}, output)
 
 
 @topics.command()
 @click.argument("names", nargs=-1, required=True, shell_complete=topic_names)
 @click.option("--if-exists", is_flag=True, help="A topic that is not there is fine.")
 @bootstrap_option
-def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str) -> None:
+@output_option
+def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str, output: str) -> None:
     """Delete topics with their records.
 
     \b
@@ -235,11 +263,13 @@ def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str) -> None:
 
     refused: list[str] = []
     unknown: list[str] = []
+    gone: list[str] = []
 
     async def work(cluster: "ClusterClient") -> None:
         for name in names:
             try:
                 await cluster.delete_topic(name)
+                gone.append(name)
             except KafkaError as error:
                 missing = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 if not (if_exists and missing):
@@ -247,4 +277,5 @@ def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str) -> None:
                     unknown.extend([name] if missing else [])
 
     with_cluster(bootstrap, work)
+    tell([{"topic": name, "deleted": name in gone} for name in names], output)
     fail_if_any(refused, Exit.NOT_FOUND if len(unknown) == len(refused) else Exit.FAILED)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kvorum.cli.client import bootstrap_option, with_cluster
-from kvorum.cli.output import output_option, show
+from kvorum.cli.output import output_option, show, tell
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -216,6 +216,7 @@ def find_hanging(
 @click.option("--producer-epoch", type=click.IntRange(0))
 @click.option("--coordinator-epoch", type=click.IntRange(-1))
 @bootstrap_option
+@output_option
 def abort(
     topic: str,
     partition: int,
@@ -224,6 +225,7 @@ def abort(
     producer_epoch: int | None,
     coordinator_epoch: int | None,
     bootstrap: str,
+    output: str,
 ) -> None:
     """Abort a hanging transaction on one partition.
 
@@ -250,13 +252,14 @@ def abort(
             await found.abort(place, producer_id, producer_epoch, coordinator_epoch)
 
     with_transactions(bootstrap, work)
-    click.echo(f"aborted on {topic}-{partition}")
+    tell({"topic": topic, "partition": partition, "aborted": True}, output, f"aborted on {topic}-{partition}")
 
 
 @transactions.command("force-terminate")
 @click.option("--transactional-id", required=True)
 @bootstrap_option
-def force_terminate(transactional_id: str, bootstrap: str) -> None:
+@output_option
+def force_terminate(transactional_id: str, bootstrap: str, output: str) -> None:
     """Fence an id's producer, and abort the transaction it has open.
 
     \b
@@ -268,7 +271,7 @@ def force_terminate(transactional_id: str, bootstrap: str) -> None:
         await found.force_terminate(transactional_id)
 
     with_transactions(bootstrap, work)
-    click.echo(f"terminated {transactional_id}")
+    tell({"transactional_id": transactional_id, "terminated": True}, output, f"terminated {transactional_id}")
 
 
 def wall_ms() -> int:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.folders import folder_option
+from kvorum.cli.folders import folder_option, patience_options, stop_timeout_option
 from kvorum.cli.output import Exit, fail, output_option, show
 
 if TYPE_CHECKING:
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 @folder_option
 @click.option("--detach", is_flag=True, help="Leave the nodes running and return; `kvorum down` stops them.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any config, on every node.")
-def up(file: str, folder: str, detach: bool, settings: tuple[str, ...]) -> None:
+@patience_options
+def up(
+    file: str, folder: str, detach: bool, settings: tuple[str, ...], start_seconds: float, stop_seconds: float
+) -> None:
     """Start the cluster of CLUSTER.yaml on this machine and wait until every broker is unfenced.
 
     The first time, the folder is formatted; afterwards the cluster in it is started as it was made.
@@ -32,6 +35,7 @@ def up(file: str, folder: str, detach: bool, settings: tuple[str, ...]) -> None:
     from kvorum.cluster.foreground import run_until_told
 
     with made_cluster(folder, reader_of(file, settings), detach) as cluster:
+        cluster.start_seconds, cluster.stop_seconds = start_seconds, stop_seconds
         if not detach:
             raise SystemExit(run_until_told(cluster, lambda outcome, told: report_start(cluster, outcome)))
         names = [node.name for node in cluster.plan.nodes if "node" not in cluster.processes(node.name)]
@@ -55,7 +59,8 @@ def reader_of(file: str, settings: tuple[str, ...]) -> "Callable[[str], ClusterS
 
 @click.command()
 @folder_option
-def down(folder: str) -> None:
+@stop_timeout_option
+def down(folder: str, stop_seconds: float) -> None:
     """Stop all nodes of the cluster in a folder: a controlled shutdown of each. Ends a `dev` or `up` that runs them.
 
     \b
@@ -68,6 +73,7 @@ def down(folder: str) -> None:
         cluster = LocalCluster.open(folder, detached=True)
     except ClusterError as error:
         fail(str(error), Exit.NOT_FOUND)
+    cluster.stop_seconds = stop_seconds
     for name in cluster.stop():
         click.echo(f"{name} did not end by itself and was killed", err=True)
     try:

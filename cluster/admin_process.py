@@ -4,8 +4,8 @@ from contextlib import ExitStack
 
 from aiohttp import web
 
-from kvorum.admin.access import Access, BadTokens, is_local, tokens_of
-from kvorum.admin.app import AdminApp
+from kvorum.admin.access import Access, BadTokens, is_local, labels_of, tokens_of
+from kvorum.admin.app import AdminApp, runner_of
 from kvorum.admin.client import ClusterClient
 from kvorum.cluster import readiness
 from kvorum.cluster.exits import Exit
@@ -41,7 +41,8 @@ def access_of(settings: Settings, disk: Disk) -> Access:
     if path is None:
         return Access()
     try:
-        return Access(tokens_of(disk.read(path).decode(errors="replace")))
+        text = disk.read(path).decode(errors="replace")
+        return Access(tokens_of(text), labels_of(text))
     except (OSError, BadTokens) as error:
         raise Refusal(Exit.CONFIG, f"kvorum.admin.tokens.file: {path}: {error}") from error
 
@@ -54,8 +55,7 @@ def run_admin(settings: Settings, paths: NodePaths) -> int:
         local = NodeLogs(OsDisk(), settings.int("node.id"), settings.list("log.dirs"))
         cluster, metrics = ClusterClient(bootstrap_of(settings), chance=new_random()), Metrics()
         build_info(metrics, "admin", settings.int("node.id"))
-        app = AdminApp(cluster, metrics, access, local=local).build()
-        runner = web.AppRunner(app, access_log=None, handle_signals=False)
+        runner = runner_of(AdminApp(cluster, metrics, access, local=local).build())
         await runner.setup()
         try:
             with watched(metrics, SystemClock()):

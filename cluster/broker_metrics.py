@@ -19,6 +19,7 @@ from kvorum.broker.parts import Parts
 from kvorum.broker.replica.health import is_at_min_isr, is_under_min_isr, is_under_replicated
 from kvorum.broker.replica.partition import Partition
 from kvorum.broker.server import BrokerServer
+from kvorum.cluster.process_metrics import of_volume
 from kvorum.runtime import metric_names as names
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.metrics import Metrics
@@ -28,6 +29,7 @@ Row = tuple[tuple[object, ...], float]
 
 OBSERVER_STATE: Final = "observer"
 """A broker follows the quorum and never votes."""
+NO_VOTE: Final = -1
 
 OF_A_LOG: Final[dict[str, Callable[[Log], float]]] = {
     names.LOG_SIZE: lambda log: log.size,
@@ -51,8 +53,12 @@ OF_A_LED_PARTITION: Final[dict[str, Callable[[Partition], float]]] = {
 }
 
 
-def follow_broker(metrics: Metrics, server: BrokerServer, clock: Clock) -> None:
-    """Register all of it. Before `server.start`: what is not there yet is told of once it is."""
+def follow_broker(metrics: Metrics, server: BrokerServer, clock: Clock, *, tells_raft: bool) -> None:
+    """Register all of it. Before `server.start`: what is not there yet is told of once it is.
+
+    `tells_raft` is for a node that is a broker only. Kafka has one Raft client a node, and dashboards add up what a
+    node says: beside a controller, the broker leaves Raft's metrics to it.
+    """
     for name, of_log in OF_A_LOG.items():
         metrics.gauge(name).sample(partial(_logs, server, of_log))
     for name, of_partition in OF_A_LED_PARTITION.items():
@@ -61,7 +67,12 @@ def follow_broker(metrics: Metrics, server: BrokerServer, clock: Clock) -> None:
     metrics.gauge(names.BROKER_INFO).sample(partial(_itself, server))
     metrics.gauge(names.QUEUED_REQUESTS).labels().follow(lambda: server.queued_requests)
     metrics.gauge(names.QUEUED_REQUEST_BYTES).labels().follow(lambda: server.queued_request_bytes)
+    metrics.gauge(names.LOG_DIRECTORY_OFFLINE).sample(partial(_directories, server))
+    metrics.gauge(names.LOG_DIRECTORY_FREE_BYTES).sample(partial(_volumes, server, server.disk.free_bytes))
+    metrics.gauge(names.LOG_DIRECTORY_TOTAL_BYTES).sample(partial(_volumes, server, server.disk.total_bytes))
     _follow_parts(metrics, server, clock)
+    if tells_raft:
+        _follow_raft(metrics, server, clock)
 
 
 def _follow_parts(metrics: Metrics, server: BrokerServer, clock: Clock) -> None:
@@ -75,32 +86,69 @@ def _follow_parts(metrics: Metrics, server: BrokerServer, clock: Clock) -> None:
         lifecycle = parts.registration.lifecycle
         return (BrokerState.STARTING if lifecycle is None else lifecycle.state).value
 
-    def leader(parts: Parts) -> float:
-        return -1 if parts.loader.leader_id is None else parts.loader.leader_id
-
-    def of_metadata_log(read: Callable[[Log], float]) -> Callable[[Parts], float]:
-        return lambda parts: -1 if parts.loader.log is None else read(parts.loader.log)
-
     of_parts: dict[str, Callable[[Parts], float]] = {
         names.OFFLINE_LOG_DIRECTORY_COUNT: lambda parts: sum(not each.is_online for each in parts.log_manager.dirs),
         names.BROKER_STATE: state,
         names.BROKER_METADATA_OFFSET: lambda parts: parts.loader.offset,
         names.BROKER_METADATA_LAG: lag_ms,
         names.CURRENT_METADATA_VERSION: lambda parts: parts.loader.image.features.metadata_version,
-        names.CURRENT_CONTROLLER_ID: leader,
-        names.RAFT_CURRENT_LEADER: leader,
+        names.CURRENT_CONTROLLER_ID: _leader,
+        names.SNAPSHOT_BYTES: lambda parts: parts.loader.snapshot[0],
+        names.SNAPSHOT_AGE_MS: lambda parts: parts.loader.snapshot[1],
+    }
+    for name, read in of_parts.items():
+        metrics.gauge(name).sample(partial(_ask, server, read))
+
+
+def _follow_raft(metrics: Metrics, server: BrokerServer, clock: Clock) -> None:
+    """Register what an observer of the quorum tells. It commits and elects nothing: latencies are the voters' alone."""
+
+    def of_metadata_log(read: Callable[[Log], float]) -> Callable[[Parts], float]:
+        return lambda parts: -1 if parts.loader.log is None else read(parts.loader.log)
+
+    gauges: dict[str, Callable[[Parts], float]] = {
+        names.RAFT_CURRENT_LEADER: _leader,
         names.RAFT_CURRENT_EPOCH: lambda parts: parts.loader.image.epoch,
+        names.RAFT_CURRENT_VOTE: lambda _: NO_VOTE,
         names.RAFT_HIGH_WATERMARK: of_metadata_log(lambda log: log.high_watermark),
         names.RAFT_LOG_END_OFFSET: of_metadata_log(lambda log: log.log_end_offset),
+        names.RAFT_LOG_END_EPOCH: lambda parts: parts.loader.log_end_epoch,
+        names.RAFT_FETCH_RECORDS_RATE: lambda parts: parts.loader.fetched.rate(clock.monotonic_ms()),
+        names.RAFT_APPEND_RECORDS_RATE: lambda _: 0,
     }
-
-    def ask(read: Callable[[Parts], float]) -> list[Row]:
-        return [] if server.parts is None else [((), read(server.parts))]
-
-    for name, read in of_parts.items():
-        metrics.gauge(name).sample(partial(ask, read))
+    counters: dict[str, Callable[[Parts], float]] = {
+        names.RAFT_REQUESTS: lambda parts: parts.loader.traffic.frames_sent,
+        names.RAFT_OUTGOING_BYTES: lambda parts: parts.loader.traffic.bytes_sent,
+        names.RAFT_RESPONSES: lambda parts: parts.loader.traffic.frames_received,
+        names.RAFT_INCOMING_BYTES: lambda parts: parts.loader.traffic.bytes_received,
+    }
+    for name, read in gauges.items():
+        metrics.gauge(name).sample(partial(_ask, server, read))
+    for name, read in counters.items():
+        metrics.counter(name).sample(partial(_ask, server, read))
     for name in (names.RAFT_STATE, names.RAFT_CURRENT_STATE):
         metrics.gauge(name).sample(lambda: [] if server.parts is None else [((OBSERVER_STATE,), 1)])
+
+
+def _ask(server: BrokerServer, read: Callable[[Parts], float]) -> list[Row]:
+    return [] if server.parts is None else [((), read(server.parts))]
+
+
+def _leader(parts: Parts) -> float:
+    return -1 if parts.loader.leader_id is None else parts.loader.leader_id
+
+
+def _directories(server: BrokerServer) -> Iterator[Row]:
+    """Go over the log directories: whether each is out of service."""
+    for directory in () if server.parts is None else server.parts.log_manager.dirs:
+        yield (directory.path,), not directory.is_online
+
+
+def _volumes(server: BrokerServer, read: Callable[[str], int]) -> Iterator[Row]:
+    """Go over the log directories that are in service: what of their volumes is free, or there."""
+    for directory in () if server.parts is None else server.parts.log_manager.dirs:
+        if directory.is_online:
+            yield from of_volume(directory.path, read)
 
 
 def _logs(server: BrokerServer, read: Callable[[Log], float]) -> Iterator[Row]:

@@ -12,9 +12,10 @@ from kvorum.cluster.hosting import Ending, Refusal, host
 from kvorum.cluster.interposed import interposed
 from kvorum.cluster.observability import observed
 from kvorum.cluster.paths import NodePaths
-from kvorum.cluster.process_metrics import watched
+from kvorum.cluster.process_metrics import IDLE_NAMES, watched
 from kvorum.network.metrics import RegistryMetrics
 from kvorum.runtime import chance
+from kvorum.runtime import metric_names as names
 from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import OsDisk
@@ -45,13 +46,14 @@ def run_broker(settings: Settings, paths: NodePaths) -> int:
                 clock=SystemClock(),
                 chance=chance.new_random(),
                 metrics=metrics,
-                network_metrics=RegistryMetrics(metrics),
+                network_metrics=RegistryMetrics(metrics, asyncio.get_running_loop().time),
                 interposer=interposer,
                 on_fault=fault,
             )
             server = BrokerServer(settings, world)
-            follow_broker(metrics, server, world.clock)
-            with watched(metrics, world.clock):
+            alone = "controller" not in settings.list("process.roles")
+            follow_broker(metrics, server, world.clock, tells_raft=alone)
+            with watched(metrics, world.clock, (*IDLE_NAMES, *((names.RAFT_POLL_IDLE,) if alone else ()))):
                 async with observed("broker", settings, metrics, server.not_ready):
                     return await _run(server, ending)
 

@@ -7,7 +7,6 @@ composition root can see: the log behind the seam, and the links under it.
 from collections.abc import Callable
 from typing import Final
 
-from kvorum.cluster.recent import Recent
 from kvorum.protocol.batch_header import parse_header
 from kvorum.quorum.raft.core import CANDIDATE, LEADER
 from kvorum.quorum.raft.log import SnapshotView
@@ -16,6 +15,7 @@ from kvorum.quorum.raft.transport import RaftTransport
 from kvorum.runtime import metric_names as names
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.metrics import Metrics
+from kvorum.runtime.recent import Recent
 
 WINDOW_SECONDS: Final = 60
 
@@ -34,6 +34,12 @@ def follow_quorum(metrics: Metrics, metadata_log: RaftMetadataLog, transport: Ra
     for name in (names.RAFT_STATE, names.RAFT_CURRENT_STATE):
         metrics.gauge(name).sample(lambda: [((state(),), 1)])
     metrics.gauge(names.RAFT_CURRENT_VOTE).labels().follow(vote)
+    metrics.gauge(names.RAFT_UNKNOWN_VOTERS).labels().follow(
+        lambda: sum(not transport.is_known(voter.node_id) for voter in metadata_log.voters())
+    )
+    snapshotting = metadata_log.node.snapshotting
+    metrics.gauge(names.SNAPSHOT_BYTES).labels().follow(lambda: snapshotting.written_bytes)
+    metrics.gauge(names.SNAPSHOT_AGE_MS).labels().follow(lambda: round(snapshotting.age_s * 1000))
     traffic = transport.traffic
     counters: dict[str, Callable[[], int]] = {
         names.RAFT_REQUESTS: lambda: traffic.frames_sent,

@@ -21,11 +21,13 @@ from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.request_queue import RequestQueue
 from kvorum.network.server import Listener
 from kvorum.network.shared import NetworkMetrics
+from kvorum.network.tracing import Tracing
 from kvorum.quorum.raft.opening import Opened
 from kvorum.quorum.raft.replicated import RaftMetadataLog
 from kvorum.quorum.raft.settings import raft_settings
 from kvorum.quorum.raft.transport import RaftTransport
 from kvorum.quorum.server import ControllerServer
+from kvorum.quorum.trace_config import TraceConfig
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
@@ -58,6 +60,7 @@ class ControllerNode:
         self._settings = settings
         self._world = world
         self._listeners: list[Listener] = []
+        self._tracing = Tracing()
         self._cluster_id = cluster_id
         self._known = known
         self._endpoints = own_endpoints(settings)
@@ -114,6 +117,7 @@ class ControllerNode:
             chance=self._world.chance(),
             on_fault=self._world.on_fatal,
         )
+        self.transport.on_voters = self.presence.on_voters_changed
         self.presence.start()
 
     async def start(self) -> None:
@@ -122,6 +126,7 @@ class ControllerNode:
         if world.interposer is not None:
             self.server.router.interpose(world.interposer.around)
         await self.server.start()
+        self.metadata_log.add_listener(TraceConfig(settings, lambda: self.server.store.image, self._tracing))
         follow_quorum(world.metrics, self.metadata_log, self.transport, world.clock)
         self.metadata_log.start()
         endpoints = controller_listeners(settings)
@@ -142,6 +147,7 @@ class ControllerNode:
                 counts=counts,
                 budget=budget,
                 queue=queue,
+                tracing=self._tracing,
                 metrics=world.network_metrics,
                 protected=True,
                 on_connection_closed=self.server.on_connection_closed,
@@ -163,7 +169,7 @@ class ControllerNode:
 
     async def close(self) -> None:
         """Stop everything in the opposite order, from any point of the start."""
-        self.transport.on_dynamic = None
+        self.transport.on_dynamic = self.transport.on_voters = None
         if self.presence is not None:
             await self.presence.close()
         for listener in self._listeners:

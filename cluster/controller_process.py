@@ -1,5 +1,6 @@
 """The controller process: Raft, the metadata log, the active controller, and the CONTROLLER listener around them."""
 
+import asyncio
 from contextlib import ExitStack
 
 from kvorum.cluster import readiness
@@ -11,7 +12,7 @@ from kvorum.cluster.identity import identity_of, lock_directory
 from kvorum.cluster.interposed import interposed
 from kvorum.cluster.observability import observed
 from kvorum.cluster.paths import NodePaths
-from kvorum.cluster.process_metrics import watched
+from kvorum.cluster.process_metrics import IDLE_NAMES, follow_volume, watched
 from kvorum.network.metrics import RegistryMetrics
 from kvorum.quorum.raft.journal_format import JournalCorrupt
 from kvorum.quorum.raft.opening import Opened, check_identity, open_raft
@@ -59,11 +60,14 @@ def run_controller(settings: Settings, paths: NodePaths) -> int:
                 chance=chance.new_random,
                 metrics=metrics,
                 on_fatal=lambda error: ending.fatal(f"{type(error).__name__}: {error}"),
-                network_metrics=RegistryMetrics(metrics),
+                network_metrics=RegistryMetrics(metrics, asyncio.get_running_loop().time),
                 interposer=interposer,
             )
             node = ControllerNode(settings, opened, world, cluster_id=identity.cluster_id)
-            with watched(metrics, clock, (names.CONTROLLER_AVG_IDLE, names.RAFT_POLL_IDLE)):
+            alone = "broker" not in settings.list("process.roles")
+            idle_names = (names.CONTROLLER_AVG_IDLE, names.RAFT_POLL_IDLE, *(IDLE_NAMES if alone else ()))
+            follow_volume(metrics, disk, folder)
+            with watched(metrics, clock, idle_names):
                 try:
                     await node.start()
                     async with observed("controller", settings, metrics, node.not_ready):

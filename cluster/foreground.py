@@ -17,7 +17,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from kvorum.cluster import readiness
-from kvorum.cluster.local import STOP_SECONDS, ClusterError, LocalCluster, wait_for_exit
+from kvorum.cluster.exits import Exit, restart_helps
+from kvorum.cluster.local import ClusterError, LocalCluster, wait_for_exit
 from kvorum.cluster.paths import ClusterPaths
 from kvorum.runtime.disk import OsDisk
 from kvorum.runtime.logs import get_logger
@@ -26,7 +27,6 @@ from kvorum.runtime.process import identify
 ORDER_BYTES_MAX = 4096
 ORDER_SECONDS = 5.0
 """A client that sends no whole order in this time, or does not take the answer, is left alone."""
-START_SECONDS = 60.0
 SIGNALLED = 128
 """A start that a signal ended has this exit code plus the signal's number, as in a shell."""
 
@@ -75,7 +75,8 @@ def run_until_told(
     """Start all nodes, call `on_ready` with what became of each, run until SIGINT or SIGTERM, stop all in order.
 
     `on_ready` is also given the signals that came: where it takes long, it has to look for the first one itself.
-    The caller holds the folder (`hold`). Returns the exit code. Raises RunsAlready when one of the nodes runs.
+    The caller holds the folder (`hold`). Returns the exit code: 1 where a node is not up, or the node's own where
+    starting it again would not help. Raises RunsAlready when one of the nodes runs.
     """
     check_down(cluster)
     with _signals() as (wakeup, told), _control_socket(cluster.paths) as server:
@@ -87,10 +88,16 @@ def run_until_told(
             if all(each == "ready" for each in outcome.values()):
                 _serve(cluster, server, wakeup, told)
                 return 0
-            return 1
+            return _refusal(cluster, outcome)
         finally:
             before_stop()
             cluster.stop()
+
+
+def _refusal(cluster: LocalCluster, outcome: dict[str, str]) -> int:
+    """Return the code to end with after a start that failed."""
+    codes = [cluster.exit_code(name) for name, what in outcome.items() if what == "died"]
+    return next((code for code in codes if code and not restart_helps(code)), Exit.CRASHED)
 
 
 @contextmanager
@@ -142,7 +149,7 @@ def _control_socket(paths: ClusterPaths) -> Iterator[socket.socket]:
 
 def _start(cluster: LocalCluster, names: list[str], wakeup: int) -> dict[str, str]:
     """Start nodes and wait for them, no longer than until a signal comes."""
-    return readiness.wait_all(cluster.start_without_waiting(*names), START_SECONDS, wakeup)
+    return readiness.wait_all(cluster.start_without_waiting(*names), cluster.start_seconds, wakeup)
 
 
 def _serve(cluster: LocalCluster, server: socket.socket, wakeup: int, told: list[int]) -> None:
@@ -191,7 +198,10 @@ def _obey(cluster: LocalCluster, line: bytes, wakeup: int) -> tuple[dict[str, st
 
 
 def ask_foreground(cluster: LocalCluster, names: list[str]) -> dict[str, str] | None:
-    """Have the process that runs the cluster start nodes; None if there is none. Raises ClusterError."""
+    """Have the process that runs the cluster start nodes; None if there is none. Raises ClusterError.
+
+    That process waits for them as long as it was told to, and this one for its answer as long as the cluster says here.
+    """
     return _ask(cluster, {"start": names})
 
 
@@ -206,7 +216,7 @@ def _ask(cluster: LocalCluster, order: dict[str, object], wait_for_end: bool = F
             client.connect(path)
         except (FileNotFoundError, ConnectionRefusedError):
             return None
-        client.settimeout(START_SECONDS + ORDER_SECONDS)
+        client.settimeout(cluster.start_seconds + ORDER_SECONDS)
         try:
             pid = PEER.unpack(client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size))[0]
             runner = identify(pid)
@@ -215,6 +225,6 @@ def _ask(cluster: LocalCluster, order: dict[str, object], wait_for_end: bool = F
                 answer: dict[str, str] = json.loads(answers.readline())
         except (OSError, ValueError) as error:
             raise ClusterError(f"the process that runs the cluster gave no answer: {error}") from error
-    if wait_for_end and runner is not None and not wait_for_exit(runner, STOP_SECONDS):
+    if wait_for_end and runner is not None and not wait_for_exit(runner, cluster.stop_seconds):
         raise ClusterError(f"the process that runs the cluster (pid {runner.pid}) does not end")
     return answer

@@ -17,7 +17,9 @@ from kvorum.runtime.logs import get_logger
 from kvorum.runtime.process import remove_pid_file, write_pid_file
 
 ADDRESS_IN_USE = 98
-NEVER_RETRIEVED = "never retrieved"
+UNREAD: Final = ("never retrieved", "exception in shielded future")
+"""What asyncio says of a future that was dropped with its exception unread; of one whose waiter was cancelled behind
+`shield` Python says the second, from 3.14 on."""
 YOUNG_OBJECTS_MAX: Final = 10_000
 """How many objects there are more than at the last look for cycles, until the next. Python's 700 are looked through
 again and again while some hundred requests are in hand: that was two fifths of what an offset commit cost. A look
@@ -82,8 +84,13 @@ def unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     error, what = context.get("exception"), str(context.get("message"))
     stack = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
     log.error("unhandled", what=what, error=error, stack=stack)
-    if error is not None and NEVER_RETRIEVED not in what:
+    if error is not None and not is_unread(what):
         crash(Exit.CRASHED)
+
+
+def is_unread(what: str) -> bool:
+    """Tell whether asyncio's message is of an exception that nobody waited for."""
+    return any(words in what for words in UNREAD)
 
 
 def look_for_cycles_less() -> None:

@@ -22,8 +22,12 @@ from kvorum.runtime.config_files import load_node
 from kvorum.runtime.disk import OsDisk
 from kvorum.runtime.process import ProcessId, identify, living, send
 
+START_SECONDS = 60.0
+"""So long a start is waited for, if nobody says otherwise: after it a node is late, which does not end it."""
 STOP_SECONDS = 60.0
 """A controlled shutdown that takes longer is ended with SIGKILL, and said so."""
+GONE_SECONDS = 60.0
+"""From SIGKILL to a process's end, at most: the kernel may have much of its to clear away."""
 
 LAST_STEPS_SECONDS = 10.0
 """From the removal of its pid file to a process's end."""
@@ -40,6 +44,8 @@ class LocalCluster:
     paths: ClusterPaths
     plan: ClusterPlan
     detached: bool = False
+    start_seconds: float = START_SECONDS
+    stop_seconds: float = STOP_SECONDS
     environment: dict[str, str] = field(default_factory=dict)
     wrap: Callable[[str, list[str]], list[str]] | None = None
     """Given a node's name and command line, returns the one to run in its place, which must become the command (exec):
@@ -106,11 +112,11 @@ class LocalCluster:
         found = None if started is None or started.poll() is not None else identify(started.pid)
         return {} if found is None else {"node": found}
 
-    def start(self, *names: str, timeout_seconds: float = 60.0) -> dict[str, str]:
+    def start(self, *names: str, timeout_seconds: float | None = None) -> dict[str, str]:
         """Start nodes (all, when none is named) that do not run, and wait: {name: "ready" | "died" | "late"}."""
         wanted = names or tuple(node.name for node in self.plan.nodes)
         pipes = [(name, self._spawn(name)) for name in wanted if "node" not in self._with_pid_file(name)]
-        return readiness.wait_all(pipes, timeout_seconds)
+        return readiness.wait_all(pipes, self.start_seconds if timeout_seconds is None else timeout_seconds)
 
     def start_without_waiting(self, *names: str) -> list[tuple[str, int]]:
         """Start nodes; return (name, pipe) for readiness.wait_all."""
@@ -188,14 +194,14 @@ class LocalCluster:
         processes = self.processes(name)
         return [pid for role, pid in processes.items() if (not roles or role in roles) and send(pid, number)]
 
-    def stop(self, *names: str, timeout_seconds: float = STOP_SECONDS) -> list[str]:
+    def stop(self, *names: str, timeout_seconds: float | None = None) -> list[str]:
         """SIGTERM nodes (all, when none is named): a controlled shutdown. Returns the names that had to be killed."""
         wanted = names or tuple(node.name for node in self.plan.nodes)
         running = {name: processes["node"] for name in wanted if "node" in (processes := self.processes(name))}
         for pid in running.values():
             send(pid, signal.SIGCONT)
             send(pid, signal.SIGTERM)
-        deadline = time.monotonic() + timeout_seconds
+        deadline = time.monotonic() + (self.stop_seconds if timeout_seconds is None else timeout_seconds)
         late = [n for n, pid in running.items() if not wait_for_exit(pid, max(0.0, deadline - time.monotonic()))]
         for name in late:
             self.kill(name)
@@ -208,6 +214,14 @@ class LocalCluster:
         if process is not None and process.poll() is None:
             self._started[name] = process
 
+    def exit_code(self, name: str) -> int | None:
+        """Return with what a node's supervisor ended; None for one that was not started here, or lives."""
+        process = self._started.get(name)
+        try:
+            return None if process is None else process.wait(LAST_STEPS_SECONDS)
+        except subprocess.TimeoutExpired:
+            return None
+
     def pid_of(self, name: str, role: str) -> int:
         """Return the pid of a node's process. Raises ClusterError when it does not run."""
         found = self.processes(name).get(role)
@@ -217,9 +231,9 @@ class LocalCluster:
 
 
 def wait_for_all(processes: list[ProcessId]) -> None:
-    """Wait until these are gone, STOP_SECONDS each at the most."""
+    """Wait until these, which were killed, are gone, GONE_SECONDS each at the most."""
     for process in processes:
-        wait_for_exit(process, STOP_SECONDS)
+        wait_for_exit(process, GONE_SECONDS)
 
 
 def wait_for_exit(process: ProcessId, timeout_seconds: float) -> bool:

@@ -13,12 +13,13 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Final
 
-from kvorum.cluster.recent import Recent
 from kvorum.runtime import metric_names as names
 from kvorum.runtime.clock import Clock
+from kvorum.runtime.disk import Disk
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import Metrics
 from kvorum.runtime.process import io_bytes, thread_cpu_seconds
+from kvorum.runtime.recent import Recent
 
 log = get_logger("cluster")
 
@@ -38,6 +39,9 @@ COUNTED_MAX: Final = 1_000
 WARN_MS_MIN: Final = 500
 """Clients notice it, and an active controller's followers stand for election after 0.4 to 0.8 s of silence."""
 WARN_EVERY_MS: Final = 10_000
+IDLE_NAMES: Final = (names.NETWORK_PROCESSOR_AVG_IDLE, names.REQUEST_HANDLER_AVG_IDLE)
+"""Of Kafka's threads that serve clients. A node that is both has them told by its broker: dashboards add up what a node
+says, and the controller's loop has names of its own."""
 
 
 def build_info(metrics: Metrics, role: str, node_id: int) -> None:
@@ -56,6 +60,20 @@ def follow_disk(metrics: Metrics, counted: Callable[[], tuple[int, int] | None] 
     metrics.gauge(names.DISK_WRITE_BYTES).sample(lambda: read(1))
 
 
+def follow_volume(metrics: Metrics, disk: Disk, path: str) -> None:
+    """Tell how much of a directory's volume is free: a controller's, whose metadata lie there."""
+    metrics.gauge(names.LOG_DIRECTORY_FREE_BYTES).sample(lambda: of_volume(path, disk.free_bytes))
+    metrics.gauge(names.LOG_DIRECTORY_TOTAL_BYTES).sample(lambda: of_volume(path, disk.total_bytes))
+
+
+def of_volume(path: str, read: Callable[[str], int]) -> list[tuple[tuple[str], float]]:
+    """Return one row, none where the disk does not say: whether it fails is found out by who writes."""
+    try:
+        return [((path,), read(path))]
+    except OSError:
+        return []
+
+
 class LoopWatch:
     """Measures the running event loop by a timer of its own."""
 
@@ -64,11 +82,11 @@ class LoopWatch:
         metrics: Metrics,
         clock: Clock,
         cpu_seconds: Callable[[], float] = thread_cpu_seconds,
-        idle_names: Iterable[str] = (),
+        idle_names: Iterable[str] = IDLE_NAMES,
     ) -> None:
         """Prepare the metrics. `cpu_seconds` answers the processor time that the loop's thread has used.
 
-        `idle_names`: under which other names the share of idle time is told, where Kafka has a thread for each.
+        `idle_names`: under which names the share of idle time is told, where Kafka has a thread for each.
         """
         self._clock = clock
         self._cpu_seconds = cpu_seconds
@@ -82,7 +100,7 @@ class LoopWatch:
         self._warned_ms = -WARN_EVERY_MS
         self._unsaid = 0
         metrics.gauge(names.EVENT_LOOP_LAG_MAX).labels().follow(self.lag_seconds)
-        for name in (names.NETWORK_PROCESSOR_AVG_IDLE, names.REQUEST_HANDLER_AVG_IDLE, *idle_names):
+        for name in idle_names:
             metrics.gauge(name).labels().follow(self.idle_share)
 
     def start(self) -> None:
@@ -132,7 +150,7 @@ class LoopWatch:
 
 
 @contextmanager
-def watched(metrics: Metrics, clock: Clock, idle_names: Iterable[str] = ()) -> Iterator[None]:
+def watched(metrics: Metrics, clock: Clock, idle_names: Iterable[str] = IDLE_NAMES) -> Iterator[None]:
     """Measure the running event loop meanwhile; see LoopWatch for `idle_names`."""
     watch = LoopWatch(metrics, clock, idle_names=idle_names)
     watch.start()

@@ -1,7 +1,9 @@
 """A dynamic quorum's controller and the others (KIP-853): it finds them, and has them know where it listens.
 
     start -- a leader is known --> known: a voter that the set names elsewhere says so (UpdateRaftVoter), again until a
-                                   set that is committed names it where it is; then done
+                                   set that is committed names it where it is
+    known -- the voters or the leader change --> looked at again: who follows may be a voter by an entry that was made
+                                   before it moved, and with another address
 
 Whoever only follows knows nobody at first: any controller of controller.quorum.bootstrap.servers names the voters
 (DescribeCluster), and the leader among them sends the log to whoever is connected to it. A voter knows the others
@@ -82,6 +84,10 @@ class QuorumPresence:
             task.cancel()
             await asyncio.wait([task])
 
+    def on_voters_changed(self) -> None:
+        """Look again: another set is in this node's log, or the newest one is committed, or gone."""
+        self._changed.set()
+
     # MetadataLogListener.
 
     def on_leader_changed(self, leader_id: int | None, epoch: int) -> None:
@@ -107,11 +113,15 @@ class QuorumPresence:
 
     async def _run(self) -> None:
         backoff = Backoff(BACKOFF_MS, BACKOFF_MAX_MS, self._chance)
-        while not await self._is_known():
+        while True:
+            self._changed.clear()
+            if await self._is_known():
+                await self._changed.wait()
+                backoff = Backoff(BACKOFF_MS, BACKOFF_MAX_MS, self._chance)
+                continue
             if self._log.leader_id is None:
                 for address in self._bootstrap:
                     await self._ask(address)
-            self._changed.clear()
             try:
                 await asyncio.wait_for(self._changed.wait(), backoff.next_ms() / 1000)
             except TimeoutError:
@@ -132,7 +142,7 @@ class QuorumPresence:
         node_id, leader_id = self._log.node_id, self._log.leader_id
         voters = self._log.node.replica.voters
         own = voters.state.directory_id
-        if leader_id is None:
+        if leader_id is None or not voters.dynamic:  # the upgrade in this log was lost with its leader: until the next
             return False
         if voters.in_force.get(node_id) != own:
             return True

@@ -1,4 +1,7 @@
-"""Where the peers of a node are: {peer id: (host, port)}, with the addresses that tests put in their place."""
+"""Where to connect to: HOST:PORT as people write them, and the peers of a node as {peer id: (host, port)}.
+
+Tests put addresses of their own in the place of a peer's.
+"""
 
 from collections.abc import Mapping
 from typing import TypeAlias
@@ -36,3 +39,16 @@ class AddressBook:
     def ids(self) -> list[int]:
         """Return the peers known, in order."""
         return sorted(self._known)
+
+
+def parse_bootstrap(text: str) -> list[Address]:
+    """Read HOST:PORT,HOST:PORT. Raises ValueError."""
+    found: list[Address] = []
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        host, colon, port = item.rpartition(":")
+        if not colon or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise ValueError(f"{item!r} is not HOST:PORT")
+        found.append((host.strip("[]"), int(port)))
+    if not found:
+        raise ValueError("no HOST:PORT was given")
+    return found

@@ -35,15 +35,21 @@ def arrive(shared: Shared, transport: asyncio.Transport, now_s: float) -> Arriva
     shared.opened += 1
     connection_id = f"{shared.listener}-{address}-{shared.opened}"
     peer = Peer(connection_id, host, shared.listener, shared.security_protocol)
+    try:
+        # Before it counts anywhere: who counts it off again begins with a connection that was taken.
+        set_buffers(
+            transport.get_extra_info("socket"),
+            send_bytes=shared.limits.send_buffer_bytes,
+            receive_bytes=shared.limits.receive_buffer_bytes,
+        )
+    except OSError as error:
+        log.warning("connection refused", client=address, listener=shared.listener, reason=error)
+        transport.abort()
+        return Arrival(peer, address, None)
     admitted = _admit(shared, address, host, now_s)
     if isinstance(admitted, Refusal):
         _turn_away(shared, transport, admitted.after_s)
         return Arrival(peer, address, None)
-    set_buffers(
-        transport.get_extra_info("socket"),
-        send_bytes=shared.limits.send_buffer_bytes,
-        receive_bytes=shared.limits.receive_buffer_bytes,
-    )
     return Arrival(peer, address, admitted)
 
 

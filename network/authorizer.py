@@ -144,6 +144,10 @@ class Quotas(Protocol):
         """Return how much a fetch may bring at most: more would be too much at any time, and never come through."""
         ...
 
+    def times(self, ctx: RequestContext) -> bool:
+        """Tell whether the time of this client's requests is counted: it is served one request after another then."""
+        ...
+
 
 class NoQuotas:
     """Nobody is held back."""
@@ -163,6 +167,10 @@ class NoQuotas:
     def fetch_bytes_max(self, ctx: RequestContext) -> int:
         """See Quotas."""
         return (1 << 31) - 1
+
+    def times(self, ctx: RequestContext) -> bool:
+        """See Quotas."""
+        return False
 
 
 class MutationQuota(Protocol):

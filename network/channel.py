@@ -18,6 +18,7 @@ from kvorum.network.addresses import Address
 from kvorum.network.dial import SETUP_TIMEOUT_MS, Backoff, ChannelError, ConnectionLost, RequestTimedOut, dial
 from kvorum.network.frame import PEER_RESERVED_BYTES_MAX, FrameParser, scratch
 from kvorum.network.link import stream
+from kvorum.network.traffic import Traffic
 from kvorum.protocol.api import ApiKey, request_header_version, response_header_version
 from kvorum.protocol.codec import decode, encode, message_class
 from kvorum.protocol.errors import ErrorCode, KafkaError, ProtocolError
@@ -62,8 +63,8 @@ class ClientConnection(asyncio.BufferedProtocol):
     """One connection to a peer: writes requests, matches answers by correlation id."""
 
     __slots__ = (
-        *("_client_id", "_correlation_id", "_on_lost", "_parser", "_pending", "_receive_buffer_bytes", "_transport"),
-        *("lost", "versions"),
+        *("_client_id", "_correlation_id", "_on_lost", "_parser", "_pending", "_receive_buffer_bytes", "_traffic"),
+        *("_transport", "lost", "versions"),
     )
 
     def __init__(
@@ -71,8 +72,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         client_id: str | None,
         on_lost: Callable[["ClientConnection"], None],
         receive_buffer_bytes: int = KERNELS_CHOICE,
+        traffic: Traffic | None = None,
     ) -> None:
         """Wait for a transport; `on_lost` is called once when the connection is gone."""
+        self._traffic = traffic
         self._client_id = client_id
         self._on_lost = on_lost
         self._receive_buffer_bytes = receive_buffer_bytes
@@ -112,6 +115,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Take the bytes that came."""
         try:
             for frame in self._parser.received(nbytes):
+                if self._traffic is not None:
+                    self._traffic.received(len(frame))
                 self._take(frame)
             if self._parser.error is not None:
                 raise self._parser.error
@@ -155,10 +160,13 @@ class ClientConnection(asyncio.BufferedProtocol):
         for part in encode(message, version):
             assert not isinstance(part, FileSlice), "requests carry bytes"
             parts.append(part)
-        parts.insert(0, sum(len(part) for part in parts).to_bytes(4, "big"))
+        size = sum(len(part) for part in parts)
+        parts.insert(0, size.to_bytes(4, "big"))
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._pending[correlation_id] = Pending(future, message_class(cls.API_KEY, "Response"), version)
         transport.writelines(parts)
+        if self._traffic is not None:
+            self._traffic.sent(size)
         return future
 
     def close(self, reason: str) -> None:
@@ -184,11 +192,13 @@ class Channel:
         backoff_ms: int = BACKOFF_MS,
         backoff_max_ms: int = BACKOFF_MAX_MS,
         receive_buffer_bytes: int = KERNELS_CHOICE,
+        traffic: Traffic | None = None,
     ) -> None:
         """Connect to host and port, or to what the callable says when asked (None: not known now).
 
-        `on_lost`: an established connection is gone. `on_refused`: an attempt was refused.
+        `on_lost`: an established connection is gone. `on_refused`: an attempt was refused. `traffic` counts.
         """
+        self._traffic = traffic
         self._where = host if not isinstance(host, str) else None
         self._address: Address | None = (host, port) if isinstance(host, str) else None
         self._client_id = client_id
@@ -206,6 +216,11 @@ class Channel:
     def connected(self) -> bool:
         """Tell whether requests can go out at once."""
         return self._connection is not None and self._connection.usable
+
+    @property
+    def connection(self) -> ClientConnection | None:
+        """Return what a request would go out over at once, None if it had to be made first."""
+        return self._connection if self.connected else None
 
     @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
@@ -285,7 +300,7 @@ class Channel:
         connection: ClientConnection | None = None
         try:
             connection = await dial(
-                lambda: ClientConnection(self._client_id, self._lost, self._receive_buffer_bytes),
+                lambda: ClientConnection(self._client_id, self._lost, self._receive_buffer_bytes, self._traffic),
                 *address,
                 self._setup_timeout_ms,
             )

@@ -3,9 +3,9 @@
 Requests are handed to their handlers in the order they came, one after another; a handler whose answer comes later does
 not hold up the next request; answers leave in request order. States, each a reason not to go on:
 
-    waiting frames    in_flight_max requests unanswered, the client behind (outbox paused), throttled (KIP-219), come
-                      too soon (max.connection.creation.rate), or a coroutine handler about to take its first step:
-                      further frames wait, the socket is not read
+    waiting frames    in_flight_max requests unanswered, or few where quotas are kept (muting.UNCOUNTED_MAX), the client
+                      behind (outbox paused), throttled (KIP-219), come too soon (max.connection.creation.rate), or a
+                      coroutine handler about to take its first step: further frames wait, the socket is not read
     budget            queued.max.request.bytes of the process are used up: the socket is not read
     queue             queued.max.requests of the process wait: not read while a request is in hand here
     upgraded          frames go to a FrameSink (Raft), nothing here looks at them
@@ -24,6 +24,7 @@ from typing import Any
 from kvorum.network.arrival import arrive
 from kvorum.network.context import Peer
 from kvorum.network.frame import FrameParser
+from kvorum.network.lane import LaneRequest
 from kvorum.network.limits import BudgetShare
 from kvorum.network.link import FrameLink, stream
 from kvorum.network.muting import TURN_REQUESTS_MAX, Muting
@@ -42,9 +43,9 @@ class ServerConnection(asyncio.BufferedProtocol):
     """One accepted connection, from accept to loss."""
 
     __slots__ = (
-        *("_closed", "_counted", "_finishing", "_gate", "_goes_on", "_in_flight", "_muting", "_outbox", "_parser"),
-        *("_place", "_reading", "_share", "_shared", "_sink", "_taken", "_tasks", "_transport", "_waiting"),
-        *("active_at", "address", "lane_memory", "peer"),
+        *("_closed", "_counted", "_finishing", "_gate", "_goes_on", "_in_flight", "_muting", "_outbox"),
+        *("_parser", "_place", "_reading", "_share", "_shared", "_sink", "_taken", "_tasks", "_transport", "_waiting"),
+        *("active_at", "address", "came_s", "lane_memory", "peer"),
     )
 
     def __init__(self, shared: Shared, gate: Gate | None = None) -> None:
@@ -53,15 +54,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._gate = gate
         self._parser = FrameParser(shared.limits.request_bytes_max, shared.scratch)
         self._waiting: deque[memoryview] = deque()
-        self._in_flight = 0
+        self._in_flight = self._taken = 0
         self._tasks: OrderedSet[asyncio.Future[Message | None]] = OrderedSet()
         self._muting = Muting(shared.loop, self.go_on)
         self._reading = True
-        self._closed = False
-        self._counted = False
-        self._finishing = False
-        self._goes_on = False
-        self._taken = 0
+        self._closed = self._counted = self._finishing = self._goes_on = False
         self.lane_memory: Any = None
         self._share = BudgetShare(shared.budget, self._update_reading)
         self._place = QueueShare(shared.queue, self._update_reading)
@@ -70,7 +67,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._outbox: Outbox
         self.peer: Peer
         self.address = "?"
-        self.active_at = 0.0
+        self.active_at = self.came_s = 0.0
 
     @property
     def busy(self) -> bool:
@@ -94,7 +91,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Take the connection, or refuse it for a limit."""
         shared = self._shared
         self._transport = transport = stream(transport)
-        self._outbox = Outbox(transport, shared.limits.outstanding_bytes_max)
+        self._outbox = Outbox(transport, shared.limits.outstanding_bytes_max, shared.loop.time)
         self.active_at = now_s = shared.loop.time()
         self.peer, self.address, wait_s = arrive(shared, transport, now_s)
         if wait_s is None:
@@ -130,6 +127,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         shared = self._shared
         self.touch()
+        self.came_s = self.active_at
         if shared.metrics is not None:
             shared.metrics.received(shared.listener, nbytes)
         frames = self._parser.received(nbytes)
@@ -141,7 +139,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._refuse(self._parser.error)
         if self._waiting:
             self._pump()
-        elif self._share.waits:
+        elif self._share.waits or self._muting.is_muted:
             self._update_reading()
 
     def eof_received(self) -> None:
@@ -160,11 +158,9 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _pump(self) -> None:
         """Handle what waits, as far as the limits allow; read on only when nothing waits."""
-        waiting, outbox, muting, limits = self._waiting, self._outbox, self._muting, self._shared.limits
+        waiting, outbox, muting = self._waiting, self._outbox, self._muting
         turn = TURN_REQUESTS_MAX
-        while waiting and not (
-            outbox.paused or muting.is_on or self._closed or self._in_flight >= limits.in_flight_max
-        ):
+        while waiting and not (outbox.paused or muting.is_on or self._closed or self._is_full()):
             if turn == 0:
                 muting.yield_turn()
                 break
@@ -183,12 +179,18 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         self._flush()
         if waiting or self._place.count:
-            waits_for_client = muting.is_muted or outbox.paused or self._in_flight >= limits.in_flight_max
+            waits_for_client = muting.is_muted or outbox.paused or self._is_full()
             self._place.hold(0 if waits_for_client else len(waiting))
         if self._finishing:
             self._end_if_done()
         else:
             self._update_reading()
+
+    def _is_full(self) -> bool:
+        shared = self._shared
+        if shared.quotas.enabled:
+            return self._in_flight >= self._muting.in_hand_max(timed=shared.quotas.timed)
+        return self._in_flight >= shared.limits.in_flight_max
 
     def _serve(self, frame: memoryview) -> None:
         """Hand one request to its handler; send the answer if it is there."""
@@ -203,15 +205,17 @@ class ServerConnection(asyncio.BufferedProtocol):
                 router.lane.learn(self, frame, call.ctx, call.request)
             result = call.result
             if result is not None and not is_message(result):
-                if shared.quotas.timed:
+                if shared.quotas.timed or shared.metrics is not None:
                     call.ctx.spent_ms = shared.loop.time() * 1000 - call.ctx.received_ms
+                if shared.quotas.timed:
+                    self._muting.is_timed = shared.quotas.times(call.ctx)
                 self._await(call, result)
                 return
             if result is not None:
                 self._outbox.send(router.answer(call, result))
-            shared.answered(call, result)
-            if call.ctx.throttle_ms > 0:
-                self._muting.hold(call.ctx.throttle_ms / 1000)
+            shared.answered(call, result, self.came_s, self._outbox)
+            if call.ctx.throttle_ms or self._muting.is_over:
+                self._muting.answered(call.ctx.throttle_ms)
         except AnswerImpossible:
             self.close()
         except OSError as error:
@@ -238,9 +242,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._in_flight += 1
         if call.route.abandon:
             self._tasks.add(future)
-        future.add_done_callback(partial(self._arrived, call, slot))
+        future.add_done_callback(partial(self._arrived, call, slot, self.came_s))
 
-    def _arrived(self, call: Call, slot: Slot, future: "asyncio.Future[Message | None]") -> None:
+    def _arrived(self, call: Call, slot: Slot, came_s: float, future: "asyncio.Future[Message | None]") -> None:
         """Put an answer into its place."""
         self._in_flight -= 1
         self._tasks.discard(future)
@@ -262,9 +266,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         except AnswerImpossible:
             self.close()
             return
-        self._shared.answered(call, response)
-        if call.ctx.throttle_ms > 0:
-            self._muting.hold(call.ctx.throttle_ms / 1000)
+        self._shared.answered(call, response, came_s, self._outbox, slot)
+        if call.ctx.throttle_ms or self._muting.is_over:
+            self._muting.answered(call.ctx.throttle_ms)
         if self._in_flight:
             self.go_on_soon()
         else:
@@ -283,13 +287,13 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._in_flight -= 1
         self._taken -= 1
         slot.parts = [frame] if frame else []
-        if throttle_ms > 0:
-            self._muting.hold(throttle_ms / 1000)
+        if throttle_ms or self._muting.is_over:
+            self._muting.answered(throttle_ms)
 
-    def handled(self, api: str, version: int, elapsed_ms: float) -> None:
+    def handled(self, api: str, version: int, elapsed_ms: float, taken: LaneRequest) -> None:
         """See LaneCaller."""
         if self._shared.metrics is not None:
-            self._shared.metrics.handled(api, version, 0, elapsed_ms)
+            self._shared.metrics.handled_by_lane(api, version, elapsed_ms, taken, self._outbox)
 
     def go_on(self) -> None:
         """See LaneCaller."""
@@ -334,7 +338,9 @@ class ServerConnection(asyncio.BufferedProtocol):
     # Reading or not
 
     def _update_reading(self) -> None:
-        wanted = not (self._waiting or self._share.waits or (self._in_flight and self._place.must_wait()))
+        held = self._muting.is_muted or self._outbox.paused
+        self._share.put_aside(held)
+        wanted = not (held or self._waiting or self._share.waits or (self._in_flight and self._place.must_wait()))
         if wanted == self._reading or self._closed or self._transport.is_closing():
             return
         self._reading = wanted

@@ -37,18 +37,19 @@ def plain(address: str) -> str:
 class IpConnectionRates:
     """The limits on addresses, and how fast each connects."""
 
-    __slots__ = ("_by_address", "_default", "_rates", "_windows")
+    __slots__ = ("_by_address", "_rates", "_windows", "default")
 
     def __init__(self, windows: Windows | None = None) -> None:
         """Have no limits."""
         self._windows = windows or Windows()
-        self._default: float | None = None
+        self.default: float | None = None
+        """How fast an address without a limit of its own may connect."""
         self._by_address: dict[str, float] = {}
         self._rates: dict[str, Rate] = {}
 
     def update(self, default: float | None, by_address: Iterable[tuple[str, float]]) -> None:
         """Take over the limits that are in force from now on; None: who is not named has none."""
-        self._default = default
+        self.default = default
         self._by_address = {plain(address): limit for address, limit in by_address}
         if default is None:
             self._rates = {key: rate for key, rate in self._rates.items() if key in self._by_address}
@@ -60,10 +61,10 @@ class IpConnectionRates:
 
     def throttle_ms(self, address: str, now_s: float) -> int:
         """Count a connection and return 0; or for how long it is to be left alone before it is closed, not counted."""
-        if self._default is None and not self._by_address:
+        if self.default is None and not self._by_address:
             return 0
         key, now_ms = plain(address), now_s * 1000
-        limit = self._by_address.get(key, self._default)
+        limit = self._by_address.get(key, self.default)
         if limit is None:
             return 0
         rate = self._rates.get(key)

@@ -18,10 +18,33 @@ from kvorum.network.outbox import Slot
 from kvorum.protocol.schema import Message
 
 
+class LaneRequest(Protocol):
+    """A request that a lane took: what is told of its time, all in the loop's seconds."""
+
+    slot: Slot
+    came_s: float
+    since_s: float
+    """When its turn came."""
+    waits_s: float
+    """Since when it waited for replicas; 0: it did not wait."""
+
+    @property
+    def throttle_ms(self) -> int:
+        """How long its client is held back."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        ...
+
+
 class LaneCaller(Protocol):
     """A connection, as a lane sees it."""
 
     peer: Peer
+    came_s: float
+    """When the last bytes came, those of every frame that waits among them: the loop's time."""
     lane_memory: Any
     """The lane's own: None at first."""
 
@@ -41,8 +64,8 @@ class LaneCaller(Protocol):
         """Send it within this turn of the loop, or the next."""
         ...
 
-    def handled(self, api: str, version: int, elapsed_ms: float) -> None:
-        """Count a request that was answered so long after it came."""
+    def handled(self, api: str, version: int, elapsed_ms: float, taken: "LaneRequest") -> None:
+        """Count a request that was given its answer so long after its turn."""
         ...
 
     def close(self) -> None:

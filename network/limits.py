@@ -89,9 +89,13 @@ class RequestBudget:
 
 
 class BudgetShare:
-    """What one connection has of the budget: requests that wait, and the large one that is coming in."""
+    """What one connection has of the budget: requests that wait, and the large one that is coming in.
 
-    __slots__ = ("_budget", "_coming", "_on_change", "_queued", "_wanted", "waits")
+    While the connection waits for its own client nothing of it counts: in Kafka it would lie in the socket still, and
+    others' requests are not to wait for so long. What it has by then is one read and a part of one request.
+    """
+
+    __slots__ = ("_budget", "_coming", "_is_aside", "_on_change", "_queued", "_wanted", "waits")
 
     def __init__(self, budget: RequestBudget, on_change: Callable[[], None]) -> None:
         """Start with nothing; `on_change` is called when `waits` has changed by what others gave back."""
@@ -100,6 +104,7 @@ class BudgetShare:
         self._queued = 0
         self._coming = 0
         self._wanted = 0
+        self._is_aside = False
         self.waits = False
         """No more is to be read: there is no room for the request that is coming in."""
 
@@ -108,12 +113,15 @@ class BudgetShare:
         if not self._budget.limited:
             return
         size = sum(len(frame) for frame in frames)
-        self._budget.take(size)
         self._queued += size
-        if frames and self._coming:
-            taken, self._coming = self._coming, 0
-            self._budget.give(taken)
-        if coming and not self._coming:
+        if not self._is_aside:
+            self._budget.take(size)
+        if frames:
+            self._wanted = 0
+            self.waits = False
+            self._budget.forget(self)
+            self._let_go()
+        if coming and not self._wanted:
             self._wanted = coming
             self._begin()
 
@@ -121,17 +129,42 @@ class BudgetShare:
         """Give back a frame that was counted."""
         if self._queued:
             self._queued -= len(frame)
-            self._budget.give(len(frame))
+            if not self._is_aside:
+                self._budget.give(len(frame))
+
+    def put_aside(self, is_aside: bool) -> None:
+        """Count nothing while the connection waits for its own client and is not read; all of it again behind that."""
+        if is_aside is self._is_aside or not self._budget.limited:
+            return
+        self._is_aside = is_aside
+        if is_aside:
+            self._budget.forget(self)
+            self.waits = False
+            self._let_go()
+            if self._queued:
+                self._budget.give(self._queued)
+            return
+        self._budget.take(self._queued)
+        if self._wanted:
+            self._begin()
 
     def close(self) -> None:
         """Give everything back. Idempotent."""
-        taken = self._queued + self._coming
-        self._queued = self._coming = 0
+        taken = self._coming + (0 if self._is_aside else self._queued)
+        self._queued = self._coming = self._wanted = 0
         self._budget.forget(self)
         if taken:
             self._budget.give(taken)
 
+    def _let_go(self) -> None:
+        """Give back what was kept for the request that is coming in."""
+        taken, self._coming = self._coming, 0
+        if taken:
+            self._budget.give(taken)
+
     def _begin(self) -> None:
+        if self._is_aside:
+            return
         if self._budget.exhausted:
             self.waits = True
             self._budget.wait(self, self._resume)

@@ -1,38 +1,59 @@
 """NetworkMetrics over the process's registry: one object for all its listeners."""
 
-from typing import Final
+from collections import Counter as Counts
+from collections.abc import Callable, Iterator
+from functools import partial
 
+from kvorum.network.lane import LaneRequest
+from kvorum.network.outbox import Outbox
+from kvorum.network.request_times import (
+    FETCH,
+    FETCH_CONSUMER,
+    FETCH_FOLLOWER,
+    STAGES,
+    VERIFICATION,
+    RequestTimes,
+    sample_of_lane,
+)
 from kvorum.protocol.errors import ErrorCode
 from kvorum.runtime import metric_names as names
-from kvorum.runtime.metrics import Counter, Histogram, Metrics
+from kvorum.runtime.metrics import Counter, Metrics, SummaryRow
+from kvorum.runtime.quantiles import Quantiles
 
-INCOMING_BYTES: Final = "kafka_server_socket_server_metrics_incoming_byte_total"
-OUTGOING_BYTES: Final = "kafka_server_socket_server_metrics_outgoing_byte_total"
+API_OF = {FETCH_CONSUMER: FETCH, FETCH_FOLLOWER: FETCH, VERIFICATION: "AddPartitionsToTxn"}
+"""Of names that tell some of an API's requests apart."""
+IN_BOTH = (FETCH_CONSUMER, FETCH_FOLLOWER)
+"""Told under the API's name, too, as Kafka does."""
+Row = tuple[tuple[object, ...], float]
 
 
 class RegistryMetrics:
-    """Counts what connections tell. A request costs one look into a dictionary and three additions."""
+    """Counts what connections tell. A request costs one look into a dictionary and two additions."""
 
     __slots__ = (
-        *("_answers", "_bytes", "_closed", "_count", "_created", "_errors", "_incoming", "_outgoing"),
-        *("_refused", "_requests", "_seconds"),
+        *("_answers", "_bytes", "_closed", "_count", "_created", "_incoming", "_now_s", "_outgoing"),
+        *("_refused", "_seconds"),
     )
 
-    def __init__(self, metrics: Metrics) -> None:
-        """Register the families."""
+    def __init__(self, metrics: Metrics, now_s: Callable[[], float]) -> None:
+        """Register the families; `now_s` is the clock of the loop that tells."""
+        self._now_s = now_s
         self._count = metrics.gauge(names.CONNECTION_COUNT)
         self._created = metrics.counter(names.CONNECTION_CREATION)
         self._closed = metrics.counter(names.CONNECTION_CLOSE)
         self._refused = metrics.counter(names.CONNECTIONS_REFUSED)
-        self._requests = metrics.counter(names.REQUESTS)
-        self._errors = metrics.counter(names.REQUEST_ERRORS)
         self._seconds = metrics.histogram(names.REQUEST_SECONDS)
-        self._incoming = metrics.counter(INCOMING_BYTES, "Bytes read from sockets", ("listener",))
-        self._outgoing = metrics.counter(OUTGOING_BYTES, "Bytes given to sockets", ("listener",))
+        self._incoming = metrics.counter(names.INCOMING_BYTES)
+        self._outgoing = metrics.counter(names.OUTGOING_BYTES)
         # APIs, versions and error codes are few: so is this.
-        self._answers: dict[tuple[str, int, int], tuple[Counter, Counter, Histogram]] = {}
+        self._answers: dict[tuple[str, int, int], RequestTimes] = {}
+        """By name, version and error code."""
         self._bytes: dict[str, tuple[Counter, Counter]] = {}
         """By listener: what came, and what went."""
+        metrics.counter(names.REQUESTS).sample(self._by_version)
+        metrics.counter(names.REQUEST_ERRORS).sample(self._by_error)
+        for index, name in enumerate(STAGES):
+            metrics.summary(name).sample(partial(self._stage, index))
 
     def connections(self, listener: str, change: int) -> None:
         """See NetworkMetrics."""
@@ -57,16 +78,49 @@ class RegistryMetrics:
             known = self._bytes[listener] = (self._incoming.labels(listener), self._outgoing.labels(listener))
         return known
 
-    def handled(self, api: str, version: int, error_code: int, elapsed_ms: float) -> None:
+    def handled(self, api: str, version: int, error_code: int, elapsed_ms: float) -> RequestTimes | None:
         """See NetworkMetrics."""
-        known = self._answers.get((api, version, error_code))
-        if known is None:
-            known = self._answers[api, version, error_code] = (
-                self._requests.labels(api, version),
-                self._errors.labels(api, ErrorCode(error_code).name),
-                self._seconds.labels(api),
-            )
-        requests, errors, seconds = known
-        requests.add()
-        errors.add()
-        seconds.observe(elapsed_ms / 1000)
+        key = (api, version, error_code)
+        times = self._answers.get(key)
+        if times is None:
+            times = self._answers[key] = RequestTimes(self._seconds.labels(API_OF.get(api, api)))
+        times.count += 1
+        times.seconds.observe(elapsed_ms / 1000)
+        return times if times.count >= times.next_at else None
+
+    def handled_by_lane(self, api: str, version: int, elapsed_ms: float, taken: LaneRequest, outbox: Outbox) -> None:
+        """See NetworkMetrics."""
+        times = self.handled(api, version, 0, elapsed_ms)
+        if times is not None:
+            outbox.watch(sample_of_lane(times, taken, elapsed_ms))
+
+    # What a scrape asks for
+
+    def _by_version(self) -> list[Row]:
+        counts: Counts[tuple[object, ...]] = Counts()
+        for (api, version, _), times in self._answers.items():
+            for name in names_of(api):
+                counts[name, version] += times.count
+        return list(counts.items())
+
+    def _by_error(self) -> list[Row]:
+        counts: Counts[tuple[object, ...]] = Counts()
+        for (api, _, error_code), times in self._answers.items():
+            for name in names_of(api):
+                counts[name, ErrorCode(error_code).name] += times.count
+        return list(counts.items())
+
+    def _stage(self, index: int) -> Iterator[SummaryRow]:
+        now_ms = self._now_s() * 1000
+        by_name: dict[str, list[RequestTimes]] = {}
+        for (api, _, _), times in self._answers.items():
+            for name in names_of(api):
+                by_name.setdefault(name, []).append(times)
+        for name, several in by_name.items():
+            stages = [times.stages[index] for times in several]
+            yield (name,), sum(times.count for times in several), Quantiles.merged(stages, now_ms)
+
+
+def names_of(api: str) -> tuple[str, ...]:
+    """Return the names under which a request is told."""
+    return (api, API_OF[api]) if api in IN_BOTH else (api,)

@@ -1,6 +1,7 @@
 """A connection that is held back: what it asks next waits.
 
     muted      until a time: it was throttled (KIP-219), or has come too soon
+    over       its last answer had a throttle time: it has one request in hand, as every connection of Kafka's
     turn over  until the loop's next round: others, or a handler's first step, come before it
 
 Sans-IO but for the loop.
@@ -12,20 +13,37 @@ from typing import Final
 
 TURN_REQUESTS_MAX: Final = 100
 """Requests handled before other connections have their turn."""
+UNCOUNTED_MAX: Final = 5
+"""Requests in hand where anybody has a quota: each is counted when it is answered, and what was in hand by then is let
+through. As many as Kafka's clients have at the most; who is over its quota, or is held to a share of time, has one."""
 
 
 class Muting:
     """Whether a connection is held back: `is_on` for either reason, `is_muted` for its client's own."""
 
-    __slots__ = ("_loop", "_on_end", "_timer", "is_muted", "is_on")
+    __slots__ = ("_loop", "_on_end", "_timer", "_turns", "is_muted", "is_on", "is_over", "is_timed")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_end: Callable[[], None]) -> None:
         """Begin without; `on_end` is called when a hold has ended."""
         self._loop = loop
         self._on_end = on_end
         self._timer: asyncio.TimerHandle | None = None
+        self._turns = 0
         self.is_muted = False
         self.is_on = False
+        self.is_over = False
+        self.is_timed = False
+        """Its client is held to a share of the loop's time: it has one request in hand."""
+
+    def in_hand_max(self, *, timed: bool) -> int:
+        """Return how many requests may be in hand where quotas are kept; `timed`: some are of time."""
+        return 1 if self.is_over or (timed and self.is_timed) else UNCOUNTED_MAX
+
+    def answered(self, throttle_ms: int) -> None:
+        """Keep to the throttle time of an answer, if it has one."""
+        self.is_over = throttle_ms > 0
+        if self.is_over:
+            self.hold(throttle_ms / 1000)
 
     def hold(self, delay_s: float) -> None:
         """Hold it back for so long from now on, or as long as it is muted already if that is longer."""
@@ -41,13 +59,16 @@ class Muting:
     def yield_turn(self) -> None:
         """Hold it back until the loop's next round."""
         self.is_on = True
+        self._turns += 1
         self._loop.call_soon(self._take_turn)
 
     def _take_turn(self) -> None:
-        self.is_on = self.is_muted
+        self._turns -= 1
+        self.is_on = self.is_muted or self._turns > 0
         self._on_end()
 
     def _end(self) -> None:
         self._timer = None
-        self.is_muted = self.is_on = False
+        self.is_muted = False
+        self.is_on = self._turns > 0  # a timer may come before the callback that was there first
         self._on_end()

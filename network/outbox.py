@@ -6,6 +6,8 @@ their bytes can be sent: a client that does not read holds at most `outstanding_
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
+from typing import Protocol
 
 from kvorum.protocol.parts import FileSlice, Part
 
@@ -25,6 +27,17 @@ class Slot:
         self.parts = parts
 
 
+class Watched(Protocol):
+    """An answer whose sending is to be told."""
+
+    slot: Slot | None
+    """Its place; None: it goes with what is gathered."""
+
+    def sent(self, turn_s: float, now_s: float) -> None:
+        """It has gone: its turn came then, and it was over now."""
+        ...
+
+
 class Outbox:
     """The sending side of one connection.
 
@@ -32,11 +45,15 @@ class Outbox:
     the moment. `sent` counts bytes given to the socket.
     """
 
-    __slots__ = ("_gathered", "_gathered_size", "_slots", "_transport", "paused", "sent")
+    __slots__ = ("_gathered", "_gathered_size", "_now_s", "_slots", "_transport", "_watched", "paused", "sent")
 
-    def __init__(self, transport: asyncio.WriteTransport, outstanding_bytes_max: int) -> None:
+    def __init__(
+        self, transport: asyncio.WriteTransport, outstanding_bytes_max: int, now_s: Callable[[], float]
+    ) -> None:
         """Send over an open transport, which then says `pause` above so many bytes outstanding, `resume` below."""
         self._transport = transport
+        self._now_s = now_s
+        self._watched: list[Watched] = []
         transport.set_write_buffer_limits(high=outstanding_bytes_max)
         self._slots: deque[Slot] = deque()
         self._gathered: list[bytes | bytearray | memoryview] = []
@@ -47,6 +64,15 @@ class Outbox:
     def __len__(self) -> int:
         """Return how many answers are not sent, those that are not there yet included."""
         return len(self._slots)
+
+    @property
+    def newest(self) -> Slot | None:
+        """The place of the answer that was given last, None if nothing of it waits."""
+        return self._slots[-1] if self._slots else None
+
+    def watch(self, answer: Watched) -> None:
+        """Say when this answer, which was given just now, or has its slot, is sent."""
+        self._watched.append(answer)
 
     def reserve(self) -> Slot:
         """Keep the next place for an answer that comes later: set its `parts`, then `flush`."""
@@ -68,14 +94,27 @@ class Outbox:
 
     def flush(self) -> None:
         """Give the socket what can go. Raises OSError when a file cannot be read."""
+        turn_s = self._now_s() if self._watched else 0.0
         if self._slots and not self.paused:
             self._drain()
         if self._gathered:
             self._write()
+        if turn_s:
+            self._tell(turn_s)
+
+    def _tell(self, turn_s: float) -> None:
+        """Tell those whose answers have gone since then. O(answers), of those that are looked at."""
+        now_s, watched, self._watched = self._now_s(), self._watched, []
+        for each in watched:
+            if each.slot is not None and each.slot in self._slots:
+                self._watched.append(each)
+            else:
+                each.sent(turn_s, now_s)
 
     def clear(self) -> None:
         """Forget everything: the connection is gone."""
         self._slots.clear()
+        self._watched.clear()
         self._gathered.clear()
         self._gathered_size = 0
 

@@ -182,6 +182,10 @@ class BrokerQuotas:
         count, size_ms = self._windows
         return int(min(meter.bound * (count - 1) * size_ms / 1000, UNBOUNDED_BYTES))
 
+    def times(self, ctx: RequestContext) -> bool:
+        """See Quotas."""
+        return self.request.enabled and self.request.meter(ctx) is not None
+
     def _count(self, quotas: ClientQuotas[Rate], ctx: RequestContext, value: float, now_ms: float) -> int:
         """Count a use; return how long its client is to be held back for it."""
         meter = quotas.meter(ctx)
@@ -243,9 +247,8 @@ class Mutations:
         bucket, rate = self._meter.measure, self._meter.bound
         if not self._strict:
             bucket.take(count, rate, now_ms)
-        throttle_ms = bucket.throttle_ms(rate, now_ms)
-        if throttle_ms:
-            self._throttle_ms, self._noted_ms = throttle_ms, now_ms
+        if bucket.tokens(rate, now_ms) < 0:  # by however little: the time for it may well be rounded to none
+            self._throttle_ms, self._noted_ms = bucket.throttle_ms(rate, now_ms), now_ms
             if self._strict:
                 message = "The throttling quota has been exceeded."
                 raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, message)

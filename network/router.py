@@ -6,7 +6,7 @@ A peer's bytes that cannot be read, an API that is not served here, a version th
 the connection is closed, as Kafka does. One exception: ApiVersions of a version we do not know is answered in v0 with
 UNSUPPORTED_VERSION and the versions of ApiVersions (KIP-511). A KafkaError that a handler lets through, and any other
 exception (our fault, logged with its stack), become the answer's top-level error code; an answer that has none closes
-the connection (AnswerImpossible).
+the connection (AnswerImpossible). Such an answer counts for its client's quotas as the handler's own would have.
 """
 
 import re
@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from typing_extensions import TypeIs
 
+from kvorum.network.authorizer import NoQuotas, Quotas
 from kvorum.network.context import Peer, RequestContext, context_of
 from kvorum.network.lane import Lane
 from kvorum.network.tracing import TracedRequest
@@ -36,6 +37,8 @@ PRIVATE_KEY_MIN: Final = 10_000
 JOINED_BYTES_MAX: Final = 2048
 """Below this a copy is cheaper than another piece in the system call's list."""
 STACK_FRAMES_MAX: Final = 12
+CLUSTER_ACTIONS: Final = frozenset({ApiKey.WRITE_TXN_MARKERS, ApiKey.DESCRIBE_QUORUM, ApiKey.UPDATE_FEATURES})
+"""What brokers serve of Kafka's cluster actions: refused for lack of the right alone they count for a quota."""
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """What a client may call itself (KIP-511)."""
 
@@ -90,7 +93,7 @@ class Call(NamedTuple):
 class Router:
     """The APIs of one kind of listener. Shared by its connections; holds no state of theirs."""
 
-    __slots__ = ("_routes", "lane", "upgrades")
+    __slots__ = ("_quotas", "_routes", "lane", "upgrades")
 
     def __init__(
         self,
@@ -98,9 +101,14 @@ class Router:
         *,
         upgrades: Mapping[int, Upgrade] | None = None,
         lane: Lane | None = None,
+        quotas: Quotas | None = None,
     ) -> None:
-        """Take one handler for each API served, what takes over connections by private key, and a short way."""
+        """Take one handler for each API served, what takes over connections by private key, and a short way.
+
+        `quotas` are told of requests that were refused: of any other its handler tells them.
+        """
         self.lane = lane
+        self._quotas = quotas or NoQuotas()
         self._routes: dict[int, Route] = {}
         for handler in handlers:
             assert handler.api_key not in self._routes, f"two handlers for {handler.api_key}"
@@ -224,7 +232,16 @@ class Router:
         if response is None:
             log.error("no answer can carry the error", api=call.route.name, error=error)
             raise AnswerImpossible(call.route.name) from error
+        if self._quotas.enabled:
+            self._hold_back(call, code, response)
         return response
+
+    def _hold_back(self, call: Call, code: ErrorCode, response: Any) -> None:
+        """Count a refused request as any other; its client is held back for it (Kafka's RequestHandlerHelper)."""
+        exempt = call.route.api_key in CLUSTER_ACTIONS and code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        call.ctx.throttle_ms = throttle_ms = self._quotas.throttle_ms(call.ctx, exempt=exempt)
+        if hasattr(response, "throttle_time"):
+            response.throttle_time = throttle_ms
 
     def _handle(
         self,

@@ -10,8 +10,11 @@ from kvorum.network.authorizer import NoQuotas, Quotas
 from kvorum.network.connection_counts import ConnectionCounts
 from kvorum.network.context import Peer
 from kvorum.network.frame import scratch
+from kvorum.network.lane import LaneRequest
 from kvorum.network.limits import ConnectionLimits, RequestBudget
+from kvorum.network.outbox import Outbox, Slot
 from kvorum.network.request_queue import RequestQueue
+from kvorum.network.request_times import TOLD_APART, RequestTimes, Sample, told_as
 from kvorum.network.router import Call, Router, stack_of
 from kvorum.network.tracing import Tracing
 from kvorum.protocol.errors import ProtocolError
@@ -41,8 +44,15 @@ class NetworkMetrics(Protocol):
         """A connection was closed for a limit's name, or as "malformed"."""
         ...
 
-    def handled(self, api: str, version: int, error_code: int, elapsed_ms: float) -> None:
-        """A request was answered (or needed no answer) so long after it was read; the answer's top-level code."""
+    def handled(self, api: str, version: int, error_code: int, elapsed_ms: float) -> RequestTimes | None:
+        """A request was answered (or needed no answer) so long after its turn; the answer's top-level code.
+
+        Returns where its stages are to go, if it is one of those that are looked at.
+        """
+        ...
+
+    def handled_by_lane(self, api: str, version: int, elapsed_ms: float, taken: LaneRequest, outbox: Outbox) -> None:
+        """The same of a request that a lane has put the answer of into the outbox."""
         ...
 
 
@@ -129,12 +139,31 @@ class Shared:
         if self.on_connection_closed is not None:
             self.on_connection_closed(peer.connection_id)
 
-    def answered(self, call: Call, response: Message | None) -> None:
-        """Count a request whose answer is on its way, and end its trace."""
+    def answered(
+        self, call: Call, response: Message | None, came_s: float, outbox: Outbox, slot: Slot | None = None
+    ) -> None:
+        """Count a request whose answer has been given to the outbox, and end its trace.
+
+        `came_s`: the loop's time when it came; `slot`: the answer's place if it was kept for it.
+        """
         if self.metrics is not None:
-            elapsed_ms = self.loop.time() * 1000 - call.ctx.received_ms
+            ctx = call.ctx
+            now_ms = self.loop.time() * 1000
+            name = call.route.name if call.route.api_key not in TOLD_APART else told_as(call.route.name, call.request)
             error_code = getattr(response, "error_code", 0)
-            self.metrics.handled(call.route.name, call.ctx.api_version, error_code, elapsed_ms)
+            times = self.metrics.handled(name, ctx.api_version, error_code, now_ms - ctx.received_ms)
+            if times is not None:
+                sample = Sample(
+                    times,
+                    slot or outbox.newest,
+                    came_ms=came_s * 1000,
+                    start_ms=ctx.received_ms,
+                    local_ms=now_ms - ctx.received_ms if ctx.spent_ms is None else ctx.spent_ms,
+                    answered_ms=now_ms,
+                    throttle_ms=ctx.throttle_ms,
+                    size=ctx.request_bytes,
+                )
+                outbox.watch(sample)
         if call.traced is not None:
             call.traced.ended("encode")
             call.traced.answered(call.route.name, call.ctx, response)

@@ -13,17 +13,24 @@ encode   the answer written down; it leaves once those before it on the connecti
 `errors` counts the codes in the whole answer, NONE among them. Whose requests, and how many, says kvorum.request.trace
 (runtime/trace_wish), which may change at any time. Nobody's: a connection looks at one attribute a request. A request
 that is traced does not take a lane.
+
+A request that a broker has forwarded comes to the controller in an Envelope. It is traced for the client behind it, by
+whose correlation id the two lines, the broker's and the controller's, belong together: inside=CreateTopics
+inside_client_id=orders-app inside_correlation_id=7.
 """
 
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Final
+from ipaddress import ip_address
+from typing import Final, NamedTuple
 
 from kvorum.network.context import RequestContext
-from kvorum.protocol.codec import fields_of
+from kvorum.protocol.api import ApiKey
+from kvorum.protocol.codec import decode, fields_of, message_class
 from kvorum.protocol.errors import ErrorCode, ProtocolError
 from kvorum.protocol.headers import decode_client_id, peek_request
+from kvorum.protocol.messages.envelope import EnvelopeRequest
 from kvorum.protocol.schema import Message, Struct
 from kvorum.runtime.clock import precise_seconds
 from kvorum.runtime.logs import get_logger
@@ -36,6 +43,7 @@ ARRIVALS_MAX: Final = 10_000
 ROWS_MAX: Final = 10_000
 """Of an answer, looked at for error codes."""
 UNKNOWN_MS: Final = -1.0
+IP_SIZES: Final = (4, 16)
 
 Now = Callable[[], float]
 """Seconds since some time."""
@@ -92,14 +100,19 @@ class Armed:
         """Return the trace of a request whose turn it is, None if it is not to be traced."""
         came, came_s = self._arrivals.pop(id(frame), (None, UNKNOWN_MS))
         try:
-            peek_request(frame)
+            api_key, _, correlation_id = peek_request(frame)
             client_id, _ = decode_client_id(frame, 1)
+            inside = enveloped(frame) if api_key == ApiKey.ENVELOPE else None
         except ProtocolError:
             return None  # the ordinary way says what is wrong with it
-        if self.left == 0 or not self.wish.fits(client_id, address):
+        fits = self.wish.fits(client_id, address, correlation_id)
+        if inside is not None:
+            fits = fits or self.wish.fits(inside.client_id, f"{inside.address}:", inside.correlation_id)
+        if self.left == 0 or not fits:
             return None
         self.left -= 1
         traced = TracedRequest(len(frame), address, self.left, self._now)
+        traced.inside = inside
         if came is not None and came() is frame:
             traced.queue_ms = (traced.began_s - came_s) * 1000
         if self.left == 0:
@@ -110,7 +123,9 @@ class Armed:
 class TracedRequest:
     """One request on its way; each stage ends when the next is told of."""
 
-    __slots__ = ("_last_s", "_now", "address", "began_s", "bytes_in", "bytes_out", "left", "queue_ms", "stages")
+    __slots__ = (
+        *("_last_s", "_now", "address", "began_s", "bytes_in", "bytes_out", "inside", "left", "queue_ms", "stages"),
+    )
 
     def __init__(self, bytes_in: int, address: str, left: int, now: Now) -> None:
         """Begin now; `left` requests are traced after this one."""
@@ -123,6 +138,7 @@ class TracedRequest:
         self.began_s = self._last_s = now()
         self.stages: dict[str, float] = {}
         """Milliseconds, in order."""
+        self.inside: Enveloped | None = None
 
     def ended(self, stage: str) -> None:
         """A stage is over: `decode`, `handle`, `wait` or `encode`."""
@@ -141,6 +157,7 @@ class TracedRequest:
             client_id=ctx.client_id,
             client=self.address,
             listener=ctx.listener,
+            **({} if self.inside is None else self.inside.facts()),
             bytes_in=self.bytes_in,
             queue_ms=round(self.queue_ms, 3),
             **self.stages,
@@ -149,6 +166,33 @@ class TracedRequest:
             errors=",".join(f"{ErrorCode(code).name}:{count}" for code, count in sorted(codes.items())) or "-",
             left=self.left,
         )
+
+
+class Enveloped(NamedTuple):
+    """A request inside another, and whose it is."""
+
+    api: str
+    client_id: str | None
+    correlation_id: int
+    address: str
+    """Without a port: nobody says it."""
+
+    def facts(self) -> dict[str, object]:
+        """Return what a line says of it."""
+        named = {"inside": self.api, "inside_client_id": self.client_id, "inside_client": self.address}
+        return named | {"inside_correlation_id": self.correlation_id}
+
+
+def enveloped(frame: memoryview) -> Enveloped:
+    """Look into an Envelope. Raises ProtocolError."""
+    _, position = decode_client_id(frame, 2)
+    request = decode(EnvelopeRequest, 0, frame[position:])
+    assert isinstance(request, EnvelopeRequest)
+    data, host = memoryview(request.request_data), bytes(request.client_host_address)
+    api_key, _, correlation_id = peek_request(data)
+    client_id, _ = decode_client_id(data, 1)
+    name = message_class(api_key, "Request").__name__.removesuffix("Request")
+    return Enveloped(name, client_id, correlation_id, str(ip_address(host)) if len(host) in IP_SIZES else "?")
 
 
 def error_codes(message: Message, version: int) -> Iterator[int]:

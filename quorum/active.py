@@ -27,12 +27,12 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from enum import Enum
 from functools import partial
-from typing import Protocol, TypeVar, cast
+from typing import TypeVar, cast
 
 from kvorum.protocol.batch_header import parse_header
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.quorum.batches import encode_batches, encoded_batches
-from kvorum.quorum.changes import Change, Decide, Made, not_controller
+from kvorum.quorum.changes import ActivationListener, Change, Decide, DecisionTimes, Made, not_controller
 from kvorum.quorum.controller.features import bootstrap_records
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.metadata_store import MetadataStore
@@ -59,18 +59,6 @@ class State(Enum):
     INACTIVE = "inactive"
     ACTIVE = "active"
     DRAINING = "draining"
-
-
-class ActivationListener(Protocol):
-    """Who follows this node's turns as the active controller (heartbeat sessions, periodic duties)."""
-
-    def on_activated(self, image: MetadataImage) -> None:
-        """Start."""
-        ...
-
-    def on_deactivated(self) -> None:
-        """Stop."""
-        ...
 
 
 class ActiveController:
@@ -106,6 +94,7 @@ class ActiveController:
         self._outstanding = 0
         self._open = asyncio.Event()
         self._open.set()
+        self.times = DecisionTimes()
         self.last_append_ms = 0
         """Monotonic time of the last append, for the sign of life of an idle log."""
 
@@ -162,10 +151,14 @@ class ActiveController:
         Raises:
             KafkaError: NOT_CONTROLLER: ask again, at the active controller; REQUEST_TIMED_OUT: too much is in flight.
         """
+        now_s = asyncio.get_running_loop().time
+        asked_s = now_s()
         while self.is_making:
             await self._open.wait()
         self.require_active()
+        begun_s = now_s()
         made = await self._in_turns(self._decided(name, decide))
+        self.times.decided(asked_s, begun_s, now_s())
         if made.batches:
             waiter = self._append(name, made)
             if len(made.batches) > 1:

@@ -18,7 +18,6 @@ from typing import Final, TypeVar
 from kvorum.protocol.errors import KafkaError
 from kvorum.quorum.controller.context import Context
 from kvorum.quorum.controller.departure import Departure, move_replicas
-from kvorum.quorum.controller.departure_throttle import throttles_in
 from kvorum.quorum.controller.duty import Duty, duties_in
 from kvorum.quorum.controller.relief import move_leaders
 from kvorum.quorum.controller.result import Result
@@ -46,7 +45,6 @@ class BrokerDuties:
         self._services = services
         self._seen: MetadataImage | None = None
         self._duties: dict[int, Duty] = {}
-        self._throttled = False
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._again = False
@@ -111,10 +109,7 @@ class BrokerDuties:
             self._duties = duties_in(image)
             self._waiting = {each: left for each, left in self._waiting.items() if each in self._duties}
             self._moving = {each: left for each, left in self._moving.items() if each in self._duties}
-            self._throttled = bool(throttles_in(image))
-        if (self._duties or self._throttled) and (
-            brokers_or_configs or seen is None or seen.topics is not image.topics
-        ):
+        if self._duties and (brokers_or_configs or seen is None or seen.topics is not image.topics):
             self._soon(LOOK_DELAY_MS)
 
     def _soon(self, delay_ms: int) -> None:
@@ -135,7 +130,7 @@ class BrokerDuties:
         more = False
         if Duty.MAINTENANCE in duties or Duty.ACTIVE in duties:
             more = await self._submit(move_leaders, "moveLeaders")
-        if Duty.DECOMMISSIONED in duties or self._throttled:
+        if Duty.DECOMMISSIONED in duties:
             self._note(await self._submit(move_replicas, "moveReplicas"))
         if more:
             self._again = True

@@ -9,6 +9,7 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.records import MetadataRecord
 from kvorum.quorum.steps import Steps
+from kvorum.runtime.quantiles import Quantiles
 
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
@@ -65,6 +66,34 @@ class Change(Generic[T]):
         if not self.waiter.done():
             self.waiter.set_exception(not_controller(reason))
             self.waiter.exception()  # marked as seen: a periodic duty's change has nobody waiting
+
+
+class ActivationListener(Protocol):
+    """Who follows this node's turns as the active controller (heartbeat sessions, periodic duties)."""
+
+    def on_activated(self, image: MetadataImage) -> None:
+        """Start."""
+        ...
+
+    def on_deactivated(self) -> None:
+        """Stop."""
+        ...
+
+
+class DecisionTimes:
+    """How long decisions had to wait behind a large one, and how long they took (Kafka's EventQueue...TimeMs)."""
+
+    __slots__ = ("processing_ms", "queue_ms")
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.queue_ms = Quantiles()
+        self.processing_ms = Quantiles()
+
+    def decided(self, asked_s: float, begun_s: float, done_s: float) -> None:
+        """Take one in, by the loop's time."""
+        self.queue_ms.add((begun_s - asked_s) * 1000, done_s * 1000)
+        self.processing_ms.add((done_s - begun_s) * 1000, done_s * 1000)
 
 
 def not_controller(reason: str) -> KafkaError:

@@ -16,6 +16,7 @@ from kvorum.network.addresses import Address, AddressBook
 from kvorum.network.channel import Channel
 from kvorum.network.context import RequestContext
 from kvorum.network.dial import Backoff, ChannelError
+from kvorum.network.traffic import Traffic
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from kvorum.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -130,9 +131,18 @@ class ControllerChannel:
     What waits for a long poll has a channel of its own: answers come in the order of the requests.
     """
 
-    def __init__(self, nodes: ControllerNodes, settings: Settings, *, client_id: str, chance: Random) -> None:
-        """Prepare; nothing is connected yet."""
+    def __init__(
+        self,
+        nodes: ControllerNodes,
+        settings: Settings,
+        *,
+        client_id: str,
+        chance: Random,
+        traffic: Traffic | None = None,
+    ) -> None:
+        """Prepare; nothing is connected yet. `traffic` counts."""
         self.nodes = nodes
+        self._traffic = traffic
         self._settings = settings
         self._client_id = client_id
         self._chance = chance
@@ -239,6 +249,7 @@ class ControllerChannel:
                 chance=self._chance,
                 backoff_ms=RECONNECT_BACKOFF_MS,
                 backoff_max_ms=RECONNECT_BACKOFF_MS_MAX,
+                traffic=self._traffic,
             )
         return await channel.request(message, timeout_ms=timeout_ms)
 

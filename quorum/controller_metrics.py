@@ -56,7 +56,9 @@ def follow(
 
     metrics.gauge(names.BROKERS).sample(brokers)
     metrics.gauge(names.RAFT_OBSERVERS).sample(observers)
-    mutation, loop = services.quotas.mutation, asyncio.get_running_loop()
+    mutation, loop, times = services.quotas.mutation, asyncio.get_running_loop(), controller.times
+    metrics.summary(names.EVENT_QUEUE_TIME).follow(times.queue_ms, lambda: loop.time() * 1000)
+    metrics.summary(names.EVENT_PROCESSING_TIME).follow(times.processing_ms, lambda: loop.time() * 1000)
     metrics.gauge(names.QUOTA_MUTATION_TOKENS).sample(
         lambda: [(each.scope, each.measure.tokens(each.bound, loop.time() * 1000)) for each in mutation.meters()]
     )

@@ -5,10 +5,10 @@ order.
                              -> fetch, replay, publish what changed, for ever
 
 Nothing is published before the first high watermark is reached, so a restarted broker never acts on what it knew days
-ago. `image` and `offset` are what every publisher has taken over. A fault that leaves the image behind the log (an
-unknown record, a copy that is not the log's, a publisher that fails) ends the node through `on_fault`: a broker that
-goes on without the metadata would do harm. Source: Kafka's MetadataLoader, KafkaRaftClient as an observer (KIP-595,
-630).
+ago; nor before the image is one that it may begin with: whoever answers first may be behind the times itself. `image`
+and `offset` are what every publisher has taken over. A fault that leaves the image behind the log (an unknown record, a
+copy that is not the log's, a publisher that fails) ends the node through `on_fault`: a broker that goes on without the
+metadata would do harm. Source: Kafka's MetadataLoader, KafkaRaftClient as an observer (KIP-595, 630).
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from random import Random
 from typing import Final
 
 from kvorum.network.dial import ChannelError
+from kvorum.network.traffic import Traffic
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.fetch import (
     FetchPartition,
@@ -40,12 +41,14 @@ from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
 from kvorum.runtime.logs import get_logger
+from kvorum.runtime.recent import Recent
 from kvorum.storage.log import Log
 
 log = get_logger("quorum")
 
 FETCH_WAIT_MS_MAX: Final = 500
 """How long the controller may hold a Fetch that has nothing new (Kafka's MAX_FETCH_WAIT)."""
+FETCHED_SECONDS: Final = 60
 
 
 class ClusterIdMismatch(Exception):
@@ -83,16 +86,22 @@ class MetadataLoader:
         self._directory = directory if directory is not None else settings.str("metadata.log.dir")
         self._directory_id = directory_id
         self._on_fault = on_fault
-        self._channel = ControllerChannel(nodes, settings, client_id=f"metadata-{node_id}", chance=chance)
+        self.traffic = Traffic()
+        """Requests for the metadata, and their answers."""
+        client_id = f"metadata-{node_id}"
+        self._channel = ControllerChannel(nodes, settings, client_id=client_id, chance=chance, traffic=self.traffic)
         self._backoff = self._channel.search_backoff()
         self._publishers: list[MetadataPublisher] = []
         self._copy: MetadataCopy | None = None
         self._image = MetadataImage()
         self._published = False
+        self._may_begin: Callable[[MetadataImage], bool] = lambda image: True
         self._task: asyncio.Task[None] | None = None
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self.high_watermark = 0
         """What the active controller last said."""
+        self.fetched = Recent(FETCHED_SECONDS)
+        """Records that came lately; asked by the monotonic clock."""
 
     @property
     def image(self) -> MetadataImage:
@@ -120,6 +129,16 @@ class MetadataLoader:
         return None if self._copy is None else self._copy.readable
 
     @property
+    def log_end_epoch(self) -> int:
+        """The epoch of the last record that came, -1 before the first."""
+        return -1 if self._copy is None else self._copy.epoch
+
+    @property
+    def snapshot(self) -> tuple[int, int]:
+        """Bytes of the last snapshot written here, 0 before the first, and how many milliseconds ago that was."""
+        return (0, 0) if self._copy is None else self._copy.snapshot_written
+
+    @property
     def leader_id(self) -> int | None:
         """The active controller, as far as is known."""
         return self._nodes.leader_id
@@ -129,9 +148,13 @@ class MetadataLoader:
         assert self._task is None, "publishers are installed before the loader starts"
         self._publishers.extend(publishers)
 
-    async def start(self) -> None:
-        """Open and replay the local copy, then follow the log. Raises OSError, UnknownRecord."""
+    async def start(self, may_begin: Callable[[MetadataImage], bool] = lambda image: True) -> None:
+        """Open and replay the local copy, then follow the log; `may_begin`: whether an image may be the first one.
+
+        Raises OSError, UnknownRecord.
+        """
         assert self._task is None, "started once"
+        self._may_begin = may_begin
         self._copy = await MetadataCopy.open(self._disk, self._directory, self._settings, self._clock)
         log.info("metadata copy opened", offset=self._copy.end_offset - 1, epoch=self._copy.epoch)
         self._nodes.learn(self._nodes.leader_id, self._copy.epoch)
@@ -262,9 +285,11 @@ class MetadataLoader:
         if records:
             assert isinstance(records, memoryview), "a decoded answer holds its records in one piece"
             bytes_count = len(records)
+            end_offset = copy.end_offset
             delta, batches_count = await copy.append(records)
+            self.fetched.add(copy.end_offset - end_offset, self._clock.monotonic_ms())
         if not self._published:
-            if copy.end_offset >= self.high_watermark:
+            if copy.end_offset >= self.high_watermark and self._may_begin(copy.image):
                 await self._publish_whole(copy.image)
         elif batches_count:
             await self._publish(delta, copy.image, ManifestKind.LOG_DELTA, batches_count, bytes_count)

@@ -56,6 +56,8 @@ class MetadataCopy:
         self._timestamp_ms = -1
         self._snapshot_taken_ms = clock.monotonic_ms()
         self._bytes_since_snapshot = 0
+        self._written_bytes = 0
+        self._written_ms = clock.monotonic_ms()
         self._change: asyncio.Future[None] | None = None
         self.image = MetadataImage()
         self.end_offset = 0
@@ -145,6 +147,11 @@ class MetadataCopy:
         nothing = LoadedSnapshot(image=MetadataImage(), transactions=TransactionBuffer(), timestamp_ms=-1)
         self._start_at(SnapshotId(end_offset=0, epoch=-1), nothing)
 
+    @property
+    def snapshot_written(self) -> tuple[int, int]:
+        """Bytes of the last snapshot written here, 0 before the first, and milliseconds since then, or since opened."""
+        return self._written_bytes, self._clock.monotonic_ms() - self._written_ms
+
     async def snapshot_if_due(self, bytes_max: int, interval_ms: int) -> bool:
         """Write a checkpoint of the image if so much has come, or so long ago, and let go of the log below it."""
         age_ms = self._clock.monotonic_ms() - self._snapshot_taken_ms
@@ -156,8 +163,9 @@ class MetadataCopy:
         chunks = encode_snapshot(self.image.to_records(), self.epoch, self._timestamp_ms)
         size = await blocking.run(loop, self._files.write, snapshot_id, chunks)
         await self._change_in_thread(self._let_go_below, snapshot_id.end_offset)
-        self._snapshot_taken_ms = self._clock.monotonic_ms()
+        self._snapshot_taken_ms = self._written_ms = self._clock.monotonic_ms()
         self._bytes_since_snapshot = 0
+        self._written_bytes = size
         log.info("metadata snapshot written", end_offset=snapshot_id.end_offset, epoch=snapshot_id.epoch, bytes=size)
         return True
 

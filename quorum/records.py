@@ -65,7 +65,8 @@ class FeatureRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class RegisterBroker(Record, frozen=True, kw_only=True):
     """A broker's incarnation: replaces what was registered for this id (KIP-631).
 
-    `broker_epoch` is the offset at which the batch with this record begins, so it is unique and grows.
+    `broker_epoch` is the offset at which the batch with this record begins, so it is unique and grows. In a snapshot,
+    and of an incarnation that registers again, `failed_log_dirs` are those that failed since it came.
     """
 
     broker_id: int
@@ -79,6 +80,7 @@ class RegisterBroker(Record, frozen=True, kw_only=True):
     log_dirs: tuple[Uuid, ...] = ()
     previous_broker_epoch: int = -1
     cordoned_log_dirs: tuple[Uuid, ...] | None = None
+    failed_log_dirs: tuple[Uuid, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class UnregisterBroker(Record, frozen=True, kw_only=True):

@@ -9,10 +9,11 @@ from kvorum.runtime import metric_names as names
 
 @dataclass(frozen=True, slots=True)
 class MetricDef:
-    """One metric's help text and label names, in order."""
+    """One metric's help text and label names, in order; told `in_quantiles` it has that label, too, and a count."""
 
     help: str
     labels: tuple[str, ...] = ()
+    in_quantiles: bool = False
 
 
 DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
@@ -104,10 +105,15 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
             "Partitions led here with a transaction open for longer than transaction.max.timeout.ms and five minutes"
         ),
         names.PRODUCER_ID_COUNT: MetricDef("Producers with state on the replicas here"),
+        names.PURGATORY_SIZE: MetricDef(
+            "Partitions on which parked requests wait, counted once a request", ("delayedOperation",)
+        ),
         names.DELAYED_OPERATIONS: MetricDef(
-            "Requests parked until more data, or more replicas, are there", ("delayedoperation",)
+            "Requests parked until more data, or more replicas, are there", ("delayedOperation",)
         ),
         names.FETCH_SESSIONS: MetricDef("Incremental fetch sessions kept"),
+        names.FETCH_SESSION_PARTITIONS: MetricDef("Partitions that these sessions remember"),
+        names.FETCH_SESSION_EVICTIONS: MetricDef("Sessions that made room for others"),
         names.LOG_SIZE: MetricDef("Bytes of a partition's log here", ("topic", "partition")),
         names.LOG_START_OFFSET: MetricDef("First offset of a partition's log here", ("topic", "partition")),
         names.LOG_END_OFFSET: MetricDef(
@@ -115,11 +121,16 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         ),
         names.LOG_SEGMENTS: MetricDef("Segments of a partition's log here", ("topic", "partition")),
         names.OFFLINE_LOG_DIRECTORY_COUNT: MetricDef("Log directories taken out of service"),
+        names.LOG_DIRECTORY_OFFLINE: MetricDef("1 if the log directory was taken out of service", ("logDirectory",)),
+        names.LOG_DIRECTORY_FREE_BYTES: MetricDef(
+            "Bytes free on the volume of a log directory, or of a controller's metadata.log.dir", ("logDirectory",)
+        ),
+        names.LOG_DIRECTORY_TOTAL_BYTES: MetricDef("Bytes that volume has", ("logDirectory",)),
         names.CLEANER_MAX_DIRTY_PERCENT: MetricDef("Dirty share of the dirtiest compacted log, in percent"),
         names.CLEANER_TIME_SINCE_LAST_RUN_MS: MetricDef("Milliseconds since a cleaner last looked for a log to clean"),
-        names.CLEANER_UNCLEANABLE_PARTITIONS: MetricDef("Logs whose cleaning failed", ("logdirectory",)),
+        names.CLEANER_UNCLEANABLE_PARTITIONS: MetricDef("Logs whose cleaning failed", ("logDirectory",)),
         names.CLEANER_UNCLEANABLE_BYTES: MetricDef(
-            "Bytes of such logs that wait for their cleaning", ("logdirectory",)
+            "Bytes of such logs that wait for their cleaning", ("logDirectory",)
         ),
         names.CLEANER_BUFFER_UTILIZATION: MetricDef(
             "Percent of a cleaner's key slots taken by its last cleaning, the greatest"
@@ -130,13 +141,43 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
             "Seconds by which max.compaction.lag.ms is overdue, at most"
         ),
         names.CLEANER_DEAD_THREADS: MetricDef("Cleaners that ended with a fault"),
-        names.LOG_FLUSHES: MetricDef("Times a log was forced to disk"),
-        names.LOG_FLUSH_SECONDS: MetricDef("Seconds it took to force a log to disk"),
+        names.LOG_FLUSH_TIME: MetricDef("Milliseconds it took to force a log to disk", in_quantiles=True),
+        names.LOG_FLUSH_SECONDS: MetricDef("The same in seconds, of all times since the start"),
         names.REQUESTS: MetricDef("Requests received", ("request", "version")),
         names.REQUEST_ERRORS: MetricDef(
             "Error codes answered (NONE is success), counted once an answer", ("request", "error")
         ),
         names.REQUEST_SECONDS: MetricDef("Seconds from a request's last byte to its answer's first", ("request",)),
+        names.REQUEST_QUEUE_TIME: MetricDef(
+            "Milliseconds a request waited for its turn: held back, or behind others of its connection",
+            ("request",),
+            in_quantiles=True,
+        ),
+        names.LOCAL_TIME: MetricDef(
+            "Milliseconds the broker itself spent on a request", ("request",), in_quantiles=True
+        ),
+        names.REMOTE_TIME: MetricDef(
+            "Milliseconds a request waited for replicas, data, another broker or the disk",
+            ("request",),
+            in_quantiles=True,
+        ),
+        names.THROTTLE_TIME: MetricDef(
+            "Milliseconds its client was held back for, by a quota", ("request",), in_quantiles=True
+        ),
+        names.RESPONSE_QUEUE_TIME: MetricDef(
+            "Milliseconds an answer waited for those before it, and for a client that does not keep up",
+            ("request",),
+            in_quantiles=True,
+        ),
+        names.RESPONSE_SEND_TIME: MetricDef(
+            "Milliseconds it took to give an answer to the kernel", ("request",), in_quantiles=True
+        ),
+        names.TOTAL_TIME: MetricDef(
+            "Milliseconds from a request's last byte until its answer was sent", ("request",), in_quantiles=True
+        ),
+        names.REQUEST_BYTES: MetricDef("Bytes of a request, its length not counted", ("request",), in_quantiles=True),
+        names.INCOMING_BYTES: MetricDef("Bytes read from sockets", ("listener",)),
+        names.OUTGOING_BYTES: MetricDef("Bytes given to sockets", ("listener",)),
         names.CONNECTION_COUNT: MetricDef("Open connections", ("listener",)),
         names.CONNECTION_CREATION: MetricDef("Connections accepted", ("listener",)),
         names.CONNECTION_CLOSE: MetricDef("Connections closed", ("listener",)),
@@ -154,7 +195,9 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         ),
         names.EVENT_LOOP_LAG_MAX: MetricDef("Seconds by which it was late at most, in the last minute"),
         names.VERIFICATION_FAILURES: MetricDef("Partitions that a transaction's coordinator did not vouch for"),
-        names.VERIFICATION_MS: MetricDef("Milliseconds until a transaction's coordinator had answered"),
+        names.VERIFICATION_MS: MetricDef(
+            "Milliseconds until a transaction's coordinator had answered", in_quantiles=True
+        ),
         names.MARKERS_WITHOUT_LEADER: MetricDef("Transaction markers whose partition has no leader"),
         names.MARKERS_RETRIED: MetricDef("Transaction markers that were refused, and wait for another try"),
         names.GROUP_OFFSETS: MetricDef("Offsets committed by the groups coordinated here"),
@@ -202,6 +245,12 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         names.LAST_APPLIED_RECORD_LAG_MS: MetricDef("Milliseconds since then; 0 on the active controller"),
         names.TIMED_OUT_HEARTBEATS: MetricDef("Brokers that this controller fenced because their session was over"),
         names.NEW_ACTIVE_CONTROLLERS: MetricDef("Times this controller saw one become the active controller"),
+        names.EVENT_QUEUE_TIME: MetricDef(
+            "Milliseconds a change of the metadata waited until the active controller decided on it", in_quantiles=True
+        ),
+        names.EVENT_PROCESSING_TIME: MetricDef(
+            "Milliseconds the active controller took to decide on one", in_quantiles=True
+        ),
         names.CONTROLLER_AVG_IDLE: MetricDef(
             "Share of time in which the controller's event loop used no processor, 0 to 1"
         ),
@@ -213,6 +262,7 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         names.RAFT_HIGH_WATERMARK: MetricDef("High watermark of the metadata log, -1 when unknown"),
         names.RAFT_LOG_END_OFFSET: MetricDef("End offset of the metadata log here"),
         names.RAFT_LOG_END_EPOCH: MetricDef("Epoch of the last metadata record here"),
+        names.RAFT_UNKNOWN_VOTERS: MetricDef("Voters of whom this controller does not know where they listen"),
         names.RAFT_VOTERS: MetricDef("Voters of the quorum"),
         names.RAFT_OBSERVERS: MetricDef("Brokers that fetch the metadata log, told by the leader alone"),
         names.RAFT_APPEND_RECORDS_RATE: MetricDef("Metadata records this leader appended, a second of the last minute"),
@@ -225,10 +275,10 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         names.RAFT_ELECTION_LATENCY_MAX: MetricDef("Milliseconds from candidate to leader, longest of the last minute"),
         names.RAFT_POLL_IDLE: MetricDef("The same as the controller's idle ratio: one event loop does both"),
         names.RAFT_ELECTIONS: MetricDef("Times this voter became a candidate"),
-        names.RAFT_INCOMING_BYTES: MetricDef("Bytes received from other voters"),
-        names.RAFT_OUTGOING_BYTES: MetricDef("Bytes sent to other voters"),
-        names.RAFT_REQUESTS: MetricDef("Raft messages sent"),
-        names.RAFT_RESPONSES: MetricDef("Raft messages received"),
+        names.RAFT_INCOMING_BYTES: MetricDef("Bytes received from other voters; of a broker, answers to these"),
+        names.RAFT_OUTGOING_BYTES: MetricDef("Bytes sent to other voters; of a broker, to fetch the metadata log"),
+        names.RAFT_REQUESTS: MetricDef("Raft messages sent; of a broker, requests for the metadata log"),
+        names.RAFT_RESPONSES: MetricDef("Raft messages received; of a broker, answers to these"),
         names.JOURNAL_SYNC_SECONDS: MetricDef("Seconds it took to force the Raft journal to disk"),
         names.CURRENT_METADATA_VERSION: MetricDef("Level of the feature metadata.version, as this process knows"),
         names.CURRENT_CONTROLLER_ID: MetricDef(
@@ -236,6 +286,8 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         ),
         names.BROKER_METADATA_OFFSET: MetricDef("Offset of the last metadata record this broker applied"),
         names.BROKER_METADATA_LAG: MetricDef("Milliseconds this broker's metadata is behind"),
+        names.SNAPSHOT_BYTES: MetricDef("Bytes of the last snapshot of the metadata written here, 0 before the first"),
+        names.SNAPSHOT_AGE_MS: MetricDef("Milliseconds since then, or since the start"),
         names.BROKERS: MetricDef("Brokers of the cluster that are not fenced, told by the active controller alone"),
         names.BROKER_INFO: MetricDef("1, of the broker itself: where clients are told to connect", ("id", "address")),
         names.TOPIC_PARTITIONS: MetricDef("Partitions of the topic", ("topic",)),
@@ -261,7 +313,9 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         names.CONSUMERGROUP_CURRENT_OFFSET_SUM: MetricDef(
             "The same of a topic's partitions", ("consumergroup", "topic")
         ),
-        names.CONSUMERGROUP_LAG_SUM: MetricDef("The lags of a topic's partitions together", ("consumergroup", "topic")),
+        names.CONSUMERGROUP_LAG_SUM: MetricDef(
+            "The lags of a topic's partitions together, once all are known", ("consumergroup", "topic")
+        ),
         names.CONSUMERGROUP_MEMBERS: MetricDef("Members of the group", ("consumergroup",)),
         names.BROKER_STATE: MetricDef(
             "1 starting, 2 caught up and fenced, 3 running, 6 asked to be let go, 7 shutting down (Kafka's BrokerState)"
@@ -285,3 +339,26 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         names.METRICS_OVERFLOWED: MetricDef("Metrics that have more label values than are kept"),
     }
 )
+
+OF_A_NODE: Mapping[str, str] = MappingProxyType(
+    {
+        names.NETWORK_PROCESSOR_AVG_IDLE: "broker",
+        names.REQUEST_HANDLER_AVG_IDLE: "broker",
+        names.RAFT_POLL_IDLE: "controller",
+        names.RAFT_STATE: "controller",
+        names.RAFT_CURRENT_STATE: "controller",
+        names.RAFT_CURRENT_LEADER: "controller",
+        names.RAFT_CURRENT_EPOCH: "controller",
+        names.RAFT_CURRENT_VOTE: "controller",
+        names.RAFT_HIGH_WATERMARK: "controller",
+        names.RAFT_LOG_END_OFFSET: "controller",
+        names.RAFT_LOG_END_EPOCH: "controller",
+        names.RAFT_APPEND_RECORDS_RATE: "controller",
+        names.RAFT_FETCH_RECORDS_RATE: "controller",
+        names.RAFT_INCOMING_BYTES: "controller",
+        names.RAFT_OUTGOING_BYTES: "controller",
+        names.RAFT_REQUESTS: "controller",
+        names.RAFT_RESPONSES: "controller",
+    }
+)
+"""What Kafka tells once a node, and dashboards add up by node: of a node that is both, this process tells it."""

@@ -11,16 +11,17 @@ texts in metric_definitions; a family that is asked for again is the same one.
 
 import importlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kvorum.runtime import metric_names
 from kvorum.runtime.metric_definitions import DEFINITIONS
+from kvorum.runtime.quantiles import Quantiles
 
 if TYPE_CHECKING:
-    from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+    from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -103,6 +104,8 @@ class Histogram:
 
 Child = TypeVar("Child", Counter, Gauge, Histogram)
 Samples = Iterable[tuple[Sequence[object], float]]
+SummaryRow = tuple[Sequence[object], float, Mapping[str, float]]
+"""Label values, how many values there were, and {quantile: value}."""
 
 
 class Family(Generic[Child]):
@@ -159,6 +162,43 @@ class Family(Generic[Child]):
     def sampled(self) -> Samples:
         """Return what the sampler says now."""
         return self._sampler() if self._sampler is not None else ()
+
+
+class Summary:
+    """How many values there were, and quantiles of the last ones, as the JMX exporter writes Kafka's Histograms.
+
+    All of it is asked for at each scrape; there is no sum, as there is none of Kafka's.
+    """
+
+    __slots__ = ("_samplers", "help", "label_names", "name")
+
+    def __init__(self, name: str, help_text: str, label_names: Sequence[str]) -> None:
+        """Tell nothing yet."""
+        self.name = name
+        self.help = help_text
+        self.label_names = tuple(label_names)
+        self._samplers: list[Callable[[], Iterable[SummaryRow]]] = []
+
+    def sample(self, sampler: Callable[[], Iterable[SummaryRow]]) -> None:
+        """Ask at each scrape for rows, beside those that are asked already."""
+        self._samplers.append(sampler)
+
+    def follow(self, quantiles: Quantiles, now_ms: Callable[[], float], *values: object) -> None:
+        """Tell these, under these label values; `now_ms` is the clock by which they were added."""
+        self.sample(lambda: [(values, quantiles.count, quantiles.told(now_ms()))])
+
+    def told(self) -> "SummaryMetricFamily":
+        """Return it as it is now."""
+        from prometheus_client.core import SummaryMetricFamily
+
+        family = SummaryMetricFamily(self.name, self.help, labels=self.label_names)
+        for sampler in self._samplers:
+            for values, count, quantiles in sampler():
+                labels = dict(zip(self.label_names, map(str, values), strict=True))
+                for quantile, value in quantiles.items():
+                    family.add_sample(self.name, labels | {"quantile": quantile}, value)
+                family.add_sample(f"{self.name}_count", labels, count)
+        return family
 
 
 class Snapshot:
@@ -223,6 +263,7 @@ class Metrics:
         self._counters: dict[str, Family[Counter]] = {}
         self._gauges: dict[str, Family[Gauge]] = {}
         self._histograms: dict[str, Family[Histogram]] = {}
+        self._summaries: dict[str, Summary] = {}
 
     def counter(self, name: str, help_text: str = "", labels: Sequence[str] = ()) -> Family[Counter]:
         """Return the family of this name, which ends in _total; see `gauge`."""
@@ -245,6 +286,12 @@ class Metrics:
             described = self._described(name, help_text, labels)
             self._histograms[name] = Family(name, "histogram", *described, lambda: Histogram(bounds))
         return self._histograms[name]
+
+    def summary(self, name: str) -> Summary:
+        """Return the summary of this name, which is in metric_definitions."""
+        if name not in self._summaries:
+            self._summaries[name] = Summary(name, *self._described(name, "", ()))
+        return self._summaries[name]
 
     def render(self) -> bytes:
         """Return Prometheus' text format of everything now, and of this process (memory, CPU, open files)."""
@@ -275,11 +322,13 @@ class Metrics:
             for values, histogram in histograms.children():
                 observed.add_metric(values, histogram.buckets(), histogram.sum)
             yield observed
+        for summary in tuple(self._summaries.values()):
+            yield summary.told()
         help_text = DEFINITIONS[metric_names.METRICS_OVERFLOWED].help
         yield GaugeMetricFamily(metric_names.METRICS_OVERFLOWED, help_text, value=dropped)
 
     def _described(self, name: str, help_text: str, labels: Sequence[str]) -> tuple[str, Sequence[str]]:
-        taken = (*self._counters, *self._gauges, *self._histograms)
+        taken = (*self._counters, *self._gauges, *self._histograms, *self._summaries)
         assert name not in taken, f"{name} is already there as another kind"
         known = DEFINITIONS.get(name)
         if known is None:

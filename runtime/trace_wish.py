@@ -1,10 +1,12 @@
 """Whose requests are to be traced: what `kvorum.request.trace` says.
 
-    client-id=orders-app                 the next 100 requests of clients that call themselves so
-    client-id=orders-app,count=20        the next 20
-    address=10.0.0.5:41822               of one connection; address=10.0.0.5: of all from there
-    client-id=*                          of anybody
-    (empty)                              nobody's
+    client-id=orders-app                       the next 100 requests of clients that call themselves so
+    client-id=orders-app,count=20              the next 20
+    address=10.0.0.5:41822                     of one connection; address=10.0.0.5: of all from there
+    correlation-id=7                           those with this correlation id, whoever's
+    client-id=orders-app,correlation-id=7      those of this client
+    client-id=*                                of anybody
+    (empty)                                    nobody's
 
 Sans-IO.
 """
@@ -12,12 +14,18 @@ Sans-IO.
 import re
 from typing import Final, NamedTuple
 
+KEY: Final = "kvorum.request.trace"
 COUNT_DEFAULT: Final = 100
 COUNT_MAX: Final = 1_000
 """Each is a line of the log: a trace that was forgotten ends by itself."""
-FORM: Final = re.compile(r"(client-id|address)=(.+?)(?:,count=(\d{1,6}))?")
+FORM: Final = re.compile(
+    r"(?:(client-id|address)=(.+?)(?:,correlation-id=(-?\d{1,10}))?|correlation-id=(-?\d{1,10}))(?:,count=(\d{1,6}))?"
+)
 ANYBODY: Final = "*"
-MEANING: Final = f"empty, or client-id=NAME or address=HOST[:PORT], and ,count=N of 1 to {COUNT_MAX}"
+MEANING: Final = (
+    "empty, or client-id=NAME or address=HOST[:PORT] and ,correlation-id=N, or correlation-id=N alone,"
+    f" and ,count=N of 1 to {COUNT_MAX}"
+)
 
 
 class TraceWish(NamedTuple):
@@ -26,9 +34,13 @@ class TraceWish(NamedTuple):
     by_address: bool
     whose: str
     requests: int
+    correlation_id: int | None = None
+    """Of these alone; None: of all."""
 
-    def fits(self, client_id: str | None, address: str) -> bool:
+    def fits(self, client_id: str | None, address: str, correlation_id: int) -> bool:
         """Tell whether a request of this client, at HOST:PORT, is one of them."""
+        if self.correlation_id not in (None, correlation_id):
+            return False
         if self.by_address:
             return self.whose in (address, address.rpartition(":")[0])
         return self.whose in (ANYBODY, client_id)
@@ -39,10 +51,12 @@ def parse_trace(text: str) -> TraceWish | None:
     if not text.strip():
         return None
     match = FORM.fullmatch(text.strip())
-    count = COUNT_DEFAULT if match is None or match[3] is None else int(match[3])
+    count = COUNT_DEFAULT if match is None or match[5] is None else int(match[5])
     if match is None or not 1 <= count <= COUNT_MAX:
         raise ValueError(MEANING)
-    return TraceWish(match[1] == "address", match[2], count)
+    number = match[3] or match[4]
+    correlation_id = None if number is None else int(number)
+    return TraceWish(match[1] == "address", match[2] or ANYBODY, count, correlation_id)
 
 
 def trace_problem(value: object) -> str | None:

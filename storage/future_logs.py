@@ -139,11 +139,17 @@ class FutureLogs:
                     await asyncio.sleep(0)
             await self._checkpoints.forget_deleted()
 
-    async def settle(self, is_stray: Callable[[Log], bool], is_assigned: Callable[[Log, LogDir], bool]) -> None:
+    async def settle(
+        self,
+        is_stray: Callable[[Log], bool],
+        is_assigned: Callable[[Log, LogDir], bool],
+        is_counted_on: Callable[[Log], bool] = lambda each: False,
+    ) -> None:
         """Find out what became of copies while the process was down. Once, with the first metadata image.
 
         Strays go. One whose log is in no directory, all being online, takes its place if it `is_assigned` its own, as
-        in Kafka: the log's was taken out of service for good. Else it is set aside: a person may want it.
+        in Kafka: the log's was taken out of service for good. Else it is set aside: a person may want it. But one that
+        might be elected for what its log had waits until the controller knows that it is gone (`take_over`).
         """
         strays = [key for key in self.keys() if (each := self.get(key)) is not None and is_stray(each)]
         await self.remove(*strays)
@@ -151,18 +157,30 @@ class FutureLogs:
             return
         async with self._table.disk_work:
             for key in [key for key in self.keys() if self._table.get(key) is None]:
-                place, each = self._table.futures.pop(key)
+                place, each = self._table.futures[key]
                 if not is_assigned(each, place):
                     log.warning("a future log without its log is set aside", partition=key, dir=place.path)
+                    del self._table.futures[key]
                     self._removal.rename_folder(place, each, STRAY_FOLDER_SUFFIX)
-                    continue
-                log.warning("a future log takes the place of a lost one", partition=key, dir=place.path)
-                try:
-                    self._name_as_log(place, each)
-                    self._table.add(place, each)
-                except OSError as error:
-                    each.release()
-                    self._table.take_offline(place, error)
+                elif not is_counted_on(each):
+                    self._replace_lost(key)
+
+    async def take_over(self, partition: TopicPartition) -> None:
+        """Let a future log take the place of a log that is in no directory, all being online."""
+        async with self._table.disk_work:
+            found = self._table.get(partition) is None and partition in self._table.futures
+            if found and not self._table.is_closed and all(each.is_online for each in self._table.dirs):
+                self._replace_lost(partition)
+
+    def _replace_lost(self, partition: TopicPartition) -> None:
+        place, each = self._table.futures.pop(partition)
+        log.warning("a future log takes the place of a lost one", partition=partition, dir=place.path)
+        try:
+            self._name_as_log(place, each)
+            self._table.add(place, each)
+        except OSError as error:
+            each.release()
+            self._table.take_offline(place, error)
 
     def _name_as_log(self, place: LogDir, each: Log) -> None:
         folder = join(place.path, str(each.partition))

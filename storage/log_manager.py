@@ -146,8 +146,9 @@ class LogManager:
         """Return the logs of a directory."""
         return self._table.logs_in(directory)
 
-    def get_or_create(self, partition: TopicPartition, topic_id: Uuid) -> Log:
-        """Return the partition's log, made in the directory with the fewest logs if there is none.
+    def get_or_create(self, partition: TopicPartition, topic_id: Uuid, named: Uuid = ZERO_UUID) -> Log:
+        """Return the partition's log, made if there is none: where it was asked for (`prefer`), else in the directory
+        that is `named`, if it works, else in the one with the fewest logs.
 
         Raises KafkaError KAFKA_STORAGE_ERROR (every directory is offline, or the disk fails), INCONSISTENT_TOPIC_ID
         (the log that is there belongs to another topic of that name).
@@ -160,7 +161,7 @@ class LogManager:
                 text = f"the log of {partition} has topic id {existing.topic_id}, not {topic_id}"
                 raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, text)
             return existing
-        directory = self._table.place_for(partition)
+        directory = self._table.place_for(partition, named)
         if directory is None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log directory is online")
         try:

@@ -7,6 +7,7 @@ for `io_failed`.
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 
+from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime.logs import get_logger
 from kvorum.storage.log import Log
 from kvorum.storage.log_dir import LogDir
@@ -83,10 +84,18 @@ class LogTable:
         found = [each for partition, each in self._logs.items() if self._dir_of[partition] is directory]
         return found + [each for place, each in self.futures.values() if place is directory]
 
-    def place_for(self, partition: TopicPartition) -> LogDir | None:
-        """Return where a new log is to lie: as was asked for, else the emptiest place; None if all are offline."""
-        preferred = self.preferred.get(partition)
-        return preferred if preferred is not None and preferred.is_online else self._emptiest()
+    def place_for(self, partition: TopicPartition, named: Uuid = ZERO_UUID) -> LogDir | None:
+        """Return where a new log is to lie: as was asked for, else where it is `named`, else in the emptiest place.
+
+        None if all are offline.
+        """
+        places = [self.preferred.get(partition), self._by_id(named)]
+        return next((each for each in places if each is not None and each.is_online), None) or self._emptiest()
+
+    def _by_id(self, directory_id: Uuid) -> LogDir | None:
+        if directory_id == ZERO_UUID:  # also of those that are not formatted
+            return None
+        return next((each for each in self.dirs if each.directory_id == directory_id), None)
 
     def _emptiest(self) -> LogDir | None:
         """Return the online directory with the fewest logs, the first of equals.

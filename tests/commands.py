@@ -10,7 +10,8 @@ import click
 from kvorum.cli.main import main
 
 ENDS = {";", "&&", "||", "|", "&", ">", "<", ")"}
-FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PROMPT = "$ "
 
 
 def calls(text: str) -> Iterator[list[str]]:
@@ -60,5 +61,10 @@ def option_of(command: click.Command, name: str) -> click.Option | None:
 
 
 def fenced(page: Path) -> str:
-    """Return the lines of a page's code blocks."""
-    return "\n".join(FENCE.findall(page.read_text()))
+    """Return the lines of a page's code blocks, of a console's what is typed; a line that goes on is one."""
+    lines: list[str] = []
+    for language, block in FENCE.findall(page.read_text()):
+        found = block.replace("\\\n", " ").splitlines()
+        typed = [line.removeprefix(PROMPT) for line in found if line.startswith(PROMPT)]
+        lines += typed if language == "console" else found
+    return "\n".join(lines)

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent
 DASHBOARDS = sorted((ROOT / "configs" / "grafana").glob("*.json"))
 ALERTS = ROOT / "configs" / "prometheus" / "alerts.yml"
 SCRAPES = ROOT / "configs" / "prometheus" / "prometheus.yml"
+IN_KUBERNETES = ROOT / "configs" / "prometheus" / "kubernetes.yml"
 PROMETHEUS_OWN = {"up"}
 """Told by Prometheus itself, of each process that it asks."""
 LABEL_VALUES = re.compile(r"label_values\((?P<selector>.+), (?P<label>\w+)\)")

@@ -11,19 +11,20 @@ import pytest
 import yaml
 
 from kvorum.broker.metadata.lifecycle import CONTROLLED_SHUTDOWN_TIMEOUT_MS
+from kvorum.cli.folders import UNIT_STOP_SECONDS
 from kvorum.cli.output import Exit as CommandLine
 from kvorum.cluster.exits import Exit, restart_helps
 from kvorum.cluster.formatting import log_directories
 from kvorum.runtime.config_files import NOT_CONFIGS, load_node
 from kvorum.runtime.listeners import broker_listeners, metrics_listener
 from tests.commands import calls, complaint, fenced
-from tests.monitoring import ROOT
+from tests.monitoring import IN_KUBERNETES, ROOT
 
 DEPLOY = ROOT / "configs" / "deploy"
 UNITS = sorted((DEPLOY / "systemd").iterdir())
 YAMLS = sorted(DEPLOY.rglob("*.yaml"))
 PROPERTIES = sorted(DEPLOY.rglob("*.properties"))
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "pipelines").glob("*.md"))]
 SHUTDOWN_SECONDS = CONTROLLED_SHUTDOWN_TIMEOUT_MS // 1000
 
 
@@ -56,8 +57,9 @@ def test_a_unit_runs_what_there_is_and_gives_it_time_to_end(path: Path) -> None:
     assert found["Unit"]["RequiresMountsFor"] == service["ReadWritePaths"]
 
 
-def test_a_node_is_not_started_again_where_that_cannot_help() -> None:
-    status = unit(DEPLOY / "systemd" / "kvorum-node@.service")["Service"]["RestartPreventExitStatus"]
+@pytest.mark.parametrize("path", UNITS, ids=ids)
+def test_a_node_is_not_started_again_where_that_cannot_help(path: Path) -> None:
+    status = unit(path)["Service"]["RestartPreventExitStatus"]
     lasting = {code for code in Exit if not restart_helps(code)} - {Exit.DONE}
     assert set(map(int, status.split())) == lasting | {CommandLine.USAGE}
 
@@ -110,6 +112,12 @@ def container() -> dict[str, Any]:
     return only
 
 
+def test_a_clusters_unit_kills_nobody_before_its_nodes_have_had_their_time() -> None:
+    service = unit(DEPLOY / "systemd" / "kvorum-cluster.service")["Service"]
+    assert SHUTDOWN_SECONDS < UNIT_STOP_SECONDS < int(service["TimeoutStopSec"])
+    assert "--stop-timeout" not in service["ExecStart"], "the default it is"
+
+
 def test_the_stateful_set_fits_together() -> None:
     (found,) = documents(DEPLOY / "kubernetes" / "statefulset.yaml")
     spec, pod, only = found["spec"], found["spec"]["template"]["spec"], container()
@@ -132,6 +140,56 @@ def test_the_stateful_set_fits_together() -> None:
     settings = load_node(str(DEPLOY / "kubernetes" / "node.properties"), environment={}).settings
     assert settings.list("advertised.listeners") == ["PLAINTEXT://kvorum.kvorum.svc:9092"]
     assert settings.list("log.dirs")[0].startswith("/var/lib/kvorum/")
+
+
+def discovered(container_port: dict[str, Any]) -> dict[str, str]:
+    """Return what Prometheus finds out about the pod and one of its ports, in words of its Kubernetes discovery."""
+    (found,) = documents(DEPLOY / "kubernetes" / "statefulset.yaml")
+    labels = found["spec"]["template"]["metadata"]["labels"]
+    return {
+        "__meta_kubernetes_namespace": documents(DEPLOY / "kubernetes" / "kustomization.yaml")[0]["namespace"],
+        "__meta_kubernetes_pod_name": f"{found['metadata']['name']}-0",
+        "__meta_kubernetes_pod_container_name": container()["name"],
+        "__meta_kubernetes_pod_container_port_name": container_port["name"],
+        **{f"__meta_kubernetes_pod_label_{re.sub('[^a-z]', '_', key)}": value for key, value in labels.items()},
+    }
+
+
+def relabelled(labels: dict[str, str], steps: list[dict[str, Any]]) -> dict[str, str] | None:
+    """Return the labels of a target as Prometheus's relabel_configs make them, None if it is not scraped."""
+    for step in steps:
+        value = ";".join(labels.get(each, "") for each in step["source_labels"])
+        match = re.fullmatch(step.get("regex", "(.*)"), value)
+        if step.get("action", "replace") == "keep":
+            if match is None:
+                return None
+        elif match is not None:
+            labels[step["target_label"]] = match.expand(step.get("replacement", "$1").replace("$", "\\"))
+    return {key: value for key, value in labels.items() if not key.startswith("__")}
+
+
+def test_targets_in_kubernetes_have_the_labels_that_strimzis_dashboards_choose_by() -> None:
+    (job,) = yaml.safe_load(IN_KUBERNETES.read_text())["scrape_configs"]
+    found = {port["name"]: relabelled(discovered(port), job["relabel_configs"]) for port in container()["ports"]}
+    pod = {
+        "namespace": "kvorum",
+        "kubernetes_pod_name": "kvorum-kafka-0",
+        "container": "kafka",
+        "strimzi_io_cluster": "kvorum",
+        "strimzi_io_name": "kvorum-kafka",
+        "cluster": "kvorum",
+    }
+    assert found == {"kafka": None, "metrics": pod, "metrics-quorum": pod}
+
+
+def test_pods_and_claims_have_names_that_strimzis_alerts_ask_for() -> None:
+    """A pod of another name counts as missing for ever, and a claim of another name is never found full."""
+    (found,) = documents(DEPLOY / "kubernetes" / "statefulset.yaml")
+    pod = f"{found['metadata']['name']}-0"
+    assert re.fullmatch(r".+-kafka-[0-9]+", pod)
+    (claim,) = found["spec"]["volumeClaimTemplates"]
+    assert re.fullmatch(r"data(-[0-9]+)?-(.+)-kafka-[0-9]+", f"{claim['metadata']['name']}-{pod}")
+    assert container()["name"] == "kafka"
 
 
 def test_kustomize_is_told_of_files_that_are_there() -> None:

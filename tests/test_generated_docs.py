@@ -1,4 +1,4 @@
-"""docs/configs.md and the table of docs/monitoring.md are what the code says."""
+"""docs/configs.md and the tables of docs/monitoring.md and docs/command-line.md are what the code says."""
 
 import importlib.util
 from types import ModuleType
@@ -19,7 +19,7 @@ def tool() -> ModuleType:
     return found
 
 
-@pytest.mark.parametrize("page", ["configs.md", "monitoring.md"])
+@pytest.mark.parametrize("page", ["configs.md", "monitoring.md", "command-line.md"])
 def test_a_page_is_what_its_tool_writes(page: str) -> None:
     text = (ROOT / "docs" / page).read_text()
     assert text == tool().rendered(page, text), "run python tools/generate_docs.py"

@@ -14,7 +14,17 @@ import yaml
 from kvorum.runtime.cluster_file import load_cluster
 from kvorum.runtime.listeners import metrics_listener
 from kvorum.runtime.metric_definitions import DEFINITIONS
-from tests.monitoring import ALERTS, DASHBOARDS, LABEL_VALUES, ROOT, SCRAPES, Expression, dashboard, expressions
+from tests.monitoring import (
+    ALERTS,
+    DASHBOARDS,
+    IN_KUBERNETES,
+    LABEL_VALUES,
+    ROOT,
+    SCRAPES,
+    Expression,
+    dashboard,
+    expressions,
+)
 from tests.promql import asked_by
 
 TARGET_LABELS = {"cluster", "instance", "job"}
@@ -30,7 +40,9 @@ def defined_labels(name: str) -> set[str]:
     for ending in ("", *OF_A_HISTOGRAM):
         base = name.removesuffix(ending)
         if base in DEFINITIONS:
-            return set(DEFINITIONS[base].labels) | ({"le"} if ending == "_bucket" else set())
+            known = DEFINITIONS[base]
+            in_parts = {"le"} if ending == "_bucket" else {"quantile"} if known.in_quantiles and not ending else set()
+            return set(known.labels) | in_parts
     raise AssertionError(f"{name} is not in metric_definitions")
 
 
@@ -146,4 +158,13 @@ def test_the_example_scrapes_the_processes_of_the_three_nodes() -> None:
         found = [metrics_listener(node.settings, role) for node in spec.nodes]
         assert static["targets"] == [f"{each.host}:{each.port}" for each in found if each is not None]
         assert static["labels"] == {"cluster": spec.name}
-    assert yaml.safe_load(SCRAPES.read_text())["rule_files"] == [ALERTS.name]
+    for path in (SCRAPES, IN_KUBERNETES):
+        assert yaml.safe_load(path.read_text())["rule_files"] == [ALERTS.name]
+
+
+def test_kubernetes_is_asked_for_in_a_file_of_its_own() -> None:
+    """Debian's Prometheus is built without it, and refuses the whole of a file that asks for it."""
+    jobs = {path: yaml.safe_load(path.read_text())["scrape_configs"] for path in (SCRAPES, IN_KUBERNETES)}
+    assert all(job.keys() == {"job_name", "static_configs"} for job in jobs[SCRAPES])
+    (only,) = jobs[IN_KUBERNETES]
+    assert only["kubernetes_sd_configs"] == [{"role": "pod"}]

@@ -1,4 +1,4 @@
-"""Write the generated parts of docs/configs.md and docs/monitoring.md from the code.
+"""Write the generated parts of docs/configs.md, docs/monitoring.md and docs/command-line.md from the code.
 
 Run: python tools/generate_docs.py [--check]. Tables of configs come from kvorum.runtime.config_defs, that of the
 metrics from kvorum.runtime.metric_definitions and, for who tells what, from where each is registered: a name that is
@@ -11,9 +11,14 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import click
+
+from kvorum.cli.kafka.scripts import SCRIPTS
+from kvorum.cli.main import COMMANDS
+from kvorum.cli.main import main as main_command
 from kvorum.runtime import metric_names
 from kvorum.runtime.config_defs import BROKER, GROUP, TOPIC, ConfigDef, Mutability
-from kvorum.runtime.metric_definitions import DEFINITIONS
+from kvorum.runtime.metric_definitions import DEFINITIONS, OF_A_NODE
 
 ROOT = Path(__file__).parent.parent
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
@@ -81,7 +86,12 @@ def metrics() -> str:
     """Return the table of all metrics."""
     tellers = tellers_of_names()
     rows = [
-        [f"`{name}`", ", ".join(f"`{label}`" for label in each.labels), tellers[name], each.help]
+        [
+            f"`{name}`",
+            ", ".join(f"`{label}`" for label in (*each.labels, *(("quantile",) if each.in_quantiles else ()))),
+            "once a node" if name in OF_A_NODE else tellers[name],
+            each.help,
+        ]
         for name, each in DEFINITIONS.items()
     ]
     return "\n".join(table(["metric", "labels", "told by", "what"], rows))
@@ -106,7 +116,20 @@ def who_of(tellers: set[str]) -> str:
     return next(iter(tellers)) if len(tellers) == 1 else "both"
 
 
-PAGES = {"configs.md": configs, "monitoring.md": metrics}
+def commands() -> str:
+    """Return the tables of commands and of Kafka's scripts."""
+    context = click.Context(main_command)
+    rows = []
+    for name, (_, text) in COMMANDS.items():
+        command = main_command.get_command(context, name)
+        below = command.list_commands(context) if isinstance(command, click.Group) and name != "kafka" else []
+        rows.append([f"`{name}`", ", ".join(f"`{each}`" for each in below), text])
+    scripts = [[f"`{name}`", text] for name, (_, text) in SCRIPTS.items()]
+    lines = ["## Commands", "", *table(["command", "what is below it", "what it does"], rows)]
+    return "\n".join([*lines, "", "## Kafka's scripts", "", *table(["script", "what it does"], scripts)])
+
+
+PAGES = {"configs.md": configs, "monitoring.md": metrics, "command-line.md": commands}
 
 
 def rendered(page: str, text: str) -> str:

@@ -2,7 +2,7 @@
 
 Units, simulation and Spark run what is in the checkout, all of it Python; clusters run the compiled modules, whose
 units run once more. Without a C compiler all is Python, and that is said. pytest's own summary closes each step; the
-last line adds the steps up in pytest's words.
+last line adds the steps up in pytest's words. What each test took is in build/tests, a JUnit XML a step.
 """
 
 import argparse
@@ -38,6 +38,7 @@ STEPS = (
     Step("pipelines on Spark", "pipelines"),
 )
 COMPILED = Path("build/compiled").absolute()
+RESULTS = Path("build/tests")
 FAILURE = re.compile(r"(FAILED|ERROR) \S+::")
 COUNTS = re.compile(r"(\d+) (passed|failed|skipped|xfailed|xpassed|errors?)\b")
 
@@ -45,6 +46,7 @@ COUNTS = re.compile(r"(\d+) (passed|failed|skipped|xfailed|xpassed|errors?)\b")
 def run_step(step: Step, workers: int, extra: list[str], failures: list[str]) -> tuple[int, dict[str, int]]:
     """Run one pytest; return its exit code and what its last line counted. Its lines of failed tests are collected."""
     command = [sys.executable, "-m", "pytest", "-q", "-rfEs", "-m", step.marks, *step.paths, *extra]
+    command.append(f"--junitxml={RESULTS / step.title.replace(' ', '-')}.xml")
     if step.is_parallel and workers > 1:
         command += ["-n", str(workers)]
     environment = os.environ | ({"PYTHONPATH": str(COMPILED)} if step.is_compiled else {})

@@ -42,7 +42,7 @@ export function open() {
       action: "Elect",
       danger: unclean,
       async submit() {
-        const results = await post("/v1/leaders/elect", { unclean, partitions: each === null ? null : { [each.topic]: [each.partition] } });
+        const results = await post("/v1/leaders/elect", each === null ? { unclean, all: true } : { unclean, partitions: { [each.topic]: [each.partition] } });
         const failed = results.filter((result) => result.error && result.error !== "ELECTION_NOT_NEEDED");
         if (failed.length) throw new Error(failed.map((result) => `${result.topic}-${result.partition}: ${result.message || result.error}`).join("; "));
         note(`${results.filter((result) => !result.error).length} elected.`);

@@ -27,6 +27,7 @@ export function open() {
         figure("Without a leader", count(health.offline_partitions), health.offline_partitions ? "bad" : ""),
         figure("Active controller", quorum.leader_id < 0 ? "none" : count(quorum.leader_id), quorum.leader_id < 0 ? "bad" : "")),
       !health.healthy && card("What needs looking at",
+        health.controller_id < 0 && h("p", {}, `No active controller answers${health.controller_error ? ` (${health.controller_error})` : ""}: nothing can be changed, and what is shown may be old.`),
         health.brokers_fenced.length > 0 && h("p", {}, "Fenced: ", health.brokers_fenced.map((id) => [h("a", { href: `#/brokers/${id}` }, `broker ${id}`), " "])),
         health.partitions.length > 0 && h("p", {}, health.partitions.slice(0, 20).map((name) => [h("a", { href: `#/topics/${encodeURIComponent(name.replace(/-\d+$/, ""))}` }, name), " "]),
           health.partitions.length > 20 && `and ${health.partitions.length - 20} more`)),

@@ -154,7 +154,7 @@ export function open(values, query) {
       content: h("p", {}, "They go back to the replicas they had. What was copied already is deleted."),
       action: "Cancel the move", danger: true,
       async submit() {
-        const found = await post(`${PATH}/cancel`, { partitions });
+        const found = await post(`${PATH}/cancel`, partitions === null ? { all: true } : { partitions });
         const failed = found.filter((each) => each.error);
         if (failed.length) throw new Error(failed.map((each) => `${each.topic}-${each.partition}: ${each.message || each.error}`).join("; "));
         note(`${plural(found.length, "move")} cancelled.`);

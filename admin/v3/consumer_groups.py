@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kvorum.admin.group_members import CLASSIC, CONSUMER, Described, Member
@@ -31,6 +31,8 @@ CONSUMERS = f"{GROUP}/consumers"
 CONSUMER_PATH = f"{CONSUMERS}/{{consumer_id}}"
 ASSIGNMENTS = f"{CONSUMER_PATH}/assignments"
 LAGS = f"{GROUP}/lags"
+GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+"""Of a partition in which a group has a place, and that is no more."""
 AT_ONCE = 16
 """Groups that are asked for at a time."""
 
@@ -197,12 +199,20 @@ class Lag(NamedTuple):
         return max(0, self.end - self.current)
 
 
-async def lags_of(call: Call[NoBody], group: Described) -> list[Lag]:
-    """Return a group's lags, sorted; none of partitions whose leader does not tell an end. Raises Refused."""
+async def lags_of(call: Call[NoBody], group: Described, needed: Callable[[Place], bool] | None = None) -> list[Lag]:
+    """Return a group's lags, sorted; without partitions that are not there any more, or whose leader tells no end.
+
+    Raises Refused; KafkaError where the leader of one that is needed tells none, or of all.
+    """
     committed = await Groups(call.cluster).committed(group.group_id)
     if not committed:
         raise not_found("Consumer group offsets could not be found.")
     ends = await list_offsets(call.cluster, dict.fromkeys(committed, Spec.LATEST), attempts=1)
+    there = {place: each.error for place, each in ends.items() if each.error not in GONE}
+    silent = {place: error for place, error in there.items() if error is not ErrorCode.NONE}
+    for place, error in silent.items():
+        if len(silent) == len(there) or (needed is not None and needed(place)):
+            raise KafkaError(error, f"{place} does not tell its end")
     owners = {place: member for member in group.members for place in member.assignment}
     return [
         Lag(place, each.offset, ends[place].offset, owners.get(place))
@@ -245,7 +255,7 @@ async def list_kafka_consumer_lags(call: Call[NoBody]) -> ConsumerLagDataList:
 async def get_kafka_consumer_lag(call: Call[NoBody]) -> ConsumerLagData:
     """Return how far a group is behind in one partition."""
     links, group, place = await links_of(call), await group_of(call), place_of(call)
-    for row in await lags_of(call, group):
+    for row in await lags_of(call, group, lambda each: each == place):
         if row.place == place:
             return lag_data(links, group.group_id, row)
     raise not_found()
@@ -254,7 +264,7 @@ async def get_kafka_consumer_lag(call: Call[NoBody]) -> ConsumerLagData:
 async def get_kafka_consumer_group_lag_summary(call: Call[NoBody]) -> ConsumerGroupLagSummaryData:
     """Return how far a group is behind in all, and where it is furthest."""
     links, group = await links_of(call), await group_of(call)
-    rows = await lags_of(call, group)
+    rows = await lags_of(call, group, lambda _: True)  # a sum without one of them would look like progress
     if not rows:
         raise not_found("Consumer lags not found.")
     return summary(links, group.group_id, rows)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from aiohttp import web
 
 from kvorum.admin.operations import JSON
-from kvorum.admin.problems import FORBIDDEN, Refusal
+from kvorum.admin.problems import FORBIDDEN, RETRY_AFTER, Refusal
 from kvorum.admin.v3.models import ErrorResponse
 from kvorum.protocol.errors import RETRIABLE, ErrorCode
 
@@ -72,5 +72,10 @@ def refused(refusal: Refusal) -> web.Response:
     else:
         message = said.message
     kept = {name: refusal.headers[name] for name in ("Allow", "WWW-Authenticate") if name in refusal.headers}
+    if code.status in RETRY_AFTER:
+        kept["Retry-After"] = RETRY_AFTER[code.status]
     body = ErrorResponse(error_code=code.error_code, message=message)
-    return web.Response(status=code.status, text=body.model_dump_json(), content_type=JSON, headers=kept)
+    answer = web.Response(status=code.status, text=body.model_dump_json(), content_type=JSON, headers=kept)
+    if refusal.keep_alive is False:
+        answer.force_close()
+    return answer

@@ -49,6 +49,8 @@ IDLE_SECONDS: Final = 600
 SEPARATOR: Final = b"\r\n"
 SHOWN_MAX: Final = 100
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+TIMESTAMP_MAX: Final = (datetime.max.replace(tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
+"""The last that can be written as a date, as the answer has it. With a zone behind UTC a later one can be said."""
 NO_REGISTRY: Final = "Payload error. Schema Registry must be configured when using schemas."
 
 
@@ -190,6 +192,8 @@ def record_of(request: ProduceRequest, now_ms: int) -> Record:
     timestamp = now_ms if request.timestamp is None else (request.timestamp - EPOCH) // timedelta(milliseconds=1)
     if timestamp < 0:
         raise Unwritable(400, f"Bad Request: Invalid timestamp: {timestamp}. Timestamp should always be non-negative.")
+    if timestamp > TIMESTAMP_MAX:
+        raise Unwritable(400, f"Bad Request: Invalid timestamp: {timestamp}. It is behind the year 9999.")
     return Record(
         key=None if request.key is None else bytes_of(request.key),
         value=None if request.value is None else bytes_of(request.value),
@@ -341,6 +345,7 @@ OPERATIONS = [
         path=f"{TOPIC}/records",
         summary="Write records",
         handle=produce_record,
+        noted=False,
         body=ProduceRequest,
         streamed=True,
         answer=ProduceResponse,
@@ -351,6 +356,7 @@ OPERATIONS = [
         path=f"{TOPIC}/records:batch",
         summary="Write a batch of records",
         handle=produce_batch,
+        noted=False,
         body=ProduceBatchRequest,
         answer=ProduceBatchResponse,
         status=207,

@@ -44,7 +44,9 @@ async def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest, broker
             throttle_time=broker.throttle(ctx), results_by_topic_v3_and_below=results_of(codes)
         )
     if not broker.authorizer.authorize(ctx, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
-        return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return AddPartitionsToTxnResponse(
+            throttle_time=broker.throttle(ctx), error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        )
     return await of_broker(request, broker)
 
 

@@ -46,7 +46,7 @@ HINTS_VERSION_MIN: Final = 16
 def handle(ctx: RequestContext, request: FetchRequest, broker: Broker) -> Result:
     """Read what is there; answer now, or when there is enough, or when the client's patience is over."""
     if request.isolation_level not in (0, 1):
-        return failed(ctx, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+        return failed(ctx, request, broker, ErrorCode.UNKNOWN_SERVER_ERROR)
     params = params_of(ctx, request, broker)
     now_ms = broker.clock.monotonic_ms()
     try:
@@ -165,9 +165,9 @@ def refusal(partition_index: int, code: ErrorCode) -> PartitionData:
     return row
 
 
-def failed(ctx: RequestContext, request: FetchRequest, code: ErrorCode) -> FetchResponse:
+def failed(ctx: RequestContext, request: FetchRequest, broker: Broker, code: ErrorCode) -> FetchResponse:
     """Answer the whole request with an error, before v13 every partition too."""
-    response = FetchResponse(error_code=code, session_id=request.session_id)
+    response = FetchResponse(throttle_time=broker.throttle(ctx), error_code=code, session_id=request.session_id)
     if ctx.api_version < TOPIC_ID_VERSION_MIN:
         for topic in request.topics:
             rows = [refusal(asked.partition, code) for asked in topic.partitions]

@@ -116,7 +116,7 @@ def in_metadata_log(broker: Broker, asked: ListOffsetsPartition) -> TimestampOff
     not_found = TimestampOffset(UNKNOWN, UNKNOWN, UNKNOWN)
     match asked.timestamp:
         case timestamp if timestamp == LATEST_TIMESTAMP:
-            return TimestampOffset(UNKNOWN, copy.high_watermark, broker.metadata_log.leader_epoch)
+            return TimestampOffset(UNKNOWN, broker.metadata_log.end(copy), broker.metadata_log.leader_epoch)
         case timestamp if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
             return TimestampOffset(UNKNOWN, copy.log_start_offset, UNKNOWN)
         case timestamp if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):

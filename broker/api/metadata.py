@@ -48,7 +48,7 @@ def answer(ctx: RequestContext, request: MetadataRequest, broker: Broker) -> Met
     try:
         topics = all_topics(ctx, broker) if asks_for_all(ctx, request) else asked_topics(ctx, request, broker)
     except KafkaError as error:
-        return refused(ctx, request, error.code)
+        return refused(ctx, request, broker, error.code)
     if ctx.api_version >= 8 and request.include_topic_authorized_operations:
         for topic in topics:
             if topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED and topic.name is not None:
@@ -67,13 +67,13 @@ def answer(ctx: RequestContext, request: MetadataRequest, broker: Broker) -> Met
     )
 
 
-def refused(ctx: RequestContext, request: MetadataRequest, code: ErrorCode) -> MetadataResponse:
+def refused(ctx: RequestContext, request: MetadataRequest, broker: Broker, code: ErrorCode) -> MetadataResponse:
     """Answer the same error for every topic, and nothing else."""
     topics = [
         MetadataResponseTopic(error_code=code, name=asked.name or "", topic_id=asked.topic_id)
         for asked in request.topics or ()
     ]
-    return MetadataResponse(topics=topics, error_code=code)
+    return MetadataResponse(throttle_time=broker.throttle(ctx), topics=topics, error_code=code)
 
 
 def asks_for_all(ctx: RequestContext, request: MetadataRequest) -> bool:

@@ -171,7 +171,8 @@ def has_transactional_batch(records: object) -> bool:
         is_batch = next_batch_size(records, 0) > 0
     except KafkaError:
         return False  # its bits say nothing
-    return is_batch and records[TRANSACTIONAL_BYTE] & TRANSACTIONAL_FLAG != 0
+    # In messages older than batches other things lie there: a part of the timestamp, in those of magic 1.
+    return is_batch and records[MAGIC_POSITION] == MAGIC and records[TRANSACTIONAL_BYTE] & TRANSACTIONAL_FLAG != 0
 
 
 def may_write_transactionally(ctx: RequestContext, request: ProduceRequest, broker: Broker) -> bool:

@@ -36,6 +36,7 @@ from kvorum.broker.api.produce_template import Placed
 from kvorum.broker.replica.appends import RunDone
 from kvorum.broker.replica.delayed_produce import ProduceDone
 from kvorum.broker.replica.log_view import RunInfo
+from kvorum.broker.replica.partition import ACKS_ALL
 from kvorum.broker.services import Broker
 from kvorum.network.authorizer import Operation, ResourceType
 from kvorum.network.context import RequestContext
@@ -71,7 +72,7 @@ log = get_logger("broker")
 class Taken:
     """A request on the short way."""
 
-    __slots__ = ("caller", "frame", "head", "left", "rows", "since_s", "slot")
+    __slots__ = ("caller", "came_s", "frame", "head", "left", "rows", "since_s", "slot", "waits_s")
 
     def __init__(self, head: Head, caller: LaneCaller, frame: memoryview, count: int, since_s: float) -> None:
         """Wait for so many partitions."""
@@ -80,9 +81,21 @@ class Taken:
         self.slot: Slot = caller.hold()
         self.frame = frame
         self.left = count
+        self.came_s = caller.came_s
         self.since_s = since_s
+        self.waits_s = 0.0
         self.rows: list[Placed | PartitionProduceResponse | None] = [None] * count
         """In the order of the request: numbers where it went well, else the row to answer."""
+
+    @property
+    def throttle_ms(self) -> int:
+        """See LaneRequest."""
+        return self.head.ctx.throttle_ms
+
+    @property
+    def size(self) -> int:
+        """See LaneRequest."""
+        return len(self.frame)
 
 
 class Piece(NamedTuple):
@@ -278,6 +291,8 @@ class ProduceLane:
             on_done = partial(self._appended, run)
             count = self._replicas.append_run(head.timeout_ms, head.acks, key, batches, on_done)
             place += count
+            if count and head.acks == ACKS_ALL and run[0].taken.rows[run[0].place] is None:
+                begin_waiting(run[:count], self._loop.time())
             if count < len(run):
                 self._append_alone(key, group[place])
                 place += 1
@@ -303,6 +318,7 @@ class ProduceLane:
             self._done(taken, place, refused_row(key, error))
             return
         self._replicas.append_records(head.timeout_ms, head.acks, {key: records}, on_done)
+        taken.waits_s = self._loop.time()
 
     def _appended(self, run: list[Piece], done: RunInfo, row: PartitionProduceResponse) -> None:
         """Note what was appended: the first of the run, as many as there are base offsets."""
@@ -328,7 +344,7 @@ class ProduceLane:
             caller.close()
             return
         caller.give(taken.slot, answer, head.ctx.throttle_ms)
-        caller.handled(self.name, head.version, (self._loop.time() - taken.since_s) * 1000)
+        caller.handled(self.name, head.version, (self._loop.time() - taken.since_s) * 1000, taken)
         if self._answered is None:
             caller.go_on_soon()
         else:
@@ -353,6 +369,12 @@ class ProduceLane:
 def size_of(group: list[Piece]) -> int:
     """Return how many bytes of records there are."""
     return sum([len(piece.records) for piece in group])
+
+
+def begin_waiting(pieces: list[Piece], now_s: float) -> None:
+    """Note that what was appended waits for replicas from now on."""
+    for piece in pieces:
+        piece.taken.waits_s = now_s
 
 
 def run_from(group: list[Piece], place: int) -> list[Piece]:

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from kvorum.broker.coordinator.group.coordinator import GroupCoordinator
 from kvorum.broker.coordinator.group.counts import GroupCounts
 from kvorum.broker.coordinator.group.figures import follow_groups
+from kvorum.broker.coordinator.group.log_ends import LogEnds
 from kvorum.broker.coordinator.group.settings import GroupSettings
 from kvorum.broker.coordinator.group.shard import GroupShard
 from kvorum.broker.coordinator.group.words import GroupsState
@@ -107,11 +108,13 @@ class Ground:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Whom transaction coordinators, and the leaders of partitions that are written to in transactions, speak to."""
+    """Whom coordinators, and the leaders of partitions that are written to in transactions, speak to."""
 
     producer_ids: ProducerIds
     open_channel: Callable[[int], Channel]
     """Makes another channel to a broker."""
+    open_lag_channel: Callable[[int], Channel]
+    """The same for where partitions end, which nobody is to wait for."""
     local: LocalBroker
     """This broker, for the same requests."""
 
@@ -142,6 +145,7 @@ class Coordinators:
     internal_topics: InternalTopics
     group_runtime: GroupRuntime
     groups: GroupCoordinator
+    log_ends: LogEnds
     transactions: TransactionParts
 
     @property
@@ -153,6 +157,7 @@ class Coordinators:
     async def close(self) -> None:
         """Decide nothing more; whoever waits is told NOT_COORDINATOR. Idempotent."""
         await self.internal_topics.close()
+        await self.log_ends.close()
         await self.transactions.close()
         await self.group_runtime.close()
 
@@ -175,7 +180,9 @@ def make_transactions(ground: Ground, world: World) -> TransactionParts:
     return TransactionParts(
         runtime=runtime,
         coordinator=TransactionCoordinator(runtime, world.producer_ids),
-        verifier=PartitionVerifier(peers, places.coordinator_of, ground.clock, TransactionFigures(ground.metrics)),
+        verifier=PartitionVerifier(
+            peers, places.coordinator_of, ground.clock, TransactionFigures(ground.metrics, ground.clock.monotonic_ms)
+        ),
         peers=peers,
         sender=sender,
     )
@@ -193,19 +200,25 @@ def make_coordinators(
         codec=Codec(ground.settings.int("offsets.topic.compression.codec")),
         write_timeout_ms=ground.settings.int("offsets.commit.timeout.ms"),
     )
-    follow_groups(ground.metrics, group_runtime.all_active, counts, lambda key: high_watermark(ground.replicas, key))
+    log_ends = LogEnds(ground.clock, Places(ground.image).leader_of, world.open_lag_channel)
+    follow_groups(ground.metrics, group_runtime.all_active, counts, lambda key: high_watermark(ground, key), log_ends)
     return Coordinators(
         internal_topics=InternalTopics(controller, settings, ground.image),
         group_runtime=group_runtime,
         groups=GroupCoordinator(group_runtime, group_settings.consumer.assignors),
+        log_ends=log_ends,
         transactions=make_transactions(ground, world),
     )
 
 
-def high_watermark(replicas: CoordinatorReplicas, key: TopicPartition) -> int | None:
-    """Return the high watermark of a replica here, led or not; None if there is none."""
+def high_watermark(ground: Ground, key: TopicPartition) -> int | None:
+    """Return the high watermark of a replica here that is in sync; None without one: others have it stand still."""
+    topic = ground.image().topics.topic(key.topic)
+    partition = None if topic is None else topic.partitions.get(key.partition)
+    if partition is None or ground.broker_id not in partition.isr:
+        return None
     try:
-        log = replicas.partition_or_raise(key).log
+        log = ground.replicas.partition_or_raise(key).log
     except KafkaError:
         return None
     return None if log is None else log.high_watermark

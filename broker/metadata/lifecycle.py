@@ -274,6 +274,8 @@ class BrokerLifecycleManager:
         loop = asyncio.get_running_loop()
         who = self._identity
         previous = who.previous_broker_epoch if self.broker_epoch == NO_BROKER_EPOCH else self.broker_epoch
+        # Nothing in a directory that has failed is to be elected. Where none is left, the process is about to end.
+        online = [each for each in who.log_dirs if each not in self._offline_log_dirs] or list(who.log_dirs)
         request = BrokerRegistrationRequest(
             broker_id=who.broker_id,
             cluster_id=who.cluster_id,
@@ -281,7 +283,7 @@ class BrokerLifecycleManager:
             listeners=list(who.listeners),
             features=list(who.features),
             rack=who.rack,
-            log_dirs=list(who.log_dirs),
+            log_dirs=online,
             previous_broker_epoch=previous,
         )
         backoff_ms = RETRY_BACKOFF_MS_MIN

@@ -71,11 +71,15 @@ class MetadataLogCopy(Protocol):
 class MetadataLogReader:
     """Reads the copy, and wakes who waits for more of it."""
 
-    __slots__ = ("_copy", "_leader_epoch", "_waiting")
+    __slots__ = ("_copy", "_leader_epoch", "_published", "_waiting")
 
-    def __init__(self, copy: Callable[[], MetadataLogCopy | None]) -> None:
-        """`copy` answers the copy, None while it is not open or must not be read."""
+    def __init__(self, copy: Callable[[], MetadataLogCopy | None], published: Callable[[], int] | None = None) -> None:
+        """`copy` answers the copy, None while it is not open or must not be read.
+
+        `published` answers the offset behind the image that this broker answers by; None: all of the copy is.
+        """
         self._copy = copy
+        self._published = published
         self._leader_epoch = UNDEFINED_EPOCH
         self._waiting: OrderedSet[asyncio.Future[None]] = OrderedSet()
 
@@ -102,12 +106,18 @@ class MetadataLogReader:
             raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, "the metadata log cannot be read just now")
         if current_leader_epoch > self.leader_epoch:
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the newest known epoch is {self.leader_epoch}")
+        if self.end(copy) < copy.log_start_offset:
+            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, "a snapshot was loaded that is not in force yet")
         return copy
+
+    def end(self, copy: MetadataLogCopy) -> int:
+        """Return where the copy ends for who reads it: it is replayed before anything here answers by it."""
+        return copy.high_watermark if self._published is None else min(copy.high_watermark, self._published())
 
     def read(self, offset: int, max_bytes: int, current_leader_epoch: int, min_one_message: bool) -> LogRead:
         """Return what there is from `offset` on. Raises KafkaError OFFSET_OUT_OF_RANGE, and as `log` and Log.read."""
         copy = self.log(current_leader_epoch)
-        start, end = copy.log_start_offset, copy.high_watermark
+        start, end = copy.log_start_offset, self.end(copy)
         if not start <= offset <= end:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is not within [{start}, {end}]")
         if offset == end:

@@ -20,12 +20,12 @@ log = get_logger("broker")
 class QuotaPublisher:
     """A publisher of the metadata, behind the configs."""
 
-    __slots__ = ("_ip_rates", "_quotas", "_resolving")
+    __slots__ = ("_resolving", "ip_rates", "quotas")
 
     def __init__(self, quotas: BrokerQuotas, ip_rates: IpConnectionRates) -> None:
         """Put them into force here."""
-        self._quotas = quotas
-        self._ip_rates = ip_rates
+        self.quotas = quotas
+        self.ip_rates = ip_rates
         self._resolving: asyncio.Task[None] | None = None
 
     def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage, manifest: LoaderManifest) -> None:
@@ -34,7 +34,7 @@ class QuotaPublisher:
         if not changes:
             return
         entities = image.client_quotas.sorted_entities()
-        self._quotas.update(entities)
+        self.quotas.update(entities)
         if any(IP in dict(entity) for entity in changes):
             self._update_addresses(image.client_quotas)
         log.info("client quotas changed", changed=len(changes), entities=len(entities))
@@ -56,7 +56,7 @@ class QuotaPublisher:
             if name is not None and CONNECTION_CREATION_RATE in quotas:
                 limits[name] = quotas[CONNECTION_CREATION_RATE]
         addresses = [(name, limit) for name, limit in limits.items() if is_address(name)]
-        self._ip_rates.update(default, addresses)
+        self.ip_rates.update(default, addresses)
         hosts = {name: limit for name, limit in limits.items() if not is_address(name)}
         if hosts:
             work = self._resolve(default, addresses, hosts)
@@ -75,4 +75,4 @@ class QuotaPublisher:
                 log.error("the quota of an address is left out", ip=host, reason=error)
                 continue
             found += [(str(row[4][0]), limit) for row in rows]
-        self._ip_rates.update(default, [*found, *addresses])
+        self.ip_rates.update(default, [*found, *addresses])

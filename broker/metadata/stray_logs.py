@@ -40,7 +40,7 @@ class StrayLogs:
             return self._is_assigned(each, place, image)
 
         await self._logs.settle_rivals(is_stray, is_assigned)
-        await self._logs.futures.settle(is_stray, is_assigned)
+        await self._logs.futures.settle(is_stray, is_assigned, lambda each: self._is_counted_on(each, image))
         strays = self._logs.stray_logs(is_stray)
         for partition in strays:
             log.warning("stray log set aside", partition=partition)
@@ -52,6 +52,11 @@ class StrayLogs:
         if registered is None or place.directory_id == ZERO_UUID or self._broker_id not in registered.replicas:
             return False
         return registered.directory(self._broker_id) == place.directory_id
+
+    def _is_counted_on(self, each: Log, image: MetadataImage) -> bool:
+        topic = image.topics.topic(each.partition.topic)
+        registered = None if topic is None else topic.partition(each.partition.partition)
+        return registered is not None and self._broker_id in registered.eligible
 
     def _is_stray(self, each: Log, image: MetadataImage) -> bool:
         topic = image.topics.topic(each.partition.topic)

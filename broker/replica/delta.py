@@ -15,6 +15,7 @@ from kvorum.broker.replica.fetcher_manager import FetcherManager
 from kvorum.broker.replica.figures import Figures
 from kvorum.broker.replica.hosted import HostedPartitions, Outbox
 from kvorum.broker.replica.log_dir_moves import LogDirMoves
+from kvorum.broker.replica.missing_logs import Fate, fate_of
 from kvorum.broker.replica.partition import Partition
 from kvorum.broker.replica.types import ClusterView, Role
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -78,6 +79,12 @@ class DeltaApplier:
         )
         self._slice_began_ms = 0
         self._prepared: tuple[MetadataDelta, LocalReplicaChanges] | None = None
+        self._new: frozenset[TopicPartition] = frozenset()
+        """What came to this broker with the delta under way: no log of it was ever here."""
+        self._lost: dict[TopicPartition, Uuid] = {}
+        """Replicas that others count on and whose logs are gone {partition: topic id}, until the metadata say so."""
+        self._lost_told = asyncio.Event()
+        self._lost_told.set()
 
     async def prepare(self, delta: MetadataDelta) -> None:
         """Make the logs of replicas that are new here. One that cannot be made yet or at all is left to `apply`."""
@@ -140,11 +147,15 @@ class DeltaApplier:
             await self._pause()
         # A slice may have let a disk fail meanwhile.
         self._fetchers.follow(each for each in followed if each.role is Role.FOLLOWING)
+        self._look_whether_told(image)
 
     async def _local_changes(self, delta: MetadataDelta) -> LocalReplicaChanges:
         changes = LocalReplicaChanges()
         for _ in delta.topics_delta.add_local_changes(self._broker_id, changes):
             await self._pause()
+        # The first image has all there is, and what came with it may have been here in an earlier life.
+        is_first = delta.image.offset < 0
+        self._new = frozenset() if is_first else frozenset(TopicPartition(*key) for key in changes.arrivals)
         return changes
 
     async def _pause(self) -> None:
@@ -210,6 +221,8 @@ class DeltaApplier:
     async def _partition_and_log(self, key: TopicPartition, info: PartitionInfo) -> tuple[Partition, Log | None]:
         """Find or make both; no log where it cannot be opened, and the partition is offline then."""
         partition = self._hosted.by_name.get(key)
+        if partition is not None and partition.role is Role.OFFLINE and self._fate(key, info) is Fate.MAKE:
+            partition = None  # begins anew
         if partition is not None and partition.topic_id != info.topic_id:
             # Its delete came in no delta of ours: the name belongs to another topic now.
             self._let_go(key, partition.topic_id)
@@ -242,18 +255,31 @@ class DeltaApplier:
     def _assign(self, key: TopicPartition, info: PartitionInfo) -> None:
         """Have the controller know in which directory a replica lies (KIP-858), or that it is lost.
 
-        One on its way to the directory that the metadata name is left there. But if its log is in none that is online,
-        the named one among them, it is lost: it was to lie there, and a copy may lack what was written last.
+        One on its way to the directory that the metadata name is left there.
         """
         directory, named = self._log_manager.dir_of(key), info.partition.directory(self._broker_id)
         if self.assignments is None or self.moves.is_on_its_way(key, named):
             return
         if directory is None:
-            online = [each.directory_id for each in self._log_manager.dirs if each.is_online]
-            if named != ZERO_UUID and named in online:
+            if self._fate(key, info) is Fate.LOST:
                 self.assignments.submit(key, info.topic_id, LOST_DIRECTORY)
+                self._lost[key] = info.topic_id
+                self._lost_told.clear()
         elif directory.directory_id not in (ZERO_UUID, named):
             self.assignments.submit(key, info.topic_id, directory.directory_id)
+
+    async def wait_lost_told(self) -> None:
+        """Wait until the metadata say of every replica whose log is gone that it is lost."""
+        await self._lost_told.wait()
+
+    def _look_whether_told(self, image: MetadataImage) -> None:
+        for key, topic_id in tuple(self._lost.items()):
+            known = image.topics.partition(topic_id, key.partition)
+            is_mine = known is not None and self._broker_id in known.replicas
+            if known is None or not is_mine or known.directory(self._broker_id) == LOST_DIRECTORY:
+                del self._lost[key]
+        if not self._lost:
+            self._lost_told.set()
 
     def log_dir_failed(self, directory: str) -> None:
         """Take the replicas in a log directory offline."""
@@ -273,13 +299,14 @@ class DeltaApplier:
     async def _open_log(self, key: TopicPartition, info: PartitionInfo) -> Log:
         """Return the partition's log; one left over from an earlier topic of this name makes room first.
 
-        Raises:
-            KafkaError: KAFKA_STORAGE_ERROR. Also where the log may lie in a directory that is offline: an empty one in
-                its place would be taken for a replica that has forgotten everything.
+        A future log takes the place of one that is known to be lost. Raises KafkaError KAFKA_STORAGE_ERROR, also where
+        no other log is to be made; see missing_logs.
         """
         found = self._log_manager.get_log(key)
         if found is not None and found.topic_id not in (info.topic_id, ZERO_UUID):
             await self._log_manager.delete(key)
+        if found is None and info.partition.directory(self._broker_id) == LOST_DIRECTORY:
+            await self._log_manager.futures.take_over(key)
         opened = self._find_or_make_log(key, info)
         await self._log_manager.sync_topic_id(opened)
         return opened
@@ -289,12 +316,26 @@ class DeltaApplier:
         found = self._log_manager.get_log(key)
         if found is not None and found.failure is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "its log directory is offline")
-        if found is None and not all(each.is_online for each in self._log_manager.dirs):
-            registration = info.partition
-            is_new = registration.partition_epoch == 0 or self._broker_id in registration.adding_replicas
-            if not is_new:
+        match None if found is not None else self._fate(key, info):
+            case Fate.WAIT:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "its log may lie in a directory that is offline")
-        return self._log_manager.get_or_create(key, info.topic_id)
+            case Fate.LOST:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "its log is gone, which the controller is told first")
+        return self._log_manager.get_or_create(key, info.topic_id, info.partition.directory(self._broker_id))
+
+    def _fate(self, key: TopicPartition, info: PartitionInfo) -> Fate | None:
+        """Decide on a replica without a log; None: it has one, though perhaps where it cannot be reached."""
+        if self._log_manager.get_log(key) is not None:
+            return None
+        dirs = self._log_manager.dirs
+        return fate_of(
+            info.partition,
+            self._broker_id,
+            online={each.directory_id for each in dirs if each.is_online} - {ZERO_UUID},
+            all_work=all(each.is_online for each in dirs),
+            is_new=key in self._new or info.partition.partition_epoch == 0,
+            has_copy=self._log_manager.futures.get(key) is not None,
+        )
 
 
 def is_in(directory: LogDir | None, path: str) -> bool:

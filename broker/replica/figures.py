@@ -5,11 +5,13 @@ counted over all topics too, as Kafka does: with an empty label, which to Promet
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
 from kvorum.broker.replica.health import is_at_min_isr, is_reassigning, is_under_min_isr, is_under_replicated
 from kvorum.broker.replica.hosted import HostedPartitions, Outbox
 from kvorum.broker.replica.partition import Partition
+from kvorum.broker.replica.purgatory import Purgatory
 from kvorum.broker.replica.replication_quota import ReplicationQuotas
 from kvorum.broker.replica.types import FetchTarget, Role
 from kvorum.protocol.messages.fetch import PartitionData
@@ -98,6 +100,7 @@ class Figures:
             ("DeleteRecords", outbox.delete_records),
         ):
             gauge(names.DELAYED_OPERATIONS).labels(kind).follow(purgatory.__len__)
+            gauge(names.PURGATORY_SIZE).labels(kind).follow(partial(watching, purgatory))
 
     def follow_quotas(self, quotas: ReplicationQuotas, now_ms: Callable[[], int]) -> None:
         """Let the gauges ask how fast what is throttled goes."""
@@ -182,6 +185,11 @@ class Figures:
         """Count changes of in-sync sets that the controller confirmed."""
         self._isr_expands.add(expanded)
         self._isr_shrinks.add(shrunk)
+
+
+def watching(purgatory: Purgatory) -> int:
+    """Return on how many partitions operations wait, each counted for itself. O(partitions)."""
+    return sum(map(len, purgatory.watchers.values()))
 
 
 def _count(partitions: Iterable[Partition]) -> int:

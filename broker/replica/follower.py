@@ -97,9 +97,15 @@ class Follower:
 
     @property
     def is_in_sync(self) -> bool:
-        """Tell whether all that the leader last said to be committed is here (Kafka's PartitionFetchState)."""
+        """Tell whether all that the leader last said to be committed is here.
+
+        Before its first answer in this epoch: whether the metadata have this replica in the ISR. Kafka's
+        PartitionFetchState says no until then, and a throttle may put who was in sync out of the ISR by an election.
+        """
         mark, log = self.leader_high_watermark, self.log
-        return mark is not None and log is not None and mark <= log.log_end_offset
+        if log is None:
+            return False
+        return self.partition.is_in_isr if mark is None else mark <= log.log_end_offset
 
     @property
     def has_failed(self) -> bool:

@@ -136,6 +136,13 @@ class ReplicaManager:
         """What moves replicas between the log directories of this broker."""
         return self._delta.moves
 
+    async def wait_lost_told(self) -> None:
+        """Wait until the controller knows of every replica that others count on and whose log is gone.
+
+        Before this broker asks to be unfenced: it could be elected.
+        """
+        await self._delta.wait_lost_told()
+
     # --- life ------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:

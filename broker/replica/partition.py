@@ -73,6 +73,8 @@ class Partition:
         self.assigned_replicas: tuple[int, ...] = ()
         self.adding_replicas: tuple[int, ...] = ()
         self.removing_replicas: tuple[int, ...] = ()
+        self.is_in_isr = False
+        """Whether this broker is in the ISR, as the metadata that were taken over last have it."""
         self.isr_state: IsrState = CommittedIsr(frozenset())
         self.followers: dict[int, FollowerState] = {}
         self.watches_low_watermark = False
@@ -199,6 +201,7 @@ class Partition:
         self.assigned_replicas = registration.replicas
         self.adding_replicas = registration.adding_replicas
         self.removing_replicas = registration.removing_replicas
+        self.is_in_isr = self.broker_id in registration.isr
 
     def _clear(self, role: Role) -> None:
         self.watchers.wake()
@@ -209,6 +212,7 @@ class Partition:
         self.followers = {}
         self.isr_state = CommittedIsr(frozenset())
         self.assigned_replicas = self.adding_replicas = self.removing_replicas = ()
+        self.is_in_isr = False
         self.effects = None
 
     def add_effects(self) -> Effects:

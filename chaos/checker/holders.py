@@ -11,7 +11,8 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 from kvorum.chaos.checker.sends import NEVER
-from kvorum.chaos.checker.timeline import FOLLOW_LAG_MAX, FaultSpan, PartitionState, Timeline
+from kvorum.chaos.checker.spans import FaultSpan
+from kvorum.chaos.checker.timeline import FOLLOW_LAG_MAX, PartitionState, Timeline
 
 LOSS: Final = 0
 JOIN: Final = 1

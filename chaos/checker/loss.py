@@ -31,7 +31,8 @@ from kvorum.chaos.checker.derive import Derivation
 from kvorum.chaos.checker.holders import Empty, Holders, empty_moments
 from kvorum.chaos.checker.lineage import DEPOSED_LEADER_MAX, Lineage
 from kvorum.chaos.checker.sends import NEVER, NOWHERE, OK
-from kvorum.chaos.checker.timeline import FOLLOW_LAG_MAX, Election, FaultSpan, PartitionState, Timeline
+from kvorum.chaos.checker.spans import FaultSpan
+from kvorum.chaos.checker.timeline import FOLLOW_LAG_MAX, Election, PartitionState, Timeline
 from kvorum.chaos.history import Replica
 
 LEADER_FAULTS: Final = frozenset({"kill", "terminate", "pause", "kill_all", "wipe", "lose_tail", "isolate", "cut"})
@@ -59,6 +60,8 @@ class Case:
         """Take the partition's name and its final logs."""
         partition = derivation.partition(name)
         self.states = timeline.states.get(name, [])
+        lossy = [fault for fault in lossy if fault.lost_of(name)]
+        self.lossy = bool(lossy)
         self.lineage = Lineage(derivation, timeline, partition, logs)
         self.holders = Holders(self.states, lossy)
         self.moments: list[Empty] = empty_moments(name, self.states, lossy, timeline)
@@ -87,7 +90,7 @@ class Loss:
         self._lossy = [fault for fault in timeline.faults if fault.lossy and fault.brokers]
         self._turns: dict[str, tuple[list[Turn], list[float]]] = {}
         self.cases: dict[str, Case] = {}
-        self._losses_of: dict[int, tuple[list[FaultSpan], list[float]]] = {}
+        self._losses_of: dict[tuple[int, str], tuple[list[FaultSpan], list[float]]] = {}
 
     def excuse(self, row: int, until: float = NEVER, *, served: bool = False) -> str | None:
         """Return why the record of this row may be gone by `until`, None if it may not.
@@ -187,7 +190,7 @@ class Loss:
                     f"(leader epoch {state.leader_epoch}) before the record was known to be replicated"
                 )
         for leader in dict.fromkeys(state.leader for state in states[max(first, last - 8) : last + 1]):
-            lost = self._lost_data(leader, invoked, until)
+            lost = self._lost_data(leader, name, invoked, until)
             if lost is not None:
                 return f"it was sent with acks=1 and the leader lost its data: {lost.story or lost.fault}"
         return None
@@ -199,12 +202,12 @@ class Loss:
                 return fault
         return None
 
-    def _lost_data(self, node: int, since: float, until: float) -> FaultSpan | None:
-        """Return the first loss of a node's data that struck after `since` and began by `until`."""
-        if node not in self._losses_of:
-            losses = [fault for fault in self._lossy if node in fault.brokers]
-            self._losses_of[node] = losses, list(accumulate((fault.lost_by for fault in losses), max))
-        losses, reach = self._losses_of[node]
+    def _lost_data(self, node: int, name: str, since: float, until: float) -> FaultSpan | None:
+        """Return the first loss of a node's data of a partition that struck after `since` and began by `until`."""
+        if (node, name) not in self._losses_of:
+            losses = [fault for fault in self._lossy if node in fault.brokers and fault.lost_of(name)]
+            self._losses_of[node, name] = losses, list(accumulate((fault.lost_by for fault in losses), max))
+        losses, reach = self._losses_of[node, name]
         at = bisect_left(reach, since)
         return losses[at] if at < len(losses) and losses[at].begin <= until else None
 
@@ -222,11 +225,11 @@ class Loss:
 
     def _all_lost(self, row: int, name: str, case: Case, committed: float, until: float) -> str | None:
         """Excuse what every member of some ISR at acknowledgement time has lost."""
-        if not self._lossy:
+        if not case.lossy:
             return None
         invoked = self._sends.invoked[row]
         if not case.states:
-            return self._no_isr_known(invoked, until)
+            return self._no_isr_known(name, invoked, until)
         known = self._sends.evident(row) if committed == NEVER else committed
         gone = case.holders.gone(*self._window(name, invoked, known), invoked)
         if gone.t > until + FOLLOW_LAG_MAX or gone.t == NEVER:
@@ -244,13 +247,13 @@ class Loss:
         moment = case.moments[at]
         return f"{moment.reason}, and {moment.guarantee} protects from no more"
 
-    def _no_isr_known(self, invoked: float, until: float) -> str | None:
+    def _no_isr_known(self, name: str, invoked: float, until: float) -> str | None:
         """Judge without a followed metadata log: only where every broker lost its data nobody can be blamed."""
         brokers = self._timeline.brokers()
         if not brokers:
             return None
         for broker in brokers:
-            if self._lost_data(broker, invoked, until) is None:
+            if self._lost_data(broker, name, invoked, until) is None:
                 return None
         return "every broker lost its data (the history does not tell the ISR)"
 

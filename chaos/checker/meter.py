@@ -12,7 +12,7 @@ from typing import Final
 
 from kvorum.chaos.checker.derive import Derivation, Pending
 from kvorum.chaos.checker.sends import OK
-from kvorum.chaos.checker.timeline import FaultSpan
+from kvorum.chaos.checker.spans import FaultSpan
 from kvorum.chaos.checker.verdict import FaultFigures, PartitionFigures
 from kvorum.chaos.history import Fail, Info, Invoke, Ok
 

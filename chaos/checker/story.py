@@ -7,7 +7,8 @@ from typing import Final
 from kvorum.chaos.checker.derive import Derivation
 from kvorum.chaos.checker.loss import Loss
 from kvorum.chaos.checker.sends import FAIL, NEVER, NOWHERE, OK
-from kvorum.chaos.checker.timeline import FaultSpan, PartitionState, Timeline
+from kvorum.chaos.checker.spans import FaultSpan
+from kvorum.chaos.checker.timeline import PartitionState, Timeline
 from kvorum.chaos.history import Replica
 
 SENTENCES_MAX: Final = 40
@@ -149,7 +150,8 @@ def _in_order(sentences: list[Sentence]) -> tuple[list[Sentence], list[float]]:
 
 def _fault(fault: FaultSpan) -> list[Sentence]:
     what = fault.story or f"{fault.fault} {', '.join(fault.targets)}"
-    lossy = f" (nodes {sorted(fault.brokers)} lose data)" if fault.lossy and fault.brokers else ""
+    of = f" of {', '.join(sorted(fault.partitions))}" if fault.partitions else ""
+    lossy = f" (nodes {sorted(fault.brokers)} lose data{of})" if fault.lossy and fault.brokers else ""
     sentences = [(fault.begin, f"fault {fault.id} begins: {what}{lossy}")]
     if fault.end != NEVER:
         sentences.append((fault.end, f"fault {fault.id} ends ({fault.fault} {', '.join(fault.targets)})"))

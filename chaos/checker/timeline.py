@@ -18,6 +18,7 @@ from kvorum.broker.coordinator.runtime.placing import partition_for
 from kvorum.chaos.checker.configs import BROKER_RESOURCE, TOPIC_RESOURCE, Configs, Requests
 from kvorum.chaos.checker.facts import Heard
 from kvorum.chaos.checker.sends import NEVER
+from kvorum.chaos.checker.spans import FaultSpan
 from kvorum.chaos.history import Fault, Metadata, Start
 from kvorum.quorum.records import NO_LEADER, RECOVERED, RECOVERING
 
@@ -76,22 +77,6 @@ class Rivals(NamedTuple):
     partition: str
     leader_epoch: int
     leaders: tuple[int, int]
-
-
-class FaultSpan(NamedTuple):
-    """A fault from its begin to its end (NEVER where it has none)."""
-
-    id: int
-    fault: str
-    targets: tuple[str, ...]
-    brokers: frozenset[int]
-    """Ids of the nodes whose broker it hit."""
-    lossy: bool
-    begin: float
-    end: float
-    lost_by: float
-    """Where it is lossy: data written after this was not touched by it."""
-    story: str
 
 
 def _holds_metadata(fault: FaultSpan) -> bool:
@@ -161,7 +146,12 @@ class Timeline:
             if at is not None:
                 begun = self.faults[at]
                 lost_by = event.t if event.lossy and not begun.lossy else begun.lost_by
-                self.faults[at] = begun._replace(end=event.t, lossy=begun.lossy or event.lossy, lost_by=lost_by)
+                self.faults[at] = begun._replace(
+                    end=event.t,
+                    lossy=begun.lossy or event.lossy,
+                    lost_by=lost_by,
+                    partitions=begun.partitions | {*event.partitions},
+                )
             return
         self._open_faults[event.id] = len(self.faults)
         brokers = frozenset(id for target in event.targets if (id := self._broker(target)) is not None)
@@ -176,6 +166,7 @@ class Timeline:
                 NEVER,
                 event.t + INJECTION_MAX,
                 event.story,
+                frozenset(event.partitions),
             )
         )
 

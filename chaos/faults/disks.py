@@ -7,15 +7,26 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from kvorum.chaos.faults.disk_damage import JOURNAL, FlippedBit, flip_bits, journal_of, lose_unsynced, segment_of
+from kvorum.chaos.faults.disk_damage import (
+    JOURNAL,
+    FlippedBit,
+    NothingToDamage,
+    flip_bits,
+    journal_of,
+    lose_unsynced,
+    segment_of,
+)
 from kvorum.chaos.faults.events import FaultRegister, Injected
 from kvorum.chaos.faults.processes import ProcessFaults
 from kvorum.chaos.faults.small_disk import SmallDisk
 from kvorum.chaos.faults.topology import BROKER, CONTROLLER
 from kvorum.cluster.formatting import controller_directory, log_directories, raft_directory
 from kvorum.cluster.local import LocalCluster
+from kvorum.protocol.uuids import Uuid
 from kvorum.runtime.config import Settings
 from kvorum.runtime.config_files import load_node
+from kvorum.runtime.disk import OsDisk
+from kvorum.storage.checkpoints import read_meta_properties
 
 JOURNAL_FOLDER: Final = "journal"
 """In a controller's Raft directory."""
@@ -47,6 +58,14 @@ class DiskFaults:
         own = [controller_directory(settings)] if has_controller else []
         found = own if role == CONTROLLER else [each for each in log_directories(settings) if each not in own]
         return [self._outside(name, each) for each in found]
+
+    def identity(self, name: str) -> Uuid:
+        """Return the id of a controller's directory. Raises NothingToDamage for one that is not formatted."""
+        (folder,) = self.directories(name, CONTROLLER)
+        found = read_meta_properties(OsDisk(), folder)
+        if found is None:
+            raise NothingToDamage(f"{folder} of {name} is not formatted")
+        return found.directory_id
 
     def _outside(self, name: str, path: str) -> str:
         disk = self.small.get(name)

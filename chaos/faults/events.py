@@ -36,6 +36,8 @@ class Injected:
     targets: tuple[str, ...]
     story: str
     lossy: bool
+    partitions: tuple[str, ...]
+    """Of which data is lost, where not all is."""
     _undo: Callable[[], None]
     _register: "FaultRegister"
 
@@ -78,6 +80,7 @@ class FaultRegister:
         undo: Callable[[], None],
         do: Callable[[], str | None] = lambda: None,
         lossy: bool = False,
+        partitions: Sequence[str] = (),
         fault_id: int | None = None,
     ) -> Injected:
         """Tell that a fault begins, do it, and hold it as one in force. Raises what `do` raises, told as an end.
@@ -85,7 +88,7 @@ class FaultRegister:
         What `do` returns is what came of it, and joins the story that its end tells.
         """
         chosen = self.take_id() if fault_id is None else fault_id
-        fault = Injected(chosen, kind, tuple(targets), story, lossy, undo, self)
+        fault = Injected(chosen, kind, tuple(targets), story, lossy, tuple(partitions), undo, self)
         # Told before it is done: what follows from a fault must never stand before it in the history.
         self._tell(fault, "begin")
         try:
@@ -137,6 +140,7 @@ class FaultRegister:
             targets=list(fault.targets),
             lossy=fault.lossy,
             story=fault.story,
+            partitions=list(fault.partitions),
         )
         with self._lock:
             self.on_fault(event)

@@ -24,6 +24,7 @@ from typing import Final, Self, TypeVar
 from kvorum.chaos import history
 from kvorum.chaos.faults.clocks import NodeClock
 from kvorum.chaos.faults.cuts import LINK_KINDS, Cuts, NotThisNetwork
+from kvorum.chaos.faults.directories import DirectoryFaults
 from kvorum.chaos.faults.disk_damage import FlippedBit
 from kvorum.chaos.faults.disks import DiskFaults
 from kvorum.chaos.faults.events import FaultRegister, Injected, OnFault, unheard
@@ -57,6 +58,7 @@ class Lab:
     register: FaultRegister
     processes: ProcessFaults
     disks: DiskFaults
+    directories: DirectoryFaults
     observer: Observer
     clocks: Mapping[str, NodeClock]
     cuts: Cuts | None
@@ -109,6 +111,7 @@ class Lab:
                 register=parts.register,
                 processes=parts.processes,
                 disks=parts.disks,
+                directories=parts.directories,
                 observer=parts.observer,
                 clocks=parts.clocks,
                 cuts=parts.cuts,

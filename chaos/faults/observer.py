@@ -22,6 +22,7 @@ from kvorum.protocol.messages.describe_quorum import (
 )
 from kvorum.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponsePartition
 from kvorum.protocol.schema import Message
+from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.batches import METADATA_PARTITION, METADATA_TOPIC
 from kvorum.runtime.chance import new_random
 from kvorum.runtime.listeners import split_address
@@ -78,6 +79,12 @@ class Observer:
     def active_controllers(self, timeout_ms: int = ASK_MS) -> list[int]:
         """Return the node ids of all controllers that answer as the active one, deposed ones too."""
         return sorted(self._quorum(timeout_ms))
+
+    def voters(self) -> dict[int, Uuid]:
+        """Return {node id: directory} of the controllers that vote, as the active one with the highest epoch says."""
+        rows = self._quorum().values()
+        newest = max(rows, key=lambda row: row.leader_epoch, default=None)
+        return {} if newest is None else {each.replica_id: each.replica_directory_id for each in newest.current_voters}
 
     def ailments(self) -> list[str]:
         """Return what is not as it should be: empty where every broker and controller is well and agrees."""

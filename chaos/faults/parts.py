@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from kvorum.chaos.faults.clocks import NodeClock
 from kvorum.chaos.faults.cuts import Cuts, NamespaceCuts, ProxyCuts
+from kvorum.chaos.faults.directories import DirectoryFaults
 from kvorum.chaos.faults.disks import DiskFaults
 from kvorum.chaos.faults.events import FaultRegister
 from kvorum.chaos.faults.links import Links
@@ -43,6 +44,7 @@ class Parts:
     register: FaultRegister
     processes: ProcessFaults
     disks: DiskFaults
+    directories: DirectoryFaults
     observer: Observer
     clocks: Mapping[str, NodeClock]
     cuts: Cuts | None
@@ -100,13 +102,15 @@ def make_parts(
     elif namespaces is not None:
         cuts = NamespaceCuts(parties, namespaces, register)
     stack.callback(processes.end_all)
+    disks = DiskFaults(cluster, register, processes, small, rng)
     return Parts(
         shape=shape,
         plan=plan,
         cluster=cluster,
         register=register,
         processes=processes,
-        disks=DiskFaults(cluster, register, processes, small, rng),
+        disks=disks,
+        directories=DirectoryFaults(cluster, register, processes, disks),
         observer=_observer(shape, plan, namespaces),
         clocks=clocks,
         cuts=cuts,

@@ -16,7 +16,7 @@ from kvorum.cluster.local import LocalCluster
 from kvorum.runtime.process import send
 
 START_SECONDS: Final = 60.0
-DOWN_KINDS: Final = ("kill", "terminate", "kill_all", "wipe", "lose_tail")
+DOWN_KINDS: Final = ("kill", "terminate", "kill_all", "wipe", "lose_tail", "replace_directory", "drop_directory")
 """Faults that leave nodes down until they are started."""
 READY: Final = "ready"
 
@@ -91,10 +91,19 @@ class ProcessFaults:
         return self.down("kill", [name], story, lambda: _none(self.cluster.kill(name)))
 
     def down(
-        self, kind: str, names: Sequence[str], story: str, do: Callable[[], str | None], *, lossy: bool = False
+        self,
+        kind: str,
+        names: Sequence[str],
+        story: str,
+        do: Callable[[], str | None],
+        *,
+        lossy: bool = False,
+        partitions: Sequence[str] = (),
     ) -> Injected:
-        """Begin a fault that takes nodes down; its end starts them."""
-        fault = self.register.begin(kind, names, story, do=do, undo=lambda: _none(self.start(names)), lossy=lossy)
+        """Begin a fault that takes nodes down; its end starts them. For `partitions` see history.Fault."""
+        fault = self.register.begin(
+            kind, names, story, do=do, undo=lambda: _none(self.start(names)), lossy=lossy, partitions=partitions
+        )
         self._forget_pauses(names)
         return fault
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kvorum.chaos.faults.topology import BROKER, CLIENTS, CONTROLLER, Parties, Proxied, Topology, Way, node_of
+from kvorum.cluster.paths import ClusterPaths
 from kvorum.cluster.plan import ClusterPlan, plan_of
 from kvorum.runtime.cluster_file import assemble
 from kvorum.runtime.config import Entry
@@ -30,6 +31,8 @@ class LabShape:
     brokers: int = 3
     controllers: int = 3
     combined: bool = True
+    log_dirs: int = 1
+    """Log directories of each broker."""
     groups: Sequence[str] = (CLIENTS,)
     """Groups of clients that can be cut off one by one."""
     configs: Mapping[str, str] = field(default_factory=dict)
@@ -114,6 +117,11 @@ def lab_plan(
     nodes = {
         name: _entries(shape, name, direct, listening, reached, proxies, host_of(name), port) for name in parties.roles
     }
+    if shape.log_dirs > 1:
+        for broker in map(node_of, parties.processes(BROKER)):
+            data = ClusterPaths(os.path.abspath(folder)).node(str(broker)).data
+            paths = [data, *(f"{data}-{number}" for number in range(2, shape.log_dirs + 1))]
+            nodes[str(broker)].setdefault("log.dirs", Entry(",".join(paths), static("lab")))
     plan = plan_of(assemble("lab", cluster_id, os.path.abspath(folder), nodes, []), cluster_id)
     return LabPlan(plan, Topology(parties, proxies), direct, reached)
 

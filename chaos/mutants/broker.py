@@ -3,6 +3,7 @@
 import asyncio
 
 from kvorum.broker.replica import future_copy, isr_changes, isr_manager, log_dir_moves, partition_reads
+from kvorum.broker.replica.fetches import Fetches
 from kvorum.broker.replica.follower_state import FollowerState
 from kvorum.broker.replica.isr import (
     AlterPartitionAnswer,
@@ -236,6 +237,15 @@ def promote_too_early(patches: Patches) -> None:
     patches.replace(log_dir_moves, "has_all", lambda current, future: True)
     patches.replace(future_logs, "_take_over", take_over)
     patches.replace(Partition, "replace_log", replace_log)
+
+
+def hold_back_who_is_in_sync(patches: Patches) -> None:
+    """The throttle of what is moved holds back replicas that are in sync, too (KIP-73)."""
+
+    def whoever_it_is(self: Fetches, partition: Partition, replica_id: int) -> bool:
+        return self._quota.is_throttled(*partition.topic_partition)
+
+    patches.replace(Fetches, "_is_throttled", whoever_it_is)
 
 
 def read_before_quota(patches: Patches) -> None:

@@ -5,9 +5,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from kvorum.chaos.mutants import broker, controller, coordinators, duties
+from kvorum.chaos.mutants import broker, controller, coordinators, directories, duties, quotas, racks, voters
 from kvorum.chaos.mutants.patches import Patches
-from kvorum.chaos.mutants.plans import COORDINATED, DEPOSED_UNAWARES, SECONDS, THREE, coordination
+from kvorum.chaos.mutants.plans import COORDINATED, DEPOSED_UNAWARES, SECONDS, THREE, Extra, coordination
+from kvorum.chaos.sim.quorum_options import members, moving, upgraded
+from kvorum.chaos.sim.reassigning import reduced
+from kvorum.chaos.sim.throttling import throttled_departures, throttled_reassignments
 
 CLUSTER: Final = "cluster"
 """Whole clusters, everything drawn."""
@@ -52,8 +55,20 @@ class Mutant:
     """Whether replicas move between the log directories of their brokers."""
     throttles: bool = False
     """Whether these moves are throttled."""
+    losses: bool = False
+    """Whether log directories break, are replaced, taken out and put back."""
+    quotas: bool = False
+    """Whether clients have quotas of every kind."""
+    racks: bool = False
+    """Whether consumers read from the follower in their rack."""
+    extras: tuple[Extra, ...] = ()
+    """What else comes into the directed run."""
     seconds: float = SECONDS
     """Virtual, of a directed run."""
+    quorum: Callable[[int], dict[str, object]] = lambda seed: {}
+    """What is fixed of the quorum alone, by the seed."""
+    beyond: int = 0
+    """So many seeds of the quorum are left out: it shows once in hundreds, and who looks for it begins near there."""
     apply_real: Callable[[Patches], None] | None = None
     """Instead of `apply` in a process of its own, where what the simulation does to a machine cannot be done."""
     first: int = 1
@@ -130,6 +145,15 @@ ALL: Final = (
         options={**THREE, "brokers": 4, "replication_factor": 2, "min_isr": 1, "fault_kinds": ["kill", "cut"]},
         reassigns=True,
     ),
+    Mutant(
+        name="reduce-before-in-sync",
+        apply=controller.reduce_before_in_sync,
+        means=DIRECTED,
+        options={**THREE, "brokers": 4, "min_isr": 1, "fault_kinds": ["kill", "pause"]},
+        reassigns=True,
+        extras=(reduced,),
+        first=2,
+    ),
     *(
         Mutant(
             name=name,
@@ -148,6 +172,32 @@ ALL: Final = (
             ("place-on-who-leaves", duties.place_on_who_leaves, 2),
             ("look-once", duties.look_once, 4),
         )
+    ),
+    Mutant(
+        name="end-every-throttle",
+        apply=duties.end_every_throttle,
+        means=DIRECTED,
+        options={
+            **THREE,
+            **{"brokers": 4, "min_isr": 1, "partitions": 2, "replication_factor": 2},
+            **{"fault_kinds": ["kill"], "fault_every_s": 3.0},
+        },
+        duties=True,
+        extras=(throttled_departures,),
+    ),
+    Mutant(
+        name="hold-back-who-is-in-sync",
+        apply=broker.hold_back_who_is_in_sync,
+        means=DIRECTED,
+        options={
+            **THREE,
+            **{"brokers": 4, "min_isr": 1, "partitions": 1, "replication_factor": 2, "lag_time_ms": 500},
+            **{"session_timeout_ms": 600, "heartbeat_interval_ms": 120, "fault_kinds": ["resign"]},
+            **{"fault_every_s": 20.0, "chase": 0.0},
+        },
+        load={"producers": [(-1, True), (-1, False)], "every_s": 0.05, "burst_s": 0.0},
+        reassigns=True,
+        extras=(throttled_reassignments,),
     ),
     Mutant(
         name="promote-too-early",
@@ -171,6 +221,56 @@ ALL: Final = (
         throttles=True,
         first=11,
     ),
+    *(
+        Mutant(
+            name=name,
+            apply=apply,
+            means=DIRECTED,
+            options={
+                **THREE,
+                **{"log_dirs": 2, "partitions": 1, "flush": False, "session_timeout_ms": 600, "delay_max_s": 0.001},
+                **{"heartbeat_interval_ms": 120, "fault_kinds": ["kill"], "fault_every_s": 3.0, "chase": 0.0},
+                **drawn,
+            },
+            load={"producers": [(-1, True)], "every_s": 0.05, "burst_s": 0.0},
+            losses=True,
+            first=first,
+        )
+        for name, apply, drawn, first in (
+            ("stay-in-a-failed-directory", directories.stay_in_a_failed_directory, {}, 1),
+            ("vouch-for-a-lost-directory", directories.vouch_for_a_lost_directory, {"elr": True, "min_isr": 2}, 1),
+            ("elect-another-log", directories.elect_another_log, {"elr": True, "min_isr": 1}, 1),
+            ("make-an-empty-log", directories.make_an_empty_log, {"elr": False}, 3),
+        )
+    ),
+    *(
+        Mutant(
+            name=name,
+            apply=apply,
+            means=DIRECTED,
+            options={**THREE, "fault_kinds": ["kill", "reset"], "fault_every_s": 1.5},
+            quotas=True,
+            first=first,
+        )
+        for name, apply, first in (
+            ("tell-without-holding", quotas.tell_without_holding, 1),
+            ("hold-for-ever", quotas.hold_for_ever, 1),
+            ("keep-new-quotas-alone", quotas.keep_new_quotas_alone, 2),
+        )
+    ),
+    *(
+        Mutant(
+            name=name,
+            apply=apply,
+            means=DIRECTED,
+            options={**THREE, "fault_kinds": ["kill", "cut"], "fault_every_s": 1.5},
+            racks=True,
+        )
+        for name, apply in (
+            ("show-above-high-watermark", racks.show_above_high_watermark),
+            ("send-anywhere", racks.send_anywhere),
+        )
+    ),
     Mutant(name="acknowledge-metadata-before-commit", apply=controller.acknowledge_metadata_before_commit, first=6),
     Mutant(
         name="journal-without-sync",
@@ -187,6 +287,20 @@ ALL: Final = (
     Mutant(name="guard-off", apply=controller.guard_off, means=QUORUM),
     Mutant(name="isolated-leader-stays", apply=controller.isolated_leader_stays, means=PROCESSES),
     Mutant(name="read-without-round", apply=controller.read_without_round, means=QUORUM, first=54),
+    *(
+        Mutant(name=name, apply=apply, means=QUORUM, quorum=quorum, beyond=beyond, first=first)
+        for name, apply, quorum, beyond, first in (
+            ("change-before-committed", voters.change_before_committed, members, 140, 1),
+            ("count-a-removed-leader", voters.count_a_removed_leader, members, 0, 34),
+            ("count-a-lost-voter", voters.count_a_lost_voter, members, 0, 5),
+            ("use-a-set-when-committed", voters.use_a_set_when_committed, members, 0, 0),
+            ("forget-the-upgrade", voters.forget_the_upgrade, upgraded, 0, 7),
+            ("upgrade-at-once", voters.upgrade_at_once, upgraded, 0, 0),
+            ("upgrade-whoever-is-there", voters.upgrade_whoever_is_there, upgraded, 272, 1),
+            ("take-lost-voters-in", voters.take_lost_voters_in, upgraded, 0, 29),
+            ("look-for-itself-once", voters.look_for_itself_once, moving, 0, 5),
+        )
+    ),
     *(
         Mutant(
             name=name,

@@ -105,6 +105,20 @@ def drop_before_in_sync(patches: Patches) -> None:
     patches.replace(partition_change, "complete_reassignment", at_once)
 
 
+def reduce_before_in_sync(patches: Patches) -> None:
+    """A reassignment to fewer replicas drops the others while those that stay are behind (before KAFKA-19975)."""
+
+    def with_those_added(
+        isr: tuple[int, ...], replicas: tuple[int, ...], removing: tuple[int, ...], adding: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        kept = tuple(replica for replica in isr if replica not in removing)
+        if not kept or not {*adding} <= {*kept}:
+            return isr, replicas, removing, adding
+        return kept, tuple(replica for replica in replicas if replica not in removing), (), ()
+
+    patches.replace(partition_change, "complete_reassignment", with_those_added)
+
+
 def journal_without_sync(patches: Patches) -> None:
     """The quorum's journal calls written what is not synced; a crash takes the tail."""
     write = DurableJournal.write

@@ -1,11 +1,19 @@
 """Mistakes in maintenance and decommission: who is elected, who gets replicas, when the controller looks."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kvorum.chaos.mutants.patches import Patches
 from kvorum.quorum.broker_duties import BrokerDuties
+from kvorum.quorum.controller import departure
 from kvorum.quorum.controller.context import Context
+from kvorum.quorum.controller.departure_throttle import throttle_consequences
+from kvorum.quorum.controller.duty import cleared
 from kvorum.quorum.controller.partition_change import Election, PartitionChangeBuilder
+from kvorum.quorum.image import MetadataImage
+from kvorum.quorum.records import Config, MetadataRecord
+from kvorum.quorum.steps import Steps
+from kvorum.runtime.config_defs import DECOMMISSION_THROTTLE
 
 
 def elect_who_rests(patches: Patches) -> None:
@@ -36,3 +44,13 @@ def look_once(patches: Patches) -> None:
             applied(self, base_offset, epoch, timestamp_ms, batch)
 
     patches.replace(BrokerDuties, "on_batch_applied", only_configs)
+
+
+def end_every_throttle(patches: Patches) -> None:
+    """When one decommission is over, throttles that were set ahead for others go with its own."""
+
+    def of_all(image: MetadataImage, changes: Sequence[MetadataRecord]) -> Steps[list[Config]]:
+        found = yield from throttle_consequences(image, changes)
+        return [*found, *(cleared(each, DECOMMISSION_THROTTLE) for each in sorted(image.cluster.brokers))]
+
+    patches.replace(departure, "throttle_consequences", of_all)

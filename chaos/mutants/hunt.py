@@ -64,10 +64,26 @@ def plan_of(mutant: Mutant, seed: int) -> Plan:
             duties=mutant.duties,
             moves=mutant.moves,
             throttles=mutant.throttles,
+            losses=mutant.losses,
+            quotas=mutant.quotas,
+            racks=mutant.racks,
+            extras=mutant.extras,
         )
         if mutant.means == DIRECTED
         # Its seeds were found without.
-        else drawn(seed, SECONDS, coordinators=False, reassignments=False, duties=False, moves=False)
+        else drawn(
+            seed,
+            SECONDS,
+            coordinators=False,
+            reassignments=False,
+            duties=False,
+            moves=False,
+            losses=False,
+            quotas=False,
+            racks=False,
+            throttles=False,
+            levels=False,
+        )
     )
 
 
@@ -78,7 +94,7 @@ def _in_cluster(mutant: Mutant, seed: int) -> str | None:
 def _in_quorum(mutant: Mutant, seed: int) -> str | None:
     with quiet():
         try:
-            run_seed(seed)
+            run_seed(mutant.beyond + seed, **mutant.quorum(mutant.beyond + seed))
         except Exception as error:  # any failure of a seed is what is looked for
             place = traceback.extract_tb(error.__traceback__)[-1].name
             return f"{type(error).__name__}: {str(error)[:TOLD_MAX] or f'in {place}'}"

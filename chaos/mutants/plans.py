@@ -1,19 +1,33 @@
 """Plans that provoke what drawn ones rarely do: options fixed, all else drawn from the seed. Sans-IO."""
 
+from collections.abc import Sequence
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
 from kvorum.chaos.sim.coordinated import OFFSETS, aimed
 from kvorum.chaos.sim.dramas import dramatised
 from kvorum.chaos.sim.duties import dutiful
+from kvorum.chaos.sim.losing import losing
 from kvorum.chaos.sim.moving import moved, throttled
-from kvorum.chaos.sim.plan import BROKERS, LEADER, Coordination, Load, Plan, draw_faults, draw_options
+from kvorum.chaos.sim.plan import BROKERS, LEADER, Coordination, Fault, Load, Options, Plan, draw_faults, draw_options
+from kvorum.chaos.sim.quotas import limited
+from kvorum.chaos.sim.racks import racked
 from kvorum.chaos.sim.reassigning import reassigned
 
 SECONDS: Final = 20.0
 """Virtual seconds of load and faults."""
+
+
+class Extra(Protocol):
+    """What a seed may have beside load and faults: modules of chaos.sim each draw one."""
+
+    def __call__(
+        self, rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool
+    ) -> tuple[Options, list[Fault]]:
+        """Let a seed have it (`certain`ly), or not."""
+        ...
 
 
 def directed(
@@ -28,12 +42,18 @@ def directed(
     duties: bool = False,
     moves: bool = False,
     throttles: bool = False,
+    losses: bool = False,
+    quotas: bool = False,
+    racks: bool = False,
+    extras: Sequence[Extra] = (),
 ) -> Plan:
     """Draw a plan from its seed with some options, some of its load, and some of every fault fixed.
 
     With a drama (see chaos.sim.dramas) its faults are all there are; `reassigns`: the topic is reassigned meanwhile;
     `duties`: brokers are taken out for maintenance and decommissioned; `moves`: its replicas move between log
-    directories; `throttles`: as fast as they may.
+    directories; `throttles`: as fast as they may; `losses`: log directories break, are replaced, taken out, put back;
+    `quotas`: clients have quotas of every kind; `racks`: consumers read from the follower in theirs;
+    `extras`: what else a seed may have, in order.
     """
     rng = Random(f"kvorum mutant {seed}")
     options = draw_options(rng)
@@ -53,6 +73,14 @@ def directed(
         options, faults = moved(rng, options, faults, seconds, certain=True)
     if throttles:
         options, faults = throttled(rng, options, faults, seconds, certain=True)
+    if losses:
+        options, faults = losing(rng, options, faults, seconds, certain=True)
+    if quotas:
+        options, faults = limited(rng, options, faults, seconds, certain=True)
+    if racks:
+        options = racked(rng, options, certain=True)
+    for extra in extras:
+        options, faults = extra(rng, options, faults, seconds, certain=True)
     return Plan(seed=seed, seconds=seconds, options=options, faults=faults)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from kvorum.chaos.scenario.files import find
 from kvorum.chaos.scenario.models import Scenario
+from kvorum.runtime.config_checks import RACK_AWARE_SELECTOR
 
 BASE: Final[Mapping[str, Any]] = {
     "cluster": {"combined": False, "brokers": 3, "controllers": 1, "network": "plain"},
@@ -59,6 +60,16 @@ CELLS_OF_REPLICATION: Final[Mapping[str, Mapping[str, Any]]] = {
             {"after": 2, "do": "start", "target": "old"},
         ],
     },
+    "drop-before-in-sync": {
+        "title": "The partition goes to two other brokers; who comes must have all before who leaves goes",
+        "cluster": {**BASE["cluster"], "combined": True, "brokers": 4, "configs": PATIENT},
+        "topics": {"orders": {"replication_factor": 2, "configs": {"min.insync.replicas": 1}}},
+        "steps": [
+            {"at": 1, "do": "reassign", "partition": "orders-0", "replicas": ["not in-sync orders-0"]},
+            {"do": "wait", "until": {"reassigned": ["orders-0"]}},
+            {"do": "window", "for": 1, "as": "moved", "acked": "some"},
+        ],
+    },
     "truncate-to-high-watermark": {
         "title": "One follower follows the other, from which it is cut off, and leads itself right after",
         "cluster": PROXIES,
@@ -91,6 +102,27 @@ CELLS_OF_REPLICATION: Final[Mapping[str, Mapping[str, Any]]] = {
             {"after": 1, "do": "kill", "target": "leader orders-0", "as": "old"},
             {"after": 0.5, "do": "heal"},
             {"after": 1, "do": "start", "target": "old"},
+        ],
+    },
+}
+
+CELLS_OF_CLIENTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "show-above-high-watermark": {
+        "title": "A follower is cut off, readers go on at the other; it and the leader die, and who was cut off leads",
+        "cluster": {
+            **PROXIES,
+            "configs": {**PATIENT, "replica.selector.class": RACK_AWARE_SELECTOR},
+            "node_configs": {f"broker-{number}": {"broker.rack": f"rack-{number}"} for number in (1, 2, 3)},
+        },
+        "workload": [
+            {"kind": "send", "count": 3, "rate": 60, "in_flight": 3000},
+            *({"kind": "assign", "rack": f"rack-{number}", "crash_every": None} for number in (1, 2, 3)),
+        ],
+        "steps": [
+            {"at": 2, "do": "cut", "target": "leader orders-0/broker", "to": "follower 2 orders-0/broker"},
+            {"after": 1.5, "do": "kill", "target": ["leader orders-0", "follower 1 orders-0"], "as": "dead"},
+            {"do": "heal"},
+            {"after": 1, "do": "start", "target": "dead"},
         ],
     },
 }
@@ -129,7 +161,11 @@ CELLS_OF_COORDINATORS: Final[Mapping[str, Mapping[str, Any]]] = {
         ],
     },
 }
-CELLS: Final[Mapping[str, Mapping[str, Any]]] = {**CELLS_OF_REPLICATION, **CELLS_OF_COORDINATORS}
+CELLS: Final[Mapping[str, Mapping[str, Any]]] = {
+    **CELLS_OF_REPLICATION,
+    **CELLS_OF_CLIENTS,
+    **CELLS_OF_COORDINATORS,
+}
 
 SHIPPED: Final[Mapping[str, tuple[str, ...]]] = {
     "ignore-broker-epoch": ("regressions/replaced-disk",),
@@ -144,6 +180,9 @@ SHIPPED: Final[Mapping[str, tuple[str, ...]]] = {
     "disk-error-unknown": ("regressions/failing-disk",),
     "unreadable-above-high-watermark": ("regressions/known-places",),
     "isolated-leader-stays": ("controller-partition",),
+    "vouch-for-a-lost-directory": ("lost-directory",),
+    "stay-in-a-failed-directory": ("failing-directory",),
+    "tell-without-holding": ("quotas",),
 }
 """{mutant: shipped scenarios that have to fail with it}: a regression that holds with its bug shows nothing."""
 SHOWN: Final = tuple(dict.fromkeys([*CELLS, *SHIPPED]))

@@ -18,12 +18,18 @@ FAULTS: Final[dict[str, str]] = {
     "wipe": "#fb923c",
     "lose_tail": "#fdba74",
     "flip_bits": "#f59e0b",
+    "replace_directory": "#f9a663",
+    "drop_directory": "#f8b47e",
+    "dir_lost": "#f9a663",
     "power": "#f79a4b",
     "power_all": "#ea8032",
     # A disk that works no more.
     "disk_full": "#d6a45c",
     "read_only": "#c9b38c",
     "disk_error": "#bfa06a",
+    "fail_directory": "#cfae78",
+    "dir_broken": "#cfae78",
+    "dir_return": "#d9c39a",
     # The clock.
     "clock_jump": "#f472b6",
     "clock": "#f78dc5",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kvorum.chaos.checker import Verdict
-from kvorum.chaos.checker.timeline import FaultSpan
+from kvorum.chaos.checker.spans import FaultSpan
 from kvorum.chaos.report import palette
 from kvorum.chaos.report.aggregate import Aggregate
 from kvorum.chaos.report.charts import Axis, curve, levels, percent, rect, row, segment, steps, svg

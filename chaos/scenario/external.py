@@ -88,6 +88,10 @@ class ExternalCluster:
         """Return a broker's name."""
         return f"node-{node_id}"
 
+    def id_of(self, name: str) -> int:
+        """Return a broker's id. Raises KeyError."""
+        return self.ids[name]
+
     def described(self) -> history.ClusterShape:
         """Return the cluster as far as Metadata tells it."""
         return history.ClusterShape(

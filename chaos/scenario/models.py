@@ -42,6 +42,10 @@ Verb: TypeAlias = Literal[
     "flip-bits",
     "disk-full",
     "read-only",
+    "fail-directory",
+    "replace-directory",
+    "drop-directory",
+    "move-log-dir",
     "clock-jump",
     "cut",
     "cut-one-way",
@@ -64,8 +68,14 @@ Verb: TypeAlias = Literal[
     "recover",
     "alter-topic",
     "alter-broker",
+    "alter-quota",
     "elect-unclean",
     "elect-preferred",
+    "reassign",
+    "cancel-reassignment",
+    "features",
+    "add-controller",
+    "remove-controller",
     "wait",
     "window",
 ]
@@ -104,6 +114,8 @@ class Cluster(Strict):
     profile: Literal["fast", "default"] = "fast"
     """`fast`: sessions of 3 s, heartbeats of 0.5 s, replica lag of 2 s; `default`: Kafka's own."""
     groups: tuple[str, ...] = ("clients",)
+    log_dirs: int = Field(default=1, ge=1, le=10)
+    """Of each broker. The first of them cannot fail: it has the node's own files."""
     configs: dict[str, str] = Field(default_factory=dict)
     node_configs: dict[str, dict[str, str]] = Field(default_factory=dict)
     small_disks: dict[str, int] = Field(default_factory=dict)
@@ -143,12 +155,20 @@ class Condition(Strict):
     isr_at_most: dict[str, int] = Field(default_factory=dict)
     leader: dict[str, str] = Field(default_factory=dict)
     """{partition: "none", "some", a target, or "not TARGET"}."""
+    lies_in: dict[str, int] = Field(default_factory=dict)
+    """{partition: the number of the log directory of its leader's replica}, and no move is under way."""
     acked: int = Field(default=0, ge=0)
     """So many more acknowledgements than when the step began."""
     controller: str = ""
     """"some", or "not TARGET"."""
     resigned: str = ""
     """A target whose controller, asked by itself, does not say that it is active."""
+    reassigned: tuple[str, ...] = ()
+    """Partitions that nobody reassigns (any more)."""
+    empty: str = ""
+    """A target that has no replica of any partition."""
+    voters: int | None = Field(default=None, ge=1)
+    """So many controllers vote, as the active one has it."""
 
 
 class Step(Strict):
@@ -173,10 +193,18 @@ class Step(Strict):
     rate: int = Field(default=0, ge=0)
     count: int = Field(default=1, ge=1)
     partition: str = ""
+    directory: int = Field(default=0, ge=0)
+    """A log directory of the target, from 1."""
     arm: str = ""
     """What a `failpoint` arms in the target's process: `log.append.before=raise@20`."""
+    replicas: tuple[str, ...] = ()
+    """Targets to which a partition is reassigned, in this order."""
+    levels: dict[str, int] = Field(default_factory=dict)
+    """{feature: level}."""
     topic: str = ""
     configs: dict[str, str] = Field(default_factory=dict)
+    quota: dict[str, str] = Field(default_factory=dict)
+    """Whose quotas `alter-quota` sets, {type: name, or "" for the default}; a value of "" removes one."""
     clients: bool = True
     """Whether `isolate` cuts clients off too."""
     times: int = Field(default=1, ge=1, le=10_000)
@@ -189,6 +217,8 @@ class Step(Strict):
     """Seconds that a `wait` may take."""
     acked: Literal["some", "none", "any"] | dict[str, Literal["some", "none", "any"]] = "any"
     """What a `window` must see of sends begun and acknowledged in it; by topic (or `name*`), or for all."""
+    acked_max: int | None = Field(default=None, ge=0)
+    """So many sends may be acknowledged within a `window` at most, whenever they were begun."""
 
     @field_validator("configs", mode="before")
     @classmethod
@@ -201,14 +231,22 @@ class Step(Strict):
             **{verb: ("target",) for verb in ("kill", "terminate", "pause", "wipe", "lose-tail", "isolate", "restart")},
             **{verb: ("target",) for verb in ("disk-full", "read-only", "clock-jump", "refuse-inside", "resume")},
             **{verb: ("target", "to") for verb in LINK_VERBS},
+            **{verb: ("target", "directory") for verb in ("fail-directory", "replace-directory", "drop-directory")},
+            "move-log-dir": ("target", "partition", "directory"),
             "flip-bits": ("target", "partition"),
             "failpoint": ("target", "arm"),
             "wait": ("until",),
             "window": ("hold",),
             "alter-topic": ("topic", "configs"),
             "alter-broker": ("target", "configs"),
+            "alter-quota": ("quota", "configs"),
             "elect-unclean": ("partition",),
             "elect-preferred": ("partition",),
+            "reassign": ("partition", "replicas"),
+            "cancel-reassignment": ("partition",),
+            "features": ("levels",),
+            "add-controller": ("target",),
+            "remove-controller": ("target",),
         }
         missing = [need for need in needs.get(self.do, ()) if not getattr(self, need)]
         if missing:
@@ -219,10 +257,12 @@ class Step(Strict):
     def partitions(self) -> set[str]:
         """Return the partitions that the step names."""
         targets = [self.target] if isinstance(self.target, str) else list(self.target)
+        targets += self.replicas
         asked = {self.partition} - NO_PARTITIONS
         if self.until is not None:
-            asked |= {*self.until.isr, *self.until.isr_at_most, *self.until.leader}
-            targets += [*self.until.leader.values(), self.until.controller, self.until.resigned]
+            asked |= {*self.until.isr, *self.until.isr_at_most, *self.until.leader, *self.until.lies_in}
+            asked |= {*self.until.reassigned}
+            targets += [*self.until.leader.values(), self.until.controller, self.until.resigned, self.until.empty]
         for target in [*targets, self.to]:
             words = [word for word in target.partition("/")[0].split() if word != "not"]
             if len(words) > 1 and words[0] in OF_A_PARTITION:

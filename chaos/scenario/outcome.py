@@ -131,6 +131,11 @@ def _window(window: Window, acked: Sequence[Acked]) -> list[str]:
             found.append(f"{where}no send was acknowledged {span}; it had to be available")
         elif rule == "none" and count:
             found.append(f"{where}{count} sends were acknowledged {span}; it had to refuse")
+    most = window.step.acked_max
+    count = sum(1 for send in acked if window.begin <= send.completed <= window.end)
+    if most is not None and count > most:
+        span = f"between {window.begin:.1f} and {window.end:.1f} s ({window.step.name or told(window.step)})"
+        found.append(f"{count} sends were acknowledged {span}; more than {most} were too many")
     return found
 
 

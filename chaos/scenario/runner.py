@@ -34,6 +34,8 @@ from kvorum.chaos.inside import InsideError
 from kvorum.chaos.report import files as report
 from kvorum.chaos.scenario.event_rules import needs_events, unmet_in_events
 from kvorum.chaos.scenario.models import Scenario
+from kvorum.chaos.scenario.operating import Refused
+from kvorum.chaos.scenario.operator_steps import OPERATIONS
 from kvorum.chaos.scenario.outcome import HISTORY, Outcome, unmet
 from kvorum.chaos.scenario.schedule import Schedule, drawn
 from kvorum.chaos.scenario.systems import Elsewhere, ExternalSystem, Follower, LabSystem, System
@@ -53,7 +55,7 @@ from kvorum.runtime.config import ConfigError
 TOPIC_SECONDS: Final = 30.0
 HIGH_WATERMARK_SECONDS: Final = 10.0
 STEP_ERRORS: Final = (
-    *(CannotDo, UnknownTarget, LabError, NotStarted, NotThisNetwork, NothingToDamage, LinkFaultError),
+    *(CannotDo, Refused, UnknownTarget, LabError, NotStarted, NotThisNetwork, NothingToDamage, LinkFaultError),
     *(ToxiproxyError, InsideError, ClusterError, KafkaException, ValueError, OSError),
 )
 """What a step that cannot be carried out raises."""
@@ -293,7 +295,12 @@ class Run:
             outcome.failures += unmet_in_events(self.scenario.expect, read_history(self.folder / HISTORY))
 
 
-NO_FAULTS: Final = frozenset({"wait", "window", "heal", "recover", "start", "resume", "alter-topic", "alter-broker"})
+NO_FAULTS: Final = frozenset(
+    {
+        *("wait", "window", "heal", "recover", "start", "resume", "alter-topic", "alter-broker", "alter-quota"),
+        *OPERATIONS,
+    }
+)
 
 
 def create_topics(bootstrap: str, scenario: Scenario) -> None:

@@ -127,6 +127,7 @@ class LabSystem:
             brokers=cluster.brokers,
             controllers=cluster.controllers,
             combined=cluster.combined,
+            log_dirs=cluster.log_dirs,
             groups=cluster.groups,
             configs={**PROFILES[cluster.profile], **inside, **cluster.configs},
             node_configs=cluster.node_configs,

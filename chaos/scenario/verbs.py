@@ -25,9 +25,13 @@ from kvorum.chaos.faults.topology import BROKER
 from kvorum.chaos.history import Info, Ok, OperationValue
 from kvorum.chaos.inside import Inside
 from kvorum.chaos.scenario.models import Condition, Step
+from kvorum.chaos.scenario.operating import Refused
+from kvorum.chaos.scenario.operator_steps import OPERATIONS, OperatorSteps
 from kvorum.chaos.scenario.targets import GROUPS, Seen, Targets, no_leader
 from kvorum.chaos.workload.admin import REQUEST_SECONDS, admin_client
 from kvorum.chaos.workload.elections import PREFERRED, UNCLEAN, NotElected, elect
+from kvorum.chaos.workload.log_dirs import NotMoved, move
+from kvorum.chaos.workload.quotas import NotAltered, alter_quota
 from kvorum.chaos.workload.recorder import Recorder
 
 POLL_SECONDS: Final = 0.05
@@ -44,6 +48,10 @@ class Breakable(Seen, Protocol):
     @property
     def bootstrap(self) -> str:
         """What clients are given."""
+        ...
+
+    def id_of(self, name: str) -> int:
+        """Return a node's id. Raises KeyError."""
         ...
 
     def kill(self, name: str, *roles: str, story: str = "") -> Injected:
@@ -87,15 +95,29 @@ class Verbs:
     _begun: dict[str, list[Injected]] = field(default_factory=dict)
     """What the steps that have a name began last."""
 
+    @property
+    def _operator(self) -> OperatorSteps:
+        return OperatorSteps(self.cluster, self.targets, self._operation)
+
     def do(self, step: Step) -> list[Injected]:
         """Begin a step; returns the faults that its `for` ends. Raises CannotDo, UnknownTarget and the lab's errors."""
-        if step.do in ("heal", "recover", "kill-all", "start", "wait", "alter-topic", "rolling-restart") or (
-            step.do.startswith("elect-")
-        ):
+        if step.do in (
+            "heal",
+            "recover",
+            "kill-all",
+            "start",
+            "wait",
+            "alter-topic",
+            "alter-quota",
+            "rolling-restart",
+        ) or (step.do.startswith("elect-")):
             return self._whole(step)
-        found = self.targets.resolve(step.target)
-        if step.name:
+        found = self.targets.resolve(step.target) if step.target else []
+        if step.name and found:
             self.targets.remember(step.name, found)
+        if step.do in OPERATIONS:
+            self._operator.do(step, found)
+            return []
         began = self._pieces(found, step) if step.do in ("kill", "pause", "resume") else self._by_lab(step, found)
         if step.name:
             self._begun[step.name] = began
@@ -118,6 +140,12 @@ class Verbs:
                 self._wait(step.until, step.within)
             case "alter-topic":
                 self._alter(ResourceType.TOPIC, step.topic, step)
+            case "alter-quota":
+                value: OperationValue = [
+                    "alter-quota",
+                    *(f"{key}={each}" for key, each in (step.quota | step.configs).items()),
+                ]
+                self._operation(value, lambda: alter_quota(self.cluster.bootstrap, step.quota, step.configs))
             case "rolling-restart":
                 self._roll(step)
             case _:
@@ -200,6 +228,16 @@ class Verbs:
                 return [lab.fill_disk(each) for each in found]
             case "read-only":
                 return [lab.read_only(each) for each in found]
+            case "fail-directory":
+                return [lab.directories.fail(node, step.directory) for node, _, _ in self._split(found)]
+            case "replace-directory":
+                return [lab.directories.replace(node, step.directory) for node, _, _ in self._split(found)]
+            case "drop-directory":
+                return [lab.directories.drop(node, step.directory) for node, _, _ in self._split(found)]
+            case "move-log-dir":
+                for node, _, _ in self._split(found):
+                    self._move(lab, node, step)
+                return []
             case "clock-jump":
                 return [lab.jump_clock(each, step.ms) for each in found]
             case "isolate":
@@ -266,6 +304,13 @@ class Verbs:
             ),
         )
 
+    def _move(self, lab: Lab, node: str, step: Step) -> None:
+        """Ask a broker to have its replica in another of its log directories; it moves while the run goes on."""
+        path = lab.directories.path(node, step.directory)
+        value: OperationValue = ["move-log-dir", step.partition, f"{node}:{step.directory}"]
+        address = lab.plan.reached[lab.shape.groups[0]][node]
+        self._operation(value, lambda: move(address, step.partition, path))
+
     def _elect(self, step: Step) -> None:
         """Ask for elections: of one partition, or (`all`) of all without a leader. A leader that is there is fine."""
         kind = UNCLEAN if step.do == "elect-unclean" else PREFERRED
@@ -283,7 +328,7 @@ class Verbs:
         op = self.recorder.invoke(process, "admin", value)
         try:
             request()
-        except (KafkaException, NotElected) as error:
+        except (KafkaException, NotElected, NotMoved, NotAltered, Refused) as error:
             self.recorder.complete(op, Info, error=str(error))
             raise CannotDo(f"{value}: {error}") from error
         self.recorder.complete(op, Ok)
@@ -302,7 +347,8 @@ class Verbs:
         """Return what is not yet as it should be; nothing when all is."""
         if len(self.recorder.acked) < acked:
             return f"{acked - len(self.recorder.acked)} more acknowledgements"
-        views = self.cluster.partitions() if wanted.isr or wanted.isr_at_most or wanted.leader else {}
+        is_about_partitions = wanted.isr or wanted.isr_at_most or wanted.leader or wanted.lies_in
+        views = self.cluster.partitions() if is_about_partitions else {}
         for partition, count in wanted.isr.items():
             if partition not in views or len(views[partition].isr) != count:
                 return f"{partition} with {count} in sync: {views.get(partition)}"
@@ -314,8 +360,16 @@ class Verbs:
             leader = None if view is None or no_leader(view) else self.cluster.name_of(view.leader)
             if not self._is(leader, who):
                 return f"{partition} led by {who}: {leader}"
+        for partition, number in wanted.lies_in.items():
+            view = views.get(partition)
+            leader = None if view is None or no_leader(view) else self.cluster.name_of(view.leader)
+            if leader is None or not self._lab_for("until: lies_in").directories.lies_in(leader, partition, number):
+                return f"{partition} in directory {number} of its leader: {leader}"
         if wanted.controller and not self._is(self.cluster.active_controller(), wanted.controller):
             return f"an active controller that is {wanted.controller}"
+        missing = self._operator.missing(wanted)
+        if missing:
+            return missing
         if wanted.resigned:
             active = self._lab_for("until: resigned").say_they_are_active()
             still = [each for each in self.targets.resolve(wanted.resigned) if each in active]

@@ -17,13 +17,21 @@ from kvorum.protocol.messages.create_topics import CreatableTopic, CreateTopicsR
 from kvorum.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 
 NAMES: Final = 5
+OLDER: Final[tuple[int | None, ...]] = (5, 4, 2)
+"""Of CreateTopics, DeleteTopics and CreatePartitions the newest versions without THROTTLING_QUOTA_EXCEEDED."""
 
 
 class Admin:
     """Creates topics, writes to them, adds partitions, deletes them, and makes them anew under the same names."""
 
-    def __init__(self, client: SimClient, recorder: Recorder, replication_factor: int, on_ack: OnAck) -> None:
-        """Begin with none. What is written to these topics stays out of the history, which knows no deletions."""
+    def __init__(
+        self, client: SimClient, recorder: Recorder, replication_factor: int, on_ack: OnAck, *, older: bool = False
+    ) -> None:
+        """Begin with none. What is written to these topics stays out of the history, which knows no deletions.
+
+        `older`: speak versions from before KIP-599.
+        """
+        self._create_newest, self._delete_newest, self._grow_newest = OLDER if older else (None,) * 3
         self._on_ack = on_ack
         self._unrecorded = Recorder(HistoryWriter(), recorder.now)
         self._names = [f"extra-{number}" for number in range(1, NAMES + 1)]
@@ -58,7 +66,7 @@ class Admin:
         )
         op = self._recorder.invoke(process, "admin", ["create", name])
         try:
-            response = await self._client.ask_any(request, CreateTopicsResponse)
+            response = await self._client.ask_any(request, CreateTopicsResponse, newest=self._create_newest)
         except NoAnswer as error:
             self._recorder.complete(Info, op, process, ["create", name], str(error))
             self._topics.append(name)
@@ -95,7 +103,7 @@ class Admin:
         op = self._recorder.invoke(process, "admin", ["delete", name])
         try:
             request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout=2_000)
-            response = await self._client.ask_any(request, DeleteTopicsResponse)
+            response = await self._client.ask_any(request, DeleteTopicsResponse, newest=self._delete_newest)
         except NoAnswer as error:
             self._recorder.complete(Info, op, process, ["delete", name], str(error))
             return
@@ -111,7 +119,7 @@ class Admin:
             request = CreatePartitionsRequest(
                 topics=[CreatePartitionsTopic(name=name, count=4, assignments=None)], timeout=2_000
             )
-            response = await self._client.ask_any(request, CreatePartitionsResponse)
+            response = await self._client.ask_any(request, CreatePartitionsResponse, newest=self._grow_newest)
         except NoAnswer as error:
             self._recorder.complete(Info, op, process, ["grow", name], str(error))
             return

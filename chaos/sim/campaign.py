@@ -1,7 +1,8 @@
 """Many seeds in several processes: `kvorum sim`, the soak and the acceptance run. Results are plain data.
 
 A seed of kind `cluster` is a whole cluster (see run), one of kind `quorum` the metadata quorum alone (see
-quorum_faults), which runs ten times as fast and under wilder networks.
+quorum_faults), which runs ten times as fast and under wilder networks; one of kind `voters` that, while its voters
+change (see quorum_options).
 """
 
 import multiprocessing
@@ -21,6 +22,7 @@ from kvorum.chaos.sim.ledger import Violation
 from kvorum.chaos.sim.plan import Plan, from_json, to_json
 from kvorum.chaos.sim.quorum import QuorumWorld
 from kvorum.chaos.sim.quorum_faults import QuorumRun
+from kvorum.chaos.sim.quorum_options import of_voters
 from kvorum.chaos.sim.quorum_plan import Kind, QuorumPlan
 from kvorum.chaos.sim.run import Outcome, run_plan
 from kvorum.chaos.sim.shrink import RUNS_MAX, shrink, shrink_quorum
@@ -29,6 +31,8 @@ from kvorum.runtime.process import die_with_parent
 
 CLUSTER: Final = "cluster"
 QUORUM: Final = "quorum"
+VOTERS: Final = "voters"
+"""The quorum alone, with voters that come and go and move, static at first or dynamic."""
 SECONDS: Final = 60.0
 
 
@@ -54,8 +58,9 @@ class Result:
 def run_one(job: tuple[str, int], *, seconds: float = SECONDS, shrinks: bool = True) -> Result:
     """Run one seed of a kind; a failure is a value, shrunk if so wished."""
     kind, seed = job
-    if kind == QUORUM:
-        return quorum_result(QuorumRun(QuorumWorld(seed)), shrinks=shrinks)
+    if kind in (QUORUM, VOTERS):
+        fixed = of_voters(seed) if kind == VOTERS else {}
+        return quorum_result(QuorumRun(QuorumWorld(seed, None, **fixed)), kind, shrinks=shrinks)
     return cluster_result(drawn(seed, seconds), shrinks=shrinks)
 
 
@@ -87,7 +92,7 @@ def shrunk(outcome: Outcome, runs_max: int = RUNS_MAX) -> Outcome:
     return run_plan(shrink(outcome.plan, outcome.kind, lambda plan: run_plan(plan).kind, runs_max))
 
 
-def quorum_result(run: QuorumRun, *, shrinks: bool) -> Result:
+def quorum_result(run: QuorumRun, named: str = QUORUM, *, shrinks: bool) -> Result:
     """Run the quorum, by seed or plan; a failure is a value, shrunk if so wished."""
     began = time.process_time()
     error = failure_of(run)
@@ -105,7 +110,7 @@ def quorum_result(run: QuorumRun, *, shrinks: bool) -> Result:
     world, plan = run.world, run.plan
     story = [] if error is None else [*lines_of(world.told), *traceback_of(error)]
     return Result(
-        kind=QUORUM,
+        kind=named,
         seed=plan.seed,
         virtual_s=world.now(),
         cpu_s=time.process_time() - began,

@@ -1,7 +1,10 @@
 """Who may be elected: every running member of ISR and ELR has all that is committed (LeaderCandidateCompleteness).
 
-Who is a suspect (see lives) is let off, and so is an election of which the ledger knows that it may lose something.
+Who is a suspect (see lives) is let off, and so is an election of which the ledger knows that it may lose something. But
+who lost its log with the log's directory is no candidate any more once the controllers know its next life.
 """
+
+from collections.abc import Callable
 
 from kvorum.chaos.sim.ledger import Ledger, Violation
 from kvorum.chaos.sim.lives import Lives
@@ -41,6 +44,24 @@ class Candidates:
                 f"broker {broker_id} is in ISR {registration.isr} or ELR {registration.elr} of {ledger.name} "
                 f"(leader epoch {registration.leader_epoch}), {why}, but {lacks}",
             )
+
+    def check_bereft(self, is_judged: Callable[[Key], bool]) -> None:
+        """Hold ISRs and ELRs against the logs that went with their directories."""
+        newest, ledgers = self._metadata.newest, self._lives.ledgers
+        for (broker_id, key), lost in self._lives.bereft.items():
+            broker, partition = newest.cluster.broker(broker_id), self._metadata.partition(key)
+            if broker is None or partition is None or broker_id not in (*partition.isr, *partition.elr):
+                continue
+            # The registration of a life that was over already may come late: it had the directory.
+            is_next = broker.broker_epoch > lost.broker_epoch and lost.directory_id not in broker.log_dirs
+            each, ledger = self._lives.replica(broker_id, key), ledgers[key]
+            lacks = "it has none" if each is None else ledger.missing(each.shadow)
+            if is_next and lacks is not None and ledger.entries and is_judged(key):
+                raise Violation(
+                    "EligibleByALostLog",
+                    f"broker {broker_id} is in ISR {partition.isr} or ELR {partition.elr} of {ledger.name} for a log "
+                    f"that went with its directory: {lacks}",
+                )
 
     def check_joined(self, broker_id: int, key: Key, ledger: Ledger, after: PartitionRegistration) -> None:
         """Whoever joins an ISR has all that is committed, whatever it lost before: its leader saw it fetch all of it.

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from random import Random
 from typing import Final, NamedTuple, TypeVar
 
+from kvorum.chaos.sim.racks import Places, ReadWatch
+from kvorum.chaos.sim.throttles import ThrottleWatch
 from kvorum.network.channel import Channel, common_version
 from kvorum.network.dial import ChannelError
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -45,9 +47,19 @@ class NoAnswer(Exception):
 class SimClient:
     """One client process."""
 
-    def __init__(self, client_id: str, brokers: Iterable[str], rng: Random) -> None:
+    def __init__(
+        self,
+        client_id: str,
+        brokers: Iterable[str],
+        rng: Random,
+        throttles: ThrottleWatch | None = None,
+        reads: ReadWatch | None = None,
+    ) -> None:
         """Know the brokers' addresses for a start. Made in the client's process."""
         self.rng = rng
+        rack_id = f"rack-{rng.randint(1, reads.racks)}" if reads is not None and reads.racks else ""
+        self.places = Places(client_id, rack_id, reads, lambda: asyncio.get_running_loop().time())
+        self._throttles = throttles
         self._client_id = client_id
         self._bootstrap = list(brokers)
         self._addresses: dict[int, tuple[str, int]] = {}
@@ -71,14 +83,18 @@ class SimClient:
     ) -> M:
         """Ask one broker once, in a version up to `newest` if one is said. Raises NoAnswer."""
         channel, version = self.channel(address), None
+        asked_s, before = asyncio.get_running_loop().time(), channel.connection
         try:
             if newest is not None:
                 version = min(newest, common_version(type(request), (await channel.connect()).versions))
-            return await channel.ask(request, response, timeout_ms=REQUEST_TIMEOUT_MS, version=version)
+            answer = await channel.ask(request, response, timeout_ms=REQUEST_TIMEOUT_MS, version=version)
         except ChannelError as error:
             raise NoAnswer(f"{type(error).__name__}: {error}", maybe_sent=error.maybe_sent) from error
         except KafkaError as error:
             raise NoAnswer(str(error), maybe_sent=False) from error
+        if self._throttles is not None:
+            self._throttles.answered(self._client_id, (before, channel.connection), asked_s, answer)
+        return answer
 
     async def send_unanswered(self, address: tuple[str, int], request: Message) -> None:
         """Send what nobody answers (acks=0). Raises NoAnswer."""
@@ -89,10 +105,10 @@ class SimClient:
             raise NoAnswer(str(error), maybe_sent=False) from error
         future.add_done_callback(lambda done: None if done.cancelled() else done.exception())
 
-    async def ask_any(self, request: Message, response: type[M]) -> M:
-        """Ask some broker once. Raises NoAnswer."""
+    async def ask_any(self, request: Message, response: type[M], *, newest: int | None = None) -> M:
+        """Ask some broker once, see `ask`. Raises NoAnswer."""
         known = [*self._addresses.values()] or [(host, PORT) for host in self._bootstrap]
-        return await self.ask(self.rng.choice(known), request, response)
+        return await self.ask(self.rng.choice(known), request, response, newest=newest)
 
     async def refresh(self, topics: Iterable[str]) -> None:
         """Ask some broker who leads these topics' partitions. Raises NoAnswer."""
@@ -129,6 +145,11 @@ class SimClient:
     def address(self, broker_id: int) -> tuple[str, int]:
         """Return where a broker that `leader` named listens."""
         return self._addresses[broker_id]
+
+    def reads_from(self, topic: str, partition: int, leader: Leader) -> int:
+        """Return the broker to fetch from: the leader, or a follower that it named and that is there."""
+        broker_id = self.places.choose(topic, partition, leader.broker_id)
+        return broker_id if broker_id in self._addresses else leader.broker_id
 
     def forget(self, topic: str, partition: int) -> None:
         """Ask anew for the leader next time."""

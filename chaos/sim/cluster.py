@@ -20,19 +20,23 @@ from kvorum.broker.metadata.lifecycle import RegistrationRefused
 from kvorum.broker.server import AllLogDirectoriesOffline
 from kvorum.chaos.history import ClusterShape, HistoryWriter, NodeShape, Note, Start, TopicShape
 from kvorum.chaos.sim.admin import Admin
-from kvorum.chaos.sim.client import PORT, NoAnswer, SimClient
+from kvorum.chaos.sim.client import NoAnswer, SimClient
 from kvorum.chaos.sim.consumer import Consumer, Reads
-from kvorum.chaos.sim.coordinated import OFFSETS, SINK, SOURCE, TRANSACTIONS, configs_of
+from kvorum.chaos.sim.coordinated import OFFSETS, SINK, SOURCE, TRANSACTIONS
 from kvorum.chaos.sim.group_work import coordinated_work
 from kvorum.chaos.sim.invariants import Invariants
 from kvorum.chaos.sim.ledger import Ledger, Violation
 from kvorum.chaos.sim.loop import START_S, Host, SimLoop
-from kvorum.chaos.sim.machine import BROKER, CONTROLLER, RESTART_S, Machine, SimProcess, address_of
+from kvorum.chaos.sim.machine import BROKER, CONTROLLER, RESTART_S, Machine, SimProcess
 from kvorum.chaos.sim.metadata_watch import MetadataWatch
-from kvorum.chaos.sim.plan import Options, Plan, machines_of
+from kvorum.chaos.sim.node_settings import settings_of
+from kvorum.chaos.sim.plan import Plan, machines_of
+from kvorum.chaos.sim.racks import ReadWatch
 from kvorum.chaos.sim.streams import StreamNetwork
+from kvorum.chaos.sim.throttles import ThrottleWatch
 from kvorum.chaos.sim.workload import Producer, Recorder
 from kvorum.cluster.controller_node import ControllerNode
+from kvorum.cluster.hosting import is_unread
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.create_topics import (
     CreatableTopic,
@@ -49,59 +53,10 @@ from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.controller.features import SUPPORTED, UpgradeType
 from kvorum.quorum.image.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from kvorum.runtime.chance import random_uuid_bytes
-from kvorum.runtime.config import Settings
 
 CLUSTER_ID: Final = "c2ltdWxhdGVkY2x1c3Rlcg"
-CONTROLLER_PORT: Final = 9093
 TOPIC: Final = "orders"
 BOOT_LIMIT_S: Final = 30.0
-NEVER_RETRIEVED: Final = "never retrieved"
-
-
-def settings_of(options: Options, node_id: int, roles: list[str]) -> Settings:
-    """Return a node's configuration."""
-    nodes = machines_of(options)
-    quorum = [node for node, found in nodes.items() if CONTROLLER in found]
-    address = address_of(node_id)
-    listeners = {BROKER: f"PLAINTEXT://{address}:{PORT}", CONTROLLER: f"CONTROLLER://{address}:{CONTROLLER_PORT}"}
-    log_dirs = [f"/data-{number}" for number in range(1, options.log_dirs + 1)]
-    config: dict[str, object] = {
-        "node.id": node_id,
-        "process.roles": ",".join(roles),
-        "listeners": ",".join(listeners[role] for role in roles),
-        "controller.listener.names": "CONTROLLER",
-        "controller.quorum.voters": ",".join(f"{node}@{address_of(node)}:{CONTROLLER_PORT}" for node in quorum),
-        "metadata.log.dir": "/meta",
-        "min.insync.replicas": options.min_isr,
-        "unclean.leader.election.enable": options.unclean,
-        "unclean.leader.election.interval.ms": 1_000,
-        "kvorum.fast.fencing": "auto" if options.fast_fencing else "off",
-        "broker.session.timeout.ms": options.session_timeout_ms,
-        "broker.heartbeat.interval.ms": options.heartbeat_interval_ms,
-        "controller.quorum.election.timeout.ms": options.election_timeout_ms,
-        "controller.quorum.fetch.timeout.ms": 2 * options.election_timeout_ms,
-        "metadata.log.max.record.bytes.between.snapshots": options.snapshot_bytes,
-        "replica.lag.time.max.ms": options.lag_time_ms,
-        "replica.fetch.wait.max.ms": options.fetch_wait_ms,
-        "replica.fetch.backoff.ms": 100,
-        "replica.socket.timeout.ms": 2_000,
-        "replica.high.watermark.checkpoint.interval.ms": 1_000,
-        "log.flush.offset.checkpoint.interval.ms": 2_000,
-        "log.roll.ms": options.roll_ms,
-        "log.retention.check.interval.ms": options.retention_check_ms,
-        "log.flush.start.offset.checkpoint.interval.ms": options.checkpoint_starts_ms,
-        "leader.imbalance.check.interval.seconds": 3,
-        "kvorum.decommission.partitions.max": 2,
-        "auto.create.topics.enable": False,
-        "log.dirs": ",".join(log_dirs),
-        **configs_of(options),
-    }
-    if options.flush:
-        config["log.flush.interval.messages"] = 1
-    if "broker" not in roles:
-        for key in ("log.dirs", "auto.create.topics.enable"):
-            del config[key]
-    return Settings.of(config)
 
 
 class SimCluster:
@@ -124,9 +79,11 @@ class SimCluster:
             rng = Random(self.rng.getrandbits(64))
             machine = self.machines[node_id] = Machine(node_id, roles, self.loop, self.network, rng, settings)
             machine.reads_files = options.reads_files
+            machine.request_cost_ms = options.request_cost_ms
             self.processes += machine.processes.values()
         first = next(iter(self.machines.values()))
         self.metadata = MetadataWatch(self.history, self.now, next(iter(first.processes.values())).settings)
+        self.metadata.departures_alone = "reassign" not in options.fault_kinds
         self.invariants = Invariants(self.metadata, options, self.now)
         self.recorder = Recorder(self.history, self.now)
         self.reads = Reads(lambda partition: partition in self.lossy_partitions(), self.begins_at)
@@ -135,6 +92,8 @@ class SimCluster:
         self.disks_failed: set[int] = set()
         """Nodes whose disk ever failed or was full: they may have been registered without it."""
         self.clients: dict[str, Host] = {}
+        self.throttles = ThrottleWatch(self.loop.time)
+        self.read_watch = ReadWatch(options.racks, self.committed_end)
         self.consumers: list[Consumer] = []
         self.admin: Admin | None = None
         self.restarts: dict[str, int] = {}
@@ -220,8 +179,11 @@ class SimCluster:
                 self.start_client(name, lambda client, work=work: work(client, lambda: self.healing))  # type: ignore[misc]  # bound now
 
     def _administer(self, client: SimClient) -> Coroutine[Any, Any, None]:
-        self.admin = Admin(client, self.recorder, self.options.replication_factor, self._acknowledged)
-        return self.admin.run(self.options.load.admin_every_s, lambda: self.healing)
+        options = self.options
+        self.admin = Admin(
+            client, self.recorder, options.replication_factor, self._acknowledged, older=options.older_admin
+        )
+        return self.admin.run(options.load.admin_every_s, lambda: self.healing)
 
     def _consumer(self, client: SimClient, number: int) -> Consumer:
         partitions = list(range(self.options.partitions))
@@ -237,7 +199,7 @@ class SimCluster:
 
         async def run() -> None:
             try:
-                await work(SimClient(name, brokers, rng))
+                await work(SimClient(name, brokers, rng, self.throttles, self.read_watch))
             except Violation as found:
                 self.violation = self.violation or found
             except Exception as error:  # the simulator's own fault, or an answer that no client can read
@@ -331,6 +293,11 @@ class SimCluster:
         ledger = self._ledger_of(partition)
         return None if ledger is None else ledger.lost_from
 
+    def committed_end(self, topic: str, partition: int) -> int | None:
+        """Return one past the last committed offset; None where there is none yet, or something was lost legally."""
+        ledger = self._ledger_of(f"{topic}-{partition}")
+        return None if ledger is None or ledger.losses else ledger.end
+
     def _ledger_of(self, partition: str) -> Ledger | None:
         name, _, number = partition.rpartition("-")
         topic = self.metadata.newest.topics.topic(name)
@@ -339,6 +306,8 @@ class SimCluster:
     def _began(self, process: SimProcess) -> None:
         self.restarts[process.name] = process.lives
         if process.role == BROKER:
+            self.invariants.lives.began(process.machine.node_id, vouches=process.vouches)
+            process.vouches = not process.disk.broken
             self._checks[process.host] = partial(self.invariants.check_broker, process)
 
     def _controller_made(self, process: SimProcess, controller: ControllerNode) -> None:
@@ -360,13 +329,14 @@ class SimCluster:
             error = context["exception"]
             if isinstance(error, Violation):
                 raise error
-            if NEVER_RETRIEVED in str(context.get("message")) or isinstance(error, SystemExit):
+            if is_unread(str(context.get("message"))) or isinstance(error, SystemExit):
                 continue
             violation = Violation("Unhandled", f"in {host.name}: {type(error).__name__}: {error}")
             raise violation from error
 
     def _ended(self, process: SimProcess, error: BaseException) -> None:
         """Judge why a process ended itself, and start it again as a supervisor does."""
+        self.invariants.end_peace()
         if process.role == BROKER:
             self.invariants.lives.killed(process.machine.node_id)
         if isinstance(error, Violation):

@@ -10,13 +10,17 @@ from typing import Final
 
 from kvorum.chaos import history
 from kvorum.chaos.sim.cluster import CLUSTER_ID, SimCluster
+from kvorum.chaos.sim.directory_faults import DirectoryFaults
 from kvorum.chaos.sim.fault_targets import Targets
 from kvorum.chaos.sim.link_faults import LinkFaults, Story, Undo
+from kvorum.chaos.sim.losing import BROKEN, LOST, RETURN
 from kvorum.chaos.sim.machine import BROKER, CONTROLLER, Machine, SimProcess, State
 from kvorum.chaos.sim.moments import Moments
 from kvorum.chaos.sim.operator import Operator
 from kvorum.chaos.sim.plan import LOSSY_KINDS, Fault
 
+UNDISTURBING: Final = frozenset({"reassign", "replication_rate", "throttled_replicas", "departure_rate", "duty"})
+"""What is asked for that puts nobody out of sync but who is removed."""
 FULL_SLACK_BYTES: Final = 2_000
 """A full disk takes so much more."""
 
@@ -29,6 +33,7 @@ class Faults:
         self._cluster = cluster
         self._targets = Targets(cluster)
         links = LinkFaults(cluster, self._targets)
+        self._directories = directories = DirectoryFaults(cluster, self._targets)
         operator = Operator(cluster)
         self.moments = Moments(cluster)
         self._count = 0
@@ -51,6 +56,9 @@ class Faults:
             "disk_full": self._disk_full,
             "wipe": self._wipe,
             "clock": self._clock,
+            LOST: directories.lost,
+            BROKEN: directories.broken,
+            RETURN: directories.returned,
             "moment": self.moments.moment,
             "min_isr": operator.min_isr,
             "unclean": operator.unclean,
@@ -59,10 +67,14 @@ class Faults:
             "delete_records": operator.delete_records,
             "grow": operator.grow,
             "elr": operator.elr,
+            "feature": operator.feature,
             "quota": operator.quota,
             "unregister": operator.unregister,
             "reassign": operator.reassign,
             "duty": operator.duty,
+            "replication_rate": operator.replication_rate,
+            "throttled_replicas": operator.throttled_replicas,
+            "departure_rate": operator.departure_rate,
             "move": operator.move,
             "move_rate": operator.move_rate,
         }
@@ -70,6 +82,7 @@ class Faults:
     def schedule(self) -> None:
         """Let the plan's faults come when they are due, counted from now."""
         loop = self._cluster.loop
+        self._cluster.invariants.peace_since = self._cluster.now()
         for fault in self._cluster.plan.faults:
             loop.call_at_host(None, loop.time() + fault.at, self._begin, fault)
 
@@ -88,19 +101,35 @@ class Faults:
             number = self._count
             self._open[number] = (fault, targets, undo)
             cluster.loop.call_at_host(None, cluster.loop.time() + fault.length, self._finish, number)
+        self._disturbed(fault)
 
     def _finish(self, number: int) -> None:
         fault, targets, undo = self._open.pop(number, (None, [], None))
         if fault is not None and undo is not None:
-            undo()
-            self._write(fault, number, "end", targets, f"end of {fault.kind} of {', '.join(targets)}")
+            partitions = undo()
+            told = "" if not partitions else f": without {', '.join(partitions)}"
+            self._write(fault, number, "end", targets, f"end of {fault.kind} of {', '.join(targets)}{told}", partitions)
+            self._disturbed(fault)
+
+    def _disturbed(self, fault: Fault) -> None:
+        """Have peace begin anew, once nothing is in force any more."""
+        if self._open or fault.kind not in UNDISTURBING:
+            self._cluster.invariants.peace_since = None if self._open else self._cluster.now()
 
     def end_all(self) -> None:
         """End every fault that is in force."""
         for number in sorted(self._open):
             self._finish(number)
 
-    def _write(self, fault: Fault, number: int, phase: str, targets: list[str], story: str) -> None:
+    def _write(
+        self,
+        fault: Fault,
+        number: int,
+        phase: str,
+        targets: list[str],
+        story: str,
+        partitions: list[str] | None = None,
+    ) -> None:
         self._cluster.history.write(
             history.Fault(
                 t=self._cluster.now(),
@@ -108,7 +137,8 @@ class Faults:
                 id=number,
                 phase=phase,
                 targets=targets,
-                lossy=fault.kind in LOSSY_KINDS,
+                lossy=fault.kind in LOSSY_KINDS or bool(partitions),
+                partitions=partitions or [],
                 story=story,
             )
         )
@@ -227,7 +257,7 @@ class Faults:
             return None
         process = processes[0]
         operation = "sync" if fault.detail == "sync" else "pwrite"
-        process.disk_faulted = True
+        process.disk_faulted, process.vouches = True, False
         self._cluster.disks_failed.add(process.machine.node_id)
         process.disk.fail(operation, errno.EIO)
 
@@ -241,7 +271,7 @@ class Faults:
         if not processes:
             return None
         process = processes[0]
-        process.disk_faulted = True
+        process.disk_faulted, process.vouches = True, False
         self._cluster.disks_failed.add(process.machine.node_id)
         process.disk.capacity = None
         process.disk.capacity = used(process) + FULL_SLACK_BYTES
@@ -263,8 +293,13 @@ class Faults:
         if role == BROKER:
             self._cluster.invariants.lives.lost_power(machine.node_id)
         process.lose_power()
+        if role == BROKER:
+            for path in process.log_dirs:
+                self._directories.note_loss(process, path)
+            self._directories.use_all(process)
         process.disk.wipe()
         machine.format(role, CLUSTER_ID, None)
+        process.vouches = False
         return (
             f"{process.name} comes back with an empty disk{self._targets.leads(machine)}",
             [process.name],

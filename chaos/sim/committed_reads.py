@@ -34,27 +34,38 @@ class Fetched(NamedTuple):
 
 
 async def fetch_committed(client: SimClient, topic: str, partition: int, position: int) -> Fetched:
-    """Fetch once from the leader. Raises NoAnswer."""
+    """Fetch once from the leader, or from the follower that it names. Raises NoAnswer."""
     leader = await client.leader(topic, partition)
     if leader is None or leader.broker_id < 0:
         client.forget(topic, partition)
         raise NoAnswer("no leader is known", maybe_sent=False)
+    broker_id = client.reads_from(topic, partition, leader)
     try:
-        row = await _fetch(client, leader, topic, partition, position)
+        row = await _fetch(client, (leader, broker_id), topic, partition, position)
     except NoAnswer:
         client.forget(topic, partition)
+        client.places.forget(topic, partition)
         raise
     code = ErrorCode(row.error_code)
     if code is not ErrorCode.NONE:
         client.forget(topic, partition)
+        if client.places.forget(topic, partition) and broker_id != leader.broker_id:
+            raise NoAnswer(f"a follower says {code.name}", maybe_sent=False)  # the leader knows
+        return Fetched(code, [], position, -1)
+    if client.places.is_elsewhere(topic, partition, leader.broker_id, row):
         return Fetched(code, [], position, -1)
     assert row.records is None or isinstance(row.records, memoryview), "an answer's records are one view"
     view = row.records if row.records is not None else memoryview(b"")
     records, position = visible(view, row.aborted_transactions or (), position)
+    if view:
+        client.places.took(topic, partition, broker_id, leader.broker_id, position)
     return Fetched(code, records, position, row.last_stable_offset)
 
 
-async def _fetch(client: SimClient, leader: Leader, topic: str, partition: int, position: int) -> PartitionData:
+async def _fetch(
+    client: SimClient, where: tuple[Leader, int], topic: str, partition: int, position: int
+) -> PartitionData:
+    leader, broker_id = where
     row = FetchPartition(
         partition=partition,
         current_leader_epoch=leader.epoch,
@@ -66,9 +77,10 @@ async def _fetch(client: SimClient, leader: Leader, topic: str, partition: int, 
         min_bytes=1,
         max_bytes=FETCH_BYTES,
         isolation_level=READ_COMMITTED,
+        rack_id=client.places.rack_id,
         topics=[FetchTopic(topic_id=leader.topic_id, topic=topic, partitions=[row])],
     )
-    response = await client.ask(client.address(leader.broker_id), request, FetchResponse)
+    response = await client.ask(client.address(broker_id), request, FetchResponse)
     if response.error_code or not response.responses:
         raise NoAnswer(ErrorCode(response.error_code).name, maybe_sent=False)
     return response.responses[0].partitions[0]

@@ -85,7 +85,7 @@ class Consumer:
             await asyncio.sleep(every_s * (0.5 + self._client.rng.random()))
 
     async def poll(self, partition: int) -> None:
-        """Fetch once from a partition's leader."""
+        """Fetch once from a partition's leader, or from the follower that it names."""
         recorder = self._recorder
         op = recorder.invoke(self._process, "poll", [["poll"]])
         leader = await self._client.leader(self._topic, partition)
@@ -94,22 +94,32 @@ class Consumer:
             recorder.complete(Fail, op, self._process, [["poll"]], "no leader is known")
             await asyncio.sleep(RETRY_S)
             return
+        places = self._client.places
+        broker_id = self._client.reads_from(self._topic, partition, leader)
         try:
-            row = await self._fetch(leader, partition)
+            row = await self._fetch(leader, broker_id, partition)
         except NoAnswer as error:
             self._client.forget(self._topic, partition)
+            places.forget(self._topic, partition)
             recorder.complete(Fail, op, self._process, [["poll"]], str(error))
             return
         code = ErrorCode(row.error_code)
+        if code is ErrorCode.NONE and places.is_elsewhere(self._topic, partition, leader.broker_id, row):
+            recorder.complete(Ok, op, self._process, [["poll", {}]])
+            return
         if code is ErrorCode.NONE and row.diverging_epoch.end_offset < 0:
             name = f"{self._topic}-{partition}"
             found = self._take(partition, row)
+            if found:
+                places.took(self._topic, partition, broker_id, leader.broker_id, found[-1][0] + 1)
             for offset, value in found:
                 self._reads.note(name, offset, value)
             recorder.complete(Ok, op, self._process, [["poll", {name: found}]] if found else [["poll", {}]])
             return
         recorder.complete(Fail, op, self._process, [["poll"]], code.name)
-        if code is ErrorCode.NONE or code is ErrorCode.OFFSET_OUT_OF_RANGE:
+        if places.forget(self._topic, partition) and broker_id != leader.broker_id:
+            pass  # it may be behind, or gone: the leader knows
+        elif code is ErrorCode.NONE or code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._judge_cut(partition, code)
             self._positions = {each: (0, -1) for each in self._partitions}
             self._positions[partition] = (await self._earliest(leader, partition), -1)
@@ -138,7 +148,7 @@ class Consumer:
             return 0
         return max(0, response.topics[0].partitions[0].offset)
 
-    async def _fetch(self, leader: Leader, partition: int) -> PartitionData:
+    async def _fetch(self, leader: Leader, broker_id: int, partition: int) -> PartitionData:
         offset, epoch = self._positions[partition]
         row = FetchPartition(
             partition=partition,
@@ -151,9 +161,10 @@ class Consumer:
             max_wait=FETCH_WAIT_MS,
             min_bytes=1,
             max_bytes=FETCH_BYTES,
+            rack_id=self._client.places.rack_id,
             topics=[FetchTopic(topic_id=leader.topic_id, topic=self._topic, partitions=[row])],
         )
-        response = await self._client.ask(self._client.address(leader.broker_id), request, FetchResponse)
+        response = await self._client.ask(self._client.address(broker_id), request, FetchResponse)
         if response.error_code or not response.responses:
             raise NoAnswer(ErrorCode(response.error_code).name, maybe_sent=False)
         return response.responses[0].partitions[0]

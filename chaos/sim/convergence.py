@@ -1,9 +1,9 @@
 """The end of a simulated run: everything is healed, and the cluster must come to rest and hold what it promised.
 
 Demanded within bounded virtual time: every operation answered, all brokers unfenced, no partition under-replicated,
-half reassigned or without leader, what was asked of brokers done, all images equal, replicas equal to the end of the
-log and nowhere else, epoch caches equal, everything committed read back by a consumer from the beginning. Then the
-history is judged by the checker of the chaos lab.
+half reassigned or without leader, what was asked of brokers done and no throttle of it left, all images equal, replicas
+equal to the end of the log and nowhere else, epoch caches equal, everything committed read back by a consumer from the
+beginning. Then the history is judged by the checker of the chaos lab.
 """
 
 import asyncio
@@ -20,6 +20,9 @@ from kvorum.chaos.sim.group_work import STABLE_SLACK_S, Looked, last_looks, stab
 from kvorum.chaos.sim.ledger import Entry, Violation
 from kvorum.chaos.sim.machine import BROKER, SimProcess, State
 from kvorum.chaos.sim.plan import Coordination
+from kvorum.chaos.sim.quota_probe import look_at_quotas
+from kvorum.chaos.sim.throttle_ends import has_rates_of_its_own, has_throttles, take_off
+from kvorum.chaos.sim.throttling import left_behind
 from kvorum.chaos.sim.watched import Watched
 from kvorum.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from kvorum.quorum.controller.elections import UNCLEAN
@@ -39,6 +42,7 @@ def heal(cluster: SimCluster, faults: Faults) -> None:
         for process in machine.processes.values():
             process.disk.repair()
             process.disk.capacity = None
+            process.disk.broken.clear()
             process.resume()
             if process.state is State.STOPPING or process.disk_faulted:
                 if process.role == BROKER:
@@ -53,6 +57,8 @@ def settle(cluster: SimCluster, faults: Faults) -> None:
     if not cluster.run_until(lambda: not cluster.recorder.open, ANSWER_LIMIT_S):
         raise Violation("Answers", f"operations without an end: {dict(list(cluster.recorder.open.items())[:5])}")
     cluster.start_client("operator", lambda client: elect_uncleanly(cluster, client))
+    if has_throttles(cluster):
+        cluster.start_client("throttles", lambda client: take_off(cluster, client))
     reasons: list[str] = []
     looked_at = [0.0]
 
@@ -73,6 +79,8 @@ def settle(cluster: SimCluster, faults: Faults) -> None:
         demand_rest()
     check_replicas(cluster)
     check_topics(cluster)
+    if cluster.options.probes_quotas:
+        look_at_quotas(cluster)
     read_back(cluster)
     cluster.history.write(Finish(t=cluster.now()))
 
@@ -150,6 +158,8 @@ def unrest(cluster: SimCluster) -> list[str]:
             elif partition.is_reassigning:
                 found.append(f"{topic.name}-{number} is still being reassigned")
     found += undone(newest)
+    if has_throttles(cluster) and not has_rates_of_its_own(cluster):
+        found += left_behind(newest)
     if not found:
         found += replicas_behind(cluster) + replicas_left_over(cluster)
     return found

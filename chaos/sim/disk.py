@@ -5,8 +5,8 @@ the first few (the last of them torn at a sector), or any of them; of each folde
 and by chance the first few of the changes since. That is what runtime.disk promises, and no more.
 
 `kill()` ends the process that wrote, and loses nothing. The disk can also fail: `fail(operation, errno)` for the next
-call, `capacity` for ENOSPC, and `power(steps)`: so many more mutating operations happen, then PowerLost is raised,
-which stops whoever was writing in the middle of a persistence step.
+call, `capacity` for ENOSPC, `broken` for all that lies below a folder, and `power(steps)`: so many more mutating
+operations happen, then PowerLost is raised, which stops whoever was writing in the middle of a persistence step.
 """
 
 import contextlib
@@ -115,6 +115,8 @@ class SimDisk:
         self._locks: set[str] = set()
         self._failures: dict[str, int] = {}
         self._steps_left: int | None = None
+        self.broken: set[str] = set()
+        """Folders below which every operation fails with EIO, in all lives, until they are taken out of here."""
         self.life = 0
         self.capacity: int | None = None
         self.counts: dict[str, int] = {}
@@ -138,6 +140,7 @@ class SimDisk:
     def before(self, operation: str, path: str) -> None:
         """Count an operation; raise what is due."""
         self.counts[operation] = self.counts.get(operation, 0) + 1
+        self._reach(path)
         if operation != "pread" and self._steps_left is not None:
             if self._steps_left == 0:
                 raise PowerLost
@@ -145,6 +148,10 @@ class SimDisk:
         if operation in self._failures:
             number = self._failures.pop(operation)
             raise OSError(number, os.strerror(number), path)
+
+    def _reach(self, path: str) -> None:
+        if any(path == folder or path.startswith(f"{folder}/") for folder in self.broken):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
 
     def charge(self, size: int) -> None:
         """Account for growth. Raises OSError ENOSPC."""
@@ -194,6 +201,7 @@ class SimDisk:
 
     def wipe(self) -> None:
         """Put an empty disk in its place."""
+        self.broken.clear()
         self.crash()
         for folder in sorted(self._folders - {"", "/", "."}):
             self.remove_tree(folder)
@@ -232,6 +240,7 @@ class SimDisk:
 
     def open(self, path: str, *, create: bool = False) -> SimFile:
         """See Disk."""
+        self._reach(path)
         inode = self._files.get(path)
         if inode is None:
             if not create or path.rpartition("/")[0] not in self._folders:
@@ -274,6 +283,11 @@ class SimDisk:
 
     def listdir(self, path: str) -> list[str]:
         """See Disk."""
+        self._reach(path)
+        return self.names_in(path)
+
+    def names_in(self, path: str) -> list[str]:
+        """Return the names in a folder, broken or not, for who watches from outside. Raises FileNotFoundError."""
         if path not in self._folders:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         prefix = path + "/"
@@ -283,6 +297,7 @@ class SimDisk:
 
     def mkdir(self, path: str) -> None:
         """See Disk."""
+        self._reach(path)
         while path not in self._folders:
             self.before("mkdir", path)
             pending = self._changes.get(path.rpartition("/")[0], [])
@@ -324,6 +339,7 @@ class SimDisk:
 
     def remove_tree(self, path: str) -> None:
         """See Disk. Durable at once: tests remove trees between lives."""
+        self._reach(path)
         for name in [name for name in self._files if name.startswith(path + "/")]:
             del self._files[name]
             self._durable_files.pop(name, None)

@@ -6,9 +6,14 @@ from kvorum.chaos.sim.changes import changing
 from kvorum.chaos.sim.coordinated import coordinated
 from kvorum.chaos.sim.dramas import dramatised
 from kvorum.chaos.sim.duties import dutiful
+from kvorum.chaos.sim.levels import releveled
+from kvorum.chaos.sim.losing import losing
 from kvorum.chaos.sim.moving import moved, throttled
 from kvorum.chaos.sim.plan import Plan, draw_faults, draw_options
-from kvorum.chaos.sim.reassigning import reassigned
+from kvorum.chaos.sim.quotas import limited
+from kvorum.chaos.sim.racks import racked
+from kvorum.chaos.sim.reassigning import reassigned, reduced
+from kvorum.chaos.sim.throttling import throttled_departures, throttled_reassignments
 
 
 def drawn(
@@ -19,10 +24,15 @@ def drawn(
     reassignments: bool = True,
     duties: bool = True,
     moves: bool = True,
+    losses: bool = True,
+    quotas: bool = True,
+    racks: bool = True,
+    throttles: bool = True,
+    levels: bool = True,
 ) -> Plan:
     """Draw a whole run from its seed. Dramas, changes, coordinators and what follows have chances of their own.
 
-    Without them a seed stays as it was; `coordinators` to `moves`: whether there may be any.
+    Without them a seed stays as it was; `coordinators` to `levels`: whether there may be any.
     """
     rng = Random(f"kvorum cluster {seed}")
     options = draw_options(rng)
@@ -33,9 +43,22 @@ def drawn(
         options, faults = coordinated(Random(f"kvorum coordinators {seed}"), options, faults, seconds)
     if reassignments:
         options, faults = reassigned(Random(f"kvorum reassignments {seed}"), options, faults, seconds)
+        options, faults = reduced(Random(f"kvorum reductions {seed}"), options, faults, seconds)
     if duties:
         options, faults = dutiful(Random(f"kvorum duties {seed}"), options, faults, seconds)
     if moves:
         options, faults = moved(Random(f"kvorum moves {seed}"), options, faults, seconds)
         options, faults = throttled(Random(f"kvorum throttled moves {seed}"), options, faults, seconds)
+    if losses:
+        options, faults = losing(Random(f"kvorum lost directories {seed}"), options, faults, seconds)
+    if quotas:
+        options, faults = limited(Random(f"kvorum quotas {seed}"), options, faults, seconds)
+    if racks:
+        options = racked(Random(f"kvorum racks {seed}"), options)
+    if throttles:
+        rng = Random(f"kvorum throttled reassignments {seed}")
+        options, faults = throttled_reassignments(rng, options, faults, seconds)
+        options, faults = throttled_departures(Random(f"kvorum departures {seed}"), options, faults, seconds)
+    if levels:
+        options, faults = releveled(Random(f"kvorum levels {seed}"), options, faults, seconds)
     return Plan(seed=seed, seconds=seconds, options=options, faults=faults)

@@ -26,6 +26,11 @@ def with_entries(
     at = QUIET_START_S * rng.random()
     while (at := at + mean_s * (0.2 + 1.6 * rng.random())) < seconds:
         drawn += draw(at)
+    return merged(options, faults, drawn, seconds)
+
+
+def merged(options: Options, faults: list[Fault], drawn: list[Fault], seconds: float) -> tuple[Options, list[Fault]]:
+    """Return a seed's options and faults with more entries: those that come before its end."""
     drawn = [each for each in drawn if each.at < seconds]
     kinds = sorted({*options.fault_kinds, *(each.kind for each in drawn)})
     return msgspec.structs.replace(options, fault_kinds=kinds), sorted([*faults, *drawn], key=lambda fault: fault.at)

@@ -55,6 +55,7 @@ class Feeder:
                 self._recorder,
                 timeout_ms=self._drawn.transaction_timeout_ms,
                 second_version=self._drawn.second_version,
+                heeds_level=self._drawn.heeds_levels,
             )
             ends = loop.time() + self._drawn.life_s * (0.5 + rng.random())
             while not until() and loop.time() < ends:

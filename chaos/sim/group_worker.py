@@ -87,6 +87,7 @@ class GroupWorker:
                 self._recorder,
                 timeout_ms=self._drawn.transaction_timeout_ms,
                 second_version=self._drawn.second_version,
+                heeds_level=self._drawn.heeds_levels,
             )
             process = self._transactor.process
         else:

@@ -9,7 +9,8 @@ Controllers see metadata_watch: committed batches and images equal, and what an 
 
 The properties of Vanlightly's kip_966_properties.tla by their names there, and where each is checked:
 LeaderCompleteness, LogMatching (through ledger), ReplicationQuorumSuperset: here.
-LeaderCandidateCompleteness: candidates.
+LeaderCandidateCompleteness: candidates. Beside these: nobody is eligible, nor leads, by a log that is gone
+(EligibleByALostLog in candidates, LeadsWithoutItsLog here).
 NoCommittedRecordLostGlobally: here, when nobody is left to elect, which no rule about leaders sees (see tolerance).
 MetadataLogMatching, and NoFencedInIsr, IsrElrDisjoint, ElrEmptyWithFullIsr: metadata_watch. ConsistentRead: consumer.
 MinIsrRecoveryQuorum: nowhere. With ISR and ELR empty LastKnownElr was to hold min ISR members for KIP-966's unclean
@@ -27,8 +28,9 @@ from kvorum.chaos.sim.lives import Lives
 from kvorum.chaos.sim.machine import SimProcess
 from kvorum.chaos.sim.metadata_watch import MetadataWatch
 from kvorum.chaos.sim.plan import Options
+from kvorum.chaos.sim.throttling import check_isr_in_peace
 from kvorum.chaos.sim.tolerance import borne_in, lost_globally, unexplained
-from kvorum.chaos.sim.watched import NOWHERE, Key, Watched, check_moved, not_waited_for
+from kvorum.chaos.sim.watched import NOWHERE, Key, Watched, check_moved, is_there, not_waited_for
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.storage.names import TopicPartition
@@ -49,9 +51,17 @@ class Invariants:
         """Partitions for which an operator asked for an unclean election."""
         self.dismissed: set[int] = set()
         """Brokers that an operator asked to unregister."""
+        self.peace_since: float | None = None
+        """Since when no fault is in force and nothing was disturbed; None while one is, or before the load."""
         self.checks = 0
         metadata.on_change = self.registration_changed
         metadata.on_configs = self.configs_changed
+        metadata.on_brokers = self.brokers_changed
+
+    def end_peace(self) -> None:
+        """Have peace begin anew, if it had begun: something failed by itself."""
+        if self.peace_since is not None:
+            self.peace_since = self._now()
 
     # After each event of a broker.
 
@@ -137,8 +147,9 @@ class Invariants:
         shadow.begin_at(shadow.start, ledger.entries)
         shadow.follow(partition.log.log_end_offset)
         each.end = shadow.end
-        known_key, held = self.lives.remembered.get(broker_id, {}).pop(name, (None, []))
-        if known_key == key and partition.role is not Role.NONE:
+        remembered = self.lives.remembered.get(broker_id, {}).pop(name, None)
+        held = [] if remembered is None or remembered.key != key else remembered.entries
+        if remembered is not None and held and partition.role is not Role.NONE and is_there(process, remembered.folder):
             left = [entry for entry in held if entry.base_offset >= shadow.start]
             if [entry for entry in shadow.entries if entry.base_offset >= shadow.start][: len(left)] != left:
                 raise Violation(
@@ -215,6 +226,12 @@ class Invariants:
             return
         if epoch < max(ledger.leaders):
             return  # a broker that is late to lead: it cannot commit anything, a newer leader exists
+        if (broker_id, each.key) in self.lives.bereft and self._is_judged_by_logs(each.key):
+            raise Violation(
+                "LeadsWithoutItsLog",
+                f"broker {broker_id} lost its log of {ledger.name} with the log's directory, and leads in epoch "
+                f"{epoch} though nobody allowed that: {lacks}",
+            )
         reason = ledger.legal_losses.get(epoch)
         if reason is None:
             raise Violation(
@@ -233,6 +250,15 @@ class Invariants:
         wrong = unexplained(ledger, lacks, self.lives.uncleans, self.lives.robbed, self.dismissed, borne)
         if wrong is not None:
             raise wrong
+
+    def brokers_changed(self) -> None:
+        """Judge whether anybody may be elected for a log that is gone."""
+        self._candidates.check_bereft(self._is_judged_by_logs)
+
+    def _is_judged_by_logs(self, key: Key) -> bool:
+        """Whether no election may take another log for one that is gone: with ELR, where no unclean one is allowed."""
+        steady = self.metadata.elr_enabled and "elr" not in self._options.fault_kinds
+        return steady and not self._may_be_unclean(key)
 
     def _may_be_unclean(self, key: Key) -> bool:
         return self._options.unclean or "unclean" in self._options.fault_kinds or key in self.operated
@@ -307,6 +333,10 @@ class Invariants:
     ) -> None:
         """Judge whether the change may lose data, and whether its ISR and ELR may be."""
         ledger = self._ledger(key, TopicPartition(name, key[1]))
+        if before is not None and self.peace_since is not None:
+            peace_s, need_s = self._now() - self.peace_since, self._options.patience_s
+            isrs = frozenset(before.isr), frozenset(after.isr)
+            check_isr_in_peace(ledger.name, *isrs, frozenset(after.replicas), peace_s, need_s)
         if before is None:
             ledger.starts.retention.take(self.metadata.newest.configs.topic(name))
         if before is not None and after.leader_epoch != before.leader_epoch and after.has_leader:
@@ -326,6 +356,7 @@ class Invariants:
             ledger.witnesses -= dropped
             self.lives.let_go(dropped, key)
         self._candidates.check_all(key, ledger)
+        self.brokers_changed()
         if before is not None and ledger.witnesses:
             ledger.witnesses |= {*after.isr} - {*before.isr}  # who joins has all of it, too
         given_up = ledger.losses and self._may_be_unclean(key)  # by an election: nobody is held to have it

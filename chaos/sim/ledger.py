@@ -4,7 +4,8 @@ The ledger of a partition grows when a leader moves its high watermark: what lie
 replica that shows it must show the same, every new leader must have it, and every running member of ISR and ELR too
 (Vanlightly's LeaderCandidateCompleteness, LeaderCompleteness, LogMatching; kip_966_properties.tla). Two things make a
 loss legal (reliability: "N-1 fault tolerance must be stated precisely"): an unclean election, and that every member of
-ISR and ELR lost what it had not synced. Then the ledger begins anew where the new leader's log ends, and says so.
+ISR and ELR lost what it had not synced, or its log. Then the ledger begins anew where the new leader's log ends, and
+says so.
 """
 
 from collections.abc import Set
@@ -55,7 +56,7 @@ class Shadow:
         """So many entries were found equal to the ledger's."""
         self.deleted_below = 0
         """The log start offset: what lies below is still on the disk, and nobody sees it any more."""
-        names = [name for name in disk.listdir(folder) if name.endswith(LOG_SUFFIX) and offset_of(name) is not None]
+        names = [name for name in disk.names_in(folder) if name.endswith(LOG_SUFFIX) and offset_of(name) is not None]
         self.start = min((offset_of(name) or 0 for name in names), default=0)
         self._path = segment_file(folder, self.start, LOG_SUFFIX)
         self._place = 0
@@ -144,6 +145,8 @@ class Ledger:
         """Legal ones, in words."""
         self.lost_from: int | None = None
         """The lowest offset of a record that was lost legally, None where none was."""
+        self.bereaved: dict[int, float] = {}
+        """When a broker last lost its log of this with the log's directory."""
         self.witnesses: set[int] = set()
         """ISR and ELR when it last grew, and who joined since: each of them has all of it."""
         self.committed_at = 0.0

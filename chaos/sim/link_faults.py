@@ -7,7 +7,8 @@ from kvorum.chaos.sim.fault_targets import Targets
 from kvorum.chaos.sim.machine import BROKER, Machine
 from kvorum.chaos.sim.plan import BROKERS, CLIENTS, Fault
 
-Undo = Callable[[], None]
+Undo = Callable[[], list[str] | None]
+"""Ends a fault; returns the partitions of whose logs it took something, if those only."""
 Story = tuple[str, list[str], Undo | None]
 """What happened in words, its targets, and what ends it."""
 WAYS_TOLD = {"in": " (what it should receive)", "out": " (what it sends)", "both": ""}

@@ -1,15 +1,33 @@
 """The lives of brokers: what each one's replicas were when last looked at, and what the ends of earlier lives took.
 
-A life ends by kill -9, which loses nothing, or with its machine, which loses what was not synced. Who may lack what is
-committed by that is a suspect, of whom nobody expects it until it is seen to have all of it again.
+A life ends by kill -9, which loses nothing, or with its machine, which loses what was not synced; a log directory that
+is replaced or taken out takes all that lay there. Who may lack what is committed by that is a suspect, of whom nobody
+expects it until it is seen to have all of it again.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from kvorum.chaos.sim.ledger import Entry, Ledger
 from kvorum.chaos.sim.metadata_watch import MetadataWatch
 from kvorum.chaos.sim.watched import Key, Watched
+from kvorum.protocol.uuids import Uuid
 from kvorum.storage.names import TopicPartition
+
+
+class Held(NamedTuple):
+    """What a log held when its broker was killed, and where it lay."""
+
+    key: Key
+    entries: list[Entry]
+    folder: str
+
+
+class LostLog(NamedTuple):
+    """A log that went with its directory, and the epoch with which its broker was registered then."""
+
+    directory_id: Uuid
+    broker_epoch: int
 
 
 class Lives:
@@ -18,18 +36,20 @@ class Lives:
     def __init__(self, metadata: MetadataWatch, ledgers: Mapping[Key, Ledger], now: Callable[[], float]) -> None:
         """Begin with nothing known; `ledgers` are those of the run, as they grow."""
         self._metadata = metadata
-        self._ledgers = ledgers
+        self.ledgers = ledgers
         self._now = now
         self.watched: dict[int, dict[TopicPartition, Watched]] = {}
         """By broker, of its present life or its last one."""
-        self.remembered: dict[int, dict[TopicPartition, tuple[Key, list[Entry]]]] = {}
+        self.remembered: dict[int, dict[TopicPartition, Held]] = {}
         """What a broker's logs held when it was killed, for when it comes back."""
         self.suspects: set[tuple[int, Key]] = set()
         """(broker, partition) that lost what was not synced, and may lack what is committed."""
+        self.bereft: dict[tuple[int, Key], LostLog] = {}
+        """Replicas whose logs went with their directories, until they are seen to have all again."""
         self.robbed: set[int] = set()
         """Brokers that ever lost what was not synced."""
         self.uncleans: dict[int, float] = {}
-        """When a broker's process last ended without a word, by kill -9 or with its machine."""
+        """When a broker last fell hard: ended without a word, by kill -9 or with its machine, or is taken for such."""
         self.epochs: dict[int, int] = {}
         """The epoch with which a broker is registered, as its present life knows it."""
 
@@ -37,15 +57,38 @@ class Lives:
         """Remember what a broker's logs held: kill -9 loses nothing."""
         self.uncleans[broker_id] = self._now()
         self.epochs.pop(broker_id, None)
-        self.remembered[broker_id] = {
-            name: (each.key, list(each.shadow.entries))
-            for name, each in self.watched.pop(broker_id, {}).items()
+        watched = self.watched.pop(broker_id, {})
+        # What lies in a directory that has been broken all this life was not seen in it.
+        unseen = {name: held for name, held in self.remembered.get(broker_id, {}).items() if name not in watched}
+        self.remembered[broker_id] = unseen | {
+            name: Held(each.key, list(each.shadow.entries), each.folder)
+            for name, each in watched.items()
             if self._is_assigned(broker_id, each.key)
         }
 
     def _is_assigned(self, broker_id: int, key: Key) -> bool:
         registration = self._metadata.partition(key)
         return registration is None or broker_id in registration.replicas
+
+    def began(self, broker_id: int, *, vouches: bool) -> None:
+        """A life begins; where its directories do not vouch for a clean end of the last one, it counts as a fall."""
+        if not vouches:
+            self.uncleans[broker_id] = self._now()
+
+    def lost_directory(self, broker_id: int, names: Iterable[TopicPartition], directory_id: Uuid) -> None:
+        """The logs of these partitions are gone, all of them, with a broker's directory. The broker is down."""
+        newest = self._metadata.newest
+        registered = newest.cluster.broker(broker_id)
+        for name in names:
+            topic = newest.topics.topic(name.topic)
+            key = (topic.topic_id, name.partition) if topic is not None else None
+            if key not in self.ledgers or key is None:
+                continue
+            self.suspects.add((broker_id, key))
+            self.bereft[broker_id, key] = LostLog(directory_id, -1 if registered is None else registered.broker_epoch)
+            self.ledgers[key].bereaved[broker_id] = self._now()
+            self.remembered.get(broker_id, {}).pop(name, None)
+            self.watched.get(broker_id, {}).pop(name, None)
 
     def lost_power(self, broker_id: int) -> None:
         """Expect nothing but what was committed elsewhere."""
@@ -54,7 +97,7 @@ class Lives:
         self.remembered.pop(broker_id, None)
         self.watched.pop(broker_id, None)
         self.robbed.add(broker_id)
-        self.suspects |= {(broker_id, key) for key in self._ledgers}
+        self.suspects |= {(broker_id, key) for key in self.ledgers}
 
     def is_suspect(self, broker_id: int, key: Key) -> bool:
         """Whether a replica may lack what is committed by a loss that has no one at fault."""
@@ -62,8 +105,9 @@ class Lives:
 
     def look_again(self, broker_id: int, each: Watched) -> None:
         """A replica that has all that is committed is no suspect any more."""
-        if self._ledgers[each.key].missing(each.shadow) is None:
+        if self.ledgers[each.key].missing(each.shadow) is None:
             self.suspects.discard((broker_id, each.key))
+            self.bereft.pop((broker_id, each.key), None)
 
     def replica(self, broker_id: int, key: Key) -> Watched | None:
         """Return a broker's replica of a partition, None where it was not seen in this life."""
@@ -77,6 +121,7 @@ class Lives:
         """Forget what is known of replicas that a reassignment took away: they begin anew if they come again."""
         for broker_id in dropped:
             self.suspects.discard((broker_id, key))
+            self.bereft.pop((broker_id, key), None)
             held = self.remembered.get(broker_id, {})
-            for name in [name for name, (known, _) in held.items() if known == key]:
+            for name in [name for name, each in held.items() if each.key == key]:
                 del held[name]

@@ -16,6 +16,7 @@ from kvorum.chaos.sim.clock import SimClock
 from kvorum.chaos.sim.disk import PowerLost, SimDisk
 from kvorum.chaos.sim.loop import Host, SimLoop
 from kvorum.chaos.sim.streams import StreamNetwork
+from kvorum.chaos.sim.throttles import Costs
 from kvorum.cluster.controller_node import ControllerNode, ControllerWorld
 from kvorum.cluster.controller_process import open_quorum
 from kvorum.cluster.formatting import controller_directory, raft_directory
@@ -65,6 +66,11 @@ class SimProcess:
         self.controller: ControllerNode | None = None
         self.disk_faulted = False
         """An I/O error was injected in this life: ending itself is no fault of the process then."""
+        self.all_log_dirs = settings.list("log.dirs") if role == BROKER else []
+        self.log_dirs = list(self.all_log_dirs)
+        """Those that its settings have now."""
+        self.vouches = True
+        """Whether a clean end of this life would be believed: none of its directories failed or is new."""
         self.lives = 0
         self.fault: BaseException | None = None
         """Why it ended itself."""
@@ -90,7 +96,7 @@ class SimProcess:
         self.state = State.RUNNING
         self.fault = None
         self.disk.repair()
-        self.disk_faulted = self.disk.capacity is not None
+        self.disk_faulted = self.disk.capacity is not None or bool(self.disk.broken)
         self.broker = self.controller = None
         self.host = Host(f"{self.machine.address}/{self.role}")
         self._stack = ExitStack()
@@ -142,6 +148,7 @@ class SimProcess:
             metrics=Metrics(),
             on_fault=self._on_fault,
             tail_budget=TailBudget(appends_max=0) if self.machine.reads_files else TailBudget(),
+            interposer=Costs(self.machine.request_cost_ms) if self.machine.request_cost_ms else None,
         )
         broker = self.broker = BrokerServer(self.settings, world)
         await self._guarded(broker.start)
@@ -225,6 +232,7 @@ class Machine:
         self.network = network
         self.dark = False
         self.reads_files = False
+        self.request_cost_ms = 0.0
         """See Options."""
         self._rng = rng
         self.processes: dict[str, SimProcess] = {}
@@ -235,28 +243,34 @@ class Machine:
     def format(self, role: str, cluster_id: str, directories: dict[int, Uuid] | None) -> None:
         """Give a role's empty disk its identity; `directories` are all voters' where one command formats them all."""
         process = self.processes[role]
-        settings, disk = process.settings, process.disk
+        settings = process.settings
         if role == BROKER:
             folders = dict.fromkeys((settings.str("metadata.log.dir"), *settings.list("log.dirs")))
         else:
             folders = dict.fromkeys((controller_directory(settings),))
         for folder in folders:
-            disk.mkdir(folder)
-            disk.sync_dir("")
-            directory_id = Uuid(random_uuid_bytes(self._rng))
-            if role == CONTROLLER:
-                known = directories
-                directory_id = directory_id if known is None else known[self.node_id]
-                format_raft(
-                    disk,
-                    raft_directory(settings),
-                    cluster_id=cluster_id,
-                    node_id=self.node_id,
-                    directory_id=directory_id,
-                    voter_ids=sorted(voters(settings)),
-                    directories=dict(known) if known is not None else None,
-                )
-            write_meta_properties(disk, folder, MetaProperties(cluster_id, self.node_id, directory_id))
+            self.format_directory(process, folder, cluster_id, directories)
+
+    def format_directory(
+        self, process: SimProcess, folder: str, cluster_id: str, directories: dict[int, Uuid] | None
+    ) -> None:
+        """Give one directory of a process an identity; see `format`."""
+        settings, disk = process.settings, process.disk
+        disk.mkdir(folder)
+        disk.sync_dir("")
+        directory_id = Uuid(random_uuid_bytes(self._rng))
+        if process.role == CONTROLLER:
+            directory_id = directory_id if directories is None else directories[self.node_id]
+            format_raft(
+                disk,
+                raft_directory(settings),
+                cluster_id=cluster_id,
+                node_id=self.node_id,
+                directory_id=directory_id,
+                voter_ids=sorted(voters(settings)),
+                directories=dict(directories) if directories is not None else None,
+            )
+        write_meta_properties(disk, folder, MetaProperties(cluster_id, self.node_id, directory_id))
 
     def start(self) -> None:
         """Start all processes."""

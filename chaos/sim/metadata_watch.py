@@ -14,6 +14,7 @@ import msgspec
 from kvorum.chaos.history import HistoryWriter, Metadata
 from kvorum.chaos.sim.duties import check_duties
 from kvorum.chaos.sim.ledger import Violation
+from kvorum.chaos.sim.throttling import check_departing, check_throttles
 from kvorum.cluster.controller_node import ControllerNode
 from kvorum.protocol.batch_header import parse_header
 from kvorum.protocol.uuids import Uuid
@@ -41,8 +42,14 @@ class MetadataWatch:
         self.on_change: OnChange = lambda key, name, before, after: None
         self.on_configs: Callable[[MetadataImage], None] = lambda image: None
         """Called with an image that has other configs than the one before."""
+        self.on_brokers: Callable[[], None] = lambda: None
+        """Called when the newest image has other brokers."""
         self.active: dict[int, int] = {}
         """Who was the active controller in each epoch."""
+        self.departures_alone = False
+        """Nothing is reassigned but by decommissions."""
+        self.unthrottled: set[int] = set()
+        """Brokers whose throttle an operator took away."""
         self._seen: dict[str, MetadataImage] = {}
         self._broker_epochs: dict[int, int] = {}
         self._history = history
@@ -109,6 +116,7 @@ class MetadataWatch:
             self._check_brokers(after)
         if before.configs is not after.configs:
             self.on_configs(after)
+            check_throttles(before, after, frozenset(self.unthrottled))
         for name, topic in after.topics.by_name.items():
             old = before.topics.by_name.get(name)
             for number, partition in topic.partitions.items():
@@ -116,9 +124,13 @@ class MetadataWatch:
                 if was is not partition and was != partition:
                     self._check_partition(after, f"{name}-{number}", was, partition)
                     check_duties(f"{name}-{number}", (before, after), was, partition)
+                    if self.departures_alone:
+                        check_departing(f"{name}-{number}", before, after)
                     self.on_change((topic.topic_id, number), name, was, partition)
         if before.cluster != after.cluster:
             self._check_members(after)
+            check_directories(before, after)
+            self.on_brokers()
 
     def _check_brokers(self, image: MetadataImage) -> None:
         for broker in image.cluster.brokers.values():
@@ -139,6 +151,10 @@ class MetadataWatch:
             raise Violation("SingleLeader", f"{name} changes its leader within a leader epoch: {before} to {after}")
         if after.has_leader and after.leader not in after.isr:
             raise Violation("LeaderInIsr", f"{name}: {after}")
+        if after.has_leader and (before is None or after.leader != before.leader):
+            directory = after.directory(after.leader)
+            if not image.cluster.has_online_directory(after.leader, directory):
+                raise Violation("LeaderInOnlineDirectory", f"{name} is led from {directory}: {before} to {after}")
         if set(after.isr) & set(after.elr):
             raise Violation("IsrElrDisjoint", f"{name}: {after}")
         if not {*after.isr, *after.elr} <= set(after.replicas):
@@ -175,16 +191,37 @@ class MetadataWatch:
 def check_reassignment(name: str, before: PartitionRegistration, after: PartitionRegistration) -> None:
     """Hold a change of the replicas against KIP-455: nobody leaves before who comes in their place is in sync.
 
-    Raises Violation.
+    And where more leave than come, all who stay are (KAFKA-19975). Raises Violation.
     """
     if unheard := {*after.isr, *after.elr} - {*before.replicas}:
         raise Violation("JoinsAsReplica", f"{name}: {unheard} had nothing, and may lead: {before} to {after}")
     dropped = {*before.replicas} - {*after.replicas}
     if not dropped or after.is_reassigning:
         return
-    came = {*before.adding_replicas} & {*after.replicas}
+    settled = {*before.replicas} - {*before.adding_replicas}
+    came, left = {*after.replicas} - settled, settled - {*after.replicas}
     if not came <= {*after.isr} or not (after.isr or after.elr or not (before.isr or before.elr)):
         raise Violation("ReassignedInSync", f"{name}: {dropped} left before others were in sync: {before} to {after}")
+    behind = {*after.replicas} - {*after.isr}
+    if len(came) < len(left) and behind and not after.recovering:  # after an unclean election in the same change
+        raise Violation("ReassignedInSync", f"{name}: {left} left while {behind} were behind: {before} to {after}")
+
+
+def check_directories(before: MetadataImage, after: MetadataImage) -> None:
+    """Who lay in a directory that has failed leaves ISR and leadership by the same change (KIP-858).
+
+    But without ELR the last of an ISR stays in it. Raises Violation.
+    """
+    failed = {
+        broker.broker_id: {*known.log_dirs} - {*broker.log_dirs}
+        for broker in after.cluster.brokers.values()
+        if (known := before.cluster.broker(broker.broker_id)) and known.broker_epoch == broker.broker_epoch
+    }
+    for topic in after.topics.by_name.values() if any(failed.values()) else ():
+        for number, partition in topic.partitions.items():
+            hit = [each for each in partition.isr if partition.directory(each) in failed.get(each, ())]
+            if hit and (len(partition.isr) > 1 or partition.has_leader):
+                raise Violation("InIsrWithoutDirectory", f"{topic.name}-{number}: {hit} in {partition}")
 
 
 class Watcher:

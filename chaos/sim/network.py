@@ -99,6 +99,10 @@ class FrameNetwork:
         """Let no frame pass from source to target."""
         self._cut.add((source, target))
 
+    def passes(self, source: int, target: int) -> bool:
+        """Tell whether anything passes from source to target now: somebody is there, and nothing is cut."""
+        return target in self._endpoints and (source, target) not in self._cut
+
     def heal(self, source: int, target: int) -> None:
         """Let frames pass again: those held back come late, or the connection was given up meanwhile."""
         if (source, target) not in self._cut:

@@ -58,11 +58,13 @@ from kvorum.protocol.messages.incremental_alter_configs import (
 )
 from kvorum.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kvorum.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
+from kvorum.quorum.controller.departure_throttle import FOLLOWERS, LEADERS, RATES
 from kvorum.quorum.controller.duty import STATE_KEY
 from kvorum.quorum.controller.features import UpgradeType
-from kvorum.quorum.image.client_quotas import CLIENT_ID
+from kvorum.quorum.image.client_quotas import USER
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ResourceType
 from kvorum.quorum.image.features import ELIGIBLE_LEADER_REPLICAS_VERSION
+from kvorum.runtime.config_defs import DECOMMISSION_THROTTLE
 
 TRIES: Final = 8
 PARTITIONS_MAX: Final = 6
@@ -122,19 +124,28 @@ class Operator:
 
     def _configure(self, scope: str, key: str, value: str) -> Story:
         kind, name = (ResourceType.TOPIC, TOPIC) if scope == "topic" else (ResourceType.BROKER, CLUSTER_DEFAULT)
-        config = AlterableConfig(name=key, config_operation=SET if value else DELETE, value=value or None)
-        resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[config])
+        return self._alter(kind, name, {key: value})
+
+    def _alter(self, kind: ResourceType, name: str, values: dict[str, str]) -> Story:
+        """Set configs of a topic, a broker or all brokers; an empty value removes one."""
+        configs = [
+            AlterableConfig(name=key, config_operation=SET if value else DELETE, value=value or None)
+            for key, value in values.items()
+        ]
+        resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
         request = IncrementalAlterConfigsRequest(resources=[resource])
 
         async def ask(client: SimClient) -> int:
             return (await client.ask_any(request, IncrementalAlterConfigsResponse)).responses[0].error_code
 
-        return self._start(f"{key}={value} for {'the topic' if scope == 'topic' else 'all brokers'}", ask, [])
+        whose = "the topic" if kind is ResourceType.TOPIC else f"broker {name}" if name else "all brokers"
+        told = ", ".join(f"{key}={value}" for key, value in values.items())
+        return self._start(f"{told} for {whose}", ask, [])
 
     def quota(self, fault: Fault) -> Story | None:
-        """Set a quota of all clients, or of the user that all are; or remove it."""
+        """Set a quota of all clients or of one, of the user that all are, of all addresses or of one; or remove it."""
         key, _, value = fault.detail.partition("=")
-        name = None if fault.target == CLIENT_ID else ANONYMOUS.name
+        name = ANONYMOUS.name if fault.target == USER else fault.other or None
         entry = RequestEntryData(
             entity=[RequestEntityData(entity_type=fault.target, entity_name=name)],
             ops=[OpData(key=key, value=float(value or 0), remove=not value)],
@@ -144,19 +155,28 @@ class Operator:
         async def ask(client: SimClient) -> int:
             return (await client.ask_any(request, AlterClientQuotasResponse)).entries[0].error_code
 
-        return self._start(f"{fault.detail} for every {fault.target}", ask, [])
+        return self._start(f"{fault.detail} for {fault.other or 'every'} {fault.target}", ask, [])
 
     def elr(self, fault: Fault) -> Story | None:
         """Switch eligible leader replicas on or off."""
         level = int(fault.detail)
         kind = UpgradeType.UPGRADE if level else UpgradeType.UNSAFE_DOWNGRADE
-        update = FeatureUpdateKey(feature=ELIGIBLE_LEADER_REPLICAS_VERSION, max_version_level=level, upgrade_type=kind)
+        return self._level(ELIGIBLE_LEADER_REPLICAS_VERSION, level, kind)
+
+    def feature(self, fault: Fault) -> Story | None:
+        """Change the level of a feature of groups or transactions."""
+        level = int(fault.detail)
+        upwards = level > self._cluster.metadata.newest.features.level(fault.target)
+        return self._level(fault.target, level, UpgradeType.UPGRADE if upwards else UpgradeType.SAFE_DOWNGRADE)
+
+    def _level(self, feature: str, level: int, kind: UpgradeType) -> Story:
+        update = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=kind)
         request = UpdateFeaturesRequest(feature_updates=[update])
 
         async def ask(client: SimClient) -> int:
             return (await client.ask_any(request, UpdateFeaturesResponse)).error_code
 
-        return self._start(f"{ELIGIBLE_LEADER_REPLICAS_VERSION}={level}", ask, [])
+        return self._start(f"{feature}={level}", ask, [])
 
     # Partitions.
 
@@ -241,19 +261,26 @@ class Operator:
         """Bound how fast every broker moves replicas between its log directories, or do not any more."""
         return self._configure("cluster", MOVES_RATE, fault.detail)
 
+    def replication_rate(self, fault: Fault) -> Story | None:
+        """Bound how fast replicas that are marked are copied between brokers, or do not any more."""
+        return self._alter(ResourceType.BROKER, CLUSTER_DEFAULT, dict.fromkeys(RATES, fault.detail))
+
+    def throttled_replicas(self, fault: Fault) -> Story | None:
+        """Mark replicas of the topic as throttled, on both sides, or none any more."""
+        return self._alter(ResourceType.TOPIC, TOPIC, dict.fromkeys((LEADERS, FOLLOWERS), fault.detail))
+
+    def departure_rate(self, fault: Fault) -> Story | None:
+        """Bound how fast a broker leaves when it is decommissioned."""
+        return self._alter(ResourceType.BROKER, fault.target, {DECOMMISSION_THROTTLE: fault.detail})
+
     # Brokers.
 
     def duty(self, fault: Fault) -> Story | None:
-        """Ask maintenance or decommission of a broker, or take it back."""
-        operation = SET if fault.detail else DELETE
-        config = AlterableConfig(name=STATE_KEY, config_operation=operation, value=fault.detail or None)
-        resource = AlterConfigsResource(resource_type=ResourceType.BROKER, resource_name=fault.target, configs=[config])
-        request = IncrementalAlterConfigsRequest(resources=[resource])
-
-        async def ask(client: SimClient) -> int:
-            return (await client.ask_any(request, IncrementalAlterConfigsResponse)).responses[0].error_code
-
-        return self._start(f"broker {fault.target} to be {fault.detail or 'as it was'}", ask, [])
+        """Ask maintenance or decommission of a broker, by a throttle if there is an amount; or take it back."""
+        values = {STATE_KEY: fault.detail}
+        if fault.amount:
+            values[DECOMMISSION_THROTTLE] = str(round(fault.amount))
+        return self._alter(ResourceType.BROKER, fault.target, values)
 
     def unregister(self, fault: Fault) -> Story | None:
         """Forget a broker that is down, or, by mistake, one that runs."""

@@ -85,6 +85,8 @@ class Coordination(msgspec.Struct, frozen=True, kw_only=True):
     life_s: float
     """How long a client lives, on average, before it dies or leaves and another comes."""
     every_s: float
+    heeds_levels: bool = False
+    """Producers look at the level of transaction.version before each transaction, and do no more than it allows."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,8 +122,21 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """How often log start offsets are written down."""
     reads_files: bool = False
     """Brokers keep nothing of their logs' ends in memory: what is read is what the file says when it is read."""
+    request_cost_ms: float = 0.0
+    """What each request counts as for quotas of the loop's time; brokers have no short way for Produce then."""
+    older_admin: bool = False
+    """The admin speaks versions without THROTTLING_QUOTA_EXCEEDED."""
+    probes_quotas: bool = False
+    """Quotas are tried at the end."""
+    racks: int = 0
+    """In so many racks brokers and clients stand; 0: there are none."""
     load: Load
     coordination: Coordination | None = None
+
+    @property
+    def patience_s(self) -> float:
+        """The longest time after which somebody is held to be gone or behind."""
+        return (self.session_timeout_ms + self.lag_time_ms) / 1000
 
     def told(self) -> str:
         """Say in a line what matters."""

@@ -19,6 +19,7 @@ from kvorum.chaos.sim.loop import START_S, Host, SimLoop
 from kvorum.chaos.sim.network import FrameNetwork, NetworkOptions
 from kvorum.chaos.sim.quorum_checker import Checker
 from kvorum.chaos.sim.quorum_options import Options
+from kvorum.chaos.sim.quorum_presences import Moving, unknown_addresses
 from kvorum.chaos.sim.quorum_voter import SimVoter
 from kvorum.protocol.records import Record, build_batch
 from kvorum.quorum.raft.log import MetadataLogError
@@ -55,6 +56,11 @@ class QuorumWorld:
         self.healing = False
         self._by_host: dict[str, SimVoter] = {voter.host.name: voter for voter in self.voters.values()}
         self.loop.after_event = self._after_event
+
+    @property
+    def controllers(self) -> list[Moving]:
+        """All of them."""
+        return list(self.voters.values())
 
     # Invariants.
 
@@ -205,6 +211,8 @@ class QuorumWorld:
         ends = {voter.high_watermark for voter in self.voters.values()}
         dynamic = active[0].node.replica.voters.dynamic  # there a wiped voter is dead until somebody removes it
         counted = dynamic or all(active[0].node.replica.voters.counts(peer) for peer in active[0].node.peer_ids)
+        if dynamic and self.options.moves and unknown_addresses(self.controllers, active[0]):
+            return False
         return len(ends) == 1 and counted and active[0].log_end_offset == active[0].high_watermark
 
     def heal(self, *, limit_s: float = 20.0) -> None:

@@ -11,7 +11,7 @@ from kvorum.chaos.sim.loop import START_S
 from kvorum.chaos.sim.quorum import QuorumWorld
 from kvorum.chaos.sim.quorum_options import Options
 from kvorum.chaos.sim.quorum_plan import QuorumFault, QuorumPlan, plan_of
-from kvorum.chaos.sim.quorum_voter import SimVoter, endpoint
+from kvorum.chaos.sim.quorum_voter import SimVoter
 from kvorum.protocol.errors import KafkaError
 from kvorum.quorum.raft.replicated import RaftMetadataLog
 
@@ -21,6 +21,8 @@ OUT: Final = "out"
 WAYS: Final = ((OUT, IN), (OUT,), (IN,))
 UPGRADE_KILL_S: Final = 0.002
 """After an upgrade was asked for, its leader is killed: about as long as the entry is on its way."""
+ASKED_S: Final = 0.0005
+"""After which a change is in the leader's log, and hardly with anybody else."""
 Draw = Callable[[SimVoter], QuorumFault | None]
 
 
@@ -100,10 +102,12 @@ class Actions:
                 for other in world.ids:
                     if other != voter.node_id:
                         self._cut(voter.node_id, other, fault.ways)
+            case "move":
+                self._move(voter)
             case "wipe":
                 return self._wipe(voter)
             case "change":
-                return self._change([voter, world.voters.get(fault.other, voter)])
+                return self._change([voter, world.voters.get(fault.other, voter)], fault.detail)
             case _:
                 return False
         return True
@@ -164,9 +168,10 @@ class Actions:
         """Return the voters whose directories are gone."""
         return [node_id for node_id in members if self._world.voters[node_id].directory_id != members[node_id]]
 
-    def _change(self, targets: list[SimVoter]) -> bool:
+    def _change(self, targets: list[SimVoter], then: str) -> bool:
         """Have the leader remove each voter of the two, add each observer; the second often comes too early.
 
+        `then`: an observer moves before it hears of it.
         What would leave a set without a majority of directories is nobody's mistake but the operator's: not done.
         """
         world, leader = self._world, self._leader()
@@ -179,7 +184,15 @@ class Actions:
             if target.node_id in members and lost not in ([], [target.node_id]):
                 continue
             world.call(host, partial(self._ask, leader, target))
+            if then == "move" and target.node_id not in members:
+                world.loop.call_later(ASKED_S, self._move, target)
         return True
+
+    def _move(self, voter: SimVoter) -> None:
+        """Have a controller's next life be elsewhere."""
+        self._world.count("move")
+        voter.moves += 1
+        self._kill(voter)
 
     def _leader(self) -> RaftMetadataLog | None:
         logs = [each.log for each in self._world.voters.values() if is_running(each) and not each.host.paused]
@@ -214,7 +227,7 @@ class Actions:
             self._world.tell(f"node {leader.node_id} upgrades the quorum")
 
     def _ask(self, leader: RaftMetadataLog, target: SimVoter) -> None:
-        members, where = leader.node.replica.voters.in_force, [endpoint(target.node_id)]
+        members, where = leader.node.replica.voters.in_force, [target.listens_at]
         known = members.get(target.node_id)
         try:
             if known is not None:
@@ -247,6 +260,8 @@ class Faults:
             self._kinds += [self._upgrade] * (len(self._kinds) // 3)
         if world.options.initial or world.options.static:
             self._kinds += [self._change] * len(self._kinds)
+        if world.options.moves:
+            self._kinds += [self._simple("move")] * (len(self._kinds) // 4)
 
     def schedule(self) -> None:
         """Inject the next one in a while."""
@@ -308,7 +323,8 @@ class Faults:
         return self._fault("isolate", voter, ways=BOTH if len(ways) == 2 else ways[0])
 
     def _change(self, voter: SimVoter) -> QuorumFault:
-        return self._fault("change", voter, other=self._rng.choice(self._world.ids))
+        moves = self._world.options.moves and self._rng.random() < 0.5
+        return self._fault("change", voter, other=self._rng.choice(self._world.ids), detail="move" if moves else "")
 
     def _upgrade(self, _: SimVoter) -> QuorumFault:
         return self._fault("upgrade", detail=self._rng.choice(("", "", "cut", "kill")))

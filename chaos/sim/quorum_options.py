@@ -1,4 +1,4 @@
-"""What a run of the quorum's simulation is made of, drawn from its seed."""
+"""What a run of the quorum's simulation is made of, drawn from its seed; and what is fixed where its voters change."""
 
 import random
 from dataclasses import dataclass, field
@@ -21,6 +21,8 @@ class Options:
     """A dynamic quorum (KIP-853) begins with so many voters, the others follow as observers; 0: a static one."""
     static: int = 0
     """A static quorum has so many voters and is upgraded to a dynamic one, the others follow; 0: all are its voters."""
+    moves: bool = False
+    """Controllers come back with other addresses, and say so; in a dynamic quorum, or when it is one."""
     duration_s: float = 12.0
     known_directories: bool = True
     wipes: bool = True
@@ -65,3 +67,25 @@ class Options:
             "settings": settings,
         }
         return cls(**{**values, **fixed})  # type: ignore[arg-type]  # a mapping by name
+
+
+def members(seed: int) -> dict[str, object]:
+    """Return a dynamic quorum's options: three to five nodes, one to three of which vote at first."""
+    return {"voters": 3 + seed % 3, "initial": 1 + seed % 3, "known_directories": True}
+
+
+def upgraded(seed: int) -> dict[str, object]:
+    """Return a static quorum's that is upgraded: three to five nodes, one to three of which are its voters."""
+    return {"voters": 3 + seed % 3, "static": (1, 3, 3, 2)[seed % 4], "known_directories": seed % 5 < 3}
+
+
+def moving(seed: int) -> dict[str, object]:
+    """Return one or the other, or three voters at first; their controllers come back with other addresses, too."""
+    others = (upgraded, members)[seed % 2](seed)
+    most = {"voters": 3 + seed % 3, "initial": 3, "known_directories": True}
+    return {**(others if seed % 4 < 2 else most), "moves": True}
+
+
+def of_voters(seed: int) -> dict[str, object]:
+    """Return what is fixed of a seed whose voters change, in one way or another."""
+    return (members, upgraded, moving)[seed % 3](seed // 3)

@@ -26,7 +26,8 @@ class QuorumFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     ways: str = "both"
     """Of a cut or an isolation, as the node sees it: in, out or both."""
     detail: str = ""
-    """The disk's operation that fails; of an upgrade, what befalls its leader: cut or kill."""
+    """The disk's operation that fails; of an upgrade, what befalls its leader: cut or kill; of a change of voters, of
+    whoever is added: move."""
     number: int = 0
     """The errno it fails with."""
 
@@ -52,6 +53,7 @@ class QuorumOptions(msgspec.Struct, frozen=True, kw_only=True):
     settings: RaftSettings
     initial: int = 0
     static: int = 0
+    moves: bool = False
 
     @classmethod
     def of(cls, options: Options) -> "QuorumOptions":
@@ -66,6 +68,7 @@ class QuorumOptions(msgspec.Struct, frozen=True, kw_only=True):
         first = self.initial or self.static
         some = f"{first} voters at first of {self.voters} nodes" if first else f"{self.voters} voters"
         some += ", static until they are upgraded" if self.static else ""
+        some += ", which move" if self.moves else ""
         return (
             f"{some}, directories {known}, {'wipes' if wipes else 'no wipes'}; "
             f"delays to {network.delay_max_s * 1000:g} ms, {wild}; appends of {settings.append_bytes} bytes, window "

@@ -11,6 +11,7 @@ from kvorum.chaos.sim.loop import Host, SimLoop
 from kvorum.chaos.sim.network import FrameNetwork
 from kvorum.chaos.sim.quorum_checker import EMPTY_STATE, Checker, next_state
 from kvorum.chaos.sim.quorum_options import SEGMENT_BYTES, Options
+from kvorum.chaos.sim.quorum_presences import LISTENER, Moving, SimPresence
 from kvorum.protocol.batch_header import parse_header
 from kvorum.quorum.raft.journal import DurableJournal
 from kvorum.quorum.raft.log import SnapshotContent, SnapshotView
@@ -21,9 +22,9 @@ from kvorum.quorum.raft.voters import Endpoint, Endpoints
 PATH: Final = "/node/raft"
 
 
-def endpoint(node_id: int) -> Endpoint:
-    """Return where a node listens."""
-    return "CONTROLLER", f"controller-{node_id}", 9093
+def endpoint(node_id: int, moves: int = 0) -> Endpoint:
+    """Return where a node listens, after so many moves."""
+    return LISTENER, f"controller-{node_id}", 9093 + moves
 
 
 class AtFirst(TypedDict):
@@ -44,6 +45,15 @@ class World(Protocol):
     options: Options
     ids: list[int]
     active_count: int
+
+    @property
+    def controllers(self) -> "list[Moving]":
+        """All controllers."""
+        ...
+
+    def count(self, fault: str) -> None:
+        """Count something that was done."""
+        ...
 
     def tell(self, text: str) -> None:
         """Note something for the reader of the story."""
@@ -70,6 +80,13 @@ class SimVoter:
         self.seen_commit = 0
         self.seen_match: dict[int, int] = {}
         self.fatal: BaseException | None = None
+        self.moves = 0
+        self._presence: SimPresence | None = None
+
+    @property
+    def listens_at(self) -> Endpoint:
+        """Where it listens, from its next start on."""
+        return endpoint(self.node_id, self.moves)
 
     def format(self, directories: dict[int, bytes] | None, directory_id: bytes, *, static: bool | None = None) -> None:
         """Format an empty disk; in a dynamic quorum `directories` are the initial voters', None makes an observer.
@@ -108,6 +125,7 @@ class SimVoter:
         world = self.world
         self.host = Host(self.host.name)
         self.fatal = None
+        self._presence = None
         self.high_watermark, self.state, self.seen_term, self.seen_commit = 0, EMPTY_STATE, 0, 0
         world.loop.call_at_host(self.host, world.loop.time(), self._run)
 
@@ -115,7 +133,7 @@ class SimVoter:
         world = self.world
         opened = open_raft(self.disk, PATH, segment_bytes=SEGMENT_BYTES)
         self.journals[self.directory_id] = opened.journal
-        opened.voters.listens_at = [endpoint(self.node_id)]
+        opened.voters.listens_at = [self.listens_at]
         self.log = world.options.log_class(
             opened,
             link=self,
@@ -126,6 +144,10 @@ class SimVoter:
         )
         self.log.add_listener(self)
         self.log.set_snapshot_source(self)
+        if world.options.moves:
+            rng = random.Random(world.rng.getrandbits(64))
+            self._presence = SimPresence(world, self, self.log, rng, self._on_fatal)
+            self._presence.start()
         self.log.start()
         world.network.attach(self.node_id, self)
         world.network.dial_all(self.node_id, tuple(peer for peer in world.ids if peer != self.node_id))
@@ -167,6 +189,8 @@ class SimVoter:
 
     def reach(self, peers: Sequence[int], endpoints: Endpoints) -> None:
         """See RaftLink: here everybody is connected to everybody."""
+        if self._presence is not None:
+            self._presence.on_voters_changed()
 
     def connected(self, peer: int) -> None:
         """See Endpoint."""

@@ -2,12 +2,15 @@
 
 What is drawn here has a chance of its own: a seed without is as it was, and plans that were saved replay as they are.
 A reassignment is an entry of the schedule, `reassign`: `target` is a partition of the topic by its number, or another
-one, where groups and transactions live, by its name; `detail` are its replicas as ID,ID,... or CANCEL. None goes below
-the replication factor its topic was made with: losses are held against that.
+one, where groups and transactions live, by its name; `detail` are its replicas as ID,ID,... or CANCEL. By another
+chance some have fewer replicas than the topic was made with (`reduced`), down to one: as few may fall then before
+something is lost.
 """
 
 from random import Random
 from typing import Final
+
+import msgspec
 
 from kvorum.chaos.sim.coordinated import OFFSETS, SINK, SOURCE, TRANSACTIONS
 from kvorum.chaos.sim.entries import perhaps_twice, with_entries
@@ -21,6 +24,10 @@ CANCELS: Final = 0.2
 EVERY_S: Final = (1.0, 3.0, 6.0)
 SOON_S: Final = (0.02, 0.1, 0.4)
 """After which another for the same partition may follow."""
+REDUCED_SHARE: Final = 0.5
+"""How many seeds that have them go below the replication factor."""
+REDUCTIONS: Final = 0.4
+"""How many reassignments of such a seed do."""
 
 
 def reassigned(
@@ -44,6 +51,24 @@ def draw(rng: Random, options: Options, at: float) -> Fault:
     most = min(options.brokers, options.replication_factor + 1)
     replicas = rng.sample(range(1, options.brokers + 1), rng.choice((options.replication_factor, most)))
     return Fault(at=at, kind=KIND, target=target, detail=",".join(map(str, replicas)))
+
+
+def reduced(
+    rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
+) -> tuple[Options, list[Fault]]:
+    """Let a seed that has them have some to fewer replicas (`certain`ly), or none."""
+    if not any(fault.kind == KIND for fault in faults) or (not certain and rng.random() >= REDUCED_SHARE):
+        return options, faults
+    return options, [_fewer(rng, options, fault) if fault.kind == KIND else fault for fault in faults]
+
+
+def _fewer(rng: Random, options: Options, fault: Fault) -> Fault:
+    """Leave a reassignment the first of its replicas, now and then: fewer than the topic was made with."""
+    replicas = fault.detail.split(",")
+    if fault.detail == CANCEL or options.replication_factor < 2 or rng.random() >= REDUCTIONS:
+        return fault
+    kept = replicas[: rng.randint(1, options.replication_factor - 1)]
+    return msgspec.structs.replace(fault, detail=",".join(kept))
 
 
 def partitions_of(options: Options) -> list[str]:

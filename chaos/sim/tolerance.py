@@ -16,9 +16,13 @@ SLACK_S: Final = 5.0
 
 
 def fallen_since(ledger: Ledger, uncleans: Mapping[int, float]) -> list[int]:
-    """Return who of ISR and ELR at the last commit ended without a word since, in order."""
+    """Return who of ISR and ELR at the last commit ended without a word since, or lost its log, in order."""
     since = ledger.committed_at - SLACK_S
-    return sorted(each for each in ledger.witnesses if uncleans.get(each, -1.0) >= since)
+    return sorted(
+        each
+        for each in ledger.witnesses
+        if uncleans.get(each, -1.0) >= since or ledger.bereaved.get(each, -1.0) >= since
+    )
 
 
 def commit_told(ledger: Ledger) -> str:
@@ -39,7 +43,7 @@ def unexplained(
     Whom an operator unregistered alive (`dismissed`) is out of ISR and ELR like one that fell, though it has all.
     """
     told = f"{commit_told(ledger)}: {lacks}"
-    if not robbed & ledger.witnesses:
+    if not (robbed | ledger.bereaved.keys()) & ledger.witnesses:
         return Violation("KillLosesNothing", f"nobody lost what was not synced, but {told}")
     fallen = sorted({*fallen_since(ledger, uncleans)} | dismissed & ledger.witnesses)
     if borne is not None and len(fallen) < min(borne + 1, len(ledger.witnesses)):

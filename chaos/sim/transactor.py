@@ -28,6 +28,7 @@ from kvorum.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
 )
+from kvorum.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kvorum.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kvorum.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kvorum.protocol.messages.produce import (
@@ -44,7 +45,9 @@ from kvorum.protocol.messages.txn_offset_commit import (
 )
 from kvorum.protocol.records import Record, build_batch
 from kvorum.protocol.schema import Message
+from kvorum.quorum.image.features import TRANSACTION_VERSION
 
+SECOND_VERSION: Final = 2
 LIMIT_S: Final = 6.0
 """So long a step is tried again before the transaction is given up."""
 CLIENTS_ADD_PARTITIONS: Final = 3
@@ -118,9 +121,16 @@ class Transactor:
     """One transactional id in one process."""
 
     def __init__(
-        self, transactional_id: str, client: SimClient, recorder: Recorder, *, timeout_ms: int, second_version: bool
+        self,
+        transactional_id: str,
+        client: SimClient,
+        recorder: Recorder,
+        *,
+        timeout_ms: int,
+        second_version: bool,
+        heeds_level: bool = False,
     ) -> None:
-        """`timeout_ms` is the transaction's."""
+        """`timeout_ms` is the transaction's; `heeds_level`: the second version is used while the cluster has it."""
         self.transactional_id = transactional_id
         self.process = recorder.process(
             transactional_id, ACKS_ALL, idempotent=True, transactional_id=transactional_id, isolation="read_committed"
@@ -129,6 +139,8 @@ class Transactor:
         self._recorder = recorder
         self._timeout_ms = timeout_ms
         self._second = second_version
+        self._heeds_level = heeds_level and second_version
+        self._level_epoch = -1
         self._link = CoordinatorLink(client, TRANSACTION, transactional_id)
         self._groups: dict[str, CoordinatorLink] = {}
         self._producer: tuple[int, int] | None = None
@@ -136,6 +148,8 @@ class Transactor:
 
     async def ready(self) -> bool:
         """Have a producer id and epoch; returns whether that could be had."""
+        if self._heeds_level:
+            await self._look_at_level()
         if self._producer is not None:
             return True
         request = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout=self._timeout_ms)
@@ -145,6 +159,18 @@ class Transactor:
             return False
         self._producer, self._sequences = (answer.producer_id, answer.producer_epoch), {}
         return True
+
+    async def _look_at_level(self) -> None:
+        """Do the next transaction as the newest level of transaction.version that was ever told allows."""
+        request = ApiVersionsRequest(client_software_name="kvorum-sim", client_software_version="1")
+        try:
+            answer = await self._client.ask_any(request, ApiVersionsResponse)
+        except NoAnswer:
+            return
+        if answer.finalized_features_epoch >= self._level_epoch:
+            self._level_epoch = answer.finalized_features_epoch
+            levels = {each.name: each.max_version_level for each in answer.finalized_features}
+            self._second = levels.get(TRANSACTION_VERSION, 0) >= SECOND_VERSION
 
     async def run(self, draft: Draft, *, commit: bool, pause_s: float = 0.0) -> bool:
         """Do one transaction; returns whether it is committed for certain. `ready` must have said yes.

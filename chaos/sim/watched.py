@@ -71,6 +71,11 @@ def check_moved(process: SimProcess, name: str, before: Watched, after: Watched)
         )
 
 
+def is_there(process: SimProcess, folder: str) -> bool:
+    """Tell whether the log directory in which a log lay is in use and works."""
+    return any(folder.startswith(f"{each}/") for each in process.log_dirs if each not in process.disk.broken)
+
+
 def not_waited_for(partition: Partition, registration: PartitionRegistration) -> list[int]:
     """Return whom the controller may elect though a leader that can commit does not wait for them."""
     state = partition.isr_state

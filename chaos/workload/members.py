@@ -32,6 +32,7 @@ def member_settings(plan: GroupClients, bootstrap: str, isolation: str) -> dict[
         "client.id": f"kvorum-chaos-{plan.group_id}",
         "group.id": plan.group_id,
         "group.protocol": plan.protocol,
+        "client.rack": plan.rack,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "earliest",

@@ -75,7 +75,15 @@ class AssignClients(Strict):
     crash_every: float | None = Field(default=30.0, gt=0)
     reassign_every: float = Field(default=20.0, gt=0)
     """Seconds after which a consumer's partitions are drawn anew, on average."""
+    rack: str = ""
+    """Where they stand (client.rack): they read from the follower there, where the brokers have racks (KIP-392)."""
     group: str = "clients"
+
+    @model_validator(mode="after")
+    def _can_be(self) -> "AssignClients":
+        if self.rack and self.client == "aiokafka":
+            raise ValueError("client aiokafka knows no racks")
+        return self
 
 
 class AdminClients(Strict):
@@ -104,6 +112,8 @@ class GroupClients(Strict):
     """Seconds after which a member dies without a word and another takes its place, on average."""
     leave_every: float | None = Field(default=None, gt=0)
     """Seconds after which a member leaves in order and another takes its place, on average."""
+    rack: str = ""
+    """Where they stand (client.rack), see `assign`."""
     group: str = "clients"
 
 

@@ -34,6 +34,7 @@ class AssignedConsumer:
         isolation: str = "read_committed",
         final: bool = False,
         client_id: str = "kvorum-chaos-assign",
+        rack: str = "",
     ) -> None:
         """Begin a process."""
         self._recorder = recorder
@@ -46,6 +47,7 @@ class AssignedConsumer:
             {
                 "bootstrap.servers": bootstrap,
                 "client.id": client_id,
+                "client.rack": rack,
                 "group.id": f"{client_id}-{self.process}",
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
@@ -156,7 +158,9 @@ class ConfluentReader:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            consumer = AssignedConsumer(self._recorder, self._bootstrap, isolation=self._plan.isolation)
+            consumer = AssignedConsumer(
+                self._recorder, self._bootstrap, isolation=self._plan.isolation, rack=self._plan.rack
+            )
             ends = time.monotonic() + self._around(self._plan.crash_every or float("inf"))
             while not self._stop.is_set() and time.monotonic() < ends:
                 consumer.assign(self._drawn())

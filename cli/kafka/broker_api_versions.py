@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kvorum.cli.kafka.common import Connection, connected
+from kvorum.cli.output import say
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -45,7 +46,7 @@ def broker_api_versions(connection: Connection) -> None:
         return lines
 
     for line in connection.run(work):
-        click.echo(line)
+        say(line)
 
 
 def api_text(api: "ApiVersion") -> str:

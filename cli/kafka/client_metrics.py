@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.kafka.common import Connection, connected, one_action
+from kvorum.cli.kafka.common import Connection, connected, invalid_beside, one_action
+from kvorum.cli.output import say
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -47,6 +48,9 @@ def client_metrics(
 
     action = one_action({"alter": alter, "delete": delete, "describe": describe, "list": listing})
     given = {"interval": interval, "match": match, "metrics": metrics}
+    if action != "alter":
+        named: dict[str, object] = {"name": name} if action == "list" else {}
+        invalid_beside(action, {**named, "generate-name": generate_name, **given})
     if action == "alter":
         if (name is None) != generate_name:
             raise click.UsageError("One of --name or --generate-name must be specified with --alter.")
@@ -59,7 +63,10 @@ def client_metrics(
             raise click.UsageError("A client metrics resource name must be specified with --delete.")
         remove(connection, name)
         return
-    show(connection, name, describe)
+    if action == "list":
+        list_all(connection)
+    else:
+        describe_all(connection, name)
 
 
 def change(connection: Connection, name: str, given: dict[str, str | None]) -> None:
@@ -71,7 +78,7 @@ def change(connection: Connection, name: str, given: dict[str, str | None]) -> N
         deleted=[KEYS[key] for key, value in given.items() if value == ""],
     )
     connection.run(lambda cluster: alter_resource(cluster, KIND, name, changes))
-    click.echo(f"Altered client metrics config for {name}.")
+    say(f"Altered client metrics config for {name}.")
 
 
 def remove(connection: Connection, name: str) -> None:
@@ -84,23 +91,32 @@ def remove(connection: Connection, name: str) -> None:
             await alter_resource(cluster, KIND, name, Changes(deleted=there))
 
     connection.run(work)
-    click.echo(f"Deleted client metrics config for {name}.")
+    say(f"Deleted client metrics config for {name}.")
 
 
-def show(connection: Connection, name: str | None, with_configs: bool) -> None:
-    """Print the names, or the configs of one or all."""
+def list_all(connection: Connection) -> None:
+    """Print the names; an empty line where there are none."""
+    from kvorum.cli.config_entities import entity_names
+
+    say("\n".join(connection.run(lambda cluster: entity_names(cluster, KIND))))
+
+
+def describe_all(connection: Connection, name: str | None) -> None:
+    """Print the configs of one, or of all."""
     from kvorum.cli.config_entities import entity_names, resource_configs
 
     async def work(cluster: "ClusterClient") -> dict[str, list[str]]:
-        found = [name] if name is not None else await entity_names(cluster, KIND)
-        if not with_configs:
-            return {each: [] for each in found}
+        there = await entity_names(cluster, KIND)
         return {
             each: [f"  {row.name}={row.value}" for row in await resource_configs(cluster, KIND, each, everything=True)]
-            for each in found
+            for each in there
+            if name in (None, each)
         }
 
-    for each, lines in connection.run(work).items():
-        click.echo(f"Client metrics configs for {each} are:" if with_configs else each)
+    found = connection.run(work)
+    if name is not None and not found:
+        say(f"The client metric resource {name} doesn't exist and doesn't have dynamic config.")
+    for each, lines in found.items():
+        say(f"Client metrics configs for {each} are:")
         for line in lines:
-            click.echo(line)
+            say(line)

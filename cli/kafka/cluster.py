@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kvorum.cli.kafka.common import Connection, connected
+from kvorum.cli.output import say
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -28,7 +29,7 @@ def cluster_id(connection: Connection) -> None:
     \b
     kvorum kafka-cluster cluster-id --bootstrap-server localhost:9092
     """
-    click.echo(f"Cluster ID: {described(connection, fenced=False).cluster_id}")
+    say(f"Cluster ID: {described(connection, fenced=False).cluster_id}")
 
 
 def described(connection: Connection, *, fenced: bool) -> "DescribeClusterResponse":
@@ -58,7 +59,7 @@ def unregister(connection: Connection, broker_id: int) -> None:
         refuse(answer.error_code, answer.error_message or f"broker {broker_id}")
 
     connection.run(work)
-    click.echo(f"Broker {broker_id} is no longer registered.")
+    say(f"Broker {broker_id} is no longer registered.")
 
 
 @cluster.command("list-endpoints")
@@ -82,4 +83,4 @@ def list_endpoints(connection: Connection, include_fenced_brokers: bool) -> None
     hosts, racks = (max(len(row[column]) for row in rows) for column in (1, 3))
     widths = [10, hosts, 10, max(10, racks), *([10] if with_state else []), 15]
     for row in rows:
-        click.echo(" ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
+        say(" ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kvorum.cli.client import check_security, profile_in_use, profile_properties, with_cluster
-from kvorum.cli.output import warn
+from kvorum.cli.client import NOTHING, check_security, for_librdkafka, profile_in_use, profile_properties, with_cluster
+from kvorum.cli.output import say, warn
 from kvorum.cli.profiles import profile_option
 
 if TYPE_CHECKING:
@@ -27,11 +27,6 @@ ARGUMENTS_KEY = "kvorum.arguments"
 """Where the words of a script are kept in click's context."""
 TIMEOUT_KEYS = ("default.api.timeout.ms", "request.timeout.ms")
 HEEDED = {*TIMEOUT_KEYS, "bootstrap.servers", "client.id", "security.protocol"}
-JAVA_ONLY = {
-    *("key.serializer", "value.serializer", "key.deserializer", "value.deserializer", "buffer.memory", "max.block.ms"),
-    *("default.api.timeout.ms", "client.dns.lookup", "metric.reporters", "interceptor.classes", "enable.metrics.push"),
-}
-"""Properties of Kafka's Java clients that librdkafka has no room for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,14 +61,14 @@ class Connection:
             raise click.UsageError(f"{key}={text} in the --command-config file is no number")
         return None if text is None else int(text)
 
-    def client_options(self, own: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
-        """Return what an unmodified client (librdkafka) is made with; what comes later wins."""
-        properties = {**own, **self.properties, **given}
-        for key in sorted(JAVA_ONLY & properties.keys()):
-            warn(f"{key} is of Java's clients; not heeded")
-        return {key: value for key, value in properties.items() if key not in JAVA_ONLY} | {
-            "bootstrap.servers": self.bootstrap
-        }
+    def client_options(
+        self, own: Mapping[str, Any], given: Mapping[str, str], typed: Mapping[str, Any] = NOTHING
+    ) -> dict[str, Any]:
+        """Return what an unmodified client (librdkafka) is made with; what comes later wins.
+
+        The script's own, the file's, what is given as a property, and what is typed as an option.
+        """
+        return for_librdkafka({**own, **self.properties, **given, **typed}, self.bootstrap)
 
 
 class Remembering(click.Command):
@@ -96,6 +91,17 @@ def read_properties(path: str | None) -> dict[str, str]:
             return {each.key: each.text for each in parse_properties(file.read())}
     except (PropertiesError, UnicodeDecodeError) as error:
         raise click.UsageError(f"{path}: {error}") from None
+
+
+def key_values(texts: Sequence[str]) -> dict[str, str]:
+    """Read KEY=VALUE as Kafka's scripts do: without a value, or without the sign, it is empty (parseKeyValueArgs)."""
+    return {key: value for key, _, value in (text.partition("=") for text in texts)}
+
+
+def one_of_two(new: str, given_new: object, old: str, given_old: object) -> None:
+    """Refuse an option beside the one that took its place (KIP-1147)."""
+    if given_new and given_old:
+        raise click.UsageError(f"Options {new} and {old} cannot be specified together.")
 
 
 def connect(bootstrap: str | None, controller: str | None, command_config: str | None) -> Connection:
@@ -158,9 +164,16 @@ def without(options: Mapping[str, object], allowed: str) -> None:
             raise click.UsageError(f"Option [{name}] can't be used with option(s) {allowed}")
 
 
+def invalid_beside(used: str, others: Mapping[str, object]) -> None:
+    """Refuse options beside one that is given: {name: its value} (CommandLineUtils.checkInvalidArgs)."""
+    for name, value in others.items():
+        if value not in (None, False, (), []):
+            raise click.UsageError(f'Option "[{used}]" can\'t be used with option "[{name}]"')
+
+
 def pretty_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a table as Kafka's ToolsUtils.prettyPrintTable does: padded, and a tab behind each column."""
     cells = [[str(cell) for cell in row] for row in rows]
     widths = [max(len(text) for text in column) for column in zip(headers, *cells, strict=True)]
     for line in (list(headers), *cells):
-        click.echo("".join(f"{text.ljust(width)}\t" for text, width in zip(line, widths, strict=True)))
+        say("".join(f"{text.ljust(width)}\t" for text, width in zip(line, widths, strict=True)))

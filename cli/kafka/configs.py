@@ -1,20 +1,22 @@
 """`kafka-configs`. Source: Kafka's ConfigCommand."""
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from kvorum.cli.java_numbers import java_double
 from kvorum.cli.kafka.common import (
     ARGUMENTS_KEY,
     Connection,
     Files,
     Remembering,
     connected,
+    invalid_beside,
     one_action,
     read_properties,
 )
+from kvorum.cli.output import say
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -39,11 +41,7 @@ DEFAULT_OPTIONS = {
     "broker_defaults": "brokers",
     "ip_defaults": "ips",
 }
-NAMED_FIRST = ("topics", "client-metrics")
-"""Types of which Kafka's tool looks for the name first, when asked for what is set: its absence is no error."""
 SHOWN_KIND = {"user": "user-principal"}
-EXPONENT_BELOW = 1e-3
-EXPONENT_FROM = 1e7
 
 
 @click.command("kafka-configs", cls=Remembering)
@@ -96,6 +94,9 @@ def configs(
         for kind, name in entity.items():
             check_entity(kind, name)
         if action == "describe":
+            invalid_beside("describe", {"add-config": add_config, "delete-config": deleted})
+            if "broker-loggers" in entity and entity["broker-loggers"] is None:
+                raise EntityError("An entity name must be specified with --describe of broker-loggers")
             describe_entity(connection, entity, everything)
             return
         if add_config is not None and add_config_file is not None:
@@ -165,28 +166,28 @@ def describe_entity(connection: Connection, entity: dict[str, str | None], every
             return await describe_quotas(cluster, wanted)
 
         for found in connection.run(quotas):
-            click.echo(quota_line(found))
+            say(quota_line(found))
         return
 
     async def work(cluster: "ClusterClient") -> "dict[str, list[ConfigRow]] | None":
-        if name is not None and kind in NAMED_FIRST and not everything and not await is_listed(cluster, kind, name):
+        if name is not None and not everything and not await is_listed(cluster, kind, name):
             return None
         found = [name] if name is not None else await entity_names(cluster, kind)
         return {each: await resource_configs(cluster, kind, each, everything=everything) for each in found}
 
     described = connection.run(work)
     if described is None:
-        click.echo(f"The {kind[:-1]} '{name}' doesn't exist and doesn't have dynamic config.")
+        say(f"The {kind[:-1]} '{name}' doesn't exist and doesn't have dynamic config.")
         return
     for each, rows in described.items():
         if each:
-            click.echo(f"{'All' if everything else 'Dynamic'} configs for {kind[:-1]} {each} are:")
+            say(f"{'All' if everything else 'Dynamic'} configs for {kind[:-1]} {each} are:")
         else:
-            click.echo(f"Default configs for {kind} in the cluster are:")
+            say(f"Default configs for {kind} in the cluster are:")
         for row in rows:
             value = "null" if row.value is None else row.value
             synonyms = ", ".join(row.synonyms)
-            click.echo(f"  {row.name}={value} sensitive={str(row.sensitive).lower()} synonyms={{{synonyms}}}")
+            say(f"  {row.name}={value} sensitive={str(row.sensitive).lower()} synonyms={{{synonyms}}}")
 
 
 async def is_listed(cluster: "ClusterClient", kind: str, name: str) -> bool:
@@ -194,6 +195,8 @@ async def is_listed(cluster: "ClusterClient", kind: str, name: str) -> bool:
     from kvorum.cli.config_entities import entity_names
     from kvorum.protocol.errors import ErrorCode, KafkaError
 
+    if kind == "brokers" and not name:
+        return True
     try:
         return name in await entity_names(cluster, kind)
     except KafkaError as error:
@@ -212,16 +215,6 @@ def quota_line(quotas: "Quotas") -> str:
     return f"Quota configs for {', '.join(parts)} are {values}"
 
 
-def java_double(value: float) -> str:
-    """Return a number as Java's Double.toString writes it: 1048576.0, and from ten millions on 1.0E7."""
-    if value and not EXPONENT_BELOW <= abs(value) < EXPONENT_FROM:
-        sign, digits, exponent = Decimal(repr(value)).as_tuple()
-        text = "".join(map(str, digits))
-        shown = f"{text[0]}.{text[1:].rstrip('0') or '0'}E{len(text) - 1 + int(exponent)}"
-        return f"-{shown}" if sign else shown
-    return repr(float(value))
-
-
 def alter_entity(connection: Connection, entity: dict[str, str], changes: "Changes") -> None:
     """Change what an entity has."""
     from kvorum.cli.config_entities import alter_entity_quotas, alter_resource
@@ -236,6 +229,6 @@ def alter_entity(connection: Connection, entity: dict[str, str], changes: "Chang
 
     connection.run(work)
     if name:
-        click.echo(f"Completed updating config for {kind[:-1]} {name}.")
+        say(f"Completed updating config for {kind[:-1]} {name}.")
     else:
-        click.echo(f"Completed updating default config for {kind} in the cluster.")
+        say(f"Completed updating default config for {kind} in the cluster.")

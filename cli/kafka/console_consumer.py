@@ -1,55 +1,57 @@
-"""`kafka-console-consumer`. Source: Kafka's ConsoleConsumer, ConsoleConsumerOptions, DefaultMessageFormatter."""
+"""`kafka-console-consumer`. Source: Kafka's ConsoleConsumer, ConsoleConsumerOptions."""
 
 import secrets
 import sys
 import time
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from kvorum.cli.client import client_of
+from kvorum.cli.client import client_of, given_of
+from kvorum.cli.client_properties import BLACKLIST, INTERNAL_TOPICS
 from kvorum.cli.completion import group_names, topic_names
 from kvorum.cli.consume import exit_of
-from kvorum.cli.kafka.common import Connection, Files, connected, read_properties
-from kvorum.cli.kafka.formatters import FormatError, formatter_of
-from kvorum.cli.output import fail, pairs
+from kvorum.cli.kafka.common import Connection, Files, connected, key_values, one_of_two, read_properties
+from kvorum.cli.kafka.formatters import FormatError, Formatter, formatter_of
+from kvorum.cli.output import fail, say
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message
+    from confluent_kafka import Consumer
 
 POLL_SECONDS = 1.0
 GROUP_DIGITS = 100_000
 OFFSET_MAX = 2**63 - 1
-
-
-class Formatter(Protocol):
-    """Writes records."""
-
-    def write(self, message: "Message", out: BinaryIO) -> None:
-        """Write one record."""
+NO_LIMIT = -1
+DEPRECATED = (
+    ("consumer_property", "--consumer-property", "--command-property"),
+    ("consumer_config", "--consumer.config", "--command-config"),
+    ("property_", "--property", "--formatter-property"),
+)
 
 
 @click.command("kafka-console-consumer")
 @click.option("--topic", shell_complete=topic_names)
-@click.option("--include", "--whitelist", "include", metavar="REGEX", help="Topics that match, instead of one.")
+@click.option("--include", metavar="REGEX", help="Topics that match, instead of one.")
 @click.option("--group", shell_complete=group_names)
 @click.option("--from-beginning", is_flag=True, help="Where the group has no offset: from the first record.")
 @click.option("--offset", help="earliest, latest or a number; with --partition.")
 @click.option("--partition", type=click.IntRange(0))
-@click.option("--max-messages", type=click.IntRange(1))
-@click.option("--timeout-ms", type=click.IntRange(0), help="End after so long without a record.")
+@click.option("--max-messages", type=int, default=NO_LIMIT, help="-1 is no limit.")
+@click.option("--timeout-ms", type=int, default=NO_LIMIT, help="End after so long without a record; -1: never.")
 @click.option(
     "--isolation-level", type=click.Choice(["read_committed", "read_uncommitted"]), default="read_uncommitted"
 )
 @click.option("--formatter", default="org.apache.kafka.tools.consumer.DefaultMessageFormatter", show_default=True)
-@click.option("--formatter-property", "--property", "properties", multiple=True, metavar="KEY=VALUE")
+@click.option("--formatter-property", multiple=True, metavar="KEY=VALUE")
+@click.option("--property", "property_", multiple=True, metavar="KEY=VALUE", help="Deprecated: --formatter-property.")
 @click.option("--formatter-config", type=Files)
 @click.option("--key-deserializer")
 @click.option("--value-deserializer")
 @click.option("--skip-message-on-error", is_flag=True)
 @click.option("--enable-systest-events", is_flag=True, hidden=True)
-@click.option("--command-property", "--consumer-property", "given", multiple=True, metavar="KEY=VALUE")
-@click.option("--consumer.config", "consumer_config", type=Files, hidden=True)
+@click.option("--command-property", multiple=True, metavar="KEY=VALUE", help="Properties of the consumer.")
+@click.option("--consumer-property", multiple=True, metavar="KEY=VALUE", help="Deprecated: --command-property.")
+@click.option("--consumer.config", "consumer_config", type=Files, help="Deprecated: --command-config.")
 @connected()
 def console_consumer(connection: Connection, **options: Any) -> None:
     """Print the records of topics, values as lines.
@@ -61,25 +63,55 @@ def console_consumer(connection: Connection, **options: Any) -> None:
     from confluent_kafka import Consumer
 
     check(options)
-    properties = read_properties(options["formatter_config"]) | pairs(options["properties"], "--formatter-property")
+    for name, old, new in DEPRECATED:
+        if options[name]:
+            say(f"Option {old} is deprecated and will be removed in a future version. Use {new} instead.")
+    properties = read_properties(options["formatter_config"])
     for side in ("key", "value"):
-        if options[f"{side}_deserializer"] is not None:
+        if options[f"{side}_deserializer"]:
             properties[f"{side}.deserializer"] = options[f"{side}_deserializer"]
+    properties |= key_values(options["formatter_property"] + options["property_"])
     try:
         formatter = formatter_of(options["formatter"], properties)
     except FormatError as error:
         raise click.UsageError(str(error)) from None
-    given = read_properties(options["consumer_config"]) | pairs(options["given"], "--command-property")
-    own = {
-        "group.id": f"console-consumer-{secrets.randbelow(GROUP_DIGITS)}",
+    from_file = connection.properties | read_properties(options["consumer_config"])
+    given = key_values(options["command_property"] + options["consumer_property"])
+    own = consumer_properties(options, from_file, given)
+    typed = given_of(own, {"isolation.level": "isolation_level", "group.id": "group"})
+    consumer = client_of(Consumer, connection.client_options(own, from_file | given, typed))
+    consume(consumer, formatter, options)
+
+
+def consumer_properties(options: dict[str, Any], from_file: dict[str, str], given: dict[str, str]) -> dict[str, Any]:
+    """Return what the tool's consumer is made with where neither file nor property says otherwise.
+
+    Ends the command for groups that differ, and a place to begin that is not the one --from-beginning names.
+    """
+    named = [options["group"], from_file.get("group.id"), given.get("group.id")]
+    groups = list(dict.fromkeys(each for each in named if each is not None))
+    if len(groups) > 1:
+        raise click.UsageError(
+            "The group ids provided in different places (directly using '--group', via '--consumer-property', or via "
+            f"'--consumer.config') do not match. Detected group ids: {', '.join(repr(each) for each in groups)}"
+        )
+    if groups and options["partition"] is not None:
+        raise click.UsageError("Options group and partition cannot be specified together.")
+    reset = (from_file | given).get("auto.offset.reset")
+    if options["from_beginning"] and reset not in (None, "earliest"):
+        raise click.UsageError(
+            f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', please remove one option"
+        )
+    own: dict[str, Any] = {
+        "group.id": groups[0] if groups else f"console-consumer-{secrets.randbelow(GROUP_DIGITS)}",
         "auto.offset.reset": "earliest" if options["from_beginning"] else "latest",
         "isolation.level": options["isolation_level"],
-        "enable.auto.commit": options["group"] is not None,
         "client.id": "console-consumer",
+        "enable.auto.commit": bool(groups),  # a group made up here is not used again
     }
-    given |= {"group.id": options["group"]} if options["group"] is not None else {}
-    consumer = client_of(Consumer, connection.client_options(own, given))
-    consume(consumer, formatter, options)
+    if options["include"] is not None:
+        return own | {BLACKLIST: INTERNAL_TOPICS}
+    return own | {"allow.auto.create.topics": True}
 
 
 def check(options: dict[str, Any]) -> None:
@@ -89,18 +121,24 @@ def check(options: dict[str, Any]) -> None:
     if options["partition"] is not None:
         if options["topic"] is None:
             raise click.UsageError("The topic is required when partition is specified.")
-        if options["group"] is not None:
-            raise click.UsageError("Options group and partition cannot be specified together.")
-    if options["offset"] is not None:
-        if options["partition"] is None:
-            raise click.UsageError("The partition is required when offset is specified.")
-        if options["from_beginning"]:
+        if options["from_beginning"] and options["offset"] is not None:
             raise click.UsageError("Options from-beginning and offset cannot be specified together.")
-        if options["offset"] not in ("earliest", "latest") and not is_offset(options["offset"]):
-            raise click.UsageError(
-                f"The provided offset value '{options['offset']}' is incorrect. Valid values are 'earliest', 'latest', "
-                "or a non-negative long."
-            )
+    elif options["offset"] is not None:
+        raise click.UsageError("The partition is required when offset is specified.")
+    if options["offset"] is not None and not is_word(options["offset"]) and not is_offset(options["offset"]):
+        raise click.UsageError(
+            f"The provided offset value '{options['offset']}' is incorrect. Valid values are 'earliest', 'latest', "
+            "or a non-negative long."
+        )
+    config = click.get_current_context().params["command_config"]
+    one_of_two("--consumer-property", options["consumer_property"], "--command-property", options["command_property"])
+    one_of_two("--consumer.config", options["consumer_config"], "--command-config", config)
+    one_of_two("--property", options["property_"], "--formatter-property", options["formatter_property"])
+
+
+def is_word(text: str) -> bool:
+    """Tell whether a text names an end of the log."""
+    return text.lower() in ("earliest", "latest")
 
 
 def is_offset(text: str) -> bool:
@@ -114,47 +152,70 @@ def start(consumer: "Consumer", options: dict[str, Any]) -> None:
 
     if options["partition"] is None:
         pattern = options["include"]
-        consumer.subscribe([options["topic"]] if pattern is None else [f"^({pattern.replace(',', '|')})$"])
+        consumer.subscribe([options["topic"]] if pattern is None else [f"^({pattern})$"])
         return
     offset = options["offset"]
     if offset is not None and is_offset(offset):
         place = int(offset)
     else:
-        place = OFFSET_BEGINNING if options["from_beginning"] or offset == "earliest" else OFFSET_END
+        earliest = options["from_beginning"] or (offset is not None and offset.lower() == "earliest")
+        place = OFFSET_BEGINNING if earliest else OFFSET_END
     consumer.assign([TopicPartition(options["topic"], options["partition"], place)])
 
 
 def consume(consumer: "Consumer", formatter: Formatter, options: dict[str, Any]) -> None:
     """Print records until there are enough, none comes for too long, or Ctrl-C; say how many there were."""
-    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka import KafkaException
 
-    timeout_ms, count = options["timeout_ms"], 0
-    wait = POLL_SECONDS if timeout_ms is None else min(POLL_SECONDS, timeout_ms / 1000)
-    out = sys.stdout.buffer
+    count = Count()
     try:
         start(consumer, options)
-        last = time.monotonic()
-        while count != options["max_messages"]:
-            message = consumer.poll(wait)
-            error = None if message is None else message.error()
-            if message is None or (error is not None and error.code() == KafkaError._TRANSPORT):
-                if timeout_ms is not None and (time.monotonic() - last) * 1000 >= timeout_ms:
-                    click.echo(f"no record came for {timeout_ms} ms", err=True)
-                    break
-                continue
-            if error is not None:
-                fail(str(error), exit_of(error))
-            count, last = count + 1, time.monotonic()
-            try:
-                formatter.write(message, out)
-            except FormatError as problem:
-                if not options["skip_message_on_error"]:
-                    fail(str(problem))
-            out.flush()
+        read(consumer, formatter, options, count)
     except KafkaException as error:
         fail(str(error), exit_of(error.args[0]))
     except KeyboardInterrupt:
         pass  # how one ends a consumer that was not told where to stop
     finally:
         consumer.close()
-        click.echo(f"Processed a total of {count} messages", err=True)
+        click.echo(f"Processed a total of {count.records} messages", err=True)
+        if options["enable_systest_events"]:
+            say("shutdown_complete")
+
+
+class Count:
+    """How many records were taken, printed or not."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.records = 0
+
+
+def read(consumer: "Consumer", formatter: Formatter, options: dict[str, Any], count: Count) -> None:
+    """Print records as they come. Raises KafkaException."""
+    from confluent_kafka import KafkaError
+
+    timeout_ms = None if options["timeout_ms"] < 0 else options["timeout_ms"]
+    wait = POLL_SECONDS if timeout_ms is None else min(POLL_SECONDS, timeout_ms / 1000)
+    # A topic that is not there yet is waited for, as Kafka's tool does; the client goes on with other brokers.
+    absent = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+    passing = (KafkaError._TRANSPORT, *absent)
+    out: BinaryIO = sys.stdout.buffer
+    last = time.monotonic()
+    while count.records != options["max_messages"]:
+        message = consumer.poll(wait)
+        error = None if message is None else message.error()
+        if message is None or (error is not None and error.code() in passing):
+            if timeout_ms is not None and (time.monotonic() - last) * 1000 >= timeout_ms:
+                click.echo(f"no record came for {timeout_ms} ms", err=True)
+                return
+            continue
+        if error is not None:
+            fail(str(error), exit_of(error))
+        count.records, last = count.records + 1, time.monotonic()
+        try:
+            formatter.write(message, out)
+        except FormatError as problem:
+            if not options["skip_message_on_error"]:
+                fail(str(problem))
+            click.echo(f"kvorum: this record is left out: {problem}", err=True)
+        out.flush()

@@ -8,8 +8,8 @@ import click
 
 from kvorum.cli.completion import group_names, topic_names
 from kvorum.cli.group_reset import scenarios_of, warn_of_moves
-from kvorum.cli.kafka.common import Connection, Files, connected, one_action, without
-from kvorum.cli.output import fail
+from kvorum.cli.kafka.common import Connection, Files, connected, invalid_beside, one_action, without
+from kvorum.cli.output import say
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -53,7 +53,7 @@ WITHOUT_EXECUTE = (
 @click.option("--to-datetime", metavar="YYYY-MM-DDThh:mm:ss.sss")
 @click.option("--by-duration", metavar="PnDTnHnMnS")
 @click.option("--from-file", type=Files)
-@click.option("--timeout", "timeout_ms", type=click.IntRange(1), default=5000, help="ms a request may take.")
+@click.option("--timeout", "timeout_ms", type=click.IntRange(1), default=30_000, help="ms a request may take.")
 @connected()
 def consumer_groups(connection: Connection, **options: Any) -> None:
     """List and describe consumer groups, delete them, reset and delete their offsets.
@@ -87,13 +87,14 @@ def consumer_groups(connection: Connection, **options: Any) -> None:
 
 def check(action: str, options: dict[str, Any]) -> None:
     """Refuse options that do not go together, as Kafka does."""
-    selected = bool(options["group"]) + options["all_groups"]
-    if action in ("describe", "delete", "reset-offsets") and selected != 1:
+    if action in ("describe", "delete", "reset-offsets") and not options["group"] and not options["all_groups"]:
         raise click.UsageError(f"Option [{action}] takes one of these options: [group], [all-groups]")
+    if options["group"]:
+        invalid_beside("group", {"all-groups": options["all_groups"], "list": options["listing"]})
+    if options["topic"]:
+        invalid_beside("topic", {"list": options["listing"], "describe": options["describe"]})
     if action == "delete-offsets" and not (options["group"] and options["topic"]):
         raise click.UsageError("Option [delete-offsets] takes the following options: [group], [topic]")
-    if action == "list":
-        without({f"group {name}": "x" for name in options["group"]}, "[list]")
     if action != "describe":
         for name in ("members", "offsets", "verbose"):
             without({name: options[name]}, f"[{action}]; it goes with [describe]")
@@ -117,11 +118,11 @@ def check(action: str, options: dict[str, Any]) -> None:
 def list_groups(connection: Connection, options: dict[str, Any]) -> None:
     """Print the ids, or a table with types and states."""
     from kvorum.admin.groups import Groups, Listed
-    from kvorum.cli.group_rows import STATES, TYPES, checked_words, list_row
+    from kvorum.cli.group_rows import STATES, TYPES_OF_CONSUMERS, checked_words, list_row
 
     try:
         states = checked_words(options["state"], STATES, "state")
-        types = checked_words(options["group_type"], TYPES, "type")
+        types = checked_words(options["group_type"], TYPES_OF_CONSUMERS, "type")
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
@@ -133,12 +134,12 @@ def list_groups(connection: Connection, options: dict[str, Any]) -> None:
     wanted += ["state"] if options["state"] is not None else []
     if wanted == ["group"]:
         for row in rows:
-            click.echo(row["group"])
+            say(row["group"])
         return
     columns = [[name.upper(), *(row[name] for row in rows)] for name in wanted]
     widths = [max([15, *(len(row["group"]) for row in rows)]) + 10, 20, 20]
     for line in zip(*columns, strict=True):
-        click.echo(" ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)))
+        say(" ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)))
 
 
 def text(value: object) -> str:
@@ -181,7 +182,7 @@ def describe_groups(connection: Connection, options: dict[str, Any]) -> None:
         if lines:
             click.echo()
         for line in lines:
-            click.echo(line)
+            say(line)
 
 
 def offset_lines(found: "GroupRows", verbose: bool) -> list[str]:
@@ -255,13 +256,13 @@ def delete_groups(connection: Connection, options: dict[str, Any]) -> None:
     done = ", ".join(f"'{name}'" for name, error in outcome.items() if error is None)
     refused = {name: error for name, error in outcome.items() if error is not None}
     if not refused:
-        click.echo(f"Deletion of requested consumer groups ({done}) was successful.")
+        say(f"Deletion of requested consumer groups ({done}) was successful.")
         return
-    click.echo("\nError: Deletion of some consumer groups failed:")
+    say("\nError: Deletion of some consumer groups failed:")
     for name, error in refused.items():
-        click.echo(f"* Group '{name}' could not be deleted due to: {error}")
+        say(f"* Group '{name}' could not be deleted due to: {error}")
     if done:
-        click.echo(f"\nThese consumer groups were deleted successfully: {done}")
+        say(f"\nThese consumer groups were deleted successfully: {done}")
     raise SystemExit(1)
 
 
@@ -284,9 +285,9 @@ def delete_group_offsets(connection: Connection, options: dict[str, Any]) -> Non
 
     outcome, absent = connection.run(work, timeout_ms=options["timeout_ms"])
     if any(outcome.values()):
-        click.echo("\nError: Encountered some partition-level error, see the follow-up details.")
+        say("\nError: Encountered some partition-level error, see the follow-up details.")
     else:
-        click.echo(f"Request succeeded for deleting offsets from group {group_id}.")
+        say(f"Request succeeded for deleting offsets from group {group_id}.")
     found = [(topic, -1, code) for topic, code in absent.items()]
     found += [(place.topic, place.partition, code) for place, code in outcome.items()]
     rows = [["TOPIC", "PARTITION", "STATUS"]]
@@ -295,7 +296,7 @@ def delete_group_offsets(connection: Connection, options: dict[str, Any]) -> Non
         rows.append([topic, shown, f"Error: {code.name}" if code else "Successful"])
     click.echo()
     for line in padded(rows, [-15, 10, 15]):
-        click.echo(line)
+        say(line)
     if absent or any(outcome.values()):
         raise SystemExit(1)
 
@@ -325,17 +326,26 @@ def reset_group_offsets(connection: Connection, options: dict[str, Any]) -> None
         found = connection.run(work, timeout_ms=options["timeout_ms"])
     except ResetError as error:
         raise click.UsageError(str(error)) from None
-    warn_of_moves(found)
+    for move in (move for each in found for move in each.moves):
+        if move.note is not None and scenarios_are_of_time(options):
+            place = f"Partition {move.place.partition} from topic {move.place.topic}"
+            say(f"\nWarn: {place} is empty. Falling back to latest known offset.")
+    warn_of_moves(found, notes=False)
     refused = [each.refused for each in found if each.refused is not None]
     for reason in refused:
-        click.echo(f"\nError: {reason}")
+        say(f"\nError: {reason}")
     if options["export"]:
-        click.echo(format_plan(((each.group_id, each.offsets) for each in found), with_group=only is None))
+        say(format_plan(((each.group_id, each.offsets) for each in found), with_group=only is None))
     else:
         for line in plan_lines(found):
-            click.echo(line)
+            say(line)
     if refused:
         raise SystemExit(1)
+
+
+def scenarios_are_of_time(options: dict[str, Any]) -> bool:
+    """Tell whether groups are to go to a time."""
+    return options["to_datetime"] is not None or options["by_duration"] is not None
 
 
 def plan_lines(found: Sequence["Reset"]) -> list[str]:
@@ -360,5 +370,6 @@ def validate_regex(pattern: str) -> None:
         re2.compile(pattern, options)
     except re2.error as error:
         reason = error.args[0].decode() if isinstance(error.args[0], bytes) else error.args[0]
-        fail(f"The regular expression `{pattern}` is invalid: {reason}.")
-    click.echo(f"The regular expression `{pattern}` is valid.")
+        say(f"The regular expression `{pattern}` is invalid: {reason}.")
+        return
+    say(f"The regular expression `{pattern}` is valid.")

@@ -3,6 +3,7 @@
 import click
 
 from kvorum.cli.kafka.common import Connection, Files, connected
+from kvorum.cli.output import say
 
 
 @click.command("kafka-delete-records")
@@ -22,11 +23,11 @@ def delete_records(connection: Connection, offset_json_file: str) -> None:
         wanted = offsets_of(offset_json_file)
     except PartitionFileError as error:
         raise click.UsageError(str(error)) from None
-    click.echo("Executing records delete operation")
+    say("Executing records delete operation")
     found = connection.run(lambda cluster: deleted_records.delete_records(cluster, wanted))
-    click.echo("Records delete operation completed:")
+    say("Records delete operation completed:")
     for place, each in found.items():
         outcome = f"error: {each.error.name}" if each.error else f"low_watermark: {each.low_watermark}"
-        click.echo(f"partition: {place}\t{outcome}")
+        say(f"partition: {place}\t{outcome}")
     if any(each.error for each in found.values()):
         raise SystemExit(1)

@@ -2,6 +2,7 @@
 
 import click
 
+from kvorum.cli.client import given_of
 from kvorum.cli.dump_log import decoder_of, dump
 from kvorum.cli.profiles import profile_option
 
@@ -12,6 +13,7 @@ DECODERS = {
     "DefaultDecoder": "bytes",
 }
 INT32_MAX = 2**31 - 1
+CLASSES = ("key_decoder_class", "value_decoder_class")
 
 
 def text_of(name: str, option: str) -> str:
@@ -59,7 +61,8 @@ def dump_log(
 
     key = text_of(key_decoder_class, "--key-decoder-class")
     value = text_of(value_decoder_class, "--value-decoder-class")
-    decoder = decoder_of(special, key, value, wanted=print_data_log)
+    typed = given_of({name: True for name in CLASSES}, {name: name for name in CLASSES})  # to name one is to want it
+    decoder = decoder_of(special, key, value, wanted=print_data_log or bool(typed))
     options = Options(
         decoder=decoder,
         deep=deep_iteration or decoder is not None,

@@ -7,7 +7,7 @@ import click
 
 from kvorum.cli.features import outcome_lines
 from kvorum.cli.kafka.common import Connection, connected
-from kvorum.cli.output import fail
+from kvorum.cli.output import fail, say
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -46,7 +46,7 @@ def describe(connection: Connection, node_id: int | None) -> None:
 
     for row in connection.run(work):
         lowest, highest = level_name(row.feature, row.min_supported), level_name(row.feature, row.max_supported)
-        click.echo(
+        say(
             f"Feature: {row.feature:<40}  SupportedMinVersion: {lowest:<15}  SupportedMaxVersion: {highest:<15}"
             f"  FinalizedVersionLevel: {level_name(row.feature, row.finalized):<15}"
             f"  Epoch: {'-' if row.epoch is None else row.epoch}"
@@ -157,7 +157,7 @@ def print_levels(lines_of: Callable[[], list[str]]) -> None:
     except LevelError as error:
         fail(str(error))
     for line in lines:
-        click.echo(line)
+        say(line)
 
 
 def levels_of(verb: str, levels: tuple[str, ...], release: str | None, metadata: str | None) -> dict[str, int]:
@@ -171,7 +171,7 @@ def levels_of(verb: str, levels: tuple[str, ...], release: str | None, metadata:
             return release_levels(release)
         found = parse_levels(levels)
         if metadata is not None:
-            click.echo(" `metadata` flag is deprecated and may be removed in a future release.")
+            say(" `metadata` flag is deprecated and may be removed in a future release.")
             found[METADATA_VERSION] = metadata_level(metadata)
     except LevelError as error:
         raise click.UsageError(str(error)) from None
@@ -190,7 +190,7 @@ def change(connection: Connection, verb: str, levels: dict[str, int], kind: "Upg
 
     outcome = connection.run(work)
     for line in outcome_lines(verb, levels, outcome, dry_run):
-        click.echo(line)
+        say(line)
     failed = sum(error is not None for error in outcome.values())
     if failed:
         fail(f"{failed} out of {len(outcome)} operation(s) failed.")

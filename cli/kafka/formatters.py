@@ -5,10 +5,16 @@ GroupMetadataMessageFormatter, TransactionLogMessageFormatter.
 """
 
 import json
+import re
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+
+import click
+
+from kvorum.cli.java_numbers import java_double, java_float
+from kvorum.cli.output import warn
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -24,7 +30,14 @@ GROUP_TYPES = frozenset({2, 3, 4, 5, 6, 7, 8, 16})
 
 
 class FormatError(ValueError):
-    """A formatter, property or deserializer that there is not, or a record it cannot print."""
+    """A formatter that there is not, or a record it cannot print."""
+
+
+class Formatter(Protocol):
+    """Writes records."""
+
+    def write(self, message: "Message", out: BinaryIO) -> None:
+        """Write one record. Raises FormatError."""
 
 
 def raw(data: bytes) -> bytes:
@@ -32,40 +45,83 @@ def raw(data: bytes) -> bytes:
     return data
 
 
-def number(shape: str) -> Deserializer:
+def number(shape: str, written: Callable[[Any], str] = str) -> Deserializer:
     """Return what prints a number of such a shape (struct)."""
 
     def read(data: bytes) -> bytes:
         try:
-            return repr(struct.unpack(shape, data)[0]).encode()
+            return written(struct.unpack(shape, data)[0]).encode()
         except struct.error as error:
             raise FormatError(f"{data!r} is no such number: {error}") from error
 
     return read
 
 
+def text(data: bytes) -> bytes:
+    """Return UTF-8; what is none of it is U+FFFD, as in Java's strings."""
+    return data.decode(errors="replace").encode()
+
+
+def boolean(data: bytes) -> bytes:
+    """Return true or false."""
+    if data not in (b"\0", b"\1"):
+        raise FormatError(f"{data!r} is no boolean: one byte, 0 or 1")
+    return b"true" if data == b"\1" else b"false"
+
+
+def uuid(data: bytes) -> bytes:
+    """Return a UUID, which is a text with its five groups of hexadecimal digits, as Java writes it."""
+    shown = data.decode(errors="replace")
+    groups = shown.split("-")
+    if len(groups) != len(UUID_DIGITS) or not all(re.fullmatch("[0-9a-fA-F]{1,16}", each) for each in groups):
+        raise FormatError(f"{shown!r} is no UUID")
+    pairs = zip(groups, UUID_DIGITS, strict=True)
+    return "-".join(each.lower()[-digits:].zfill(digits) for each, digits in pairs).encode()
+
+
+def void(data: bytes) -> bytes:
+    """Refuse everything: a void has no bytes."""
+    raise FormatError("Data should be null for a VoidDeserializer.")
+
+
+def printable(data: bytes) -> bytes:
+    """Return bytes as Kafka's Bytes.toString writes them: what cannot be printed by its digits."""
+    return "".join(chr(each) if 32 <= each <= 126 and each != 92 else f"\\x{each:02X}" for each in data).encode()
+
+
+def buffer(data: bytes) -> bytes:
+    """Return what Java's ByteBuffer says of itself."""
+    return f"java.nio.HeapByteBuffer[pos=0 lim={len(data)} cap={len(data)}]".encode()
+
+
+UUID_DIGITS = (8, 4, 4, 4, 12)
 DESERIALIZERS: Mapping[str, Deserializer] = {
-    "StringDeserializer": raw,
+    "StringDeserializer": text,
     "ByteArrayDeserializer": raw,
-    "BytesDeserializer": raw,
+    "BytesDeserializer": printable,
+    "ByteBufferDeserializer": buffer,
     "IntegerDeserializer": number(">i"),
     "LongDeserializer": number(">q"),
     "ShortDeserializer": number(">h"),
-    "DoubleDeserializer": number(">d"),
-    "FloatDeserializer": number(">f"),
+    "DoubleDeserializer": number(">d", java_double),
+    "FloatDeserializer": number(">f", java_float),
+    "BooleanDeserializer": boolean,
+    "UUIDDeserializer": uuid,
+    "VoidDeserializer": void,
 }
-SWITCHES = ("timestamp", "key", "offset", "epoch", "partition", "headers", "value")
+"""By name. An array of bytes is printed as it is; in Java's tool it is a place in memory."""
+SWITCHES = ("timestamp", "key", "offset", "delivery", "epoch", "partition", "headers", "value")
 SEPARATORS = ("key.separator", "line.separator", "headers.separator", "null.literal")
 
 
 def deserializer_of(name: str | None) -> Deserializer:
-    """Return a deserializer by the name of its class, with or without its package. Raises FormatError."""
+    """Return a deserializer by the name of its class, with or without its package; one that is not there is said."""
     if name is None:
         return raw
     found = DESERIALIZERS.get(name.rpartition(".")[2])
     if found is None:
-        raise FormatError(f"there is no deserializer {name}; there are {', '.join(DESERIALIZERS)}")
-    return found
+        warn(f"there is no deserializer {name}, bytes are printed as they are; there are {', '.join(DESERIALIZERS)}")
+    return found or raw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,16 +148,17 @@ class DefaultFormatter:
             parts.append(f"Partition:{message.partition()}".encode())
         if "offset" in self.shown:
             parts.append(f"Offset:{message.offset()}".encode())
-        if "epoch" in self.shown:
-            epoch = message.leader_epoch()
-            parts.append(b"Epoch:" + (b"-1" if epoch is None else str(epoch).encode()))
+        for name in ("delivery", "epoch"):  # which Kafka's tool does not hand to its formatters
+            if name in self.shown:
+                parts.append(f"{name.capitalize()}:NOT_PRESENT".encode())
         if "headers" in self.shown:
             parts.append(self._headers(message))
         if "key" in self.shown:
             parts.append(self._text(self.key, message.key()))
         if "value" in self.shown:
             parts.append(self._text(self.value, message.value()))
-        out.write(self.key_separator.join(parts) + self.line_separator)
+        if parts:
+            out.write(self.key_separator.join(parts) + self.line_separator)
 
     def _headers(self, message: "Message") -> bytes:
         found = message.headers() or []
@@ -110,9 +167,27 @@ class DefaultFormatter:
         return self.headers_separator.join(shown) if shown else b"NO_HEADERS"
 
     def _text(self, deserializer: Deserializer, data: bytes | str | None) -> bytes:
-        if data is None:
-            return self.null_literal
+        if data is None:  # what stands for nothing goes through the deserializer in Kafka, too
+            return deserializer(self.null_literal)
         return deserializer(data.encode() if isinstance(data, str) else data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggingFormatter:
+    """Prints records, and each again as a line on standard error."""
+
+    inner: DefaultFormatter
+
+    def write(self, message: "Message", out: BinaryIO) -> None:
+        """Write one record, and log it."""
+        self.inner.write(message, out)
+        kind, timestamp = message.timestamp()
+        name = "CreateTime" if kind == CREATE_TIME else "LogAppendTime"
+        when = "" if kind == NO_TIMESTAMP else f"{name}:{timestamp}, "
+        key, value = as_bytes(message.key()), as_bytes(message.value())
+        shown = "key:null " if key is None else f"key:{key.decode(errors='replace')}, "
+        body = "null" if value is None else value.decode(errors="replace")
+        click.echo(f"{when}{shown}value:{body}", err=True)
 
 
 class NoOpFormatter:
@@ -154,14 +229,12 @@ def as_bytes(data: bytes | str | None) -> bytes | None:
 
 
 def default_formatter(properties: Mapping[str, str]) -> DefaultFormatter:
-    """Read print.key=true and the like. Raises FormatError for a property that there is not."""
+    """Read print.key=true and the like; a property that there is not is said, and left aside."""
     known = {f"print.{name}" for name in SWITCHES} | set(SEPARATORS)
     known |= {f"{side}.deserializer" for side in ("key", "value", "headers")}
-    unknown = sorted(
-        key for key in properties if key not in known and not key.startswith(tuple(f"{k}." for k in known))
-    )
-    if unknown:
-        raise FormatError(f"no such formatter property: {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+    for key in properties:
+        if key not in known and not key.startswith(tuple(f"{each}." for each in known)):
+            warn(f"there is no formatter property {key}; there are {', '.join(sorted(known))}")
     switches = {name: properties.get(f"print.{name}", str(name == "value")).strip().lower() for name in SWITCHES}
     return DefaultFormatter(
         shown=frozenset(name for name, wanted in switches.items() if wanted == "true"),
@@ -175,11 +248,13 @@ def default_formatter(properties: Mapping[str, str]) -> DefaultFormatter:
     )
 
 
-def formatter_of(name: str, properties: Mapping[str, str]) -> "DefaultFormatter | NoOpFormatter | DecodingFormatter":
+def formatter_of(name: str, properties: Mapping[str, str]) -> Formatter:
     """Return a formatter by the name of its class, with or without its package. Raises FormatError."""
     match name.rpartition(".")[2]:
         case "DefaultMessageFormatter" | "default":
             return default_formatter(properties)
+        case "LoggingMessageFormatter":
+            return LoggingFormatter(inner=default_formatter(properties))
         case "NoOpMessageFormatter":
             return NoOpFormatter()
         case "OffsetsMessageFormatter" | "GroupMetadataMessageFormatter" as kind:

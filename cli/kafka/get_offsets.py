@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kvorum.cli.kafka.common import Connection, connected
-from kvorum.cli.output import fail
+from kvorum.cli.output import fail, say
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -55,4 +55,4 @@ def get_offsets(
         if each.error:
             click.echo(f"Skip getting offsets for topic-partition {place} due to error: {each.error.name}", err=True)
         elif each.offset >= 0:
-            click.echo(f"{place.topic}:{place.partition}:{each.offset}")
+            say(f"{place.topic}:{place.partition}:{each.offset}")

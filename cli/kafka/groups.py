@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kvorum.cli.kafka.common import Connection, connected, one_action
+from kvorum.cli.output import say
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -58,4 +59,4 @@ def groups(
             rows.append([each.group_id, list_row(each)["type"], each.protocol_type])
     widths = [max(WIDTH_MIN, *(len(row[index]) for row in rows)) for index in range(3)]
     for row in rows:
-        click.echo(" ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
+        say(" ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))

@@ -1,13 +1,14 @@
 """`kafka-leader-election`. Source: Kafka's LeaderElectionCommand."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from kvorum.cli.completion import topic_names
-from kvorum.cli.kafka.common import Connection, Files, connected
+from kvorum.cli.kafka.common import Connection, Files, connected, one_of_two, read_properties
 from kvorum.cli.leader_election import results
-from kvorum.cli.output import fail
+from kvorum.cli.output import fail, say
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--partition", type=click.IntRange(0))
 @click.option("--path-to-json-file", type=Files)
 @click.option("--all-topic-partitions", is_flag=True)
-@click.option("--admin.config", "admin_config", type=Files, hidden=True)
+@click.option("--admin.config", "admin_config", type=Files, help="Deprecated: --command-config.")
 @connected()
 def leader_election(
     connection: Connection,
@@ -47,7 +48,13 @@ def leader_election(
     if (topic is None) != (partition is None):
         raise click.UsageError("Option [partition] is only allowed if [topic] is used, and required with it")
     if admin_config is not None:
-        raise click.UsageError("give --command-config instead of --admin.config")
+        config = click.get_current_context().params["command_config"]
+        one_of_two("--command-config", config, "--admin.config", admin_config)
+        say(
+            "Option --admin.config has been deprecated and will be removed in a future version. "
+            "Use --command-config instead."
+        )
+        connection = replace(connection, properties=connection.properties | read_properties(admin_config))
     wanted = None
     try:
         if path_to_json_file is not None:
@@ -79,10 +86,10 @@ def show(answer: "ElectLeadersResponse", kind: str) -> None:
                 reason = f"{code_of(code).name}: {row.error_message or 'refused'}"
                 failed.append(f"Error completing leader election ({kind}) for partition: {place}: {reason}")
     if elected:
-        click.echo(f"Successfully completed leader election ({kind}) for partitions {', '.join(elected)}")
+        say(f"Successfully completed leader election ({kind}) for partitions {', '.join(elected)}")
     if needless:
-        click.echo(f"Valid replica already elected for partitions {', '.join(needless)}")
+        say(f"Valid replica already elected for partitions {', '.join(needless)}")
     for line in failed:
-        click.echo(line)
+        say(line)
     if failed:
         fail(f"{len(failed)} replica(s) could not be elected")

@@ -6,6 +6,7 @@ import click
 
 from kvorum.cli.kafka.common import Connection, connected
 from kvorum.cli.log_dirs import numbers
+from kvorum.cli.output import say
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -33,10 +34,10 @@ def log_dirs(connection: Connection, describe: bool, topic_list: str, broker_lis
 
         return await describe_log_dirs(cluster, brokers)
 
-    click.echo("Querying brokers for log directories information")
+    say("Querying brokers for log directories information")
     found = connection.run(work)
-    click.echo(f"Received log directory information from brokers {','.join(map(str, found))}")
-    click.echo(compact({"brokers": [shown(broker, dirs, topics) for broker, dirs in found.items()], "version": 1}))
+    say(f"Received log directory information from brokers {','.join(map(str, found))}")
+    say(compact({"brokers": [shown(broker, dirs, topics) for broker, dirs in found.items()], "version": 1}))
 
 
 def shown(broker: int, directories: "list[DescribeLogDirsResult]", topics: set[str]) -> dict[str, object]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kvorum.cli.kafka.common import HEEDED, Connection, connected, pretty_table
-from kvorum.cli.output import fail
+from kvorum.cli.output import fail, say
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -96,7 +96,7 @@ def add_controller(connection: Connection, dry_run: bool) -> None:
     if not dry_run:
         asked = {key: text for key, text in properties.items() if key in HEEDED}
         dataclasses.replace(connection, properties=asked).run(work)
-    click.echo(f"{'DRY RUN of adding' if dry_run else 'Added'} {found.told()}")
+    say(f"{'DRY RUN of adding' if dry_run else 'Added'} {found.told()}")
 
 
 def configuration_problem(properties: Mapping[str, str]) -> str | None:
@@ -146,7 +146,7 @@ def remove_controller(connection: Connection, controller_id: int, directory: str
         connection.run(work)
     # Two blanks, as Kafka's script prints them.
     done = "DRY RUN of removing " if dry_run else "Removed "
-    click.echo(f"{done} KRaft controller {controller_id} with directory id {directory_id}")
+    say(f"{done} KRaft controller {controller_id} with directory id {directory_id}")
 
 
 def replica_rows(
@@ -191,7 +191,7 @@ def show_status(cluster_id: str, answer: "DescribeQuorumResponse", leader: "Repl
         ("CurrentVoters", replicas_text(partition.current_voters, answer)),
         ("CurrentObservers", replicas_text(partition.observers, answer)),
     ):
-        click.echo(f"{name + ':':<24}{value}")
+        say(f"{name + ':':<24}{value}")
 
 
 def replicas_text(states: "Sequence[ReplicaState]", answer: "DescribeQuorumResponse") -> str:

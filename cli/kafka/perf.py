@@ -5,6 +5,8 @@ figures of librdkafka.
 """
 
 import json
+import os
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -12,9 +14,10 @@ from typing import Any
 import click
 
 from kvorum.cli.client import client_of
+from kvorum.cli.client_properties import BLACKLIST, INTERNAL_TOPICS
 from kvorum.cli.completion import topic_names
-from kvorum.cli.kafka.common import Connection, Files, Remembering, connected, read_properties
-from kvorum.cli.output import Exit, pairs
+from kvorum.cli.kafka.common import Connection, Files, Remembering, connected, one_of_two, read_properties
+from kvorum.cli.output import Exit, fail, pairs, say
 from kvorum.cli.perf_run import (
     Load,
     Reading,
@@ -30,15 +33,14 @@ from kvorum.cli.perf_stats import DATE_FORMAT, REPORTING_MS, DateFormatError, da
 TRANSACTION_MS = 3_000
 MANY = ("--producer-props", "--command-property")
 """Options that take several words, up to the next option."""
-DEPRECATED = (
-    "Option {} has been deprecated and will be removed in a future version. Use {} instead.",
-    {
-        "producer_props": ("--producer-props", "--command-property"),
-        "producer_config": ("--producer.config", "--command-config"),
-        "consumer_config": ("--consumer.config", "--command-config"),
-        "messages": ("--messages", "--num-records"),
-    },
-)
+PRODUCERS_WORDS = "Option {} has been deprecated and will be removed in a future version. Use {} instead."
+CONSUMERS_WORDS = "Warning: {} is deprecated. Use {} instead."
+RENAMED = {
+    "producer_props": ("--producer-props", "--command-property"),
+    "producer_config": ("--producer.config", "--command-config"),
+    "consumer_config": ("--consumer.config", "--command-config"),
+    "messages": ("--messages", "--num-records"),
+}
 
 
 class ManyWords(Remembering):
@@ -57,12 +59,13 @@ class ManyWords(Remembering):
         return super().parse_args(ctx, found)
 
 
-def say_deprecated(options: dict[str, Any]) -> None:
-    """Say what is called otherwise by now (KIP-1147)."""
-    text, names = DEPRECATED
-    for name, (old, new) in names.items():
+def say_deprecated(options: dict[str, Any], words: str) -> None:
+    """Say what is called otherwise by now (KIP-1147), and refuse both names at once."""
+    params = click.get_current_context().params
+    for name, (old, new) in RENAMED.items():
         if options.get(name):
-            click.echo(text.format(old, new))
+            one_of_two(new, params.get(new.removeprefix("--").replace("-", "_")), old, options[name])
+            say(words.format(old, new))
 
 
 def with_servers(connection: Connection, given: dict[str, str]) -> Connection:
@@ -77,7 +80,7 @@ def with_servers(connection: Connection, given: dict[str, str]) -> Connection:
 @click.option("--num-records", type=int, required=True)
 @click.option("--throughput", type=float, required=True, help="Records a second, about; -1 is no limit.")
 @click.option("--record-size", type=int, help="Bytes.")
-@click.option("--payload-file", type=Files, help="Payloads, one of which is drawn each time.")
+@click.option("--payload-file", help="Payloads, one of which is drawn each time.")
 @click.option("--payload-monotonic", is_flag=True, help="Payloads are 0, 1, 2, ...")
 @click.option("--payload-delimiter", default="\\n", help="Of the file; a new line if it is left out.")
 @click.option("--command-property", multiple=True, metavar="KEY=VALUE...")
@@ -99,7 +102,7 @@ def producer(connection: Connection, **options: Any) -> None:
     from confluent_kafka import Producer
 
     check_numbers(options)
-    say_deprecated(options)
+    say_deprecated(options, PRODUCERS_WORDS)
     given = read_properties(options["producer_config"])
     given |= pairs(options["producer_props"] + options["command_property"], "--command-property")
     connection = with_servers(connection, given)
@@ -127,7 +130,7 @@ def producer(connection: Connection, **options: Any) -> None:
     if options["print_metrics"]:
         client.poll(1.0)  # the next ones come half a second later at the latest
         for line in metric_lines(statistics):
-            click.echo(line)
+            say(line)
     if failed:
         raise SystemExit(Exit.FAILED)
 
@@ -158,15 +161,36 @@ def payloads_of(options: dict[str, Any]) -> Iterator[bytes]:
         return counted_payloads()
     if options["record_size"] is not None:
         return random_payloads(options["record_size"])
-    delimiter = "\n" if options["payload_delimiter"] == "\\n" else options["payload_delimiter"]
-    click.echo(f"Reading payloads from: {options['payload_file']}")
-    with open(options["payload_file"], encoding="utf-8", newline="") as file:
-        parts = file.read().split(delimiter)
-    found = [part.encode() for part in (parts[:-1] if parts[-1] == "" else parts)]
+    return chosen_payloads(read_payloads(options["payload_file"], options["payload_delimiter"]))
+
+
+def read_payloads(path: str, delimiter: str) -> list[bytes]:
+    """Read the payloads of a file: text between what matches the delimiter, a regular expression (Java's Scanner)."""
+    say(f"Reading payloads from: {os.path.abspath(path)}")
+    try:
+        with open(path, encoding="utf-8", errors="replace", newline="") as file:
+            text = file.read()
+    except FileNotFoundError:
+        text = ""
+    if not text:
+        fail("File does not exist or empty file provided.")
+    try:
+        pattern = re.compile("\n" if delimiter == "\\n" else delimiter)
+    except re.error as error:
+        raise click.UsageError(f"--payload-delimiter {delimiter}: {error}") from None
+    if pattern.match(""):
+        raise click.UsageError("--payload-delimiter matches nothing at all, so it cuts nowhere")
+    ends = [match.span() for match in pattern.finditer(text)]
+    starts = [0, *(end for _, end in ends)]
+    found = [text[start:end].encode() for start, (end, _) in zip(starts, ends, strict=False)]
+    if starts[-1] < len(text):
+        found.append(text[starts[-1] :].encode())
+    if ends and ends[0][0] == 0:  # what the text begins with cuts nothing off
+        found = found[1:]
+    say(f"Number of records read: {len(found)}")
     if not found:
-        raise click.UsageError("File does not exist or empty file provided.")
-    click.echo(f"Number of messages read: {len(found)}")
-    return chosen_payloads(found)
+        raise click.UsageError("There is no payload in the file.")
+    return found
 
 
 def random_id() -> str:
@@ -209,12 +233,12 @@ def consumer(connection: Connection, **options: Any) -> None:
         raise click.UsageError("Exactly one of the following arguments is required: [topic], [include]")
     count = options["num_records"] or options["messages"]
     if count is None or (options["num_records"] and options["messages"]):
-        raise click.UsageError('Missing required argument "[num-records]"')
+        raise click.UsageError("Exactly one of the following arguments is required: [messages], [num-records]")
     try:
         date_text(0, options["date_format"])
     except DateFormatError as error:
         raise click.UsageError(str(error)) from None
-    say_deprecated(options)
+    say_deprecated(options, CONSUMERS_WORDS)
     given = read_properties(options["consumer_config"]) | pairs(options["command_property"], "--command-property")
     connection = with_servers(connection, given)
     statistics: dict[str, Any] = {}
@@ -228,9 +252,11 @@ def consumer(connection: Connection, **options: Any) -> None:
         "auto.offset.reset": "latest" if options["from_latest"] else "earliest",
         "check.crcs": False,
     }
-    client: Any = client_of(Consumer, connection.client_options(own, given) | fixed)
+    if options["include"] is not None:
+        own[BLACKLIST] = INTERNAL_TOPICS
+    client: Any = client_of(Consumer, connection.client_options(own, given, fixed))
     reading = Reading(
-        topics=[options["topic"]] if options["topic"] is not None else [f"^{options['include'].removeprefix('^')}"],
+        topics=[options["topic"]] if options["topic"] is not None else [f"^({options['include']})$"],
         count=count,
         timeout_ms=options["timeout"],
         reporting_ms=options["reporting_interval"],
@@ -239,4 +265,4 @@ def consumer(connection: Connection, **options: Any) -> None:
     )
     run_consumer(client, reading, header=not options["hide_header"])
     for line in metric_lines(statistics) if options["print_metrics"] else ():
-        click.echo(line)
+        say(line)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from kvorum.cli.kafka.common import Connection, connected, one_action
-from kvorum.cli.output import Exit
-from kvorum.cli.reassign import moves_in, placed, plural, told
+from kvorum.cli.output import Exit, raw, say
+from kvorum.cli.reassign import placed
+from kvorum.cli.reassign_parts import moves_in, plural, told
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -113,7 +114,7 @@ def ask(connection: Connection, work: Callable[["Reassignments"], Awaitable[T]])
 
 def stop(text: str) -> NoReturn:
     """End with an error that Kafka prints to standard output."""
-    click.echo(text)
+    say(text)
     raise SystemExit(Exit.FAILED)
 
 
@@ -162,8 +163,8 @@ def generate(connection: Connection, options: dict[str, Any]) -> None:
             "assignment without rack information."
         )
     proposed = placed(current, chosen)
-    click.echo(f"Current partition replica assignment\n{as_json(current, log_dirs)}\n")
-    click.echo(f"Proposed partition reassignment configuration\n{as_json(proposed)}")
+    say(f"Current partition replica assignment\n{as_json(current, log_dirs)}\n")
+    say(f"Proposed partition reassignment configuration\n{as_json(proposed)}")
 
 
 def execute(connection: Connection, options: dict[str, Any]) -> None:
@@ -184,22 +185,22 @@ def execute(connection: Connection, options: dict[str, Any]) -> None:
             stop(f"Error: Unknown broker id {min(unknown)}")
         current = await current_of(found, wanted)
         now = as_json(current, await found.log_dirs(current))
-        click.echo(f"Current partition replica assignment\n\n{now}\n")
-        click.echo("Save this to use as the --reassignment-json-file option during rollback")
+        say(f"Current partition replica assignment\n\n{now}\n")
+        say("Save this to use as the --reassignment-json-file option during rollback")
         if throttle >= 0 or log_dirs_throttle >= 0:
-            click.echo(VERIFY_PERIODICALLY)
+            say(VERIFY_PERIODICALLY)
         if throttle >= 0:
             await found.throttle(moves_of(under_way, current, wanted), throttle)
-            click.echo(f"The inter-broker throttle limit was set to {throttle} B/s")
+            say(f"The inter-broker throttle limit was set to {throttle} B/s")
         if log_dirs_throttle >= 0:
             await found.moves.throttle({replica.broker for replica in moves}, log_dirs_throttle)
-            click.echo(f"The replica-alter-dir throttle limit was set to {log_dirs_throttle} B/s")
+            say(f"The replica-alter-dir throttle limit was set to {log_dirs_throttle} B/s")
         return await found.alter(dict(wanted), timeout_ms, may_resize=may_resize)
 
     refused = ask(connection, work)
     if refused:
         stop("\n".join(["Error reassigning partition(s):", *lines_of(refused)]))
-    click.echo(f"Successfully started partition reassignment{plural(wanted)} for {told(wanted)}")
+    say(f"Successfully started partition reassignment{plural(wanted)} for {told(wanted)}")
     if moves:
         say_begun(moves, ask(connection, lambda found: found.moves.begin(moves, timeout_ms)))
 
@@ -208,9 +209,8 @@ def say_begun(moves: "Mapping[Replica, str]", started: "Started") -> None:
     """Say which replicas move between log directories; those that do not are an error."""
     for each in started.begun:
         place = f"{each.topic}-{each.partition}"
-        click.echo(
-            f"Successfully started moving log directory to {moves[each]} for replica {place} with broker {each.broker}"
-        )
+        where = f"to {moves[each]} for replica {place} with broker {each.broker}"
+        say(f"Successfully started moving log directory {where} ")  # the blank at the end is Kafka's
     if started.refused:
         stop("\n".join(["Failed to alter dir:", *lines_of(started.refused)]))
     if started.absent:
@@ -242,19 +242,19 @@ def verify(connection: Connection, options: dict[str, Any]) -> None:
     async def work(found: "Reassignments") -> None:
         under_way = await found.under_way()
         current = await found.current({place.topic for place in wanted})
-        click.echo("Status of partition reassignment:")
+        say("Status of partition reassignment:")
         for place, target in sorted(wanted.items()):
             replicas = current.get(place, [])
             if place in under_way:
-                click.echo(f"Reassignment of partition {place} is still in progress.")
+                say(f"Reassignment of partition {place} is still in progress.")
             elif replicas == target:
-                click.echo(f"Reassignment of partition {place} is completed.")
+                say(f"Reassignment of partition {place} is completed.")
             else:
                 have, want = (",".join(map(str, each)) for each in (replicas, target))
                 what = f"There is no active reassignment of partition {place}"
-                click.echo(f"{what}, but replica set is {have} rather than {want}.")
+                say(f"{what}, but replica set is {have} rather than {want}.")
         states = await found.moves.states(moves)
-        click.echo("".join(f"{line_of(replica, state)}\n" for replica, state in states.items()))
+        say("".join(f"{line_of(replica, state)}\n" for replica, state in states.items()))
         is_moving = any(state.future is not None for state in states.values())
         if not under_way and not is_moving and not options["preserve_throttles"]:
             await clear_throttles(found, wanted)
@@ -281,7 +281,7 @@ async def clear_throttles(found: "Reassignments", wanted: "Assignment") -> None:
     """Take throttles off, and say of whom."""
     brokers, topics = await found.unthrottle(wanted)
     for what, names in (("broker", list(map(str, brokers))), ("topic", topics)):
-        click.echo(f"Clearing {what}-level throttles on {what}{'' if len(names) == 1 else 's'} {','.join(names)}")
+        say(f"Clearing {what}-level throttles on {what}{'' if len(names) == 1 else 's'} {','.join(names)}")
 
 
 def cancel(connection: Connection, options: dict[str, Any]) -> None:
@@ -297,16 +297,16 @@ def cancel(connection: Connection, options: dict[str, Any]) -> None:
                 "\n".join([f"Error cancelling partition reassignment{plural(list(refused))} for:", *lines_of(refused)])
             )
         if active:
-            click.echo(f"Successfully cancelled partition reassignment{plural(active)} for: {told(active)}")
+            say(f"Successfully cancelled partition reassignment{plural(active)} for: {told(active)}")
         else:
-            click.echo("None of the specified partition reassignments are active.")
-        stopped = await found.moves.cancel(moves)
-        if stopped.refused:
-            stop("\n".join(["Failed to alter dir:", *lines_of(stopped.refused)]))
-        if stopped.begun:
-            click.echo(f"Successfully cancelled log directory move{plural(stopped.begun)} for: {told(stopped.begun)}")
+            say("None of the specified partition reassignments are active.")
+        moving = {
+            replica: state.current for replica, state in (await found.moves.states(moves)).items() if state.future
+        }
+        if moving:  # they are asked to move where they lie
+            say_begun(moving, await found.moves.ask(moving))
         else:
-            click.echo("None of the specified partition moves are active.", nl=False)  # Kafka ends no line here either
+            raw("None of the specified partition moves are active.")
         if not options["preserve_throttles"]:
             await clear_throttles(found, wanted)
 
@@ -327,4 +327,4 @@ def list_under_way(connection: Connection) -> None:
 
     lines = ask(connection, work)
     for line in ["Current partition reassignments:", *lines] if lines else ["No partition reassignments found."]:
-        click.echo(line)
+        say(line)

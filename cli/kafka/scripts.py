@@ -24,7 +24,10 @@ SCRIPTS = {
     ),
     "kafka-features": ("cli.kafka.features:features", "Features and their levels."),
     "kafka-storage": ("cli.kafka.storage:storage", "Format a node's directories, look at them."),
+    "kafka-server-start": ("cli.kafka.server:start", "Run a node."),
+    "kafka-server-stop": ("cli.kafka.server:stop", "Stop the nodes of this machine."),
     "kafka-metadata-quorum": ("cli.kafka.metadata_quorum:metadata_quorum", "The metadata quorum."),
+    "kafka-metadata-shell": ("cli.kafka.metadata_shell:metadata_shell", "Walk through a snapshot of the metadata."),
     "kafka-transactions": ("cli.kafka.transactions:transactions", "Transactions and their producers."),
     "kafka-dump-log": ("cli.kafka.dump_log:dump_log", "The files of a log."),
     "kafka-broker-api-versions": ("cli.kafka.broker_api_versions:broker_api_versions", "What brokers speak."),
@@ -32,10 +35,21 @@ SCRIPTS = {
     "kafka-client-metrics": ("cli.kafka.client_metrics:client_metrics", "Subscriptions to clients' metrics."),
     "kafka-producer-perf-test": ("cli.kafka.perf:producer", "How fast records are written."),
     "kafka-consumer-perf-test": ("cli.kafka.perf:consumer", "How fast records are read."),
+    "kafka-e2e-latency": ("cli.kafka.e2e_latency:e2e_latency", "How long a record takes from producer to consumer."),
     "kafka-verifiable-producer": ("cli.kafka.verifiable:producer", "Acknowledgements as JSON."),
     "kafka-verifiable-consumer": ("cli.kafka.verifiable:consumer", "Events of a consumer as JSON."),
 }
 SUFFIX = ".sh"
+KAFKA_VERSION = "4.3.0"
+BY_ARGPARSE = frozenset(
+    (
+        *("kafka-cluster", "kafka-features", "kafka-metadata-quorum", "kafka-metadata-shell", "kafka-storage"),
+        *("kafka-producer-perf-test", "kafka-transactions", "kafka-verifiable-consumer", "kafka-verifiable-producer"),
+    )
+)
+"""Scripts whose options Kafka reads with argparse4j, the others' with joptsimple."""
+WITHOUT_VERSION = BY_ARGPARSE | {"kafka-e2e-latency", "kafka-server-stop"}
+"""Scripts of Kafka's that have no --version."""
 
 
 def script_name(word: str) -> str | None:
@@ -67,28 +81,59 @@ def runs_script(ctx: click.Context) -> bool:
     return name is not None and (name == "kafka" or script_name(name) is not None)
 
 
-def spelt_out(command: click.Command | None, words: list[str]) -> list[str]:
-    """Return a script's words with long options in full: joptsimple takes any beginning that only one option has.
+def spelt_out(name: str | None, command: click.Command | None, words: list[str]) -> list[str]:
+    """Return a script's words as click knows them.
 
-    What several have is left as it is, and refused as an option that is not known.
+    joptsimple takes a long option behind one dash, too; argparse4j any beginning of one that no other begins with. What
+    several begin with is left as it is, and refused as an option that is not known.
     """
-    if command is None or isinstance(command, click.Group):  # those are argparse4j's, which wants them in full
+    if command is None:
         return words
-    known = {name: option for option in command.params for name in option.opts if name.startswith("--")}
+    known = {each: option for option in command.params for each in option.opts if each.startswith("--")}
     found: list[str] = []
+    is_value = False
     for number, word in enumerate(words):
         if word == "--":
             return found + words[number:]
-        name, equals, value = word.partition("=")
-        options = [each for each in known if each.startswith(name)] if name.startswith("--") else []
-        if name not in known and len({known[each].name for each in options}) == 1:
-            word = f"{options[0]}{equals}{value}"
+        if is_value:
+            found.append(word)
+            is_value = False
+            continue
+        option, equals, value = word.partition("=")
+        if name in BY_ARGPARSE:
+            if isinstance(command, click.Group) and word in command.commands:
+                return [*found, word, *spelt_out(name, command.commands[word], words[number + 1 :])]
+            fitting = [each for each in known if each.startswith(option)] if option.startswith("--") else []
+            if option not in known and len(fitting) == 1:
+                word = f"{fitting[0]}{equals}{value}"
+        elif f"-{option}" in known and len(option) > len("-x"):
+            word = f"-{word}"
         found.append(word)
+        is_value = not equals and takes_value(known.get(word))
     return found
 
 
+def takes_value(option: click.Parameter | None) -> bool:
+    """Tell whether the next word is an option's value, whatever it looks like."""
+    if not isinstance(option, click.Option) or option.is_flag or option.count:
+        return False
+    return not getattr(option, "_flag_needs_value", False)  # one that may do without, as --compression-codec
+
+
+def with_version(command: click.Command) -> click.Command:
+    """Add --version: the release whose tools these are as."""
+    if not any("--version" in option.opts for option in command.params):
+        click.version_option(KAFKA_VERSION, "--version", message="%(version)s", help="Of Kafka's tools.")(command)
+    return command
+
+
 class Scripts(LazyGroup):
-    """The scripts; their names may end in .sh, and their options be abbreviated."""
+    """The scripts; their names may end in .sh."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the script."""
+        command = super().get_command(ctx, cmd_name)
+        return command if command is None or cmd_name in WITHOUT_VERSION else with_version(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -97,7 +142,7 @@ class Scripts(LazyGroup):
         if args:
             args = [script_name(args[0]) or args[0], *args[1:]]
         name, command, words = super().resolve_command(ctx, args)
-        return name, command, spelt_out(command, words)
+        return name, command, spelt_out(name, command, words)
 
 
 @click.group(cls=Scripts, table=SCRIPTS)

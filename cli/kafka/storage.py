@@ -12,7 +12,7 @@ import click
 
 from kvorum.cli.kafka.features import print_levels
 from kvorum.cli.node import FirstVoters, format_folders, settings_of
-from kvorum.cli.output import Exit, fail
+from kvorum.cli.output import Exit, fail, say
 
 if TYPE_CHECKING:
     from kvorum.runtime.config import Settings
@@ -41,7 +41,7 @@ def random_uuid() -> None:
     """
     from kvorum.cluster.formatting import new_cluster_id
 
-    click.echo(new_cluster_id())
+    say(new_cluster_id())
 
 
 @storage.command("version-mapping")
@@ -110,10 +110,10 @@ def format_(
     first = FirstVoters(standalone, initial_controllers, no_initial_controllers)
     formatted, _ = format_folders(settings, cluster_id, None, first, ignore_formatted=ignore_formatted)
     if not formatted:
-        click.echo("All of the log directories are already formatted.")
+        say("All of the log directories are already formatted.")
     for each in formatted:
         what = described(settings, each.folder, first)
-        click.echo(f"Formatting {what} {each.folder} with metadata.version {release}.")
+        say(f"Formatting {what} {each.folder} with metadata.version {release}.")
 
 
 def check_cluster_id(text: str) -> None:
@@ -171,17 +171,17 @@ def info(config: str) -> None:
     folders = sorted(log_directories(settings_of(config)))
     there, metadata, problems = looked_at(folders)
     if there:
-        click.echo("Found log directory:" if len(there) == 1 else "Found log directories:")
+        say("Found log directory:" if len(there) == 1 else "Found log directories:")
         for folder in there:
-            click.echo(f"  {folder}")
+            say(f"  {folder}")
         click.echo()
     if metadata is not None:
         pairs = ", ".join(f"{key}={value}" for key, value in sorted(metadata.items()))
-        click.echo(f"Found metadata: {{{pairs}}}\n")
+        say(f"Found metadata: {{{pairs}}}\n")
     if problems:
-        click.echo("Found problem:" if len(problems) == 1 else "Found problems:")
+        say("Found problem:" if len(problems) == 1 else "Found problems:")
         for problem in problems:
-            click.echo(f"  {problem}")
+            say(f"  {problem}")
         click.echo()
         raise SystemExit(Exit.FAILED)
 

@@ -1,43 +1,43 @@
 """`kafka-topics`. Source: Kafka's TopicCommand."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
 from kvorum.cli.completion import topic_names
 from kvorum.cli.kafka.common import Connection, connected, one_action
-from kvorum.cli.output import Exit, fail
+from kvorum.cli.kafka.topics_described import Shown, described
+from kvorum.cli.output import say
 
 if TYPE_CHECKING:
-    from kvorum.admin.client import ClusterClient, Eligible
-    from kvorum.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+    from kvorum.admin.client import ClusterClient
+    from kvorum.protocol.messages.metadata import MetadataResponseTopic
 
-DEFAULT_CONFIG = 5
 COLLIDING = "._"
 INT16_MAX = 32767
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """Which partitions to describe; with none of these all, and the topics themselves."""
-
-    under_replicated_partitions: bool
-    unavailable_partitions: bool
-    under_min_isr_partitions: bool
-    at_min_isr_partitions: bool
-    topics_with_overrides: bool
-
-    @property
-    def everything(self) -> bool:
-        """Tell whether no kind of partition is asked for."""
-        return not (
-            self.under_replicated_partitions
-            or self.unavailable_partitions
-            or self.under_min_isr_partitions
-            or self.at_min_isr_partitions
-        )
+ACTIONS = ("alter", "create", "describe", "list", "delete")
+REPORTS = ("under_replicated_partitions", "under_min_isr_partitions", "at_min_isr_partitions", "unavailable_partitions")
+GOES_WITH = {
+    "config": ("alter", "create"),
+    "partitions": ("alter", "create"),
+    "replication_factor": ("create",),
+    "replica_assignment": ("alter", "create"),
+    **dict.fromkeys(REPORTS, ("describe",)),
+    "topics_with_overrides": ("describe",),
+    "if_exists": ("alter", "delete", "describe"),
+    "if_not_exists": ("create",),
+    "exclude_internal": ("list", "describe"),
+}
+"""Which actions an option is for."""
+NEVER_TOGETHER = (
+    *(("replica_assignment", each) for each in ("partitions", "replication_factor")),
+    *((report, "topics_with_overrides") for report in REPORTS),
+)
+USE_CONFIGS = " (To alter topic configurations, the kafka-configs tool can be used.)"
+T = TypeVar("T")
 
 
 @click.command("kafka-topics")
@@ -91,54 +91,105 @@ def topics(
     """
     action = one_action({"list": listing, "describe": describe, "create": create, "alter": alter, "delete": delete})
     if deleted:
-        raise click.UsageError("delete-config option is no longer supported and deprecated since version 4.0")
-    if configs and action != "create":
-        raise click.UsageError("Option [config] can only be used with option(s) [create]; kafka-configs alters configs")
+        click.echo(
+            "delete-config option is no longer supported and deprecated since version 4.0. The config will be fully "
+            "removed in future releases.",
+            err=True,
+        )
+    check(action, {**click.get_current_context().params, "config": configs})
     assignment = parse_assignment(replica_assignment)
-    if assignment and action == "create" and (partitions is not None or replication_factor is not None):
-        raise click.UsageError("Option [replica-assignment] can't be used with [partitions] or [replication-factor]")
     match action:
         case "create":
-            check_numbers(topic, partitions, replication_factor)
+            check_numbers(partitions, replication_factor)
             create_topic(connection, topic or "", partitions, replication_factor, assignment, configs, if_not_exists)
         case "alter":
-            if topic is None or partitions is None:
-                raise click.UsageError('Missing required argument "[topic]" or "[partitions]"')
-            alter_topics(connection, topic, partitions, assignment, if_exists, exclude_internal)
+            alter_topics(connection, topic or "", partitions or 0, assignment, if_exists)
         case "list":
             wanted = matching(topic, exclude_internal)
-            found = connection.run(lambda cluster: chosen(cluster, wanted))
-            click.echo("\n".join(each.name or "" for each in found))
+            found = run(connection, lambda cluster: chosen(cluster, wanted))
+            say("\n".join(each.name or "" for each in found))
         case "describe":
             describe_topics(connection, topic, topic_id, if_exists, exclude_internal, Shown(**shown))
         case _:
-            if topic is None:
-                raise click.UsageError('Missing required argument "[topic]"')
-            delete_topics(connection, topic, if_exists, exclude_internal)
+            delete_topics(connection, topic or "", if_exists)
 
 
-def check_numbers(topic: str | None, partitions: int | None, replication_factor: int | None) -> None:
-    """Refuse numbers that no topic has."""
-    if topic is None:
+def check(action: str, options: Mapping[str, Any]) -> None:
+    """Refuse what does not go together, in Kafka's words."""
+
+    def refuse(one: str, other: str) -> NoReturn:
+        first, second = (f'"[{name.replace("_", "-")}]"' for name in (one, other))
+        raise click.UsageError(f"Option {first} can't be used with option {second}")
+
+    given = {name for name in GOES_WITH if options[name] not in (None, False, ())}
+    if action == "describe" and options["if_exists"] and not options["topic"] and not options["topic_id"]:
+        raise click.UsageError("--topic or --topic-id is required to describe a topic")
+    if action not in ("list", "describe") and options["topic"] is None:
         raise click.UsageError('Missing required argument "[topic]"')
-    if partitions is not None and partitions < 1:
-        raise click.UsageError("The partitions must be greater than 0")
+    if action == "alter":
+        if options["config"]:
+            what = '"[[bootstrap-server], [config]]"'
+            raise click.UsageError(f'Option combination {what} can\'t be used with option "[alter]"{USE_CONFIGS}')
+        if options["partitions"] is None:
+            raise click.UsageError('Missing required argument "[partitions]"')
+    for name, actions in GOES_WITH.items():
+        if name in given and action not in actions:
+            refuse(name, action)
+    for one, other in NEVER_TOGETHER:
+        if {one, other} <= given and (action == "create" or one in REPORTS):
+            refuse(one, other)
+
+
+def run(connection: Connection, work: Callable[["ClusterClient"], Awaitable[T]]) -> T:
+    """Run `work`; a refusal is said as Kafka's tool says it: on standard output, and it ends with 1."""
+    from kvorum.protocol.errors import KafkaError
+
+    async def guarded(cluster: "ClusterClient") -> T:
+        try:
+            return await work(cluster)
+        except KafkaError as error:
+            stop(error.message or error.code.name)
+
+    return connection.run(guarded)
+
+
+def stop(message: str) -> NoReturn:
+    """End the command with an error."""
+    say(f"Error while executing topic command : {message}")
+    raise SystemExit(1)
+
+
+def check_numbers(partitions: int | None, replication_factor: int | None) -> None:
+    """Refuse numbers that no topic has."""
     if replication_factor is not None and not 1 <= replication_factor <= INT16_MAX:
-        raise click.UsageError("The replication factor must be between 1 and 32767 inclusive")
+        stop("The replication factor must be between 1 and 32767 inclusive")
+    if partitions is not None and partitions < 1:
+        stop("The partitions must be greater than 0")
 
 
 def parse_assignment(text: str | None) -> list[list[int]]:
     """Read 1:2,2:3: the replicas of each partition, as many of each."""
-    try:
-        found = [[int(part) for part in each.split(":")] for each in text.split(",")] if text else []
-    except ValueError:
-        raise click.UsageError(f"--replica-assignment {text!r} is not like 1:2,2:3") from None
-    for index, replicas in enumerate(found):
-        if len(set(replicas)) != len(replicas):
-            raise click.UsageError(f"Partition replica lists may not contain duplicate entries: {replicas}")
+    found: list[list[int]] = []
+    for index, each in enumerate(text.split(",") if text else ()):
+        try:
+            replicas = [int(part) for part in each.split(":")]
+        except ValueError:
+            stop(f"--replica-assignment {text!r} is not like 1:2,2:3")
+        twice = [str(broker) for broker, count in Counter(replicas).items() if count > 1]
+        if twice:
+            stop(f"Partition replica lists may not contain duplicate entries: {','.join(twice)}")
+        found.append(replicas)
         if len(replicas) != len(found[0]):
-            raise click.UsageError(f"Partition {index} has different replication factor: {replicas}")
+            stop(f"Partition {index} has different replication factor: {replicas}")
     return found
+
+
+def parse_configs(texts: Sequence[str]) -> dict[str, str]:
+    """Read KEY=VALUE."""
+    parts = [re.split(r"\s*=\s*", text) for text in texts]
+    if not all(len(each) == 2 and each[1] for each in parts):
+        stop('requirement failed: Invalid topic config: all configs to be added must be in the format "key=val".')
+    return {key.strip(): value.strip() for key, value in parts}
 
 
 def matching(topic: str | None, exclude_internal: bool) -> Callable[["MetadataResponseTopic"], bool]:
@@ -148,7 +199,7 @@ def matching(topic: str | None, exclude_internal: bool) -> Callable[["MetadataRe
     try:
         pattern = topic_pattern(topic)
     except FilterError as error:
-        raise click.UsageError(str(error)) from None
+        stop(str(error))
     return lambda each: pattern.fullmatch(each.name or "") is not None and not (exclude_internal and each.is_internal)
 
 
@@ -160,10 +211,10 @@ async def chosen(
     return sorted(found, key=lambda topic: topic.name or "")
 
 
-def require(found: list[Any], topic: str | None, if_exists: bool) -> None:
+def require(found: Sequence[object], topic: str | None, if_exists: bool, *, what: str = "Topic") -> None:
     """End the command where a topic that is named is not there."""
     if topic and not found and not if_exists:
-        fail(f"Error while executing topic command : Topic '{topic}' does not exist as expected", Exit.FAILED)
+        stop(f"{what} '{topic}' does not exist as expected")
 
 
 def create_topic(
@@ -176,7 +227,6 @@ def create_topic(
     if_not_exists: bool,
 ) -> None:
     """Create one topic."""
-    from kvorum.cli.output import pairs
     from kvorum.protocol.errors import ErrorCode, KafkaError
     from kvorum.protocol.messages.create_topics import (
         CreatableReplicaAssignment,
@@ -185,7 +235,7 @@ def create_topic(
     )
 
     if any(character in topic for character in COLLIDING):
-        click.echo(
+        say(
             "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could "
             "collide. To avoid issues it is best to use either, but not both."
         )
@@ -194,10 +244,7 @@ def create_topic(
         num_partitions=-1 if partitions is None else partitions,
         replication_factor=-1 if replication_factor is None else replication_factor,
         assignments=[CreatableReplicaAssignment(partition_index=i, broker_ids=ids) for i, ids in enumerate(assignment)],
-        configs=[
-            CreatableTopicConfig(name=key.strip(), value=value.strip())
-            for key, value in pairs(configs, "--config").items()
-        ],
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in parse_configs(configs).items()],
     )
 
     async def work(cluster: "ClusterClient") -> bool:
@@ -209,20 +256,15 @@ def create_topic(
             return False
         return True
 
-    if connection.run(work):
-        click.echo(f"Created topic {topic}.")
+    if run(connection, work):
+        say(f"Created topic {topic}.")
 
 
 def alter_topics(
-    connection: Connection,
-    topic: str,
-    partitions: int,
-    assignment: list[list[int]],
-    if_exists: bool,
-    exclude_internal: bool,
+    connection: Connection, topic: str, partitions: int, assignment: list[list[int]], if_exists: bool
 ) -> None:
     """Raise the number of partitions of topics."""
-    from kvorum.admin.client import refuse
+    from kvorum.admin.client import first_code, refuse
     from kvorum.protocol.messages.create_partitions import (
         CreatePartitionsAssignment,
         CreatePartitionsRequest,
@@ -230,10 +272,11 @@ def alter_topics(
         CreatePartitionsTopic,
     )
 
-    wanted = matching(topic, exclude_internal)
+    wanted = matching(topic, exclude_internal=False)
 
-    async def work(cluster: "ClusterClient") -> int:
+    async def work(cluster: "ClusterClient") -> None:
         found = await chosen(cluster, wanted)
+        require(found, topic, if_exists)
         rows = [
             CreatePartitionsTopic(
                 name=each.name or "",
@@ -246,24 +289,24 @@ def alter_topics(
         ]
         if rows:
             request = CreatePartitionsRequest(topics=rows, timeout=cluster.timeout_ms)
-            for result in (await cluster.ask(request, CreatePartitionsResponse)).results:
+            answer = await cluster.ask_active(request, CreatePartitionsResponse, lambda it: first_code(it.results))
+            for result in answer.results:
                 refuse(result.error_code, result.error_message)
-        return len(rows)
 
-    require(["any"] * connection.run(work), topic, if_exists)
+    run(connection, work)
 
 
-def delete_topics(connection: Connection, topic: str, if_exists: bool, exclude_internal: bool) -> None:
+def delete_topics(connection: Connection, topic: str, if_exists: bool) -> None:
     """Delete the topics that match."""
-    wanted = matching(topic, exclude_internal)
+    wanted = matching(topic, exclude_internal=False)
 
-    async def work(cluster: "ClusterClient") -> list[str]:
+    async def work(cluster: "ClusterClient") -> None:
         found = [each.name or "" for each in await chosen(cluster, wanted)]
+        require(found, topic, if_exists)
         for name in found:
             await cluster.delete_topic(name)
-        return found
 
-    require(connection.run(work), topic, if_exists)
+    run(connection, work)
 
 
 def describe_topics(
@@ -275,66 +318,27 @@ def describe_topics(
     shown: Shown,
 ) -> None:
     """Print topics and partitions, tabs between the parts."""
-    by_name = matching(None if topic_id else topic, exclude_internal)
+    from kvorum.protocol.uuids import Uuid
+
+    if if_exists and topic and topic_id:
+        say(
+            "Only topic id will be used when both --topic and --topic-id are specified and topicId is not "
+            "Uuid.ZERO_UUID"
+        )
+    try:
+        wanted_id = None if topic_id is None else Uuid.parse(topic_id)
+    except ValueError as error:
+        stop(str(error))
+    by_id = wanted_id is not None and any(wanted_id)
+    by_name = matching(None if by_id else topic, exclude_internal)
 
     async def work(cluster: "ClusterClient") -> list[str]:
-        from kvorum.admin.client import ResourceType
-
-        lines: list[str] = []
+        found = await chosen(cluster, by_name)
+        if by_id:
+            found = [each for each in found if each.topic_id == wanted_id]
+        require(found, topic_id if by_id else topic, if_exists, what="TopicId" if by_id else "Topic")
         live = {broker.node_id for broker in (await cluster.metadata([])).brokers}
-        found = [each for each in await chosen(cluster, by_name) if topic_id in (None, str(each.topic_id))]
-        require(found, topic_id or topic, if_exists)
-        for each in found:
-            entries = await cluster.describe_configs(ResourceType.TOPIC, each.name or "")
-            configs = {entry.name: entry.value or "" for entry in entries}
-            own = {entry.name: entry.value for entry in entries if entry.config_source != DEFAULT_CONFIG}
-            lines += topic_lines(each, own, shown)
-            eligible = await cluster.eligible(each)
-            if not shown.topics_with_overrides:
-                rows = sorted(each.partitions, key=lambda row: row.partition_index)
-                lines += [
-                    partition_line(each.name or "", row, eligible)
-                    for row in rows
-                    if is_shown(row, shown, live, int(configs.get("min.insync.replicas", "1")))
-                ]
-        return lines
+        return await described(cluster, found, live, shown)
 
-    for line in connection.run(work):
-        click.echo(line)
-
-
-def topic_lines(topic: "MetadataResponseTopic", own: Mapping[str, str | None], shown: Shown) -> list[str]:
-    """Return a topic's line, if it is to be shown."""
-    if not shown.everything or (shown.topics_with_overrides and not own):
-        return []
-    factor = len(topic.partitions[0].replica_nodes) if topic.partitions else 0
-    return [
-        f"Topic: {topic.name}\tTopicId: {topic.topic_id}\tPartitionCount: {len(topic.partitions)}"
-        f"\tReplicationFactor: {factor}\tConfigs: {','.join(f'{key}={value}' for key, value in own.items())}"
-    ]
-
-
-def is_shown(row: "MetadataResponsePartition", shown: Shown, live: set[int], min_isr: int) -> bool:
-    """Tell whether a partition is of a kind that is asked for."""
-    leaderless = row.leader_id < 0
-    return (
-        shown.everything
-        or (shown.under_replicated_partitions and len(row.isr_nodes) < len(row.replica_nodes))
-        or (shown.unavailable_partitions and (leaderless or row.leader_id not in live))
-        or (shown.under_min_isr_partitions and (leaderless or len(row.isr_nodes) < min_isr))
-        or (shown.at_min_isr_partitions and len(row.isr_nodes) == min_isr)
-    )
-
-
-def partition_line(topic: str, row: "MetadataResponsePartition", eligible: "Mapping[int, Eligible]") -> str:
-    """Return a partition's line."""
-
-    def ids(numbers: list[int] | None) -> str:
-        return "N/A" if numbers is None else ",".join(map(str, numbers))
-
-    told = eligible[row.partition_index]
-    return (
-        f"\tTopic: {topic}\tPartition: {row.partition_index}\tLeader: {'none' if row.leader_id < 0 else row.leader_id}"
-        f"\tReplicas: {ids(row.replica_nodes)}\tIsr: {ids(row.isr_nodes)}"
-        f"\tElr: {ids(told.elr)}\tLastKnownElr: {ids(told.last_known_elr)}"
-    )
+    for line in run(connection, work):
+        say(line)

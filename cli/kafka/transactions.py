@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from kvorum.cli.kafka.common import Connection, connected, pretty_table
+from kvorum.cli.kafka.scripts import KAFKA_VERSION
 from kvorum.cli.transactions import MINUTE_MS, partition_options, wall_ms
 
 if TYPE_CHECKING:
@@ -43,6 +44,12 @@ def run(connection: Connection, work: Callable[["Transactions"], Awaitable[T]]) 
 
 
 @click.group("kafka-transactions")
+@click.version_option(
+    *(None, "-v", "--version"),
+    package_name="kvorum",
+    message=f"{KAFKA_VERSION} (Kvorum:%(version)s)",  # Kafka has its commit there
+    help="Of Kafka's tools.",
+)
 @connected()
 def transactions(connection: Connection) -> None:
     """Look at transactions, find hanging ones and end them; the cluster is named before the action.
@@ -199,14 +206,14 @@ def abort(
     run(connection, work)
 
 
-@transactions.command("force-terminate")
-@click.option("--transactional-id", required=True)
+@transactions.command("forceTerminateTransaction")
+@click.option("--transactionalId", "--transactional-id", "transactional_id", required=True)
 @click.pass_obj
 def force_terminate(connection: Connection, transactional_id: str) -> None:
     """Fence an id's producer, and abort the transaction it has open.
 
     \b
-    kvorum kafka-transactions --bootstrap-server localhost:9092 force-terminate --transactional-id orders-1
+    kvorum kafka-transactions --bootstrap-server localhost:9092 forceTerminateTransaction --transactionalId orders-1
     """
 
     async def work(found: "Transactions") -> None:

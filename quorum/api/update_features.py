@@ -16,7 +16,14 @@ from kvorum.network.context import RequestContext
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from kvorum.quorum.api.raft_voters import committed
-from kvorum.quorum.controller.features import NONE_UPDATED, update_features
+from kvorum.quorum.controller.features import (
+    NONE_UPDATED,
+    UPGRADE_TYPES,
+    direction_problem,
+    not_updated,
+    update_features,
+    wanted,
+)
 from kvorum.quorum.image.features import KRAFT_VERSION
 from kvorum.quorum.records import Feature
 from kvorum.quorum.services import ControllerServices
@@ -27,10 +34,10 @@ async def handle(
 ) -> UpdateFeaturesResponse:
     """Set the levels of features."""
     services.authorize_cluster(ctx, Operation.ALTER)
-    update = next((each for each in request.feature_updates if each.feature == KRAFT_VERSION), None)
+    update = wanted(request).get(KRAFT_VERSION)
     level = 1 if services.voter_endpoints() else 0
     if update is not None and 0 <= update.max_version_level < level:
-        _refuse_downgrade(ctx, update)
+        _refuse_downgrade(update, level)
     if update is not None and update.max_version_level > level:
         tried = replace(request, validate_only=True)
         checked = await services.submit(ctx, update_features, tried, name="checkFeatures")
@@ -40,17 +47,11 @@ async def handle(
     return await services.submit(ctx, update_features, request, name="updateFeatures")
 
 
-def _refuse_downgrade(ctx: RequestContext, update: FeatureUpdateKey) -> None:
+def _refuse_downgrade(update: FeatureUpdateKey, current: int) -> None:
     """Raise KafkaError: who votes stands in the log for good."""
-    called_one = update.allow_downgrade if ctx.api_version == 0 else update.upgrade_type > 1
-    problem = (
-        "Can't downgrade the version of this feature."
-        if called_one
-        else "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
-        "downgrade."
-    )
-    message = f"Invalid update version {update.max_version_level} for feature {KRAFT_VERSION}. {problem}"
-    raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, NONE_UPDATED + message)
+    if update.upgrade_type in UPGRADE_TYPES:
+        problem = direction_problem(update, current) or "Can't downgrade the version of this feature."
+        raise not_updated(update, problem)
 
 
 async def _upgrade(request: UpdateFeaturesRequest, services: ControllerServices) -> None:

@@ -1,8 +1,9 @@
 """UpdateRaftVoter (82): v0, at the leader of a dynamic quorum (KIP-853): a voter tells where it listens now.
 
 It is answered once it is in the log. Only controllers send it, at their start, where the voter set says otherwise.
-Order: authorise, cluster id, epoch, leadership, the voter, kraft.version, its listener, append, answer.
-Source: Kafka's UpdateVoterHandler.
+Order: authorise, cluster id, epoch, leadership, the voter, its listener, a range that is none, a change under way,
+kraft.version, append, answer.
+Source: Kafka's KafkaRaftClient, UpdateVoterHandler.
 """
 
 from kvorum.network.authorizer import Operation
@@ -41,9 +42,12 @@ def _update(ctx: RequestContext, request: UpdateRaftVoterRequest, services: Cont
         raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
     membership = check_request(ctx, services, request.cluster_id)
     feature, endpoints = request.k_raft_version_feature, voter_endpoints(request.listeners)
-    known = feature.min_supported_version <= KRAFT_VERSION_DYNAMIC <= feature.max_supported_version
-    if request.voter_id < 0 or not any(request.voter_directory_id) or not known:
+    least, most = feature.min_supported_version, feature.max_supported_version
+    if request.voter_id < 0 or not any(request.voter_directory_id) or not 0 <= least <= most:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     if default_address(services, endpoints) is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    membership.check_update()
+    if not least <= KRAFT_VERSION_DYNAMIC <= most:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     membership.update(request.voter_id, bytes(request.voter_directory_id), endpoints)

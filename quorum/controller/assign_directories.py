@@ -1,7 +1,12 @@
 """AssignReplicasToDirs (73): v0. A broker says in which of its log directories replicas lie (KIP-858).
 
 So it is known which replicas a directory takes with it when it fails, and they lose ISR and leadership then. One that
-is assigned to a directory that is offline already loses them at once. Order of the checks, each with its error:
+is assigned to a directory that is offline already loses them at once.
+
+A replica is its log (docs/decisions/0025). Where the directory that the metadata name does not work, the log that the
+broker has in another one is a new one, empty or rebuilt: the broker is not the last leader any more that is waited for.
+Its place in ISR or ELR it has by the new log: the registration took what it had by the old one. A replica that is said
+to be LOST has nothing at all. Kafka goes by what either had. Order of the checks, each with its error:
 
     sender's registration and epoch    STALE_BROKER_EPOCH, for the whole request
     at most ASSIGNMENTS_MAX            INVALID_REQUEST, for the whole request
@@ -26,10 +31,10 @@ from kvorum.protocol.messages.assign_replicas_to_dirs import (
 )
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.controller.context import Context
-from kvorum.quorum.controller.partition_change import Election, PartitionChangeBuilder
+from kvorum.quorum.controller.partition_change import NOBODY, Election, PartitionChangeBuilder
 from kvorum.quorum.controller.result import Result
 from kvorum.quorum.image.cluster import BrokerRegistration
-from kvorum.quorum.image.partition import PartitionRegistration
+from kvorum.quorum.image.partition import LOST_DIRECTORY, PartitionRegistration
 from kvorum.quorum.image.partition_set import TopicIdPartition
 from kvorum.quorum.image.topics import TopicImage
 from kvorum.quorum.records import MetadataRecord, PartitionChange
@@ -101,7 +106,9 @@ class Assigning:
         self, topic: TopicImage, index: int, partition: PartitionRegistration, directory: Uuid
     ) -> PartitionChange | None:
         context, broker_id = self._context, self._broker.broker_id
-        is_online = context.image.cluster.has_online_directory(broker_id, directory)
+        known, works = partition.directory(broker_id), context.image.cluster.has_online_directory
+        is_online, is_lost = works(broker_id, directory), directory == LOST_DIRECTORY
+        is_another = known != directory and not works(broker_id, known)
         unclean = context.unclean_election_enabled(topic.name)
         return PartitionChangeBuilder(
             topic_id=topic.topic_id,
@@ -109,11 +116,13 @@ class Assigning:
             partition=partition,
             is_acceptable_leader=context.image.cluster.is_active,
             default_directory=context.default_directory,
-            is_online_directory=context.image.cluster.has_online_directory,
+            is_online_directory=works,
             is_resting=context.rests,
             election=Election.UNCLEAN if unclean else Election.ONLINE,
             target_isr=None if is_online else tuple(each for each in partition.isr if each != broker_id),
             target_directory=(broker_id, directory),
             elr_enabled=context.elr_enabled,
             min_isr=context.effective_min_isr(topic),
+            unclean_shutdown=broker_id if is_lost else NOBODY,
+            lost=broker_id if is_lost or is_another else NOBODY,
         ).build()

@@ -139,7 +139,8 @@ def _keys_of(entity: Entity, unresolved: frozenset[str]) -> Mapping[str, Kind]:
     if IP not in names:
         return CLIENT_QUOTAS
     if len(names) > 1:
-        message = "Invalid quota entity combination, IP entity should not be combined with User or ClientId"
+        # Kafka's text, a blank short.
+        message = "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
     if names[IP] in unresolved:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{names[IP]} is not a valid IP or resolvable host.")

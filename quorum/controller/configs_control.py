@@ -21,6 +21,7 @@ from kvorum.protocol.messages import incremental_alter_configs as incremental
 from kvorum.protocol.topic_names import check_topic_name
 from kvorum.quorum.controller.context import Context
 from kvorum.quorum.controller.departure import moves_taken_back
+from kvorum.quorum.controller.departure_throttle import throttle_consequences
 from kvorum.quorum.controller.duty import check_duty_configs, decommissioned_by, refusals_of, taken_back
 from kvorum.quorum.controller.elr import check_min_isr_configs, min_isr_consequences
 from kvorum.quorum.controller.result import Result
@@ -56,6 +57,7 @@ def incremental_alter_configs(
     )
     make_row = incremental.AlterConfigsResourceResponse
     records, rows = _each_resource(context, request.resources, make_row, _incremental_changes)
+    records += yield from throttle_consequences(context.image, records)
     response = incremental.IncrementalAlterConfigsResponse(responses=rows)
     return Result(records=[] if request.validate_only else records, response=response)
 
@@ -70,6 +72,7 @@ def alter_configs(context: Context, request: legacy.AlterConfigsRequest) -> Step
     )
     make_row = legacy.AlterConfigsResourceResponse
     records, rows = _each_resource(context, request.resources, make_row, _replacement)
+    records += yield from throttle_consequences(context.image, records)
     response = legacy.AlterConfigsResponse(responses=rows)
     return Result(records=[] if request.validate_only else records, response=response)
 

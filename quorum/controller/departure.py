@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 
 from kvorum.protocol.errors import KafkaError
 from kvorum.quorum.controller.context import Context
-from kvorum.quorum.controller.departure_throttle import throttle_records, unthrottle_records
-from kvorum.quorum.controller.duty import Duty, duties_in, replica_counts
+from kvorum.quorum.controller.departure_throttle import throttle_consequences, throttle_records, throttles_in
+from kvorum.quorum.controller.duty import Duty, cleared, duties_in, replica_counts
 from kvorum.quorum.controller.partition_change import PartitionChangeBuilder
 from kvorum.quorum.controller.reassignments import builder_of, cancel
 from kvorum.quorum.controller.result import Result
@@ -30,6 +30,7 @@ from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.quorum.image.partition_set import TopicIdPartition
 from kvorum.quorum.records import MetadataRecord, PartitionChange
 from kvorum.quorum.steps import Steps, finish, pieces
+from kvorum.runtime.config_defs import DECOMMISSION_THROTTLE
 from kvorum.runtime.logs import get_logger
 
 log = get_logger("quorum")
@@ -78,7 +79,7 @@ def move_replicas(context: Context) -> Steps[Result[list[Departure]]]:
     image = context.image
     leaving = [broker_id for broker_id, duty in duties_in(image).items() if duty is Duty.DECOMMISSIONED]
     if not leaving:
-        return Result(records=list((yield from unthrottle_records(image, ()))), response=[])
+        return Result(records=[], response=[])
     moving = yield from moves_under_way(image, leaving)
     most = context.decommission_partitions_max
     room = most - moving.total()
@@ -102,8 +103,12 @@ def move_replicas(context: Context) -> Steps[Result[list[Departure]]]:
         before = image.topics.existing(TopicIdPartition(change.topic_id, change.partition_id))[1].removing_replicas
         moving.update({*leaving} & {*(change.removing_replicas or ())} - {*before})
     each = [Departure(broker_id=b, moving=moving[b], waiting=left[b] - moving[b]) for b in leaving]
-    records: list[MetadataRecord] = [*throttle_records(image, changes), *changes]
-    records += yield from unthrottle_records(image, [broker_id for broker_id in leaving if left[broker_id]])
+    throttles = throttles_in(image)
+    of_busy = [rate for broker_id, rate in throttles.items() if left[broker_id]]
+    records: list[MetadataRecord] = [*throttle_records(image, of_busy, changes), *changes]
+    over = [cleared(broker_id, DECOMMISSION_THROTTLE) for broker_id in throttles if not left[broker_id]]
+    if over:
+        records += [*over, *(yield from throttle_consequences(image, over))]
     return Result(records=records, response=each)
 
 

@@ -5,19 +5,22 @@
     leader., follower.replication.throttled.replicas  of the topics: those who have it as leaders, those who get it as
                                                       followers
 
-When no broker with a throttle has anything left, or is to leave any more, all four are taken away: of the replicas
-those whose partitions nobody reassigns. An operator's own cluster-wide rate has given way by then. A throttle that is
-set before anything of its broker moves stays for then.
+The rates are the least throttle of those who are leaving, and follow it: when a broker has nothing left, is to stay
+after all, is unregistered or gets another throttle. When none is left all four are taken away: of the replicas all but
+those of partitions that somebody else reassigns; each step that marks others of a topic leaves out what has moved
+already. An operator's own cluster-wide rate has given way by then, but not before something moves. A throttle that is
+set before its broker is to leave stays for then.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from typing import Final
 
-from kvorum.quorum.controller.duty import cleared, is_leaving
+from kvorum.quorum.controller.duty import STATE_KEY, Duty, cleared, taken_back
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ConfigsImage, ResourceType
 from kvorum.quorum.image.metadata import MetadataImage
+from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.quorum.image.partition_set import TopicIdPartition
-from kvorum.quorum.records import Config, PartitionChange
+from kvorum.quorum.records import Config, MetadataRecord, PartitionChange
 from kvorum.quorum.steps import Steps, pieces
 from kvorum.runtime.config_defs import DECOMMISSION_THROTTLE
 
@@ -28,21 +31,30 @@ EVERY_REPLICA: Final = "*"
 
 
 def throttles_in(image: MetadataImage) -> dict[int, int]:
-    """Return {broker: bytes a second} of the registered brokers that have a throttle. Cost: the number of brokers."""
+    """Return {broker: bytes a second} of registered brokers that leave by a throttle. Cost: the number of brokers."""
     found: dict[int, int] = {}
     for broker_id in sorted(image.cluster.brokers):
-        value = image.configs.of(ResourceType.BROKER, str(broker_id)).get(DECOMMISSION_THROTTLE)
-        if value is not None and value.isdecimal():
-            found[broker_id] = int(value)
+        configs = image.configs.of(ResourceType.BROKER, str(broker_id))
+        rate = _throttle_in(configs)
+        if rate is not None:
+            found[broker_id] = rate
     return found
 
 
-def throttle_records(image: MetadataImage, changes: Sequence[PartitionChange]) -> list[Config]:
+def _throttle_in(configs: Mapping[str, str | None]) -> int | None:
+    """Return by how much a broker with these configs is throttled; None where it is not, or does not leave."""
+    value = configs.get(DECOMMISSION_THROTTLE)
+    leaves = configs.get(STATE_KEY) == Duty.DECOMMISSIONED
+    return int(value) if leaves and value is not None and value.isdecimal() else None
+
+
+def throttle_records(
+    image: MetadataImage, throttles: Collection[int], changes: Sequence[PartitionChange]
+) -> list[Config]:
     """Return what throttles the moves that begin with these changes; nothing where no throttle is asked for."""
-    rates = [rate for broker_id, rate in throttles_in(image).items() if is_leaving(image.configs, broker_id)]
-    if not rates or not changes:
+    if not throttles or not changes:
         return []
-    records = [record for key in RATES for record in _set(image.configs, ResourceType.BROKER, "", key, str(min(rates)))]
+    records = [record for key in RATES for record in _rate(image.configs, key, str(min(throttles)))]
     marks: dict[tuple[str, str], list[str]] = {}
     for change in changes:
         topic, partition = image.topics.existing(TopicIdPartition(change.topic_id, change.partition_id))
@@ -51,46 +63,79 @@ def throttle_records(image: MetadataImage, changes: Sequence[PartitionChange]) -
         for key, replicas in sides:
             marks.setdefault((topic.name, key), []).extend(f"{change.partition_id}:{each}" for each in replicas)
     for (topic_name, key), added in marks.items():
-        present = _listed(image.configs.topic(topic_name).get(key, ""))
+        # Without those whose moves are over: else a topic's marks are written again and again, ever longer.
+        present = [*_still_moving(image, topic_name, key)]
         if EVERY_REPLICA not in present:
             value = ",".join(dict.fromkeys((*present, *added)))
             records += _set(image.configs, ResourceType.TOPIC, topic_name, key, value)
     return records
 
 
-def unthrottle_records(image: MetadataImage, busy: Iterable[int]) -> Steps[list[Config]]:
-    """Return what takes the throttle off when no broker that has one is among those who still have something to move.
+def throttle_consequences(image: MetadataImage, changes: Sequence[MetadataRecord]) -> Steps[list[Config]]:
+    """Return what becomes of throttles when brokers' configs change so.
 
-    Cost: all resources with configs.
+    Who stays after all has no throttle any more, unless the changes give it one. Cost: all resources with configs, if
+    none that leaves has a throttle any more.
     """
-    throttled = throttles_in(image)
-    if not throttled or throttled.keys() & {*busy}:
+    before = throttles_in(image)
+    if not before:
         return []
-    cluster_wide = image.configs.of(ResourceType.BROKER, CLUSTER_DEFAULT)
-    if not any(key in cluster_wide for key in RATES) and not any(is_leaving(image.configs, each) for each in throttled):
-        return []  # nothing was throttled yet: it is asked for ahead of the decommission
-    records = [cleared(each, DECOMMISSION_THROTTLE) for each in throttled]
+    theirs = [each for each in changes if isinstance(each, Config) and each.resource_type == ResourceType.BROKER]
+    given = {each.resource_name for each in theirs if each.name == DECOMMISSION_THROTTLE}
+    stay = [each for each in taken_back(image, theirs) if each in before and str(each) not in given]
+    records = [cleared(each, DECOMMISSION_THROTTLE) for each in stay]
+    after = _throttles_after(image, [*theirs, *records])
+    rate, next_rate = str(min(before.values())), str(min(after.values())) if after else None
     for key in RATES:
-        records += _set(image.configs, ResourceType.BROKER, CLUSTER_DEFAULT, key, None)
+        if image.configs.of(ResourceType.BROKER, CLUSTER_DEFAULT).get(key) == rate:  # else it is an operator's own
+            records += _rate(image.configs, key, next_rate)
+    return records if after else records + (yield from _marks_off(image, before))
+
+
+def _throttles_after(image: MetadataImage, changes: Sequence[Config]) -> dict[int, int]:
+    """Return what throttles_in will after these changes of brokers."""
+    found: dict[int, int] = {}
+    for broker_id in image.cluster.brokers:
+        name = str(broker_id)
+        changed = {each.name: each.value for each in changes if each.resource_name == name}
+        rate = _throttle_in({**image.configs.of(ResourceType.BROKER, name), **changed})
+        if rate is not None:
+            found[broker_id] = rate
+    return found
+
+
+def _marks_off(image: MetadataImage, departed: Container[int]) -> Steps[list[Config]]:
+    """Return what takes the marks off replicas whose partitions nobody reassigns, or only off those brokers."""
+    records: list[Config] = []
     for piece in pieces(image.configs.resources.items()):
         for resource, configs in piece:
             if resource.resource_type == ResourceType.TOPIC:
                 for key in (LEADERS, FOLLOWERS):
                     if key in configs:
-                        kept = ",".join(_still_moving(image, resource.name, _listed(configs[key]))) or None
+                        kept = ",".join(_still_moving(image, resource.name, key, departed)) or None
                         records += _set(image.configs, ResourceType.TOPIC, resource.name, key, kept)
         yield
     return records
 
 
-def _still_moving(image: MetadataImage, topic_name: str, marks: Sequence[str]) -> Iterator[str]:
-    """Yield those of partitions that are being reassigned, and a mark of all."""
+def _still_moving(image: MetadataImage, topic_name: str, key: str, departed: Container[int] = ()) -> Iterator[str]:
+    """Yield the marks of what is being reassigned, but for what leaves these brokers; and a mark of all."""
     topic = image.topics.topic(topic_name)
-    for mark in marks:
-        number = mark.partition(":")[0]
+    for mark in _listed(image.configs.topic(topic_name).get(key, "")):
+        number, _, broker_id = mark.partition(":")
         partition = topic.partition(int(number)) if topic is not None and number.isdigit() else None
-        if mark == EVERY_REPLICA or (partition is not None and partition.is_reassigning):
+        if mark == EVERY_REPLICA or (partition is not None and _is_moved(partition, key, broker_id, departed)):
             yield mark
+
+
+def _is_moved(partition: PartitionRegistration, key: str, broker_id: str, departed: Container[int]) -> bool:
+    """Tell whether a mark is of a reassignment that goes on, and takes nothing off those brokers."""
+    of_it = key == LEADERS or broker_id in map(str, partition.adding_replicas)
+    return partition.is_reassigning and of_it and not any(each in departed for each in partition.removing_replicas)
+
+
+def _rate(configs: ConfigsImage, key: str, value: str | None) -> list[Config]:
+    return _set(configs, ResourceType.BROKER, CLUSTER_DEFAULT, key, value)
 
 
 def _listed(text: str) -> list[str]:

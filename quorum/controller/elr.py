@@ -85,9 +85,11 @@ def _settled(context: Context, image: MetadataImage, partitions: Iterable[TopicI
         topic, partition = image.topics.existing(key)
         isr = partition.isr
         if not isr and not then.elr_enabled:
-            # Without ELR an ISR keeps its last member, and nobody else who is gone.
-            isr = tuple(r for r in partition.last_known_elr if r in partition.elr)
-            isr = isr or partition.elr[:1] or partition.last_known_elr
+            # Without ELR an ISR keeps its last member, and nobody else who is gone; one who has its log, if there is.
+            last = sorted(partition.elr, key=lambda each: each not in partition.last_known_elr)
+            has_log = (r for r in last if image.cluster.has_online_directory(r, partition.directory(r)))
+            kept = next(has_log, last[0] if last else None)
+            isr = partition.last_known_elr if kept is None else (kept,)
         change = PartitionChangeBuilder(
             topic_id=key.topic_id,
             partition_id=key.partition_id,

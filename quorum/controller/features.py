@@ -39,7 +39,6 @@ GROUP_VERSION_LATEST: Final = 1
 NONE_UPDATED: Final = "The update failed for all features since the following feature had an error: "
 """What Kafka's controller writes in front of the first problem: levels change together or not at all."""
 
-UPGRADE_TYPE_VERSION: Final = 1
 RESULTS_VERSION_LAST: Final = 1
 
 SUPPORTED: Mapping[str, FeatureRange] = MappingProxyType(
@@ -63,6 +62,9 @@ class UpgradeType(IntEnum):
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
     UNSAFE_DOWNGRADE = 3
+
+
+UPGRADE_TYPES: Final = frozenset(UpgradeType)
 
 
 def bootstrap_records(elr_level: int = 1, min_isr: int = 1) -> list[MetadataRecord]:
@@ -89,20 +91,24 @@ def update_features(context: Context, request: UpdateFeaturesRequest) -> Result[
     """Set the levels of features, all or none; with `validate_only`, say what would come of it.
 
     Raises KafkaError INVALID_UPDATE_VERSION: a level that a broker or this controller does not support, or a step that
-    does not go in the direction that the request names; INVALID_REQUEST: a feature named twice.
+    does not go in the direction that the request names.
     """
-    names = [update.feature for update in request.feature_updates]
-    if len(set(names)) != len(names):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a feature is named twice")
     records: list[MetadataRecord] = []
-    for update in request.feature_updates:
-        level = _checked_level(context, update)
+    for update in wanted(request).values():
+        check_level(context, update)
+        level = update.max_version_level
         if level != context.image.features.level(update.feature):
             records += _records(context, update.feature, level)
     response = UpdateFeaturesResponse(error_message=None)
     if context.api_version <= RESULTS_VERSION_LAST:
+        names = [update.feature for update in request.feature_updates]
         response.results = [UpdatableFeatureResult(feature=name, error_message=None) for name in names]
     return Result(records=[] if request.validate_only else records, response=response)
+
+
+def wanted(request: UpdateFeaturesRequest) -> dict[str, FeatureUpdateKey]:
+    """Return the updates by feature. Of one that is named twice the last word counts, as in Kafka."""
+    return {update.feature: update for update in request.feature_updates}
 
 
 def _records(context: Context, name: str, level: int) -> list[MetadataRecord]:
@@ -113,44 +119,54 @@ def _records(context: Context, name: str, level: int) -> list[MetadataRecord]:
     return records
 
 
-def _checked_level(context: Context, update: FeatureUpdateKey) -> int:
-    """Return the level that an update asks for. Raises KafkaError INVALID_UPDATE_VERSION."""
-    level = update.max_version_level
-    problem = _direction_problem(context, update) or _support_problem(context, update.feature, level)
+def check_level(context: Context, update: FeatureUpdateKey) -> None:
+    """Raise KafkaError INVALID_UPDATE_VERSION where a level may not be, for the reason Kafka has first."""
+    name, level = update.feature, update.max_version_level
+    problem = _request_problem(update) or _support_problem(context, name, level)
+    problem = problem or direction_problem(update, context.image.features.level(name))
+    if problem is None and name not in SUPPORTED:
+        problem = f"Feature {name} not found."  # level 0, which everybody has of what nobody knows
     if problem is not None:
-        message = f"{NONE_UPDATED}Invalid update version {level} for feature {update.feature}. {problem}"
-        raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, message)
-    return level
+        raise not_updated(update, problem)
 
 
-def _direction_problem(context: Context, update: FeatureUpdateKey) -> str | None:
-    current, level = context.image.features.level(update.feature), update.max_version_level
-    downgrade = update.upgrade_type in (UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE)
-    if context.api_version < UPGRADE_TYPE_VERSION:
-        downgrade = update.allow_downgrade
-    elif update.upgrade_type != UpgradeType.UPGRADE and not downgrade:
+def not_updated(update: FeatureUpdateKey, problem: str) -> KafkaError:
+    """Return the refusal of an update, in Kafka's words."""
+    message = f"Invalid update version {update.max_version_level} for feature {update.feature}. {problem}"
+    return KafkaError(ErrorCode.INVALID_UPDATE_VERSION, NONE_UPDATED + message)
+
+
+def _request_problem(update: FeatureUpdateKey) -> str | None:
+    """Say what no controller takes. Version 0 has no upgrade type and counts as UPGRADE, whatever it allows."""
+    if update.upgrade_type not in UPGRADE_TYPES:
         return "The controller does not support the given upgrade type."
-    if level < 0:
-        return "A feature version cannot be less than 0."
-    if level < current and not downgrade:
-        return "Can't downgrade the version of this feature without setting the upgrade type to a downgrade."
-    if level > current and downgrade:
+    return "A feature version cannot be less than 0." if update.max_version_level < 0 else None
+
+
+def direction_problem(update: FeatureUpdateKey, current: int) -> str | None:
+    """Say what is wrong with a step from the current level."""
+    upgrade, level = update.upgrade_type == UpgradeType.UPGRADE, update.max_version_level
+    if level < current and upgrade:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
+            "downgrade."
+        )
+    if level > current and not upgrade:
         return "Can't downgrade to a newer version."
     return None
 
 
 def _support_problem(context: Context, name: str, level: int) -> str | None:
     """Say who does not support a level: this controller, or a registered broker."""
-    supported = SUPPORTED.get(name)
-    if supported is None:
-        return f"Local controller {context.settings.node_id} does not support this feature."
-    if not supported.min_supported <= level <= supported.max_supported:
-        return (
-            f"Local controller {context.settings.node_id} only supports versions "
-            f"{supported.min_supported}-{supported.max_supported}"
-        )
+    none = FeatureRange(name, 0, 0)
+    known = [(f"Local controller {context.settings.node_id}", SUPPORTED.get(name, none))]
     for broker in context.image.cluster.sorted_brokers():
-        known = next((feature for feature in broker.features if feature.name == name), FeatureRange(name, 0, 0))
-        if not known.min_supported <= level <= known.max_supported:
-            return f"Broker {broker.broker_id} only supports versions {known.min_supported}-{known.max_supported}"
+        theirs = next((feature for feature in broker.features if feature.name == name), none)
+        known.append((f"Broker {broker.broker_id}", theirs))
+    for who, supported in known:
+        least, most = supported.min_supported, supported.max_supported
+        if not least <= level <= most:
+            if most == 0:
+                return f"{who} does not support this feature."
+            return f"{who} only supports versions {least if least == most else f'{least}-{most}'}"
     return None

@@ -4,11 +4,13 @@ Sans-IO. The partitions come from the image's index, so the cost is what the bro
 that can be tens of thousands, so it is all done in steps.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.controller.context import Context
 from kvorum.quorum.controller.partition_change import Election, PartitionChangeBuilder
+from kvorum.quorum.image.partition import UNASSIGNED_DIRECTORY
 from kvorum.quorum.image.partition_set import TopicIdPartition
 from kvorum.quorum.records import BrokerRegistrationChange, MetadataRecord
 from kvorum.quorum.steps import Steps, pieces
@@ -25,7 +27,7 @@ def leader_and_isr_changes(
     remove: int = NOBODY,
     add: int = NOBODY,
     unclean_shutdown: int = NOBODY,
-    lost: bool = False,
+    lost: int = NOBODY,
 ) -> Steps[list[MetadataRecord]]:
     """Find the changes of these partitions when one broker goes or one becomes able to lead.
 
@@ -100,14 +102,35 @@ def leaving_records(context: Context, broker_id: int) -> Steps[list[MetadataReco
     return (yield from leader_and_isr_changes(context, partitions, remove=broker_id))
 
 
-def unclean_shutdown_records(context: Context, broker_id: int, lost: bool) -> Steps[list[MetadataRecord]]:
-    """Find what takes a broker that did not shut down cleanly out of every ISR, ELR and leadership (KIP-966).
+def new_incarnation_records(
+    context: Context, broker_id: int, log_dirs: Sequence[Uuid], *, is_clean: bool, is_any_gone: bool
+) -> Steps[list[MetadataRecord]]:
+    """Find what takes the earlier incarnation of a broker out of every ISR and leadership, and what out of ELRs.
 
-    `lost`: a log directory it had is gone, so nothing it once had makes it eligible.
+    `log_dirs` are those that the new one has; `is_any_gone`: the earlier one had, or may have had, others. What a clean
+    shutdown vouches for stays eligible (KIP-966), if its directory is still there. Where nobody knows in which one a
+    replica lay, it counts as lost if any is gone.
     """
-    in_isr = yield from context.image.topics.index.partitions_with_in_isr(broker_id)
-    in_elr = yield from context.image.topics.index.partitions_with_eligible(broker_id)
-    partitions = dict.fromkeys((*in_isr, *in_elr))
-    return (
-        yield from leader_and_isr_changes(context, partitions, remove=broker_id, unclean_shutdown=broker_id, lost=lost)
+    kept: list[TopicIdPartition] = []
+    fell: list[TopicIdPartition] = []
+    lost: list[TopicIdPartition] = []
+    index = context.image.topics.index
+    in_isr = yield from index.partitions_with_in_isr(broker_id)
+    eligible = yield from index.partitions_with_eligible(broker_id)
+    for piece in pieces(dict.fromkeys((*in_isr, *eligible))):
+        for key in piece:
+            _, partition = context.image.topics.existing(key)
+            directory = partition.directory(broker_id)
+            if directory == UNASSIGNED_DIRECTORY and is_any_gone:
+                lost.append(key)
+            elif not is_clean or directory not in (UNASSIGNED_DIRECTORY, *log_dirs):
+                fell.append(key)
+            elif broker_id in partition.isr:
+                kept.append(key)
+        yield
+    records = yield from leader_and_isr_changes(context, kept, remove=broker_id)
+    records += yield from leader_and_isr_changes(context, fell, remove=broker_id, unclean_shutdown=broker_id)
+    records += yield from leader_and_isr_changes(
+        context, lost, remove=broker_id, unclean_shutdown=broker_id, lost=broker_id
     )
+    return records

@@ -63,7 +63,12 @@ def heartbeat(context: Context, request: BrokerHeartbeatRequest) -> Steps[Result
                 records = yield from fence_records(context, broker.broker_id)
         case BrokerState.UNFENCED:
             if broker.fenced:
-                records = yield from unfence_records(context, broker.broker_id)
+                # Before it may lead: what lies in a directory that has failed is not given to it.
+                records = yield from offline_log_dir_records(context, broker, request)
+                if records:
+                    target = BrokerState.FENCED
+                else:
+                    records = yield from unfence_records(context, broker.broker_id)
         case BrokerState.CONTROLLED_SHUTDOWN:
             if current is not target:
                 records = yield from controlled_shutdown_records(context, broker.broker_id)
@@ -147,7 +152,7 @@ def offline_log_dir_records(
     """Find what follows from log directories that went offline: their replicas leave ISR and leadership (KIP-858).
 
     Replicas whose directory is not known yet stay until the broker assigns them (assign_directories). A heartbeat that
-    moves the broker leaves this to the next one, which names the same directories again.
+    fences the broker or shuts it down leaves this to the next one, which names the same directories again.
     """
     offline = [directory for directory in broker.log_dirs if directory in request.offline_log_dirs]
     if not offline:

@@ -13,7 +13,7 @@ With eligible leader replicas (KIP-966): who leaves an ISR that is, or falls, be
 from then on. No high watermark moves while an ISR is that small, so it still has all that was acknowledged; when nobody
 is left in the ISR, which may then be empty, an ELR member that is alive leads, cleanly. Whoever comes back from an
 unclean shutdown may have lost what its machine had not written: it leaves the ELR. When ISR and ELR are empty, only the
-last leader itself is waited for (the one member of `last_known_elr`), unless its log directory is known to be gone.
+last leader itself is waited for (the one member of `last_known_elr`), unless its log is known to be gone.
 """
 
 from collections.abc import Callable
@@ -71,8 +71,8 @@ class PartitionChangeBuilder:
     """The topic's effective one; it matters to the ELR alone."""
     unclean_shutdown: int = NOBODY
     """A replica that may have lost what it had not synced: never eligible by what it once was."""
-    lost: bool = False
-    """Of `unclean_shutdown`: its log directory itself is gone, so it has nothing."""
+    lost: int = NOBODY
+    """A replica whose log is gone with its directory: not the last leader to be waited for."""
 
     def build(self) -> PartitionChange | None:
         """Return the change, None where nothing changes."""
@@ -148,7 +148,7 @@ class PartitionChangeBuilder:
     def _last_leader(self) -> int:
         """Return the leader that ISR and ELR died out with, NO_LEADER if it is not known or what it had is gone."""
         known = self.partition.last_known_elr
-        if not self.elr_enabled or len(known) != 1 or (self.lost and known[0] == self.unclean_shutdown):
+        if not self.elr_enabled or len(known) != 1 or known[0] == self.lost:
             return NO_LEADER
         return known[0]
 
@@ -160,7 +160,7 @@ class PartitionChangeBuilder:
         if not before.isr:
             return () if self._last_leader() == NO_LEADER else before.last_known_elr
         last = before.leader if before.leader in before.isr else before.isr[0]
-        return () if self.lost and last == self.unclean_shutdown else (last,)
+        return () if last == self.lost else (last,)
 
     def _directories(self, replicas: tuple[int, ...]) -> tuple[Uuid, ...]:
         """Return where the replicas lie: those that stay where they lay, new ones in their broker's default."""

@@ -8,16 +8,19 @@ Order of the checks: cluster, other incarnation alive, log directories (KIP-858)
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from msgspec import UNSET
+
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from kvorum.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.controller.context import Context, is_reserved
-from kvorum.quorum.controller.departure_throttle import throttles_in, unthrottle_records
-from kvorum.quorum.controller.duty import cleared, duty_of
-from kvorum.quorum.controller.leader_isr import leaving_records, unclean_shutdown_records
+from kvorum.quorum.controller.departure_throttle import throttle_consequences
+from kvorum.quorum.controller.duty import STATE_KEY, cleared
+from kvorum.quorum.controller.leader_isr import leaving_records, new_incarnation_records
 from kvorum.quorum.controller.result import Result
 from kvorum.quorum.image.cluster import BrokerRegistration
+from kvorum.quorum.image.configs import ResourceType
 from kvorum.quorum.image.features import METADATA_VERSION
 from kvorum.quorum.records import Endpoint, FeatureRange, MetadataRecord, RegisterBroker, UnregisterBroker
 from kvorum.quorum.steps import Steps
@@ -75,14 +78,20 @@ def _old_incarnation_leaves(
     """Take the old incarnation's places; the new one keeps what a clean shutdown vouches for (KIP-966).
 
     The file of a clean shutdown names the epoch that shut down: another one, or none, and what the machine had not
-    written may be lost. Of a broker that was unregistered meanwhile there is no epoch to compare with.
+    written may be lost. Of a broker that was unregistered meanwhile there is no epoch to compare with. The last known
+    leader of a partition is still waited for: not electable while its directory is away, and no more once it has said
+    that its log is another one (assign_directories).
     """
-    if existing is None:
-        return (yield from unclean_shutdown_records(context, request.broker_id, False)) if context.elr_enabled else []
-    if not context.elr_enabled or request.previous_broker_epoch == existing.broker_epoch:
-        return (yield from leaving_records(context, request.broker_id))
-    lost = not set(existing.log_dirs) <= set(request.log_dirs)
-    return (yield from unclean_shutdown_records(context, request.broker_id, lost))
+    broker_id = request.broker_id
+    if not context.elr_enabled:
+        return [] if existing is None else (yield from leaving_records(context, broker_id))
+    is_clean = existing is not None and request.previous_broker_epoch == existing.broker_epoch
+    is_any_gone = existing is None or not {*existing.log_dirs, *existing.failed_log_dirs} <= {*request.log_dirs}
+    return (
+        yield from new_incarnation_records(
+            context, broker_id, request.log_dirs, is_clean=is_clean, is_any_gone=is_any_gone
+        )
+    )
 
 
 def unregister_broker(context: Context, request: UnregisterBrokerRequest) -> Steps[Result[UnregisterBrokerResponse]]:
@@ -95,12 +104,9 @@ def unregister_broker(context: Context, request: UnregisterBrokerRequest) -> Ste
         message = f"Broker ID {request.broker_id} is not currently registered"
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, message)
     records = yield from leaving_records(context, request.broker_id)
-    throttled = throttles_in(context.image)
-    if throttled.pop(request.broker_id, None) is not None:
-        records += yield from unthrottle_records(context.image, throttled)
-        records.append(cleared(request.broker_id, DECOMMISSION_THROTTLE))
-    if duty_of(context.image.configs, request.broker_id) is not None:
-        records.append(cleared(request.broker_id))
+    asked = context.image.configs.of(ResourceType.BROKER, str(request.broker_id))
+    nothing = [cleared(request.broker_id, key) for key in (DECOMMISSION_THROTTLE, STATE_KEY) if key in asked]
+    records += [*nothing, *(yield from throttle_consequences(context.image, nothing))]
     records.append(UnregisterBroker(broker_id=request.broker_id, broker_epoch=broker.broker_epoch))
     return Result(records=records, response=UnregisterBrokerResponse(error_message=None))
 
@@ -123,9 +129,11 @@ def _record(
         rack=request.rack,
         fenced=True if same is None else same.fenced,
         in_controlled_shutdown=False if same is None else same.in_controlled_shutdown,
-        log_dirs=tuple(request.log_dirs),
+        # It names those of its start: what has failed since does not come back within one life.
+        log_dirs=tuple(each for each in request.log_dirs if same is None or each in same.log_dirs),
         previous_broker_epoch=request.previous_broker_epoch,
         cordoned_log_dirs=None if same is None else same.cordoned_log_dirs,
+        failed_log_dirs=UNSET if same is None else same.failed_in(request.log_dirs) or UNSET,
     )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import UNSET
 from rpds import HashTrieMap
 
 from kvorum.protocol.uuids import Uuid
@@ -24,6 +25,7 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
     """One broker's incarnation; `log_dirs` are those online, in the broker's order.
 
     `cordoned_log_dirs` get no new replicas (KIP-1066); None: it has not said yet, which counts as none.
+    `failed_log_dirs` were online when it came, and a replica of which it has not said so yet may lie in one.
     """
 
     broker_id: int
@@ -37,6 +39,7 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
     log_dirs: tuple[Uuid, ...]
     previous_broker_epoch: int = -1
     cordoned_log_dirs: tuple[Uuid, ...] | None = None
+    failed_log_dirs: tuple[Uuid, ...] = ()
 
     @property
     def takes_replicas(self) -> bool:
@@ -51,6 +54,10 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
     def endpoint(self, listener_name: str) -> Endpoint | None:
         """Return where it listens under this listener's name."""
         return next((endpoint for endpoint in self.endpoints if endpoint.name == listener_name), None)
+
+    def failed_in(self, log_dirs: Sequence[Uuid]) -> tuple[Uuid, ...]:
+        """Return what has failed of all that it came with, where these are online."""
+        return tuple(each for each in (*self.failed_log_dirs, *self.log_dirs) if each not in log_dirs)
 
     @classmethod
     def from_record(cls, record: RegisterBroker) -> BrokerRegistration:
@@ -67,6 +74,7 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
             log_dirs=record.log_dirs,
             previous_broker_epoch=record.previous_broker_epoch,
             cordoned_log_dirs=record.cordoned_log_dirs,
+            failed_log_dirs=() if record.failed_log_dirs is UNSET else record.failed_log_dirs,
         )
 
     def to_record(self) -> RegisterBroker:
@@ -83,6 +91,7 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
             log_dirs=self.log_dirs,
             previous_broker_epoch=self.previous_broker_epoch,
             cordoned_log_dirs=self.cordoned_log_dirs,
+            failed_log_dirs=self.failed_log_dirs or UNSET,
         )
 
     def merge(self, change: BrokerRegistrationChange) -> BrokerRegistration:
@@ -94,6 +103,7 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
                 self.in_controlled_shutdown if change.in_controlled_shutdown is None else change.in_controlled_shutdown
             ),
             log_dirs=self.log_dirs if change.log_dirs is None else change.log_dirs,
+            failed_log_dirs=self.failed_log_dirs if change.log_dirs is None else self.failed_in(change.log_dirs),
             cordoned_log_dirs=(
                 self.cordoned_log_dirs if change.cordoned_log_dirs is None else change.cordoned_log_dirs
             ),

@@ -42,6 +42,8 @@ class LocalReplicaChanges:
     elected_leaders: dict[TopicPartition, PartitionInfo] = field(default_factory=dict)
     leaders: dict[TopicPartition, PartitionInfo] = field(default_factory=dict)
     followers: dict[TopicPartition, PartitionInfo] = field(default_factory=dict)
+    arrivals: set[TopicPartition] = field(default_factory=set)
+    """Those of `leaders` and `followers` of which this broker had no replica before."""
 
     @property
     def is_empty(self) -> bool:
@@ -102,6 +104,8 @@ class TopicDelta:
                 elif before is None or before.partition_epoch != partition.partition_epoch:
                     key = TopicPartition(self.name, partition_id)
                     info = PartitionInfo(topic_id=self.topic_id, partition=partition)
+                    if before is None or broker_id not in before.replicas:
+                        changes.arrivals.add(key)
                     if partition.leader != broker_id:
                         changes.followers[key] = info
                         continue

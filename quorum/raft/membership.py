@@ -105,12 +105,16 @@ class Membership:
     def update(self, node_id: int, directory_id: bytes, endpoints: list[Endpoint]) -> asyncio.Future[None] | None:
         """Note where a voter listens now; None where that is known. Raises KafkaError as `remove`."""
         voters = self._replica.voters
-        self._check_ready("updating")
+        self.check_update()
         if voters.in_force.get(node_id) != directory_id:
             raise KafkaError(ErrorCode.VOTER_NOT_FOUND)
         if voters.endpoints.get(node_id) == endpoints:
             return None
         return self._append(dict(voters.in_force), {**voters.endpoints, node_id: list(endpoints)})
+
+    def check_update(self) -> None:
+        """Raise KafkaError where no voter's endpoints could be noted now: as `check_add`, without what is its own."""
+        self._check_ready("updating")
 
     def upgrade(self) -> asyncio.Future[None] | None:
         """Make a static quorum a dynamic one; None where it is. Raises KafkaError as `check_upgrade`."""

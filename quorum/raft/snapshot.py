@@ -183,8 +183,8 @@ class SnapshotStore:
             return None
         return open_snapshot(self._disk, f"{self._path}/{snapshot_name(self.latest.index, self.latest.term)}")
 
-    def write(self, meta: SnapshotMeta, chunks: Iterator[bytes]) -> None:
-        """Write a snapshot durably, off the loop; `adopt` it on the loop afterwards. Raises OSError."""
+    def write(self, meta: SnapshotMeta, chunks: Iterator[bytes]) -> int:
+        """Write a snapshot durably, off the loop, and return its size; `adopt` it on the loop then. Raises OSError."""
         path = f"{self._path}/{OUTGOING_NAME}"
         self._disk.remove(path)
         file = self._disk.open(path, create=True)
@@ -204,6 +204,7 @@ class SnapshotStore:
         finally:
             file.close()
         self._publish(path, meta.index, meta.term)
+        return position + TRAILER.size
 
     def _publish(self, path: str, index: int, term: int) -> None:
         failpoints.hit("snapshot.rename.before")

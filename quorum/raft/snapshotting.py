@@ -14,7 +14,10 @@ Waiting = list[asyncio.Future[SnapshotId | None]]
 class Snapshotting:
     """By size and by age, one at a time, off the loop; the state is captured on the loop."""
 
-    __slots__ = ("_dropping", "_last_at", "_replica", "_started", "_waiting", "_writing", "applied_bytes", "source")
+    __slots__ = (
+        *("_dropping", "_last_at", "_replica", "_started", "_waiting", "_writing"),
+        *("applied_bytes", "source", "written_at", "written_bytes"),
+    )
 
     def __init__(self, replica: Replica) -> None:
         """Serve one replica."""
@@ -22,7 +25,9 @@ class Snapshotting:
         self.source: SnapshotSource | None = None
         self.applied_bytes = 0
         """Applied since the last snapshot began."""
-        self._last_at = replica.now()
+        self._last_at = self.written_at = replica.now()
+        """Since when the last one is there, or this node."""
+        self.written_bytes = 0
         self._writing = False
         self._dropping = False
         self._waiting: Waiting = []
@@ -74,13 +79,19 @@ class Snapshotting:
             if not future.done():
                 future.set_result(snapshot_id)
 
-    def _written(self, meta: SnapshotMeta, work: asyncio.Future[None]) -> None:
+    @property
+    def age_s(self) -> float:
+        """How long ago the last one was written here, or this node began."""
+        return self._replica.now() - self.written_at
+
+    def _written(self, meta: SnapshotMeta, work: asyncio.Future[int]) -> None:
         replica, journal = self._replica, self._replica.journal
         self._writing = False
         error = work.exception()
         if error is not None:
             replica.fail(error)
             return
+        self.written_bytes, self.written_at = work.result(), replica.now()
         replica.snapshots.adopt(meta)
         self._answer(meta.snapshot_id)
         cut = meta.index - replica.settings.retained_entries

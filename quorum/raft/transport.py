@@ -20,6 +20,7 @@ from kvorum.network.context import RequestContext
 from kvorum.network.dial import is_refusing
 from kvorum.network.raw_link import RawLink
 from kvorum.network.router import PRIVATE_KEY_MIN
+from kvorum.network.traffic import Traffic
 from kvorum.network.upgrade import Upgrade, UpgradeLink
 from kvorum.protocol.errors import ProtocolError
 from kvorum.quorum.raft.messages import MalformedFrame
@@ -123,26 +124,6 @@ class Incoming:
             self._transport.guest_gone(self._peer)
 
 
-class Traffic:
-    """Frames and their bytes, both ways, since the start."""
-
-    __slots__ = ("bytes_received", "bytes_sent", "frames_received", "frames_sent")
-
-    def __init__(self) -> None:
-        """Start at 0."""
-        self.frames_sent = self.bytes_sent = self.frames_received = self.bytes_received = 0
-
-    def sent(self, size: int) -> None:
-        """Count a frame that went out."""
-        self.frames_sent += 1
-        self.bytes_sent += size
-
-    def received(self, size: int) -> None:
-        """Count a frame that came in."""
-        self.frames_received += 1
-        self.bytes_received += size
-
-
 class RaftTransport:
     """RaftLink over the network. Construct, hand to the node as its link, `attach` the node, `start`; `close` once."""
 
@@ -170,6 +151,8 @@ class RaftTransport:
         self._chance = chance
         self._dynamic = dynamic
         self.on_dynamic: Callable[[], None] | None = None
+        self.on_voters: Callable[[], None] | None = None
+        """Called whenever the voters are others, or elsewhere, or committed."""
         """Called once, with the first `reach`."""
         greeting = Greeting(GREETING_VERSION, cluster_id, node_id, *(listens_at or ("", 0)))
         self._greeting = msgspec.msgpack.encode(greeting)
@@ -212,6 +195,8 @@ class RaftTransport:
         told, self.on_dynamic = self.on_dynamic, None
         if told is not None:
             told()
+        if self.on_voters is not None:
+            self.on_voters()
         for peer in peers:
             if endpoints.get(peer) and peer not in self.incoming:
                 _, host, port = endpoints[peer][0]
@@ -257,6 +242,10 @@ class RaftTransport:
         link = self._links.get(peer)
         if link is not None:
             link.reset()
+
+    def is_known(self, peer: int) -> bool:
+        """Tell whether this node knows where another listens, or is that one."""
+        return peer == self._node_id or self._addresses.get(peer) is not None
 
     async def close(self) -> None:
         """Disconnect for good."""

@@ -36,7 +36,7 @@ class DutyCluster(ClusterClient):
         self.on_look: Any = lambda look: None
 
     async def ask(  # type: ignore[override]  # one class for every answer
-        self, request: Message, response: type, address: Address | None = None, *, version_max: int | None = None
+        self, request: Message, response: type, address: Address | None = None, **options: Any
     ) -> Any:
         assert address is None, "any broker answers: the one in question may be down"
         return {

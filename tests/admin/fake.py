@@ -9,9 +9,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.web import BaseRunner
 
 from kvorum.admin.access import Access
-from kvorum.admin.app import AdminApp
+from kvorum.admin.app import AdminApp, runner_of
 from kvorum.admin.client import METADATA_TOPIC, ClusterClient, Unreachable
 from kvorum.network.addresses import Address
 from kvorum.protocol.batch_header import HEADER_SIZE
@@ -147,12 +148,26 @@ class FakeCluster(ClusterClient):
     def another(self) -> "FakeCluster":
         return self
 
+    @property
+    def ids_there(self) -> list[int]:
+        """Return the brokers there are."""
+        return [1]
+
+    async def up_to_date(self) -> "FakeCluster":
+        return self
+
     async def close(self) -> None:
         self.closed += 1
         self._changed.set()
 
     async def ask(  # type: ignore[override]  # one class for every answer
-        self, request: Message, response: type, address: Address | None = None, *, version_max: int | None = None
+        self,
+        request: Message,
+        response: type,
+        address: Address | None = None,
+        *,
+        version_max: int | None = None,
+        timeout_ms: int | None = None,
     ) -> Any:
         self.asked.append(request)
         self._changed.set()
@@ -171,7 +186,9 @@ class FakeCluster(ClusterClient):
     def _metadata(self, request: metadata.MetadataRequest) -> metadata.MetadataResponse:
         names = [each.name or "" for each in request.topics] if request.topics is not None else None
         wanted = [name for name in self.logs if name != METADATA_TOPIC] if names is None else names
-        brokers = [metadata.MetadataResponseBroker(node_id=1, host=ME[0], port=ME[1])]
+        brokers = [
+            metadata.MetadataResponseBroker(node_id=each, host=ME[0], port=ME[1] + each - 1) for each in self.ids_there
+        ]
         return metadata.MetadataResponse(brokers=brokers, topics=[self._topic(name) for name in wanted])
 
     def _topic(self, name: str) -> metadata.MetadataResponseTopic:
@@ -232,7 +249,9 @@ class FakeCluster(ClusterClient):
                 self.waiting.discard(moved)
 
     def _fetched(self, request: fetch.FetchRequest) -> fetch.FetchResponse:
+        """As a leader reads: in the order asked, up to max_bytes in all; only the first batch comes at any size."""
         topics = []
+        left = request.max_bytes
         for topic in request.topics:
             rows = []
             for row in topic.partitions:
@@ -244,12 +263,17 @@ class FakeCluster(ClusterClient):
                     code = ErrorCode.OFFSET_OUT_OF_RANGE
                     rows.append(fetch.PartitionData(partition_index=row.partition, error_code=code))
                 else:
-                    data = log.read(row.fetch_offset, row.partition_max_bytes)
+                    room = min(left, row.partition_max_bytes)
+                    data = log.read(row.fetch_offset, room)
                     assert len(data) == 0 or len(data) > HEADER_SIZE
+                    if len(data) > room and left < request.max_bytes:
+                        data = b""
+                    left = max(0, left - len(data))
                     rows.append(
                         fetch.PartitionData(
                             partition_index=row.partition,
                             high_watermark=log.end,
+                            last_stable_offset=log.end if log.stable is None else log.stable,
                             log_start_offset=log.start,
                             aborted_transactions=log.aborted if request.isolation_level else None,
                             records=memoryview(data),
@@ -487,13 +511,20 @@ ANSWERS: dict[type, Callable[[FakeCluster, Any], Any]] = {
 }
 
 
+class Server(TestServer):
+    """A server as the process runs it; aiohttp's own for tests has other rules of what becomes of a request."""
+
+    async def _make_runner(self, **_: Any) -> BaseRunner:
+        return runner_of(self.app)
+
+
 @asynccontextmanager
 async def serve(
     cluster: FakeCluster, access: Access | None = None, clock: Any = None, local: Any = None
 ) -> AsyncIterator[Client]:
     """Serve the API of a fake cluster over real HTTP."""
     app = AdminApp(cluster, Metrics(), access, clock, local).build()
-    async with TestClient(TestServer(app)) as client:
+    async with TestClient(Server(app)) as client:
         yield client
 
 

@@ -22,10 +22,10 @@ from kvorum.protocol.messages import (
 )
 from kvorum.protocol.messages import describe_log_dirs as dirs
 from kvorum.protocol.messages import incremental_alter_configs as alter
-from kvorum.runtime.config_defs import validate_topic_configs
+from kvorum.runtime.config_defs import KEPT_IN_METADATA, validate_topic_configs
 from kvorum.runtime.config_types import InvalidValue
 from tests.admin.fake import ME, Client, Log, serve
-from tests.admin.operated import BROKERS, LOGGER, OWN_ANSWERS, TOPIC, OperatedCluster
+from tests.admin.operated import BROKER, BROKERS, CONTROLLER, LOGGER, OWN_ANSWERS, TOPIC, OperatedCluster
 
 PARTITIONS_MAX = 1_000
 SOURCES = {2: 1, 4: 2, 16: 7, 32: 8}
@@ -75,7 +75,8 @@ class ManagedCluster(OperatedCluster):
     def _altered(
         self, broker: int, asked: alter.AlterConfigsResource, only: bool
     ) -> alter.AlterConfigsResourceResponse:
-        answer = super()._altered(broker, asked, only)
+        duty = asked.resource_type == BROKER and {each.name for each in asked.configs} <= {*KEPT_IN_METADATA}
+        answer = super()._altered(CONTROLLER if duty else broker, asked, only)  # a broker passes those on of any other
         if asked.resource_type == LOGGER:
             return answer
         left = self.config(asked.resource_type, asked.resource_name)
@@ -255,8 +256,8 @@ class ManagedCluster(OperatedCluster):
             answer.topics.append(told)
         return answer
 
-    async def ask(self, request: Any, response: type, address: Any = None, *, version_max: int | None = None) -> Any:
-        found = await super().ask(request, response, address, version_max=version_max)
+    async def ask(self, request: Any, response: type, address: Any = None, **options: Any) -> Any:
+        found = await super().ask(request, response, address, **options)
         return await found if asyncio.iscoroutine(found) else found
 
 

@@ -16,6 +16,7 @@ from kvorum.protocol.messages import api_versions, describe_cluster, elect_leade
 from kvorum.protocol.messages import describe_client_quotas as quotas
 from kvorum.protocol.messages import describe_configs as configs
 from kvorum.protocol.messages import describe_log_dirs as dirs
+from kvorum.protocol.messages import describe_quorum as quorum
 from kvorum.protocol.messages import incremental_alter_configs as alter
 from kvorum.protocol.messages import init_producer_id as producer_ids
 from kvorum.protocol.messages import list_offsets as offsets
@@ -24,6 +25,7 @@ from kvorum.protocol.schema import Message
 from tests.admin.fake import ME, Client, FakeCluster, serve
 
 BROKERS = (1, 2, 3, 4)
+CONTROLLER = 101
 TOPIC, BROKER, LOGGER = 2, 4, 8
 OWN, DYNAMIC, CLUSTER, STATIC, DEFAULT = 1, 2, 3, 4, 5
 Layer = tuple[str, str, int]
@@ -49,7 +51,12 @@ class OperatedCluster(FakeCluster):
         """{partition: (those that come, those that go)}."""
         self.ends: dict[tuple[int, str, int], int] = {}
         self.silent: set[int] = set()
+        self.fenced: set[int] = set()
         self.fenced_ids: list[str] = []
+
+    @property
+    def ids_there(self) -> list[int]:
+        return [each for each in self.racks if each not in self.fenced]
 
     def place(self, topic: str, *rows: list[int]) -> None:
         """Add a topic with replicas for each partition, all in sync, led by the first."""
@@ -67,7 +74,7 @@ class OperatedCluster(FakeCluster):
         self.under_way.clear()
 
     async def ask(  # type: ignore[override]  # one class for every answer
-        self, request: Message, response: type, address: Address | None = None, *, version_max: int | None = None
+        self, request: Message, response: type, address: Address | None = None, **options: Any
     ) -> Any:
         broker = BROKERS[0] if address is None else address[1] - ME[1] + 1
         own = self.own_answers().get(type(request))
@@ -76,7 +83,7 @@ class OperatedCluster(FakeCluster):
         try:
             # The rules of the fake hold for all requests: noted, refused by `codes`, unreachable.
             if own is None or not self.reachable or type(request) in self.codes:
-                return await super().ask(request, response, None, version_max=version_max)
+                return await super().ask(request, response, None, **options)
             self.asked.append(request)
             return own(self, broker, request)
         finally:
@@ -94,12 +101,25 @@ class OperatedCluster(FakeCluster):
                 row.replica_nodes, row.isr_nodes, row.leader_id = self.replicas[key], self.isrs[key], self.leaders[key]
         return topic
 
-    def _cluster(self, broker: int, request: Message) -> describe_cluster.DescribeClusterResponse:
+    def _cluster(
+        self, broker: int, request: describe_cluster.DescribeClusterRequest
+    ) -> describe_cluster.DescribeClusterResponse:
         rows = [
-            describe_cluster.DescribeClusterBroker(broker_id=each, host=ME[0], port=ME[1] + each - 1, rack=rack)
+            describe_cluster.DescribeClusterBroker(
+                broker_id=each, host=ME[0], port=ME[1] + each - 1, rack=rack, is_fenced=each in self.fenced
+            )
             for each, rack in self.racks.items()
+            if request.include_fenced_brokers or each not in self.fenced
         ]
         return describe_cluster.DescribeClusterResponse(cluster_id="c", controller_id=1, brokers=rows)
+
+    def _quorum(self, broker: int, request: Message) -> quorum.DescribeQuorumResponse:
+        row = quorum.ResponsePartitionData(leader_id=CONTROLLER, leader_epoch=1, high_watermark=1)
+        listener = quorum.Listener(name="CONTROLLER", host=ME[0], port=ME[1] + CONTROLLER - 1)
+        return quorum.DescribeQuorumResponse(
+            topics=[quorum.ResponseTopicData(partitions=[row])],
+            nodes=[quorum.Node(node_id=CONTROLLER, listeners=[listener])],
+        )
 
     def _quotas(self, broker: int, request: quotas.DescribeClientQuotasRequest) -> quotas.DescribeClientQuotasResponse:
         def fits(entity: dict[str, str | None]) -> bool:
@@ -209,6 +229,9 @@ class OperatedCluster(FakeCluster):
                     answer.error_message = f"Logger {each.name} does not exist!"
                 elif not only:
                     self.loggers[broker][each.name] = each.value or self.loggers[broker]["root"]
+        elif asked.resource_type == BROKER and asked.resource_name not in ("", str(broker)) and broker != CONTROLLER:
+            answer.error_code = ErrorCode.INVALID_REQUEST
+            answer.error_message = f"Unexpected broker id, expected {broker}, but received {asked.resource_name}"
         else:
             changes = {each.name: each.value for each in asked.configs}
             self.altered.append((asked.resource_type, asked.resource_name, changes))
@@ -318,6 +341,7 @@ class OperatedCluster(FakeCluster):
 
 OWN_ANSWERS: dict[type, Callable[[OperatedCluster, int, Any], Any]] = {
     describe_cluster.DescribeClusterRequest: OperatedCluster._cluster,
+    quorum.DescribeQuorumRequest: OperatedCluster._quorum,
     quotas.DescribeClientQuotasRequest: OperatedCluster._quotas,
     alter_quotas.AlterClientQuotasRequest: OperatedCluster._alter_quotas,
     api_versions.ApiVersionsRequest: OperatedCluster._versions,

@@ -9,24 +9,34 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.test_utils import TestClient
 
+from kvorum.admin import app
 from kvorum.admin.access import Access, is_local
-from kvorum.admin.app import AdminApp, operations
+from kvorum.admin.app import AdminApp, described_by, operations
 from kvorum.admin.client import ConfigChange, ConfigOperation, Eligible, ResourceType, Unreachable
 from kvorum.admin.operations import Role
 from kvorum.admin.partition_offsets import Spec
 from kvorum.admin.problems import status_of
 from kvorum.admin.v3 import routes as v3_routes
-from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.errors import RETRIABLE, ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsResponse
 from kvorum.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceResult
+from kvorum.protocol.messages.describe_quorum import (
+    DescribeQuorumResponse,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
 from kvorum.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
+)
+from kvorum.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
 )
 from kvorum.protocol.messages.metadata import (
     MetadataResponse,
@@ -39,12 +49,14 @@ from kvorum.protocol.uuids import Uuid
 from kvorum.runtime.config_defs import validate_topic_configs
 from kvorum.runtime.config_types import InvalidValue
 from kvorum.runtime.metrics import Metrics
+from tests.admin.fake import Server
 
 
 class MemoryCluster:
     """The part of ClusterClient that the routes use, over dictionaries."""
 
     timeout_ms = 1_000
+    wait_ms = 800
 
     def __init__(self) -> None:
         self.topics: dict[str, MetadataResponseTopic] = {}
@@ -54,6 +66,8 @@ class MemoryCluster:
         self.told: dict[int, Eligible] = {}
         self.reachable = True
         self.fault: Exception | None = None
+        self.fenced = {3}
+        self.leader: int | Exception = 2
 
     def _check(self) -> None:
         if self.fault is not None:
@@ -73,12 +87,25 @@ class MemoryCluster:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}")
         return self.topics[name]
 
+    async def up_to_date(self) -> "MemoryCluster":
+        self._check()
+        self.late = 0
+        return self
+
     async def describe_cluster(self, *, fenced: bool = True) -> DescribeClusterResponse:
         self._check()
         brokers = [
-            DescribeClusterBroker(broker_id=n, host="127.0.0.1", port=9000 + n, is_fenced=n == 3) for n in (2, 1, 3)
+            DescribeClusterBroker(broker_id=n, host="127.0.0.1", port=9000 + n, is_fenced=n in self.fenced)
+            for n in (2, 1, 3)
         ]
         return DescribeClusterResponse(cluster_id="abc", controller_id=2, brokers=brokers)
+
+    async def describe_quorum(self, *, timeout_ms: int) -> DescribeQuorumResponse:
+        assert timeout_ms < 30_000, "a broker that waits for a controller is not waited for"
+        if isinstance(self.leader, Exception):
+            raise self.leader
+        row = ResponsePartitionData(leader_id=self.leader)
+        return DescribeQuorumResponse(topics=[ResponseTopicData(partitions=[row])])
 
     async def create_topic(self, topic: CreatableTopic, *, validate_only: bool = False) -> CreateTopicsResponse:
         if topic.name in self.topics:
@@ -138,7 +165,11 @@ class MemoryCluster:
             else:
                 self.configs.setdefault(name, {})[change.name] = change.value or ""
 
-    async def ask(self, request: Message, response: type[Message], address: object) -> ListOffsetsResponse:
+    async def ask(
+        self, request: Message, response: type[Message], address: object = None, **_: object
+    ) -> ListOffsetsResponse | ListPartitionReassignmentsResponse:
+        if isinstance(request, ListPartitionReassignmentsRequest):
+            return ListPartitionReassignmentsResponse()
         assert isinstance(request, ListOffsetsRequest), "all else has a method of its own"
         return ListOffsetsResponse(
             topics=[
@@ -170,7 +201,7 @@ Client = TestClient[Any, Any]
 @asynccontextmanager
 async def serve(cluster: MemoryCluster) -> AsyncIterator[Client]:
     app = AdminApp(cluster, Metrics()).build()  # type: ignore[arg-type]  # stands in for the cluster behind the same methods
-    async with TestClient(TestServer(app)) as client:
+    async with TestClient(Server(app)) as client:
         yield client
 
 
@@ -324,6 +355,14 @@ def test_a_config_that_is_not_set_can_be_deleted_as_in_kafka() -> None:
         (
             "POST",
             "/v1/topics",
+            {"name": "a", "assignments": {"0": [1]}, "partitions": 1},
+            400,
+            "INVALID_REQUEST",
+            None,
+        ),
+        (
+            "POST",
+            "/v1/topics",
             {"name": "a", "assignments": {"0": [99999999999]}},
             400,
             "INVALID_REQUEST",
@@ -415,6 +454,8 @@ def test_health_names_what_is_wrong() -> None:
             "offline_partitions": 1,
             "brokers_fenced": [3],
             "partitions": ["ok-0", "thin-0", "thin-1"],
+            "controller_id": 2,
+            "controller_error": None,
         }
         brokers = (await call(client, "GET", "/v1/brokers"))[1]
         assert [(b["id"], b["fenced"], b["leaders"], b["replicas"]) for b in brokers] == [
@@ -422,6 +463,29 @@ def test_health_names_what_is_wrong() -> None:
             (2, False, 0, 3),
             (3, True, 0, 2),
         ]
+
+    with_api(test)
+
+
+@pytest.mark.parametrize(
+    ("leader", "error"),
+    [
+        (Unreachable("127.0.0.1:1 no answer"), "CLUSTER_UNREACHABLE"),
+        (KafkaError(ErrorCode.REQUEST_TIMED_OUT, "no controller"), "REQUEST_TIMED_OUT"),
+        (-1, None),
+    ],
+)
+def test_a_cluster_without_a_controller_is_not_healthy(leader: int | Exception, error: str | None) -> None:
+    """All that brokers tell may look as it should: it is what they knew last."""
+
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        cluster.set_topic("ok", 1, 2)
+        cluster.fenced = set()
+        assert (await call(client, "GET", "/v1/health"))[1]["healthy"]
+        cluster.leader = leader
+        status, health = await call(client, "GET", "/v1/health")
+        assert (status, health["healthy"], health["partitions"]) == (200, False, [])
+        assert (health["controller_id"], health["controller_error"]) == (-1, error)
 
     with_api(test)
 
@@ -494,7 +558,7 @@ def test_whatever_is_served_wants_a_token_unless_it_is_one_of_these() -> None:
 
     async def main() -> None:
         app = AdminApp(MemoryCluster(), Metrics(), Access({"0" * 64: Role.ADMIN})).build()
-        async with TestClient(TestServer(app)) as client:
+        async with TestClient(Server(app)) as client:
             asked = 0
             for route in app.router.routes():
                 assert route.resource is not None
@@ -569,13 +633,33 @@ def test_the_openapi_document_has_every_operation_and_resolves() -> None:
         assert {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]} <= names
         async with client.get("/docs") as page:
             html = await page.text()
+            assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+            assert page.headers["X-Content-Type-Options"] == "nosniff"
         assert all(each.path in html for each in operations())
 
     with_api(test)
 
 
+def test_the_descriptions_are_made_once_and_names_in_them_say_what_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(app, "described_by", lambda known: made.append(known) or described_by(known))
+
+    async def test(client: Client, cluster: MemoryCluster) -> None:
+        found = [(await call(client, "GET", "/openapi.json"))[1] for _ in range(3)]
+        assert found[0] == found[1] and len(made) == 1
+        ids = [each["operationId"] for item in found[0]["paths"].values() for each in item.values()]
+        assert len(set(ids)) == len(ids) and not [each for each in ids if "_" not in each]
+
+    with_api(test)
+
+
 def test_every_error_code_has_a_status() -> None:
-    assert {status_of(code) for code in ErrorCode} == {403, 404, 409, 422, 500, 503}
+    assert {status_of(code) for code in ErrorCode} == {403, 404, 409, 413, 422, 429, 500, 503}
+    blamed = {code.name for code in RETRIABLE if status_of(code) == 422}
+    assert not blamed, "what may go well in a moment is not the fault of who asks"
+    assert status_of(ErrorCode.THROTTLING_QUOTA_EXCEEDED) == 429 and status_of(ErrorCode.MESSAGE_TOO_LARGE) == 413
+    assert status_of(ErrorCode.KAFKA_STORAGE_ERROR) == status_of(ErrorCode.NOT_ENOUGH_REPLICAS) == 503
+    assert status_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) == 404 and status_of(ErrorCode.ELECTION_NOT_NEEDED) == 409
 
 
 async def tag_of(client: Client, path: str) -> str:

@@ -1,11 +1,19 @@
 """What the cluster is asked, and what is made of its answers."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
+from kvorum.admin import deleted_records
 from kvorum.admin.client import ClusterClient, Eligible, Unreachable
+from kvorum.admin.connections import Connections
+from kvorum.admin.places import Place
+from kvorum.admin.producing import produce
+from kvorum.admin.reassignments import Reassignments
+from kvorum.admin.voters import add_voter
 from kvorum.network.addresses import Address
 from kvorum.network.dial import RequestTimedOut
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -16,13 +24,17 @@ from kvorum.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
     ResponseCursor,
 )
+from kvorum.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from kvorum.protocol.messages.metadata import (
+    MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from kvorum.protocol.records import Record
 from kvorum.protocol.schema import Message
+from kvorum.protocol.uuids import Uuid
 
 ONE, OTHER = ("one", 1), ("other", 2)
 Answer = Callable[[DescribeTopicPartitionsRequest], DescribeTopicPartitionsResponse]
@@ -58,15 +70,26 @@ class Told:
         return "an answer"
 
 
+def replace_channels(monkeypatch: pytest.MonkeyPatch, make: Callable[[Address], Told]) -> None:
+    """Have every connection made by this, shared or not."""
+
+    @asynccontextmanager
+    async def own(_: Connections, address: Address, timeout_ms: int) -> AsyncIterator[Told]:
+        yield make(address)
+
+    monkeypatch.setattr(Connections, "shared", lambda _, address: make(address))
+    monkeypatch.setattr(Connections, "own", own)
+
+
 def test_who_did_not_answer_is_asked_last_until_it_answers_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A paused broker takes connections and says nothing: without this every question would wait for it again."""
     asked: list[Address] = []
     silent = {ONE}
     client = ClusterClient([ONE, OTHER])
-    monkeypatch.setattr(ClusterClient, "_channel", lambda _, address: Told(address, asked, silent))
+    replace_channels(monkeypatch, lambda address: Told(address, asked, silent))
 
     async def ask() -> None:
-        await client.ask(DescribeTopicPartitionsRequest(), DescribeTopicPartitionsResponse)
+        await client.ask(ElectLeadersRequest(), ElectLeadersResponse)
 
     async def scenario() -> None:
         with pytest.raises(Unreachable, match="one:1 no answer"):
@@ -100,7 +123,7 @@ def test_once_told_of_the_other_brokers_it_goes_on_without_the_one_it_was_given(
     asked: list[Address] = []
     silent: set[Address] = set()
     client = ClusterClient([ONE])
-    monkeypatch.setattr(ClusterClient, "_channel", lambda _, address: Refusing(address, asked, silent))
+    replace_channels(monkeypatch, lambda address: Refusing(address, asked, silent))
 
     async def scenario() -> None:
         await client.metadata([])
@@ -178,3 +201,50 @@ def test_any_other_refusal_is_raised() -> None:
 
     with pytest.raises(KafkaError):
         eligible(refuse, 1)
+
+
+def leading_topic() -> MetadataResponseTopic:
+    """Return a topic of one partition, which broker 1 leads."""
+    return MetadataResponseTopic(name="t", partitions=[MetadataResponsePartition(partition_index=0, leader_id=1)])
+
+
+class Stop(Exception):
+    """Nothing beyond the request matters."""
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda client: client.create_topics([]),
+        lambda client: client.delete_topic("t"),
+        lambda client: client.create_partitions("t", 3),
+        lambda client: client.elect_leaders(None),
+        lambda client: Reassignments(client).under_way(),
+        lambda client: Reassignments(client).alter({}),
+        lambda client: produce(client, leading_topic(), [(0, Record(value=b""))]),
+        lambda client: deleted_records.delete_records(client, {Place("t", 0): 1}),
+        lambda client: add_voter(client, 1, Uuid(16), []),
+    ],
+    ids=["create", "delete", "grow", "elect", "list moves", "move", "produce", "delete records", "voter"],
+)
+def test_a_broker_is_told_to_wait_less_long_than_who_asks_waits(
+    ask: Callable[[ClusterClient], Awaitable[object]],
+) -> None:
+    """Else its REQUEST_TIMED_OUT comes when nobody listens any more, and the reason is lost."""
+
+    class Asked(ClusterClient):
+        async def ask(self, request: Message, *_: object, **__: object) -> Any:  # type: ignore[override]
+            if isinstance(request, MetadataRequest):
+                broker = MetadataResponseBroker(node_id=1, host="one", port=1)
+                return MetadataResponse(brokers=[broker], topics=[leading_topic()])
+            assert request.timeout == client.wait_ms, request  # type: ignore[attr-defined]
+            raise Stop
+
+    client = Asked([ONE], timeout_ms=10_000)
+    assert 5_000 < client.wait_ms < 9_000
+    with pytest.raises(Stop):
+        asyncio.run(in_task(ask(client)))
+
+
+async def in_task(asking: Awaitable[object]) -> object:
+    return await asking

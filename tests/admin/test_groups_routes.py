@@ -145,7 +145,7 @@ def test_a_reset_can_begin_a_group_for_topics_that_are_named() -> None:
         assert (await call(client, "POST", path, body))[1]["partitions"][0]["after"] == 4
         assert cluster.offsets_of["new"] == {("t", 1): 4}
         status, problem = await call(client, "POST", path, {"to": "latest", "topics": {"none": None}})
-        assert (status, problem["error"], problem["field"]) == (404, "UNKNOWN_TOPIC_OR_PARTITION", "topics")
+        assert (status, problem["error"], problem["field"]) == (422, "UNKNOWN_TOPIC_OR_PARTITION", "topics")
         status, problem = await call(client, "POST", path, {"shift_by": 1, "topics": {"t": [0]}})
         assert (status, problem["error"]) == (422, "INVALID_REQUEST")
 
@@ -242,5 +242,18 @@ def test_a_refusal_of_the_cluster_has_its_name() -> None:
         assert (status, problem["error"], problem["type"]) == (403, "CLUSTER_AUTHORIZATION_FAILED", "about:blank")
         cluster.reachable = False
         assert (await call(client, "GET", "/v1/groups/c"))[1]["error"] == "CLUSTER_UNREACHABLE"
+
+    with_fake(test)
+
+
+def test_what_is_said_twice_or_misspelt_is_refused() -> None:
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        fill(cluster)
+        twice = [{"topic": "t", "partition": 0, "offset": offset} for offset in (1, 2)]
+        status, problem = await call(client, "POST", "/v1/groups/e/offsets/reset", {"offsets": twice})
+        assert (status, problem["field"]) == (400, "offsets")
+        status, problem = await call(client, "GET", "/v1/groups?state=Stabel")
+        assert (status, problem["field"]) == (400, "state") and "Stable" in problem["message"]
+        assert (await call(client, "GET", "/v1/groups?state=stable,EMPTY"))[0] == 200
 
     with_fake(test)

@@ -14,14 +14,15 @@ from typing import Any
 import pytest
 from aiohttp import ClientPayloadError, ClientSession
 
-from kvorum.admin import app, browsing, message_routes, reading
-from kvorum.admin.app import STREAMS_MAX
+from kvorum.admin import app, browsing, message_routes, reading, streaming
 from kvorum.admin.expression import Expression
 from kvorum.admin.message_models import Message
+from kvorum.admin.streaming import STREAMS_MAX
 from kvorum.protocol.compression import Codec
 from kvorum.protocol.control import marker
 from kvorum.protocol.messages.fetch import AbortedTransaction, FetchRequest
 from kvorum.protocol.messages.metadata import MetadataRequest
+from kvorum.protocol.messages.produce import ProduceRequest
 from kvorum.protocol.records import Record
 from tests.admin.fake import NOW_MS, Client, FakeCluster, call, serve, with_fake
 
@@ -430,7 +431,7 @@ def test_of_pages_that_are_large_a_few_are_made_at_a_time(monkeypatch: pytest.Mo
 
 def test_who_takes_nothing_of_a_stream_loses_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that keeps the connection and never reads would have one of the streams for ever."""
-    monkeypatch.setattr(app, "STALLED_SECONDS", 0.2)
+    monkeypatch.setattr(streaming, "STALLED_SECONDS", 0.2)
 
     async def test(client: Client, cluster: FakeCluster) -> None:
         (log,) = cluster.add("t", 1)
@@ -553,6 +554,28 @@ def test_a_body_that_is_too_large_is_refused() -> None:
         async with client.post(PATH, data=body, headers={"Content-Type": "application/json"}) as answer:
             problem = await answer.json()
         assert (answer.status, problem["error"], log.end) == (413, "REQUEST_ENTITY_TOO_LARGE", 0)
+
+    with_fake(test)
+
+
+def test_a_partition_that_waits_for_its_followers_does_not_hold_up_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        logs = cluster.add("t", 3)
+        ask, go_on = cluster.ask, asyncio.Event()
+
+        async def asking(request: Any, *arguments: Any, **options: Any) -> Any:
+            if isinstance(request, ProduceRequest) and request.topic_data[0].partition_data[0].index == 0:
+                await go_on.wait()
+            found = await ask(request, *arguments, **options)
+            if isinstance(request, ProduceRequest) and logs[1].end and logs[2].end:
+                go_on.set()
+            return found
+
+        monkeypatch.setattr(cluster, "ask", asking)
+        records = [{"partition": each, "value": str(each)} for each in (0, 1, 2)]
+        async with asyncio.timeout(20):
+            written = (await call(client, "POST", PATH, {"records": records}))[1]
+        assert [each["partition"] for each in written["records"]] == [0, 1, 2] and written["written"] == 3
 
     with_fake(test)
 

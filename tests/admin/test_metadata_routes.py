@@ -15,7 +15,7 @@ from kvorum.protocol.messages.describe_quorum import (
     ResponsePartitionData,
     ResponseTopicData,
 )
-from kvorum.protocol.messages.fetch import FetchRequest
+from kvorum.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kvorum.protocol.records import Record, patch_place
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
@@ -114,8 +114,13 @@ def test_a_log_beyond_the_limit_has_a_named_answer(monkeypatch: pytest.MonkeyPat
         for path in ("metadata/tree", "metadata/diff", "metadata/records", "quorum/epochs"):
             status, problem = await call(client, "GET", f"/v1/{path}")
             assert (status, problem["error"]) == (422, "METADATA_TOO_LARGE"), path
+        fetches = [each for each in cluster.asked if isinstance(each, FetchRequest)]
+        assert len(fetches) <= 3, "it is not fetched again to be refused again"
         monkeypatch.setattr(metadata_reader, "LOG_BYTES_MAX", 10_000)
-        assert (await told(client, "/v1/metadata/tree"))["last"] == 5
+        assert (await call(client, "GET", "/v1/metadata/tree"))[0] == 422
+        log = cluster.logs[METADATA_TOPIC][0]
+        log.start = 1  # it begins elsewhere now: there may be a snapshot that takes the place of much of it
+        assert (await call(client, "GET", "/v1/metadata/tree"))[1]["error"] != "METADATA_TOO_LARGE"
         assert metadata_fetch.FETCH_BYTES > 100
 
     with_fake(test)
@@ -199,6 +204,80 @@ def test_the_quorum_is_followed_through_a_time_without_a_leader(monkeypatch: pyt
             rest = await events_of(answer.content, 2)
         assert [name for name, _ in rest] == ["quorum", "end"]
         assert (rest[0][1]["leader_id"], rest[0][1]["error"]) == (-1, "NOT_CONTROLLER")
+
+    with_fake(test)
+
+
+COME_AGAIN = [ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.OFFSET_NOT_AVAILABLE]
+"""Of a broker that has not come so far yet, and of one that trims its copy."""
+
+
+def refuse_fetches(monkeypatch: pytest.MonkeyPatch, code: ErrorCode, times: int) -> None:
+    """Have the next so many fetches refused."""
+    left = times
+
+    def answer(cluster: FakeCluster, request: FetchRequest) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            return cluster._fetch(request)
+        row = PartitionData(partition_index=0, error_code=code)
+        return FetchResponse(responses=[FetchableTopicResponse(topic=METADATA_TOPIC, partitions=[row])])
+
+    monkeypatch.setitem(fake.ANSWERS, FetchRequest, answer)
+
+
+@pytest.mark.parametrize("code", COME_AGAIN)
+def test_events_go_on_where_the_next_broker_is_behind_or_trims_its_copy(
+    code: ErrorCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        begin(cluster)
+        refuse_fetches(monkeypatch, code, 3)
+        async with client.get("/v1/events?limit=1&seconds=60") as answer:
+            await answer.content.readline()
+            write(cluster, 5, records.Topic(name="later", topic_id=Uuid(bytes(range(1, 17)))))
+            cluster.wake()
+            found = await events_of(answer.content, 2)
+        assert [name for name, _ in found] == ["topic_created", "end"], found
+
+    with_fake(test)
+
+
+def test_events_that_were_missed_for_good_are_told_as_an_error() -> None:
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        begin(cluster)
+        async with client.get("/v1/events?seconds=60") as answer:
+            await answer.content.readline()
+            await cluster.until(lambda: bool(cluster.waiting))
+            log = cluster.logs[METADATA_TOPIC][0]
+            log.start = log.end = log.end + 100
+            cluster.wake()
+            ((name, said),) = await events_of(answer.content, 1)
+        assert name == "error" and "begins at 106" in said["message"] and "from 6 on" in said["message"]
+
+    with_fake(test)
+
+
+@pytest.mark.parametrize("code", COME_AGAIN)
+def test_the_quorum_is_followed_on_where_a_copy_cannot_be_read(
+    code: ErrorCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        begin(cluster)
+        refuse_fetches(monkeypatch, code, 100)
+        async with client.get("/v1/quorum/stream?limit=2") as answer:
+            found = await events_of(answer.content, 3)
+        assert [name for name, _ in found] == ["quorum", "quorum", "end"]
+
+    with_fake(test)
+
+
+def test_the_metadata_are_read_once_the_copy_can_be_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        begin(cluster)
+        refuse_fetches(monkeypatch, ErrorCode.OFFSET_NOT_AVAILABLE, 2)
+        assert (await told(client, "/v1/metadata/tree"))["last"] == 5
 
     with_fake(test)
 

@@ -34,7 +34,7 @@ def test_whole_topics_are_elected() -> None:
         }
         assert cluster.leaders["u", 0] == 2, "it was not named"
         status, problem = await call(client, "POST", "/v1/leaders/elect", {"partitions": {"none": None}})
-        assert (status, problem["error"], problem["field"]) == (404, "UNKNOWN_TOPIC_OR_PARTITION", "partitions")
+        assert (status, problem["error"], problem["field"]) == (422, "UNKNOWN_TOPIC_OR_PARTITION", "partitions")
         assert len([each for each in cluster.asked if isinstance(each, ElectLeadersRequest)]) == 1
 
     with_managed(test)
@@ -158,7 +158,7 @@ def test_what_a_broker_cannot_do_with_a_directory_is_told(monkeypatch: pytest.Mo
         (row,) = (await call(client, "POST", PATH, plan(["any", "/b"], [1, 3], additional=True)))[1]
         assert row["log_dirs"][0]["error"] is None and cluster.moving[3, "t", 0] == "/b"
         refused = {"partitions": [{"topic": "t", "partition": 0, "replicas": [1, 9], "log_dirs": ["any", "/b"]}]}
-        assert (await call(client, "POST", PATH, {**refused, "additional": True}))[0] == 404
+        assert (await call(client, "POST", PATH, {**refused, "additional": True}))[0] == 422
         for wrong in (["/b"], ["", "any"], []):
             assert (await call(client, "POST", PATH, plan(wrong)))[0] == 400, wrong
 

@@ -112,7 +112,7 @@ def test_records_are_deleted_before_an_offset() -> None:
             (2, None, "OFFSET_OUT_OF_RANGE"),
         ]
         assert [log.start for log in logs] == [2, 4, 0]
-        for wrong, status in (({"0": -2}, 400), ({}, 400), ({"7": 0}, 404), ({"x": 0}, 400)):
+        for wrong, status in (({"0": -2}, 400), ({}, 400), ({"7": 0}, 422), ({"x": 0}, 400)):
             assert (await call(client, "POST", path, {"partitions": wrong}))[0] == status
 
     with_fake(test)
@@ -190,7 +190,8 @@ def test_an_unclean_election_loses_records_and_is_an_admins() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         for unclean, role, allowed in ((False, "operate", True), (True, "operate", False), (True, "admin", True)):
             headers = {"Authorization": f"Bearer {TOKENS[role]}"}
-            async with client.post("/v1/leaders/elect", json={"unclean": unclean}, headers=headers) as answer:
+            body = {"unclean": unclean, "all": True}
+            async with client.post("/v1/leaders/elect", json=body, headers=headers) as answer:
                 assert (answer.status != 403) is allowed, (unclean, role)
                 assert allowed or (await answer.json())["error"] == "FORBIDDEN_ROLE"
 

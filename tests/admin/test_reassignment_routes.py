@@ -9,7 +9,7 @@ from kvorum.admin.proposals import check_racks, keep, spread
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from tests.admin.fake import Client, call
-from tests.admin.operated import BROKER, TOPIC, OperatedCluster, with_operated
+from tests.admin.operated import BROKER, CONTROLLER, TOPIC, OperatedCluster, with_operated
 
 PATH = "/v1/reassignments"
 A = [Place("a", number) for number in range(6)]
@@ -103,8 +103,8 @@ def test_a_plan_is_refused_before_anything_of_it_is_done() -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         cluster.place("t", [1, 2], [2, 1])
         for body, status, error, field in (
-            (plan((0, [1, 9])), 404, "BROKER_ID_NOT_REGISTERED", "partitions"),
-            (plan((7, [1, 2])), 404, "UNKNOWN_TOPIC_OR_PARTITION", "partitions"),
+            (plan((0, [1, 9])), 422, "BROKER_ID_NOT_REGISTERED", "partitions"),
+            (plan((7, [1, 2])), 422, "UNKNOWN_TOPIC_OR_PARTITION", "partitions"),
             (plan((0, [1, 1])), 400, "INVALID_REQUEST", "partitions.0"),
             (plan((0, [])), 400, "INVALID_REQUEST", "partitions.0.replicas"),
             (plan((0, [1]), (0, [2])), 400, "INVALID_REQUEST", None),
@@ -135,6 +135,42 @@ def test_a_plan_is_refused_before_anything_of_it_is_done() -> None:
     with_operated(test)
 
 
+@pytest.mark.parametrize("down", ["fenced", "silent, and not fenced yet"])
+def test_a_throttled_move_off_a_broker_that_is_down_begins_and_its_throttle_goes(down: str) -> None:
+    """Its rate is set by the controller: should it come back, it copies no faster than the others."""
+
+    async def test(client: Client, cluster: OperatedCluster) -> None:
+        cluster.place("t", [1, 3])
+        cluster.silent = {3}
+        cluster.fenced = {3} if down == "fenced" else set()
+        begun = plan((0, [1, 2]), throttle_bytes_per_second=5000)
+        status, (started,) = await call(client, "POST", PATH, begun)
+        assert (status, started["error"], set(cluster.under_way)) == (200, None, {("t", 0)})
+        rates = {name: set(changes.values()) for kind, name, changes in cluster.altered if kind == BROKER}
+        assert rates == {each: {"5000"} for each in ("1", "2", "3")}
+        cluster.finish()
+        cluster.altered.clear()
+        verified = (await call(client, "POST", f"{PATH}/verify", plan((0, [1, 2]))))[1]
+        assert (verified["completed"], verified["unthrottled_brokers"]) == (True, [1, 2, 3, 4])
+        assert {name for kind, name, _ in cluster.altered if kind == BROKER} == {"1", "2", "3", "4"}
+
+    with_operated(test)
+
+
+def test_where_no_controller_is_reached_a_broker_that_is_down_is_not_waited_for() -> None:
+    async def test(client: Client, cluster: OperatedCluster) -> None:
+        cluster.place("t", [1, 3])
+        cluster.silent, cluster.fenced = {3, CONTROLLER}, {3}
+        status, (started,) = await call(client, "POST", PATH, plan((0, [1, 2]), throttle_bytes_per_second=5000))
+        assert (status, started["error"]) == (200, None)
+        assert {name for kind, name, _ in cluster.altered if kind == BROKER} == {"1", "2"}
+        cluster.under_way.clear()
+        verified = (await call(client, "POST", f"{PATH}/verify", plan((0, [1, 2]))))[1]
+        assert verified["unthrottled_brokers"] == [1, 2, 4]
+
+    with_operated(test)
+
+
 def test_what_is_under_way_is_cancelled_and_the_last_one_takes_the_throttles_along() -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         cluster.place("t", [1, 2], [2, 1], [1, 2])
@@ -143,9 +179,12 @@ def test_what_is_under_way_is_cancelled_and_the_last_one_takes_the_throttles_alo
         assert [(row["partition"], row["error"]) for row in rows] == [(0, None)], "what is not under way is left out"
         assert (list(cluster.under_way), cluster.altered) == ([("t", 1)], [])
         assert cluster.replicas["t", 0] == [1, 2]
-        rows = (await call(client, "POST", f"{PATH}/cancel", {}))[1]
+        for unclear, field in (({}, "partitions"), ({"partitions": {"t": [1]}, "all": True}, "all")):
+            status, problem = await call(client, "POST", f"{PATH}/cancel", unclear)
+            assert (status, problem["field"], set(cluster.under_way)) == (400, field, {("t", 1)})
+        rows = (await call(client, "POST", f"{PATH}/cancel", {"all": True}))[1]
         assert [row["partition"] for row in rows] == [1] and len(cluster.altered) == 5
-        assert (await call(client, "POST", f"{PATH}/cancel", {}))[1] == []
+        assert (await call(client, "POST", f"{PATH}/cancel", {"all": True}))[1] == []
 
     with_operated(test)
 

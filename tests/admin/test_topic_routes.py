@@ -159,6 +159,11 @@ def test_the_groups_of_a_topic_are_those_with_a_place_or_a_member_in_it() -> Non
         rest = (await call(client, "GET", "/v1/topics/t/groups?limit=1&after=idle-30"))[1]
         assert ([row["group_id"] for row in rest["groups"]], rest["next"]) == (["new"], None)
         assert (await call(client, "GET", "/v1/topics/none/groups"))[0] == 404
+        assert page["unreachable"] == []
+        cluster.silent = {3}
+        page = (await call(client, "GET", "/v1/topics/t/groups"))[1]
+        assert ([row["group_id"] for row in page["groups"]], page["unreachable"]) == (["idle-30", "new"], [3])
+        cluster.silent = set()
         cluster.codes[OffsetFetchRequest] = ErrorCode.GROUP_AUTHORIZATION_FAILED
         rows = (await call(client, "GET", "/v1/topics/t/groups"))[1]["groups"]
         assert [row["group_id"] for row in rows] == ["new"], "the others are told all the same"

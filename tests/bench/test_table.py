@@ -1,6 +1,7 @@
 """What is made of figures: ratios, verdicts, the table, the file they are kept in."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,41 @@ def test_a_later_run_takes_the_place_of_an_earlier_one() -> None:
     newer = MeasureResult("b", [], failures=["later"])
     kept.put(newer, ["a", "b"])
     assert [each.name for each in kept.measures] == ["a", "b"] and kept.of("b") is newer
+
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_the_page_has_the_figures_that_were_kept() -> None:
+    kept = table(read(ROOT / "docs" / "benchmark.json"))
+    text = (ROOT / "docs" / "benchmark.md").read_text()
+    between = text.partition(BEGIN)[2].partition(END)[0].strip()
+    assert between.startswith(kept + "\n\n"), "python -m bench.table docs/benchmark.json --page docs/benchmark.md"
+    counts = re.search(r"(\d+) rows, of which (\d+) reach the aim and (\d+) not the must", between)
+    assert counts is not None
+    verdicts = [line.split("|")[-2].strip() for line in kept.splitlines()[2:]]
+    assert list(map(int, counts.groups())) == [len(verdicts), verdicts.count("aim"), verdicts.count("**no**")]
+
+
+@pytest.mark.parametrize(
+    ("what", "begins", "unit"),
+    [
+        ("produce into one node", "produce, 1 node", "records/s"),
+        ("produce into three nodes", "produce, 3 nodes", "records/s"),
+        ("consume,", "consume, one consumer", "records/s"),
+        ("requests of one record", "requests of one record", "requests/s"),
+        ("end-to-end latency, p50", "end-to-end latency", "p50, ms"),
+        ("end-to-end latency, p99", "end-to-end latency", "p99, ms"),
+        ("processor time", "CPU of 3 nodes", "s/GB"),
+        ("start to the first", "start to first", ", s"),
+    ],
+)
+def test_what_readme_sums_up_is_what_the_rows_say(what: str, begins: str, unit: str) -> None:
+    rows = [line.split("|") for line in table(read(ROOT / "docs" / "benchmark.json")).splitlines()[2:]]
+    ratios = sorted({cells[4].strip() for cells in rows if cells[1].strip().startswith(begins) and unit in cells[1]})
+    (line,) = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith(f"| {what}")]
+    told = re.findall(r"\d+\.\d\d", line)
+    assert told == list(dict.fromkeys((ratios[0], ratios[-1])))
 
 
 def test_only_what_stands_between_the_markers_is_replaced() -> None:

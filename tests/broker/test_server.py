@@ -1,6 +1,7 @@
 """A whole broker in this process: start, journeys over real sockets, end. The controller is real but for Raft."""
 
 import asyncio
+import errno
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -225,6 +226,24 @@ def test_what_was_written_is_there_after_a_restart_and_the_clean_end_is_known(tm
     run(tmp_path, story)
 
 
+def test_a_broker_starts_without_a_directory_that_cannot_be_read(tmp_path: Path) -> None:
+    """Its disk answers no read of what is there."""
+
+    async def story(cluster: Cluster) -> None:
+        folders = [tmp_path / name for name in ("works", "broken")]
+        for number, folder in enumerate(folders):
+            cluster.disk.mkdir(str(folder))
+            identity = MetaProperties(CLUSTER_ID, 1, Uuid(bytes([0x70 + number]) * 16))
+            write_meta_properties(cluster.disk, str(folder), identity)
+        (tmp_path / "broken" / "meta.properties").unlink()
+        (tmp_path / "broken" / "meta.properties").mkdir()
+        dirs = {"log.dirs": ",".join(map(str, folders)), "metadata.log.dir": str(folders[0])}
+        broker = await cluster.start_broker(1, **dirs)
+        assert [each.is_online for each in broker.broker.log_manager.dirs] == [True, False]
+
+    run(tmp_path, story)
+
+
 def test_acks_all_reaches_every_replica_and_a_leader_that_goes_hands_over(tmp_path: Path) -> None:
     async def story(cluster: Cluster) -> None:
         for broker_id in (1, 2, 3):
@@ -382,6 +401,50 @@ def test_a_directory_that_is_nobodys_is_not_taken(tmp_path: Path) -> None:
         with pytest.raises(NotFormatted):
             await broker.start()
         assert broker.not_ready() == "opening its logs"
+        await broker.shutdown()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("kind", ["not there", "empty", "failing"])
+def test_of_several_directories_one_that_is_nobodys_is_named_and_one_that_fails_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """As Kafka: what was never formatted is a mistake in log.dirs, a disk that fails is not."""
+    ours, nobodys = tmp_path / "ours", tmp_path / "nobodys"
+    ours.mkdir()
+    disk = OsDisk()
+    write_meta_properties(disk, str(ours), MetaProperties(CLUSTER_ID, 1, Uuid(bytes([1]) * 16)))
+    if kind != "not there":
+        nobodys.mkdir()
+    if kind == "failing":
+        plain = OsDisk.listdir
+
+        def listdir(self: OsDisk, path: str) -> list[str]:
+            if path == str(nobodys):
+                raise OSError(errno.EIO, "a failing disk")
+            return plain(self, path)
+
+        monkeypatch.setattr(OsDisk, "listdir", listdir)
+    settings = Settings.of(
+        {
+            "node.id": 1,
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": "100@127.0.0.1:1",
+            "log.dirs": f"{ours},{nobodys}",
+        }
+    )
+
+    async def story() -> None:
+        world = World(
+            disk=disk, clock=SystemClock(), chance=new_random(1), metrics=Metrics(), on_fault=lambda error: None
+        )
+        broker = BrokerServer(settings, world)
+        if kind == "failing":
+            broker._build()
+        else:
+            with pytest.raises(NotFormatted, match=f"^{nobodys} has no meta.properties"):
+                await broker.start()
         await broker.shutdown()
 
     asyncio.run(story())

@@ -32,9 +32,12 @@ from kvorum.protocol.messages import (
     elect_leaders,
     find_coordinator,
     incremental_alter_configs,
+    init_producer_id,
     leave_group,
+    list_config_resources,
     list_groups,
     list_offsets,
+    list_partition_reassignments,
     list_transactions,
     metadata,
     offset_commit,
@@ -62,6 +65,8 @@ class FakeCluster:
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
     quotas: dict[tuple[tuple[str, str | None], ...], dict[str, float]] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=lambda: {"metadata.version": 30, "transaction.version": 1})
+    moving: dict[Place, tuple[list[int], list[int], list[int]]] = field(default_factory=dict)
+    """What is reassigned: all replicas, and who is added and removed."""
     refusals: dict[str, int] = field(default_factory=dict)
     is_of_controllers: bool = False
     """Whether 101 and 102, the active one, are asked in place of brokers."""
@@ -92,7 +97,10 @@ def on_metadata(cluster: FakeCluster, request: metadata.MetadataRequest) -> meta
     for name in wanted:
         rows = [
             metadata.MetadataResponsePartition(
-                partition_index=each, leader_id=1, replica_nodes=[1, 2], isr_nodes=[1] if each else [1, 2]
+                partition_index=each,
+                leader_id=1,
+                replica_nodes=cluster.moving.get((name, each), ([1, 2], [], []))[0],
+                isr_nodes=[1] if each else [1, 2],
             )
             for each in there.get(name, [])
         ]
@@ -105,6 +113,28 @@ def on_metadata(cluster: FakeCluster, request: metadata.MetadataRequest) -> meta
         )
     brokers = [metadata.MetadataResponseBroker(node_id=1, host="broker", port=9092)]
     return metadata.MetadataResponse(brokers=brokers, topics=topics, cluster_id="C")
+
+
+def on_list_reassignments(cluster: FakeCluster, request: Any) -> Any:
+    if "reassignments" in cluster.refusals:
+        raise KafkaError(ErrorCode(cluster.refusals["reassignments"]), "not here")
+    topics: dict[str, list_partition_reassignments.OngoingTopicReassignment] = {}
+    for (name, index), (replicas, adding, removing) in cluster.moving.items():
+        row = list_partition_reassignments.OngoingPartitionReassignment(
+            partition_index=index, replicas=replicas, adding_replicas=adding, removing_replicas=removing
+        )
+        topic = topics.setdefault(name, list_partition_reassignments.OngoingTopicReassignment(name=name))
+        topic.partitions.append(row)
+    return list_partition_reassignments.ListPartitionReassignmentsResponse(topics=list(topics.values()))
+
+
+def on_list_resources(cluster: FakeCluster, request: list_config_resources.ListConfigResourcesRequest) -> Any:
+    rows = [
+        list_config_resources.ConfigResource(resource_name=name, resource_type=kind)
+        for kind, name in cluster.configs
+        if kind in request.resource_types
+    ]
+    return list_config_resources.ListConfigResourcesResponse(config_resources=rows)
 
 
 def on_list_groups(cluster: FakeCluster, request: list_groups.ListGroupsRequest) -> list_groups.ListGroupsResponse:
@@ -485,6 +515,7 @@ def on_describe_producers(cluster: FakeCluster, request: describe_producers.Desc
 
 
 HANDLERS: dict[type[Any], Handler] = {
+    list_partition_reassignments.ListPartitionReassignmentsRequest: on_list_reassignments,
     metadata.MetadataRequest: on_metadata,
     list_groups.ListGroupsRequest: on_list_groups,
     describe_groups.DescribeGroupsRequest: on_describe_groups,
@@ -510,6 +541,9 @@ HANDLERS: dict[type[Any], Handler] = {
     describe_producers.DescribeProducersRequest: on_describe_producers,
     describe_cluster.DescribeClusterRequest: on_describe_cluster,
     describe_quorum.DescribeQuorumRequest: on_describe_quorum,
+    list_partition_reassignments.ListPartitionReassignmentsRequest: on_list_reassignments,
+    list_config_resources.ListConfigResourcesRequest: on_list_resources,
+    init_producer_id.InitProducerIdRequest: lambda *_: init_producer_id.InitProducerIdResponse(),
     create_topics.CreateTopicsRequest: on_create_topics,
     delete_topics.DeleteTopicsRequest: on_delete_topics,
     describe_topic_partitions.DescribeTopicPartitionsRequest: on_describe_topic_partitions,

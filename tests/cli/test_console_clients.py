@@ -2,17 +2,19 @@
 
 import io
 import json
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 
 from kvorum.cli.kafka.common import Connection
-from kvorum.cli.kafka.console_producer import Line, LineError, LineReader
 from kvorum.cli.kafka.formatters import FormatError, formatter_of
+from kvorum.cli.kafka.line_reader import Line, LineError, LineReader
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
 from kvorum.protocol.records import Record
@@ -88,7 +90,11 @@ class FakeClient:
         on_delivery(None, FakeMessage(place=(topic, 0, len(RECORDS) - 1)))
 
     def flush(self, seconds: float) -> int:
+        RECORDS.append(("flush", None, None))
         return 0
+
+    def list_topics(self, topic: str | None = None, timeout: float = 0) -> None:
+        return None
 
     def subscribe(self, topics: list[str], on_assign: Any = None, on_revoke: Any = None) -> None:
         RECORDS.append(("subscribe", topics, None))
@@ -140,9 +146,12 @@ def test_lines_are_cut_as_the_reader_is_told() -> None:
     with pytest.raises(LineError, match="No key separator found on line number 4: 'abc'"):
         keyed.read("abc", 4)
     assert LineReader.of({"parse.key": "true", "ignore.error": "true"}).read("abc", 1) == Line(None, b"abc", [])
-    for wrong in ({"headers.separator": ":"}, {"null.marker": ":"}, {"nosuch": "1"}):
+    for wrong in ({"headers.separator": ":"}, {"null.marker": ":"}, {"headers.separator": "("}):
         with pytest.raises(LineError):
             LineReader.of(wrong)
+    assert LineReader.of({"nosuch": "1"}) == plain, "Kafka's reader leaves it aside, too"
+    spaced = LineReader.of({"parse.headers": "true", "headers.separator": "[,;] *"})
+    assert spaced.read("a:1, b:2;c:,;\tv", 1).headers == [("a", b"1"), ("b", b"2"), ("c", b"")]
 
 
 def test_the_producer_sends_lines_and_says_what_was_not_acknowledged() -> None:
@@ -156,15 +165,80 @@ def test_the_producer_sends_lines_and_says_what_was_not_acknowledged() -> None:
         "key.separator=:",
     ]
     sent = run(*words, "--compression-codec", "zstd", "--request-required-acks", "1", given="a:1\nb:\n")
-    assert sent.exit_code == Exit.DONE and RECORDS == [(b"a", b"1", None), (b"b", b"", None)]
+    assert sent.exit_code == Exit.DONE and sent_records() == [(b"a", b"1", None), (b"b", b"", None)]
     made = FakeClient.made_with
     assert (made["acks"], made["compression.type"], made["bootstrap.servers"]) == ("1", "zstd", "broker:9092")
     refused = run("kafka-console-producer", "--topic", "orders", given="never\nlast\n")
     assert refused.exit_code == Exit.FAILED and "1 records were not acknowledged" in refused.stderr
-    assert RECORDS[-1] == (None, b"last", None), "one that cannot be sent stops no other"
-    assert "No key separator" in run(*words, given="abc\n").stderr
-    unknown = run("kafka-console-producer", "--topic", "t", "--reader-property", "nosuch=1", given="")
-    assert unknown.exit_code == Exit.FAILED
+    assert sent_records()[-1] == (None, b"last", None), "one that cannot be sent stops no other"
+    for words in (
+        ["--reader-property", "nosuch=1"],
+        ["--property", "parse.key"],
+        ["--line-reader", "LineMessageReader"],
+    ):
+        assert run("kafka-console-producer", "--topic", "t", *words, given="").exit_code == Exit.DONE
+    assert "are not loaded" in run("kafka-console-producer", "--topic", "t", "--line-reader", "Mine", given="").stderr
+
+
+def sent_records() -> list[tuple[Any, Any, Any]]:
+    return [each for each in RECORDS if each[0] != "flush"]
+
+
+def test_a_line_that_cannot_be_read_ends_it_behind_what_was_read_before() -> None:
+    words = ["kafka-console-producer", "--topic", "t", "--reader-property", "parse.key=true"]
+    printed = run(*words, given="a\t1\nabc\nb\t2\n")
+    assert (printed.exit_code, "No key separator found on line number 2" in printed.stderr) == (Exit.FAILED, True)
+    assert RECORDS == [(b"a", b"1", None), ("flush", None, None)], "waited for, and nothing behind the bad line is sent"
+
+
+def test_what_is_no_utf_8_is_a_replacement_character() -> None:
+    raw = CliRunner().invoke(
+        main, ["kafka-console-producer", "--bootstrap-server", "b:1", "--topic", "t"], input=b"a\xffb\r\nc\rd"
+    )
+    assert raw.exit_code == Exit.DONE, raw.exception
+    assert [value for _, value, _ in sent_records()] == ["a\ufffdb".encode(), b"c", b"d"]
+
+
+def test_in_step_the_first_that_fails_ends_it() -> None:
+    printed = run("kafka-console-producer", "--topic", "t", "--sync", given="one\nnever\nlast\n")
+    assert printed.exit_code == Exit.FAILED and [value for _, value, _ in sent_records()] == [b"one"]
+
+
+def test_what_is_typed_as_an_option_comes_before_what_a_file_says(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("acks=1\nisolation.level=read_uncommitted\ncompression.type=gzip\nlinger.ms=7\nclient.id=mine\n")
+    words = ["--topic", "t", "--command-config", str(file)]
+    run("kafka-console-producer", *words, "--request-required-acks", "all", given="")
+    made = FakeClient.made_with
+    assert (made["acks"], made["linger.ms"], made["client.id"]) == ("all", "7", "mine")
+    assert made["compression.type"] == "none", "Kafka's tool asks no file for that"
+    run("kafka-console-producer", *words, "--command-property", "acks=0", given="")
+    assert FakeClient.made_with["acks"] == "0", "what was not typed is the file's, or the property's"
+    run("kafka-console-consumer", *words, "--isolation-level", "read_committed", "--timeout-ms", "0")
+    assert FakeClient.made_with["isolation.level"] == "read_committed"
+    run("kafka-console-consumer", *words, "--timeout-ms", "0")
+    assert FakeClient.made_with["isolation.level"] == "read_uncommitted"
+
+
+def test_options_of_old_names_are_said_and_not_taken_beside_the_new(tmp_path: Path) -> None:
+    file = tmp_path / "empty"
+    file.touch()
+    old = ["--property", "parse.key=false", "--producer-property", "acks=1", "--producer.config", str(file)]
+    printed = run("kafka-console-producer", "--topic", "t", *old, given="")
+    assert printed.stdout.splitlines() == [
+        f"Warning: {name} is deprecated and will be removed in a future version. Use {new} instead."
+        for name, new in (
+            ("--producer-property", "--command-property"),
+            ("--producer.config", "--command-config"),
+            ("--property", "--reader-property"),
+        )
+    ]
+    both = run("kafka-console-producer", "--topic", "t", *old, "--command-property", "acks=0", given="")
+    assert "Options --command-property and --producer-property cannot be specified together." in both.stderr
+    read = run("kafka-console-consumer", "--topic", "t", "--property", "print.key=true", "--timeout-ms", "0")
+    assert read.stdout == (
+        "Option --property is deprecated and will be removed in a future version. Use --formatter-property instead.\n"
+    )
 
 
 def test_clients_are_made_with_what_is_librdkafkas(capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,6 +251,7 @@ def test_clients_are_made_with_what_is_librdkafkas(capsys: pytest.CaptureFixture
         "bootstrap.servers": "b:1",
     }
     assert "key.serializer is of Java's clients" in capsys.readouterr().err
+    assert connection.client_options({"acks": "1"}, {"acks": "all"}, {"acks": "0"})["acks"] == "0"
 
 
 def printed(formatter: Any, message: FakeMessage) -> bytes:
@@ -187,20 +262,71 @@ def printed(formatter: Any, message: FakeMessage) -> bytes:
 
 def test_records_are_printed_as_the_formatter_is_told() -> None:
     assert printed(formatter_of(DEFAULT, {}), FakeMessage()) == b"v\n"
-    switches = ("timestamp", "partition", "offset", "epoch", "headers", "key")
+    switches = ("timestamp", "partition", "offset", "delivery", "epoch", "headers", "key")
     everything = formatter_of(DEFAULT, {f"print.{name}": "true" for name in switches} | {"key.separator": "|"})
     message = FakeMessage(body=None, marks=[("h", b"1"), ("i", None)])
-    assert printed(everything, message) == b"CreateTime:1000|Partition:1|Offset:7|Epoch:3|h:1,i:null|k|null\n"
+    assert (
+        printed(everything, message)
+        == b"CreateTime:1000|Partition:1|Offset:7|Delivery:NOT_PRESENT|Epoch:NOT_PRESENT|h:1,i:null|k|null\n"
+    )
     bare = FakeMessage(stamp=(0, 0), name=None)
-    assert printed(everything, bare) == b"NO_TIMESTAMP|Partition:1|Offset:7|Epoch:3|NO_HEADERS|null|v\n"
+    assert (
+        printed(everything, bare)
+        == b"NO_TIMESTAMP|Partition:1|Offset:7|Delivery:NOT_PRESENT|Epoch:NOT_PRESENT|NO_HEADERS|null|v\n"
+    )
     number = formatter_of(DEFAULT, {"value.deserializer": "org.apache.kafka.common.serialization.LongDeserializer"})
     assert printed(number, FakeMessage(body=(5).to_bytes(8, "big"))) == b"5\n"
     with pytest.raises(FormatError, match="no such number"):
         printed(number, FakeMessage())
     assert printed(formatter_of("NoOpMessageFormatter", {}), FakeMessage()) == b""
-    for name, properties in (("Nope", {}), (DEFAULT, {"print.kay": "true"}), (DEFAULT, {"key.deserializer": "Nope"})):
-        with pytest.raises(FormatError):
-            formatter_of(name, properties)
+    with pytest.raises(FormatError):
+        formatter_of("Nope", {})
+    assert printed(formatter_of(DEFAULT, {"print.value": "false"}), FakeMessage()) == b"", "not even an end of line"
+
+
+def test_a_property_or_deserializer_that_is_not_there_is_said_and_left_aside(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for properties in ({"print.kay": "true"}, {"value.deserializer": "org.mine.Nope"}):
+        assert printed(formatter_of(DEFAULT, properties), FakeMessage()) == b"v\n"
+        assert "there is no" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "shown"),
+    [
+        ("Float", struct.pack(">f", 0.1), b"0.1"),
+        ("Float", struct.pack(">f", 3.4028234663852886e38), b"3.4028235E38"),
+        ("Float", struct.pack(">f", 1e10), b"1.0E10"),
+        ("Double", struct.pack(">d", 1e10), b"1.0E10"),
+        ("Double", struct.pack(">d", 100.0), b"100.0"),
+        ("Double", struct.pack(">d", 0.00012), b"1.2E-4"),
+        ("Double", struct.pack(">d", float("inf")), b"Infinity"),
+        ("Double", struct.pack(">d", float("nan")), b"NaN"),
+        ("Integer", None, b"1853189228"),  # the bytes of the word null
+        ("Boolean", b"\1", b"true"),
+        ("UUID", b"0123ABCD-1-2-3-4", b"0123abcd-0001-0002-0003-000000000004"),
+        ("Bytes", b"a\\\x00", rb"a\x5C\x00"),
+        ("ByteBuffer", b"abc", b"java.nio.HeapByteBuffer[pos=0 lim=3 cap=3]"),
+        ("String", b"\xff", "\ufffd".encode()),
+        ("ByteArray", b"\xff", b"\xff"),
+    ],
+)
+def test_deserializers_write_as_javas(name: str, body: bytes | None, shown: bytes) -> None:
+    properties = {"value.deserializer": f"org.apache.kafka.common.serialization.{name}Deserializer"}
+    assert printed(formatter_of(DEFAULT, properties), FakeMessage(body=body)) == shown + b"\n"
+
+
+@pytest.mark.parametrize(("name", "body"), [("Boolean", b"\2"), ("UUID", b"no"), ("Void", b"x"), ("Long", None)])
+def test_what_a_deserializer_cannot_read_is_an_error(name: str, body: bytes | None) -> None:
+    formatter = formatter_of(DEFAULT, {"value.deserializer": f"{name}Deserializer"})
+    with pytest.raises(FormatError):
+        printed(formatter, FakeMessage(body=body))
+
+
+def test_the_logging_formatter_prints_and_logs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(formatter_of("LoggingMessageFormatter", {}), FakeMessage(name=None)) == b"v\n"
+    assert capsys.readouterr().err == "CreateTime:1000, key:null value:v\n"
 
 
 def test_records_of_the_offsets_topic_are_printed_as_json() -> None:
@@ -229,8 +355,41 @@ def test_the_consumer_reads_as_many_as_it_is_told_from_where_it_is_told() -> Non
     RECORDS.clear()
     one = run("kafka-console-consumer", "--topic", "orders", "--partition", "1", "--offset", "5", "--timeout-ms", "0")
     assert one.exit_code == Exit.DONE and RECORDS[0] == ("assign", [("orders", 1, 5)], None)
-    run("kafka-console-consumer", "--include", "a,b", "--timeout-ms", "0")
-    assert ("subscribe", ["^(a|b)$"], None) in RECORDS
+    run("kafka-console-consumer", "--include", "a{1,2}", "--timeout-ms", "0")
+    assert ("subscribe", ["^(a{1,2})$"], None) in RECORDS
+    assert "__(consumer_offsets|" in FakeClient.made_with["topic.blacklist"]
+    named = ["--command-property", "exclude.internal.topics=false"]
+    run("kafka-console-consumer", "--include", ".*", "--timeout-ms", "0", *named)
+    assert "topic.blacklist" not in FakeClient.made_with
+    RECORDS.clear()
+    run("kafka-console-consumer", "--topic", "t", "--partition", "0", "--offset", "EARLIEST", "--timeout-ms", "0")
+    assert RECORDS[0] == ("assign", [("t", 0, OFFSET_BEGINNING)], None)
+    none = run("kafka-console-consumer", "--topic", "t", "--max-messages", "0", "--enable-systest-events")
+    assert (none.exit_code, none.stdout) == (Exit.DONE, "shutdown_complete\n")
+    assert run("kafka-console-consumer", "--topic", "t", "--max-messages", "-1", "--timeout-ms", "0").exit_code == 0
+
+
+@pytest.mark.parametrize("how", ["--group", "--consumer-property", "--command-config"])
+def test_a_group_commits_wherever_it_is_named_and_one_made_up_does_not(how: str, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("group.id=pay\n")
+    value = {"--group": "pay", "--consumer-property": "group.id=pay", "--command-config": str(file)}[how]
+    run("kafka-console-consumer", "--topic", "t", "--timeout-ms", "0", how, value)
+    assert (FakeClient.made_with["group.id"], FakeClient.made_with["enable.auto.commit"]) == ("pay", True)
+    run("kafka-console-consumer", "--topic", "t", "--timeout-ms", "0")
+    assert FakeClient.made_with["enable.auto.commit"] is False
+    other = run(
+        "kafka-console-consumer", "--topic", "t", how, value, "--command-property", "group.id=y", "--group", "x"
+    )
+    assert other.exit_code == Exit.FAILED, "they differ, or stand twice"
+
+
+def test_a_topic_that_is_not_there_is_waited_for() -> None:
+    unknown = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+    FakeClient.messages = [FakeMessage(problem=unknown), FakeMessage(body=b"1")]
+    read = run("kafka-console-consumer", "--topic", "late", "--max-messages", "1")
+    assert (read.exit_code, read.stdout) == (Exit.DONE, "1\n")
+    assert FakeClient.made_with["allow.auto.create.topics"] is True
 
 
 @pytest.mark.parametrize(
@@ -244,6 +403,8 @@ def test_the_consumer_reads_as_many_as_it_is_told_from_where_it_is_told() -> Non
         ["--include", "a", "--partition", "0"],
         ["--topic", "a", "--partition", "0", "--offset", "1", "--from-beginning"],
         ["--topic", "a", "--formatter", "Nope"],
+        ["--topic", "a", "--from-beginning", "--command-property", "auto.offset.reset=latest"],
+        ["--topic", "a", "--group", "x", "--command-property", "group.id=y"],
     ],
     ids=" ".join,
 )

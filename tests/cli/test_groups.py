@@ -334,4 +334,4 @@ def test_kafkas_reset_and_delete_speak_kafkas_words(cluster: FakeCluster) -> Non
     ):
         assert run(cluster, *KAFKA, *words).code == Exit.FAILED
     assert "valid" in run(cluster, *KAFKA, "--validate-regex", "a.*").out
-    assert run(cluster, *KAFKA, "--validate-regex", "a(").code == Exit.FAILED
+    assert "is invalid" in run(cluster, *KAFKA, "--validate-regex", "a(").out

@@ -184,7 +184,7 @@ def test_replicas_move_between_log_directories(cluster: Cluster, moving: tuple[s
     cluster.moves.answer = Started([A01], [], {})
     lines = run("--execute", *moving, "--replica-alter-log-dirs-throttle", "5", "--timeout", "7")
     assert cluster.moves.asked == [({1}, 5), ({A01: "/b"}, 7)]
-    assert lines[-1] == "Successfully started moving log directory to /b for replica a-0 with broker 1"
+    assert lines[-1] == "Successfully started moving log directory to /b for replica a-0 with broker 1 "
     cluster.moves.answer = Started([], [A01], {})
     lines = run("--execute", *moving, code=Exit.FAILED)
     assert lines[-1] == "Timed out before log directory move could be started for: a-0-1"
@@ -212,5 +212,6 @@ def test_verify_tells_of_moves_between_log_directories(
 
 def test_cancel_has_replicas_stay_in_their_directories(cluster: Cluster, moving: tuple[str, str]) -> None:
     cluster.moves.found, cluster.moves.answer = {A01: MoveState("/a", "/b", "/b")}, Started([A01], [], {})
-    assert "Successfully cancelled log directory move for: a-0-1" in run("--cancel", *moving)
+    lines = run("--cancel", *moving)
+    assert "Successfully started moving log directory to /a for replica a-0 with broker 1 " in lines, "Kafka's words"
     assert cluster.moves.asked == [{A01: "/a"}]

@@ -7,10 +7,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from kvorum.cli.kafka.configs import java_double
-from kvorum.cli.kafka.scripts import SCRIPTS, kafka
+from kvorum.cli.java_numbers import java_double
+from kvorum.cli.kafka.scripts import SCRIPTS, WITHOUT_VERSION, kafka
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
+from kvorum.protocol.errors import ErrorCode
 from tests.cli.fake_cluster import TOPIC_ID, FakeCluster, Printed, run
 
 HERE = ("--bootstrap-server", "broker:9092")
@@ -74,18 +75,35 @@ def test_a_script_may_end_in_sh_and_is_found_below_kafka(cluster: FakeCluster) -
 
 
 @pytest.mark.parametrize("prefix", [(), ("kafka",)], ids=["by itself", "below kafka"])
-def test_an_option_may_be_abbreviated_as_long_as_it_is_one(cluster: FakeCluster, prefix: tuple[str, ...]) -> None:
-    words = ("--bootstrap", "broker:9092")
-    assert run(cluster, *prefix, "kafka-topics", *words, "--lis").out == "__internal\norders\n"
-    assert run(cluster, *prefix, "kafka-topics", "--boot=broker:9092", "--li").out == "__internal\norders\n"
-    made = run(
-        cluster, *prefix, "kafka-topics.sh", *words, "--cr", "--topic", "new", "--partitions", "2", "--replication", "1"
-    )
+def test_options_of_joptsimple_are_whole_and_may_have_one_dash(cluster: FakeCluster, prefix: tuple[str, ...]) -> None:
+    assert run(cluster, *prefix, "kafka-topics", "-bootstrap-server", "b:1", "-list").out == "__internal\norders\n"
+    made = run(cluster, *prefix, "kafka-topics.sh", *HERE, "-create", "-topic=new", "--partitions", "2")
     assert (made.code, cluster.topics()["new"]) == (Exit.DONE, [0, 1])
-    ambiguous = run(cluster, *prefix, "kafka-topics", *words, "--create", "--topic", "x", "--repl", "1")
-    assert (ambiguous.code, "--repl" in ambiguous.err) == (Exit.FAILED, True), ambiguous.err
-    value = run(cluster, *prefix, "kafka-topics", *words, "--describe", "--topic", "lis")
-    assert "--list" not in value.err, "values are left alone"
+    short = run(cluster, *prefix, "kafka-topics", *HERE, "--lis")
+    assert (short.code, "--lis" in short.err) == (Exit.FAILED, True), "as Kafka's tools since 4.0"
+    value = run(cluster, *prefix, "kafka-topics", *HERE, "--describe", "--topic", "-list")
+    assert "Topic '-list' does not exist" in value.out, "values are left alone"
+
+
+def test_options_of_argparse4j_may_be_abbreviated_as_long_as_they_are_one(cluster: FakeCluster) -> None:
+    where = ("--bootstrap-s", "broker:9092")
+    assert run(cluster, "kafka-features", *where, "describe").code == Exit.DONE
+    short = run(cluster, "kafka-transactions", *where, "describe-producers", "--top", "orders", "--part", "0")
+    assert short.code == Exit.DONE, short.err
+    both = run(cluster, "kafka-features", "--bootstrap", "broker:9092", "describe")
+    assert (both.code, "--bootstrap" in both.err) == (Exit.FAILED, True)
+
+
+@pytest.mark.parametrize("name", sorted(set(SCRIPTS) - WITHOUT_VERSION))
+def test_a_script_says_whose_tools_it_is_like(name: str) -> None:
+    assert run(FakeCluster(), name, "--version").out == "4.3.0\n"
+
+
+def test_scripts_that_have_no_version_in_kafka_have_none() -> None:
+    for name in WITHOUT_VERSION - {"kafka-transactions"}:
+        assert run(FakeCluster(), name, "--version").code == Exit.FAILED
+    for option in ("-v", "--version"):
+        assert run(FakeCluster(), "kafka-transactions", option).out.startswith("4.3.0 (Kvorum:")
 
 
 def test_without_a_server_nothing_is_guessed(
@@ -122,17 +140,38 @@ def test_topics_are_described_with_tabs(cluster: FakeCluster) -> None:
     assert [line.split("\t")[0] for line in own.lines] == ["Topic: orders"]
     assert script(cluster, "kafka-topics", "--list", "--exclude-internal").lines == ["orders"]
     assert script(cluster, "kafka-topics", "--describe", "--topic", "ord.*", "--topic-id", str(TOPIC_ID)).lines
+    none = script(cluster, "kafka-topics", "--describe", "--topic-id", "AAAAAAAAAAAAAAAAAAAAAQ")
+    assert (
+        none.out
+        == "Error while executing topic command : TopicId 'AAAAAAAAAAAAAAAAAAAAAQ' does not exist as expected\n"
+    )
+
+
+def test_what_is_reassigned_is_described_and_is_not_under_replicated_for_it(cluster: FakeCluster) -> None:
+    cluster.moving = {("orders", 0): ([3, 1, 2], [3], [2])}
+    head, first, second = script(cluster, "kafka-topics", "--describe", "--topic", "orders").lines
+    assert "\tReplicationFactor: 2\t" in head
+    assert first.split("\t")[4:8] == ["Replicas: 3,1,2", "Isr: 1,2", "Adding Replicas: 3", "Removing Replicas: 2"]
+    assert "Adding" not in second
+    under = script(cluster, "kafka-topics", "--describe", "--under-replicated-partitions")
+    assert [line.split("\t")[2] for line in under.lines] == ["Partition: 1"]
+    cluster.refusals["reassignments"] = ErrorCode.UNSUPPORTED_VERSION
+    old = script(cluster, "kafka-topics", "--describe", "--topic", "orders")
+    assert "\tReplicationFactor: 3\t" in old.lines[0] and "Adding" not in old.out
+    cluster.refusals["reassignments"] = ErrorCode.NOT_CONTROLLER
+    assert script(cluster, "kafka-topics", "--describe", "--topic", "orders").code == Exit.FAILED
 
 
 def test_a_topic_is_created_altered_and_deleted(cluster: FakeCluster) -> None:
     created = script(cluster, "kafka-topics", "--create", "--topic", "a.b", "--partitions", "2")
     assert created.lines[-1] == "Created topic a.b." and created.lines[0].startswith("WARNING: Due to limitations")
     again = ("--create", "--topic", "a.b")
-    assert "already exists" in script(cluster, "kafka-topics", *again).err
+    assert "already exists" in script(cluster, "kafka-topics", *again).out
     assert script(cluster, "kafka-topics", *again, "--if-not-exists").code == Exit.DONE
     assert script(cluster, "kafka-topics", "--delete", "--topic", "a.b").code == Exit.DONE
     gone = script(cluster, "kafka-topics", "--delete", "--topic", "a.b")
-    assert (gone.code, "Topic 'a.b' does not exist as expected" in gone.err) == (Exit.FAILED, True)
+    assert gone.code == Exit.FAILED
+    assert gone.out == "Error while executing topic command : Topic 'a.b' does not exist as expected\n"
     assert script(cluster, "kafka-topics", "--delete", "--topic", "a.b", "--if-exists").code == Exit.DONE
 
 
@@ -148,15 +187,44 @@ def test_a_topic_is_created_altered_and_deleted(cluster: FakeCluster) -> None:
         (["--create", "--topic", "t", "--replica-assignment", "1:2,1"], "different replication factor"),
         (["--create", "--topic", "t", "--replica-assignment", "1", "--partitions", "1"], "can't be used with"),
         (["--alter", "--topic", "t"], "Missing required argument"),
-        (["--alter", "--topic", "t", "--partitions", "3", "--config", "a=b"], "kafka-configs alters configs"),
+        (
+            ["--alter", "--topic", "t", "--partitions", "3", "--config", "a=b"],
+            'can\'t be used with option "[alter]" (To alter topic configurations, the kafka-configs tool can be used.)',
+        ),
         (["--list", "--topic", "("], "is no regular expression"),
-        (["--alter", "--topic", "t", "--delete-config", "a"], "no longer supported"),
+        (["--create", "--topic", "t", "--config", "a"], 'must be in the format "key=val"'),
+        (["--describe", "--if-exists"], "--topic or --topic-id is required to describe a topic"),
+        *(
+            (words, f'Option "[{one}]" can\'t be used with option "[{other}]"')
+            for words, one, other in (
+                (
+                    ["--alter", "--topic", "t", "--replication-factor", "3", "--partitions", "9"],
+                    *("replication-factor", "alter"),
+                ),
+                (["--list", "--partitions", "3"], "partitions", "list"),
+                (["--list", "--config", "a=b"], "config", "list"),
+                (["--delete", "--topic", "t", "--if-not-exists"], "if-not-exists", "delete"),
+                (["--create", "--topic", "t", "--if-exists"], "if-exists", "create"),
+                (["--delete", "--topic", "t", "--exclude-internal"], "exclude-internal", "delete"),
+                (["--list", "--topics-with-overrides"], "topics-with-overrides", "list"),
+                (
+                    ["--describe", "--topics-with-overrides", "--unavailable-partitions"],
+                    *("unavailable-partitions", "topics-with-overrides"),
+                ),
+            )
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_wrong_usage_of_kafka_topics_is_said(cluster: FakeCluster, words: list[str], said: str) -> None:
     printed = script(cluster, "kafka-topics", *words)
-    assert (printed.code, said in printed.err) == (Exit.FAILED, True), printed.err
+    assert (printed.code, said in printed.err + printed.out) == (Exit.FAILED, True), printed.err
+
+
+def test_an_option_that_is_gone_is_said_and_left_aside(cluster: FakeCluster) -> None:
+    printed = script(cluster, "kafka-topics", "--describe", "--topic", "orders", "--delete-config", "a")
+    assert (printed.code, len(printed.lines)) == (Exit.DONE, 3)
+    assert printed.err.startswith("delete-config option is no longer supported and deprecated since version 4.0.")
 
 
 def test_offsets_are_topic_partition_offset(cluster: FakeCluster) -> None:
@@ -230,7 +298,7 @@ def test_controllers_describe_and_take_configs(cluster: FakeCluster) -> None:
     ]
     assert at_controllers("--describe", "--topic", "orders").lines[1].startswith("  retention.ms=7 ")
     absent = at_controllers("--describe", "--broker", "1")
-    assert (absent.code, "there is no controller 1" in absent.err) == (Exit.FAILED, True)
+    assert (absent.code, absent.out) == (0, "The broker '1' doesn't exist and doesn't have dynamic config.\n")
     unlisted = at_controllers("--describe", "--entity-type", "topics")
     assert (unlisted.code, "UNSUPPORTED_VERSION" in unlisted.err) == (Exit.FAILED, True)
 

@@ -248,3 +248,8 @@ def test_over_the_wire_it_is_the_same_snapshot_or_not(start: int) -> None:
     pieces = sum(name == "FetchSnapshotRequest" for name, _ in log.asked)
     assert (pieces > 1) == (start > 0), "a snapshot comes in pieces, where there is one"
     assert all(address in (None, ("controller", 9093)) for _, address in log.asked)
+
+
+def test_several_matches_of_a_pattern_are_one_document(folder: Path) -> None:
+    printed = run(folder, "tree", "/image/topics/byName/orders/*", "-o", "json")
+    assert set(json.loads("".join(printed))) >= {f"/image/topics/byName/orders/{index}" for index in (0, 2, 10)}

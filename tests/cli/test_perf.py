@@ -3,12 +3,15 @@
 import re
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from confluent_kafka import KafkaError
 
 from kvorum.cli import perf_run
+from kvorum.cli.kafka.perf import read_payloads
 from kvorum.cli.output import Exit
 from kvorum.cli.perf_run import Load, chosen_payloads, counted_payloads, random_payloads
 from kvorum.cli.perf_stats import DATE_FORMAT, DateFormatError, Read, Sent, date_text, header_line
@@ -146,6 +149,51 @@ def test_records_that_are_refused_are_told_and_not_counted(capsys: pytest.Captur
     assert lines[0].startswith("Warmup first 10 records.")
     assert lines[1].startswith(f"{30 - failed} records sent, ") and " steady state records sent, " in lines[2]
     assert client.calls == ["init_transactions", "begin_transaction", "commit_transaction"]
+
+
+def test_what_is_not_acknowledged_in_time_fails_the_test(capsys: pytest.CaptureFixture[str]) -> None:
+    client: Any = FakeProducer()
+    client.flush = lambda seconds: 7
+    sender = perf_run.run_producer(client, Load(topic="t", count=2), counted_payloads())
+    assert (
+        sum(sender.failed.values()) >= 7
+        and "7 records were not acknowledged: not within 60 s" in capsys.readouterr().err
+    )
+
+
+def test_payloads_of_a_file_are_between_delimiters_whatever_its_bytes(tmp_path: Path) -> None:
+    file = tmp_path / "payloads"
+    file.write_bytes(b"one,two,,\xff,")
+    assert read_payloads(str(file), ",") == [b"one", b"two", b"", "\ufffd".encode()]
+    assert read_payloads(str(file), "[,]+") == [b"one", b"two", "\ufffd".encode()]
+    for delimiter in ("", "x*", "("):
+        with pytest.raises(click.UsageError):
+            read_payloads(str(file), delimiter)
+    words = ["--topic", "t", "--num-records", "1", "--throughput", "-1", "--payload-file", str(file)]
+    printed = run(
+        FakeCluster(), "kafka-producer-perf-test", "--bootstrap-server", "b:1", *words, "--payload-delimiter", ""
+    )
+    assert printed.code == Exit.FAILED and f"Reading payloads from: {file}" in printed.out
+
+
+def test_topics_to_read_are_matched_by_their_whole_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[dict[str, Any]] = []
+    topics: list[Any] = []
+    monkeypatch.setattr("confluent_kafka.Consumer", lambda options: made.append(options))
+    monkeypatch.setattr("kvorum.cli.kafka.perf.run_consumer", lambda _, reading, header: topics.append(reading.topics))
+    words = ["--include", "fa.t", "--num-records", "1", "--command-property", "group.id=x"]
+    printed = run(FakeCluster(), "kafka-consumer-perf-test", "--bootstrap-server", "b:1", *words, "--group", "mine")
+    assert printed.code == Exit.DONE and topics == [["^(fa.t)$"]]
+    assert made[0]["group.id"] == "mine" and "__(consumer_offsets" in made[0]["topic.blacklist"]
+
+
+def test_old_names_are_said_in_each_tools_own_words() -> None:
+    printed = run(FakeCluster(), "kafka-consumer-perf-test", "--topic", "t", "--messages", "1")
+    assert printed.out == "Warning: --messages is deprecated. Use --num-records instead.\n"
+    both = ["--producer-props", "acks=1", "--command-property", "acks=0"]
+    words = ["--topic", "t", "--num-records", "1", "--throughput", "-1", "--record-size", "1"]
+    refused = run(FakeCluster(), "kafka-producer-perf-test", *words, *both)
+    assert "cannot be specified together" in refused.err
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from kvorum.admin.log_dir_moves import LogDirMoves, MoveState, Replica, Started
 from kvorum.admin.places import Place
-from kvorum.admin.reassignments import Move, UnderWay
+from kvorum.admin.reassignments import Move, ReplicaFile, UnderWay
 from kvorum.cli import reassign as commands
+from kvorum.cli import reassign_verify
 from kvorum.cli.output import Exit
+from kvorum.cli.reassign_parts import TIMEOUT_MS
 
 A0, A1 = Place("a", 0), Place("a", 1)
 
@@ -61,6 +64,13 @@ class Cluster:
     async def brokers(self) -> dict[int, str | None]:
         return self.racks
 
+    async def log_dirs(self, current: Mapping[Place, list[int]]) -> dict[tuple[Place, int], str]:
+        return {(place, broker): f"/disk{broker}" for place, replicas in current.items() for broker in replicas}
+
+    async def sizes(self, brokers: Iterable[int]) -> dict[ReplicaFile, int]:
+        self.asked.append(set(brokers))
+        return {ReplicaFile(A0, 1, False): 100, ReplicaFile(A0, 3, False): 30, ReplicaFile(A0, 1, True): 80}
+
     async def alter(
         self, wanted: Mapping[Place, list[int] | None], timeout_ms: int, *, may_resize: bool = True
     ) -> dict[Place, str]:
@@ -86,6 +96,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
         return asyncio.run(run())
 
     monkeypatch.setattr(commands, "with_reassignments", with_it)
+    monkeypatch.setattr(reassign_verify, "with_reassignments", with_it)
     return made
 
 
@@ -186,7 +197,7 @@ def test_cancel_ends_what_is_under_way_of_the_file_alone(cluster: Cluster, plan:
     cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2]), A1: UnderWay([4, 2, 1], [4], [1])}
     told = run("cancel", *plan, "--preserve-throttles")
     assert told.exit_code == Exit.DONE and "cancelled partition reassignment for: a-0" in told.output
-    assert cluster.asked == [({A0: None}, commands.TIMEOUT_MS, True)]
+    assert cluster.asked == [({A0: None}, TIMEOUT_MS, True)]
 
 
 def test_what_is_under_way_is_listed(cluster: Cluster) -> None:
@@ -206,7 +217,7 @@ def test_a_file_that_is_wrong_is_told(cluster: Cluster, tmp_path: Path) -> None:
 def test_verify_waits_until_nothing_of_the_file_is_under_way(
     cluster: Cluster, plan: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands, "WAIT_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(reassign_verify, "WAIT_PAUSE_SECONDS", 0.0)
     asked = 0
 
     async def under_way() -> dict[Place, UnderWay]:
@@ -225,9 +236,37 @@ def test_verify_waits_no_longer_than_it_is_told(
     cluster: Cluster, plan: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2])}
-    monkeypatch.setattr(commands, "WAIT_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(reassign_verify, "WAIT_PAUSE_SECONDS", 0.01)
     told = run("verify", *plan, "--wait", "0.001")
     assert told.exit_code == Exit.FAILED and "in progress" in told.output
+
+
+def test_verify_waits_for_moves_between_directories_too(
+    cluster: Cluster, moving: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reassign_verify, "WAIT_PAUSE_SECONDS", 0.0)
+    asked = 0
+
+    async def states(wanted: Mapping[Replica, str]) -> dict[Replica, MoveState]:
+        nonlocal asked
+        asked += 1
+        return {A01: MoveState("/a", "/b", "/b") if asked < 3 else MoveState("/b", None, "/b")}
+
+    monkeypatch.setattr(cluster.moves, "states", states)
+    told = run("verify", *moving, "--wait", "60")
+    assert told.exit_code == Exit.DONE and asked == 4 and "unthrottle" in cluster.asked
+
+
+def test_what_is_left_to_copy_is_counted_in_bytes(cluster: Cluster) -> None:
+    async def left(moves: dict[Replica, str]) -> int | None:
+        found: Any = cluster
+        return await reassign_verify.bytes_left(found, {A0: [3, 1]}, moves)
+
+    assert asyncio.run(left({})) is None
+    cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2]), A1: UnderWay([4, 1], [4], [])}
+    assert asyncio.run(left({})) == 70 and cluster.asked[-1] == {1, 2, 3}
+    cluster.moves.found = {A01: MoveState("/a", "/b", "/b")}
+    assert asyncio.run(left({A01: "/b"})) == 70 + 20
 
 
 @pytest.fixture
@@ -249,6 +288,28 @@ def test_log_dirs_of_the_file_are_moves_on_their_brokers(cluster: Cluster, movin
     assert cluster.moves.asked == [({1}, 5), ({A01: "/b"}, 7)]
     assert "The replica-alter-dir throttle limit was set to 5 B/s" in done.output
     assert done.output.endswith("Successfully started moving log directory to /b for replica a-0 with broker 1\n")
+
+
+def test_what_was_done_is_told_to_programs_and_the_way_back_names_directories(
+    cluster: Cluster, moving: tuple[str, str], plan: tuple[str, str]
+) -> None:
+    cluster.moves.answer = Started([A01], [], {})
+    told = json.loads(run("execute", *moving, "-o", "json").output)
+    assert told["before"]["partitions"][0]["log_dirs"] == ["/disk1", "/disk2"]
+    assert told["started"] == ["a-0"] and told["log_dir_moves"] == [
+        {"topic": "a", "partition": 0, "broker": 1, "log_dir": "/b"}
+    ]
+    cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2])}
+    gone = json.loads(run("cancel", *plan, "--preserve-throttles", "-o", "json").output)
+    assert gone == {"cancelled": ["a-0"], "log_dir_moves": []}
+
+
+def test_a_proposal_is_yaml_if_that_is_wanted(cluster: Cluster, tmp_path: Path) -> None:
+    file = tmp_path / "topics.json"
+    file.write_text('{"version": 1, "topics": [{"topic": "a"}]}')
+    told = run("generate", "--topics-to-move-json-file", str(file), "--broker-list", "3,4", "-o", "yaml")
+    found = yaml.safe_load(told.output)
+    assert found["version"] == 1 and {each["partition"] for each in found["partitions"]} == {0, 1}
 
 
 @pytest.mark.parametrize(

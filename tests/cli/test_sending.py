@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from kvorum.cli.produce import Sending
+from kvorum.cli.sending import Outgoing, Sending
 from kvorum.cli.stream import Stream
 
 Delivered = Callable[[object, object], None]
@@ -122,9 +122,18 @@ def test_no_lines_at_all_end_at_once() -> None:
 
 def test_produce_sends_what_comes_before_and_after_too_long_a_line() -> None:
     producer: Any = FakeProducer()
-    sending = Sending(producer, "t", -1, [])
+    sending = Sending(producer, "t")
     for key, value in lines(20, long=5):
-        sending.send(key, value)
-    assert producer.flush(1.0) == 0
-    assert (sending.sent, len(sending.failures), len(producer.topic)) == (20, 1, 19)
-    assert "MSG_SIZE_TOO_LARGE" in sending.failures[0]
+        sending.send(Outgoing(key, value))
+    assert sending.finish(1.0) == 1
+    assert (sending.sent, sending.acknowledged, sending.failed, len(producer.topic)) == (20, 19, 1, 19)
+    assert sending.reason is not None and "MSG_SIZE_TOO_LARGE" in sending.reason
+
+
+def test_of_what_is_refused_one_reason_is_kept_and_the_number() -> None:
+    """However many there are: a list of them would grow as long as somebody sends."""
+    sending = Sending(FakeProducer(refuses=b"1"), "t")
+    for number in range(1_000):
+        sending.send(Outgoing(None, b"%d" % (100 + number % 100)))
+    assert sending.finish(1.0) == 1_000
+    assert not [each for each in vars(sending).values() if isinstance(each, list | dict | set)]

@@ -7,23 +7,22 @@ does nothing to the terminal it is printed on.
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from struct import pack
-from typing import Any
+from typing import Any, ClassVar
 
 import confluent_kafka
 import pytest
 
-from kvorum.admin.client import ClusterClient, parse_bootstrap
+from kvorum.admin.client import ClusterClient
 from kvorum.admin.reassignments import read_topics
 from kvorum.cli.client import with_cluster
 from kvorum.cli.feature_levels import LevelError, parse_levels
 from kvorum.cli.kafka.console_consumer import is_offset
-from kvorum.cli.main import main
 from kvorum.cli.output import Exit, painted, show
 from kvorum.cli.partition_files import PartitionFileError, partition_rows
 from kvorum.cli.produce import produce
+from kvorum.network.addresses import parse_bootstrap
 from tests.cli.fake_cluster import FakeCluster, run
 from tests.cli.test_sending import FakeProducer
 
@@ -123,15 +122,18 @@ def test_ctrl_c_delivers_what_was_sent_and_says_how_much(
     client = FakeProducer(room=10)
     monkeypatch.setattr(confluent_kafka, "Producer", lambda options: client)
 
-    def typed() -> Iterator[bytes]:
-        yield b"one\n"
-        yield b"two\n"
-        raise KeyboardInterrupt
+    class Typed:
+        pieces: ClassVar = [b"one\n", b"two\n"]
 
-    options = {"key_separator": None, "headers": (), "properties": (), "partition": None, "bootstrap": "h:1"}
-    context = main.make_context("kvorum", ["protocol"])
+        def read1(self, size: int) -> bytes:
+            if not self.pieces:
+                raise KeyboardInterrupt
+            return self.pieces.pop(0)
+
+    monkeypatch.setattr("kvorum.cli.produce.reached", lambda *_: None)
+    context = produce.make_context("produce", ["t", "-b", "h:1"])
     with context, pytest.raises(SystemExit) as ended:
         assert produce.callback is not None
-        produce.callback(topic="t", file=typed(), acks="all", compression="none", **options)
+        produce.callback(**{**context.params, "file": Typed()})
     assert (ended.value.code, client.topic) == (Exit.FAILED, [b"one", b"two"])
     assert capsys.readouterr().err == "2 records\nkvorum: interrupted: what came behind these was not sent\n"

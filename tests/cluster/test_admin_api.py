@@ -189,12 +189,16 @@ def test_what_happens_is_told_and_what_is_written_is_followed(cluster: LocalClus
 
 def test_a_node_with_tokens_asks_for_them(start_cluster: Start, tmp_path: Path) -> None:
     file = tmp_path / "tokens"
-    file.write_text(f"read {hashlib.sha256(b'look').hexdigest()}\nadmin {hashlib.sha256(b'change').hexdigest()}\n")
+    file.write_text(f"read {hashlib.sha256(b'look').hexdigest()}\nadmin {hashlib.sha256(b'change').hexdigest()} ops\n")
     cluster = start_cluster("single.yaml", f"kvorum.admin.tokens.file={file}")
     assert http(cluster, "GET", "/v1/cluster")[1]["error"] == "UNAUTHENTICATED"
     assert http(cluster, "GET", "/v1/cluster", token="look")[1]["brokers"] == 1
     assert http(cluster, "POST", "/v1/topics", {"name": "t"}, token="look")[1]["error"] == "FORBIDDEN_ROLE"
     assert http(cluster, "POST", "/v1/topics", {"name": "t"}, token="change")[0] == 201
+    lines = Path(cluster.node(cluster.plan.nodes[0].name).log("admin")).read_text().splitlines()
+    (change,) = [line for line in lines if "a change was asked for" in line]
+    assert "who=ops" in change and "method=POST" in change and "status=201" in change
+    assert [line for line in lines if "somebody was refused" in line and "UNAUTHENTICATED" in line]
 
 
 def event(stream: Any, field: str = "topic") -> tuple[str, Any]:

@@ -4,18 +4,24 @@ What HTTP sets an unmodified client of Kafka's protocol sees, and the other way 
 """
 
 import json
+import os
+import re
+import shutil
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from kvorum.cluster.local import LocalCluster
 from tests.cluster.clients import create_topic, eventually, leader_of
-from tests.cluster.conftest import clusters_in
+from tests.cluster.conftest import ROOT, clusters_in
 from tests.cluster.test_admin_api import http
 from tests.cluster.test_quotas import admin_of
 
@@ -174,3 +180,78 @@ def test_a_transaction_is_described_and_aborted_over_http(cluster: LocalCluster)
     eventually(lambda: state() in ("Empty", "CompleteAbort"), state)
     with pytest.raises(Exception, match=r"fenced|FENCED|newer|epoch"):
         producer.commit_transaction(30)
+
+
+PAGE = ROOT / "docs" / "admin-api.md"
+BLOCK = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
+STREAM_SECONDS = 1
+CURL = """#!{python}
+import json, subprocess, sys
+arguments = [each.replace("localhost:18080", "{address}") for each in sys.argv[1:]]
+limit = ["--max-time", "{seconds}"] if "-N" in arguments else []
+done = subprocess.run(["{curl}", "-sS", "-w", "\\n%{{http_code}}", *limit, *arguments], capture_output=True, text=True)
+body, _, status = done.stdout.rpartition("\\n")
+with open("{calls}", "a") as calls:
+    print(json.dumps([" ".join(sys.argv[1:]), int(status), body]), file=calls)
+print(body)
+"""
+"""A `curl` that asks the node at hand, and notes what it was asked and answered."""
+JQ = """#!{python}
+import json, sys
+print(json.load(sys.stdin)["data"][0]["cluster_id"])
+"""
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="missing tool: curl")
+def test_the_lines_of_the_admin_apis_page_are_answered(cluster: LocalCluster, tmp_path: Path) -> None:
+    """Typed as they stand. What cannot be here (a member, a broker 4) is refused with Kafka's error."""
+    bootstrap, calls = cluster.plan.bootstrap, tmp_path / "calls"
+    create_topic(bootstrap, "orders", 3, 3)
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "orders-app"})
+    consumer.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
+    consumer.close()
+    address = cluster.plan.admin_urls()[0].removeprefix("http://")
+    for name, text in (("curl", CURL), ("jq", JQ)):
+        command = tmp_path / "bin" / name
+        command.parent.mkdir(exist_ok=True)
+        facts = {"address": address, "seconds": STREAM_SECONDS, "curl": shutil.which("curl"), "calls": calls}
+        command.write_text(text.format(python=sys.executable, **facts))
+        command.chmod(0o755)
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    for block in BLOCK.findall(PAGE.read_text()):
+        if "curl " in block:
+            subprocess.run(["bash", "-u"], input=block, cwd=tmp_path, env={"PATH": path}, text=True, check=True)
+    answered = [json.loads(line) for line in calls.read_text().splitlines()]
+    good = [asked for asked, status, _ in answered if 200 <= status < 300]
+    assert len(good) > 30 and len(good) > len(answered) * 0.7, answered
+    for asked, status, body in answered:
+        if asked not in good:
+            told = json.loads(body)
+            assert told.get("error") not in (None, "INVALID_REQUEST") or told.get("error_code"), (asked, status, body)
+
+
+def test_a_throttled_move_off_a_broker_that_is_dead(cluster: LocalCluster) -> None:
+    """Last in this file: node 3 is started again, its connections are others."""
+    bootstrap = cluster.plan.bootstrap
+    body = {"name": "orphaned", "assignments": {"0": [3, 1]}}
+    assert http(cluster, "POST", "/v1/topics", body)[0] == 201
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for _ in range(100):
+        producer.produce("orphaned", bytes(1000))
+    assert producer.flush(30) == 0
+    cluster.kill("node-3")
+    eventually(lambda: http(cluster, "GET", "/v1/brokers/3")[1]["fenced"], "the dead broker fenced")
+    plan = [{"topic": "orphaned", "partition": 0, "replicas": [1, 2]}]
+    begun = {"partitions": plan, "throttle_bytes_per_second": THROTTLE}
+    status, started = http(cluster, "POST", "/v1/reassignments", begun)
+    assert (status, [row["error"] for row in started]) == (200, [None]), started
+
+    def completed() -> bool:
+        status, found = http(cluster, "POST", "/v1/reassignments/verify", {"partitions": plan})
+        assert status == 200, found
+        return bool(found["completed"]) and found["unthrottled_brokers"] == [1, 2, 3]
+
+    eventually(completed, "the partition on the living, and the throttles gone")
+    assert set(cluster.start("node-3").values()) == {"ready"}
+    configs = http(cluster, "GET", "/v1/brokers/3/configs")[1]
+    assert not [row for row in configs if "throttled" in row["name"]]

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from kvorum.runtime import metric_names as names
-from kvorum.runtime.metric_definitions import DEFINITIONS
+from kvorum.runtime.metric_definitions import DEFINITIONS, OF_A_NODE
 from tests.cluster.clients import Sender, create_topic, eventually
 from tests.cluster.conftest import clusters_in
 from tests.cluster.test_observability import get, urls
@@ -63,16 +63,16 @@ STRIMZI: dict[str, tuple[tuple[str, ...], str, Labels]] = {
     "kafka_server_raftmetrics_current_state": (BOTH, "gauge", frozenset({"current_state"})),
     "kafka_server_raftmetrics_current_leader": (BOTH, "gauge", ALONE),
     "kafka_server_raftmetrics_current_epoch": (BOTH, "gauge", ALONE),
-    "kafka_server_raftmetrics_current_vote": ((CONTROLLER,), "gauge", ALONE),
+    "kafka_server_raftmetrics_current_vote": (BOTH, "gauge", ALONE),
     "kafka_server_raftmetrics_high_watermark": (BOTH, "gauge", ALONE),
     "kafka_server_raftmetrics_log_end_offset": (BOTH, "gauge", ALONE),
-    "kafka_server_raftmetrics_append_records_rate": ((CONTROLLER,), "gauge", ALONE),
-    "kafka_server_raftmetrics_fetch_records_rate": ((CONTROLLER,), "gauge", ALONE),
+    "kafka_server_raftmetrics_append_records_rate": (BOTH, "gauge", ALONE),
+    "kafka_server_raftmetrics_fetch_records_rate": (BOTH, "gauge", ALONE),
     "kafka_server_raftmetrics_commit_latency_avg": ((CONTROLLER,), "gauge", ALONE),
-    "kafka_server_raftchannelmetrics_incoming_byte_total": ((CONTROLLER,), "counter", ALONE),
-    "kafka_server_raftchannelmetrics_outgoing_byte_total": ((CONTROLLER,), "counter", ALONE),
-    "kafka_server_raftchannelmetrics_request_total": ((CONTROLLER,), "counter", ALONE),
-    "kafka_server_raftchannelmetrics_response_total": ((CONTROLLER,), "counter", ALONE),
+    "kafka_server_raftchannelmetrics_incoming_byte_total": (BOTH, "counter", ALONE),
+    "kafka_server_raftchannelmetrics_outgoing_byte_total": (BOTH, "counter", ALONE),
+    "kafka_server_raftchannelmetrics_request_total": (BOTH, "counter", ALONE),
+    "kafka_server_raftchannelmetrics_response_total": (BOTH, "counter", ALONE),
     # That of kafka_exporter, and what else that exporter tells
     "kafka_brokers": ((CONTROLLER,), "gauge", ALONE),
     "kafka_broker_info": ((BROKER,), "gauge", frozenset({"id", "address"})),
@@ -91,7 +91,10 @@ STRIMZI: dict[str, tuple[tuple[str, ...], str, Labels]] = {
     "kafka_consumergroup_members": ((BROKER,), "gauge", frozenset({"consumergroup"})),
 }
 """What Strimzi's dashboards strimzi-kafka, strimzi-kraft and strimzi-kafka-exporter and its rules for Kafka ask of us:
-who tells it, its type, its labels. What they ask of Kubernetes, and of a Java machine, is in docs/monitoring.md."""
+who tells it (of a node that is both see OF_A_NODE), its type, its labels. What they ask of Kubernetes, and of a Java
+machine, is in docs/monitoring.md."""
+ADDED_UP = {"process_open_fds", *(f"kafka_server_kafkaserver_linux_disk_{way}_bytes" for way in ("read", "write"))}
+"""Numbers without labels that both processes of a node tell, and whose sum is right."""
 
 
 @pytest.fixture(scope="module")
@@ -168,11 +171,19 @@ def test_what_strimzis_dashboards_ask_for_is_told_by_whom_they_expect(pages: dic
     for role, page in pages.items():
         told, types = told_on(page)
         for name, (roles, kind, labels) in STRIMZI.items():
-            if role in roles:
+            if role in roles and OF_A_NODE.get(name, role) == role:
                 assert told.get(name) == {labels}, (role, name)
                 assert types[name] == kind, (role, name)
             else:
                 assert name not in told, (role, name)
+
+
+def test_what_dashboards_add_up_by_pod_is_told_by_one_of_its_processes(pages: dict[str, str]) -> None:
+    """Broker and controller are two targets with the labels of one pod, and Kafka's is one process."""
+    told = {role: told_on(page)[0] for role, page in pages.items()}
+    twice = {name for name in STRIMZI if all(told[role].get(name) == {ALONE} for role in BOTH)}
+    assert twice == ADDED_UP
+    assert all(name in told[role] for name, role in OF_A_NODE.items())
 
 
 def test_every_metric_that_is_defined_is_told_by_whom_the_docs_say(pages: dict[str, str]) -> None:
@@ -181,7 +192,24 @@ def test_every_metric_that_is_defined_is_told_by_whom_the_docs_say(pages: dict[s
         name: "both" if all(name in each for each in types.values()) else "".join(r for r in types if name in types[r])
         for name in DEFINITIONS
     }
-    assert tellers == tool().tellers_of_names()
+    assert tellers == tool().tellers_of_names() | OF_A_NODE
+
+
+def test_no_metric_is_told_that_the_docs_do_not_have(pages: dict[str, str]) -> None:
+    told = {name for page in pages.values() for name in told_on(page)[1]}
+    assert {name for name in told - DEFINITIONS.keys() if not name.startswith("process_")} == set()
+
+
+def test_where_the_time_of_requests_goes_is_told_in_quantiles(pages: dict[str, str]) -> None:
+    lines = dict(line.rsplit(" ", 1) for line in pages[BROKER].splitlines() if not line.startswith("#"))
+    for request in ("Produce", "Fetch", "FetchConsumer", "OffsetCommit"):
+        for stage in ("requestqueue", "local", "remote", "throttle", "responsequeue", "responsesend", "total"):
+            for quantile in ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999"):
+                labels = f'quantile="{quantile}",request="{request}"'
+                assert float(lines[f"kafka_network_requestmetrics_{stage}timems{{{labels}}}"]) >= 0
+    produced = 'request="Produce"'
+    count = lines[f"kvorum_request_seconds_count{{{produced}}}"]
+    assert lines[f"kafka_network_requestmetrics_totaltimems_count{{{produced}}}"] == count
 
 
 def test_lag_and_refused_bytes_are_right(pages: dict[str, str]) -> None:

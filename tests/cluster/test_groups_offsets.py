@@ -8,14 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kvorum.cluster.local import LocalCluster
+from kvorum.runtime import metric_names as names
 from tests.cluster.clients import create_topic, eventually
 from tests.cluster.conftest import clusters_in
 from tests.cluster.consumers import CONSUMERS, read
 from tests.cluster.members import members_of
 from tests.cluster.test_groups import send
+from tests.cluster.test_observability import Scrape, scrape, total, urls
 
 pytestmark = pytest.mark.cluster
 CLIENTS = tuple(CONSUMERS)
@@ -132,3 +134,38 @@ def test_cooperative_members_hand_over_only_what_another_gets(bootstrap: str, tm
         assert len(third.revoked) == 0 and sum(map(len, first.revoked)) == 3 + 1
         values = send(bootstrap, "cooperative")
         eventually(lambda: values <= members.values(), "all that was sent")
+
+
+def test_lag_is_whole_where_the_coordinator_has_some_of_the_partitions_only(cluster: LocalCluster) -> None:
+    """Partitions with one replica lie on three brokers, and one of these coordinates the group."""
+    bootstrap, ends, committed = cluster.plan.bootstrap, range(10, 16), 4
+    create_topic(bootstrap, "scattered", len(ends), 1)
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    for index, end in enumerate(ends):
+        for _ in range(end):
+            producer.produce("scattered", b"x", partition=index)
+    assert producer.flush(60) == 0
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "far"})
+    offsets = [TopicPartition("scattered", index, committed) for index in range(len(ends))]
+    consumer.commit(offsets=offsets, asynchronous=False)
+    consumer.close()
+    group = {"consumergroup": "far", "topic": "scattered"}
+    pages = [urls(cluster, node.name)[0] for node in cluster.plan.nodes]
+
+    def has(found: Scrape, name: str, **labels: str) -> bool:
+        return any(each == name and labels.items() <= dict(its).items() for each, its in found)
+
+    def told() -> Scrape | None:
+        """Return the coordinator's page once the sum is on it; it never has another."""
+        for page in pages:
+            found = scrape(page)
+            if has(found, names.CONSUMERGROUP_LAG_SUM, **group):
+                assert total(found, names.CONSUMERGROUP_LAG_SUM, **group) == sum(ends) - committed * len(ends)
+                return found
+        return None
+
+    found = eventually(told, "the sum of the lags")
+    for index, end in enumerate(ends):
+        assert total(found, names.CONSUMERGROUP_LAG, partition=str(index), **group) == end - committed
+    here = [index for index in range(len(ends)) if has(found, names.LOG_SIZE, topic="scattered", partition=str(index))]
+    assert len(here) < len(ends), "it has all replicas itself: nothing was shown"

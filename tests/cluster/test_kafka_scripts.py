@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.client import ClusterClient, parse_bootstrap
+from kvorum.admin.client import ClusterClient
 from kvorum.cli.feature_levels import FEATURE_LEVELS
 from kvorum.cli.output import Exit
+from kvorum.network.addresses import parse_bootstrap
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.cluster.clients import eventually
@@ -193,11 +194,55 @@ def offered_by(address: str, key: ApiKey) -> tuple[int, int] | None:
     return asyncio.run(ask())
 
 
+def test_records_go_in_and_out_by_the_habits_of_kcat_and_rpk(start_cluster: Start, tmp_path: Path) -> None:
+    cluster = start_cluster("single.yaml", "group.initial.rebalance.delay.ms=0")
+    typed = Typed(tmp_path, cluster.plan.bootstrap)
+
+    def kvorum(*words: str, given: str | None = None) -> list[str]:
+        return typed(*words, "-b", typed.bootstrap, given=given)
+
+    kvorum("topics", "create", "in", "-p", "2")
+    told = kvorum("produce", "in", "-k", ":", "-Z", "-H", "h=1", "-H", "h=2", "-p", "1", "-v", given="a:1\nb:\n:x\n")
+    assert [line.rsplit(" ", 3)[0] for line in told] == [f"Produced to partition 1 at offset {n}" for n in range(3)]
+    shape = ("-e", "-f", "%p %o %k=%s %h\\n", "-Z")
+    assert kvorum("consume", "in", "-o", "beginning", *shape) == [
+        "1 0 a=1 h=1,h=2",
+        "1 1 b=NULL h=1,h=2",
+        "1 2 NULL=x h=1,h=2",
+    ]
+    assert kvorum("consume", "in", "--offset", "-2:end", "-p", "1", *shape)[0].startswith("1 1 b=NULL")
+    assert kvorum("consume", "in", "--offset", "1:2", "-p", "1", *shape) == ["1 1 b=NULL h=1,h=2"]
+    assert len(kvorum("consume", "in", "--offset", "@-1h:@9999999999", *shape)) == 3
+    away = typed("consume", "in", "-b", typed.bootstrap, "--offset", "7", "-e", code=Exit.FAILED)
+    assert away == [], "what is not there is an error, and nothing else is read"
+
+    lines = "\n".join(kvorum("consume", "in", "--from-beginning", "-e", "-J")) + "\n"
+    kvorum("produce", "out", "-J", given=lines)
+    copied = [json.loads(line) for line in kvorum("consume", "out", "--from-beginning", "-e", "-J")]
+    given = [json.loads(line) for line in lines.splitlines()]
+    kept = ("key", "value", "headers", "timestamp")
+    assert [[row[key] for key in kept] for row in copied] == [[row[key] for key in kept] for row in given]
+
+    everything = ("(in|out)", "-r", "-G", "readers", "-e", "--offset", "start")
+    assert len(kvorum("consume", *everything)) == 6 and kvorum("consume", *everything) == []
+    assert {row[2] for row in typed.described("readers").values()} <= {"0", "-"}
+
+    kvorum("quotas", "set", "--client", "app", "producer_byte_rate=1000000")
+    assert kvorum("quotas", "list")[1].split() == ["-", "app", "-", "producer_byte_rate", "1000000.0"]
+    shell = kvorum("metadata", "shell", given="cd image/topics/byName/in\npwd\ncat 0/isr\n")
+    assert shell == ["/image/topics/byName/in", "[1]"]
+    words = ("--topic", "e2e", "--num-records", "20", "--producer-acks", "all", "--record-size", "10")
+    made, first, average, percentiles = typed.script("kafka-e2e-latency", *words)
+    assert made.startswith('Topic "e2e" does not exist. Will create topic with 1 partition(s)')
+    assert first.startswith("0\t") and average.startswith("Avg latency: ") and percentiles.startswith("Percentiles: ")
+
+
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+TOPICS = "org.apache.kafka.tools.TopicCommand"
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
 TOOLS = (
-    ("kafka-topics", "org.apache.kafka.tools.TopicCommand", ["--describe", "--topic", "orders"]),
+    ("kafka-topics", TOPICS, ["--describe", "--topic", "orders"]),
     ("kafka-consumer-groups", GROUPS, ["--describe", "--group", "pay", "--verbose"]),
     ("kafka-consumer-groups", GROUPS, ["--describe", "--group", "pay", "--state", "--verbose"]),
     ("kafka-configs", "kafka.admin.ConfigCommand", ["--describe", "--topic", "orders", "--all"]),
@@ -220,6 +265,20 @@ TOOLS = (
         REASSIGN,
         ["--generate", "--topics-to-move-json-file", "topics.json", "--broker-list", "1"],
     ),
+    ("kafka-topics", TOPICS, ["--describe", "--under-replicated-partitions"]),
+    ("kafka-topics", TOPICS, ["--describe", "--topic", "nope", "--if-exists"]),
+    ("kafka-configs", "kafka.admin.ConfigCommand", ["--describe", "--broker", "9"]),
+    ("kafka-client-metrics", "org.apache.kafka.tools.ClientMetricsCommand", ["--list"]),
+    ("kafka-client-metrics", "org.apache.kafka.tools.ClientMetricsCommand", ["--describe", "--name", "nope"]),
+    ("kafka-topics", TOPICS, ["--version"]),
+    (
+        "kafka-console-consumer",
+        "org.apache.kafka.tools.consumer.ConsoleConsumer",
+        [
+            *("--topic", "one", "--from-beginning", "--max-messages", "3", "--partition", "0"),
+            *(f"--formatter-property=print.{name}=true" for name in ("key", "offset", "epoch", "delivery", "headers")),
+        ],
+    ),
     ("kafka-features", FEATURES, ["version-mapping", "--release-version", "4.1-IV1"]),
     ("kafka-features", FEATURES, ["feature-dependencies", "--feature", "eligible.leader.replicas.version=1"]),
 )
@@ -231,7 +290,9 @@ def test_the_scripts_print_what_apache_kafkas_print(start_cluster: Start, tmp_pa
     cluster = start_cluster("single.yaml", "group.initial.rebalance.delay.ms=0")
     typed = Typed(tmp_path, cluster.plan.bootstrap)
     typed.script("kafka-topics", "--create", "--topic", "orders", "--partitions", "2", "--config", "retention.ms=7")
-    typed.script("kafka-console-producer", "--topic", "orders", given="1\n2\n3\n")
+    typed.script("kafka-topics", "--create", "--topic", "one", "--partitions", "1")
+    for topic in ("orders", "one"):
+        typed.script("kafka-console-producer", "--topic", topic, given="1\n2\n3\n")
     typed.script(
         "kafka-console-consumer", "--topic", "orders", "--group", "pay", "--from-beginning", "--max-messages", "3"
     )

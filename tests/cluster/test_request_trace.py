@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from kvorum.cluster.local import LocalCluster
 from tests.cluster.clients import create_topic, eventually
@@ -24,14 +24,14 @@ def wish(bootstrap: str, value: str) -> None:
         future.result(30)
 
 
-def lines(cluster: LocalCluster) -> list[dict[str, object]]:
-    """Return the broker's log, a JSON object a line."""
-    log = Path(cluster.node(cluster.plan.nodes[0].name).log("broker"))
+def lines(cluster: LocalCluster, role: str = "broker") -> list[dict[str, object]]:
+    """Return the log of the broker, or the controller, a JSON object a line."""
+    log = Path(cluster.node(cluster.plan.nodes[0].name).log(role))
     return [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
 
 
-def traced(cluster: LocalCluster) -> list[dict[str, object]]:
-    return [line for line in lines(cluster) if line["message"] == "request traced"]
+def traced(cluster: LocalCluster, role: str = "broker") -> list[dict[str, object]]:
+    return [line for line in lines(cluster, role) if line["message"] == "request traced"]
 
 
 def test_a_clients_requests_are_traced_until_the_count_is_used_up(start_cluster: Start) -> None:
@@ -61,3 +61,27 @@ def test_a_clients_requests_are_traced_until_the_count_is_used_up(start_cluster:
     wish(bootstrap, "address=127.0.0.1,count=1")
     admin = AdminClient({"bootstrap.servers": bootstrap})
     eventually(lambda: admin.list_topics(timeout=30) and len(traced(cluster)) == 11, "one more, of anybody here")
+    assert_a_forwarded_request_is_traced_on_both_sides(cluster)
+
+
+def assert_a_forwarded_request_is_traced_on_both_sides(cluster: LocalCluster) -> None:
+    """CreateTopics, which a broker passes on: its correlation id leads from the broker's line to the controller's."""
+    bootstrap = cluster.plan.bootstrap
+    begun = len([line for line in lines(cluster, "controller") if line["message"] == "request trace"])
+    wish(bootstrap, "client-id=maker")
+    for role in ("broker", "controller"):
+        eventually(
+            lambda role=role: any(line.get("whose") == "client-id=maker" for line in lines(cluster, role)),
+            f"the trace begun on the {role}",
+        )
+    assert begun > 0, "the controller heeded the others, too"
+    maker = AdminClient({"bootstrap.servers": bootstrap, "client.id": "maker"})
+    maker.create_topics([NewTopic("made", 1, 1)], operation_timeout=30)["made"].result(30)
+    inside = eventually(
+        lambda: [line for line in traced(cluster, "controller") if line.get("inside") == "CreateTopics"], "both lines"
+    )
+    (outside,) = [line for line in traced(cluster) if line["api"] == "CreateTopics"]
+    (found,) = inside
+    assert (found["api"], found["inside_client_id"], found["inside_client"]) == ("Envelope", "maker", "127.0.0.1")
+    assert found["inside_correlation_id"] == outside["correlation_id"]
+    assert float(str(found["wait_ms"])) <= float(str(outside["wait_ms"])), "the broker waits for the controller"

@@ -19,10 +19,12 @@ from click.testing import CliRunner
 from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from kvorum.admin.client import ClusterClient, parse_bootstrap
+from kvorum.admin.client import ClusterClient
 from kvorum.cli.main import main
 from kvorum.cluster.local import LocalCluster
+from kvorum.network.addresses import parse_bootstrap
 from kvorum.protocol.errors import ErrorCode
+from kvorum.runtime.metric_definitions import OF_A_NODE
 from tests.cluster.clients import (
     Sender,
     assert_all_there_once_in_order,
@@ -34,6 +36,7 @@ from tests.cluster.clients import (
 )
 from tests.cluster.conftest import Start
 from tests.cluster.nodes import addresses, name_of, restart, wait_for_equal_logs
+from tests.cluster.test_observability import names_in, scrape
 from tests.cluster.topics import produce_code, topics_at
 
 T = TypeVar("T")
@@ -226,6 +229,9 @@ def test_below_its_minimum_who_left_the_isr_in_order_leads_again_with_elr_and_wa
     cluster = start_cluster("three-controllers-five-brokers.yaml", *SETTINGS, *level)
     bootstrap = cluster.plan.bootstrap
     create_topic(bootstrap, "t", 1, 3, min_insync_replicas="2")
+    for alone in ("broker-1", "controller-1"):
+        told = names_in(scrape(cluster.plan.node(alone).properties["metrics.listener"]))
+        assert OF_A_NODE.keys() - told == set(), "a node that is one of both has nobody else to tell it"
     last = leader_of(bootstrap, "t", 0)
     first, second = (each for each in isr_of(bootstrap, "t", 0) if each != last)
     sender = Sender(bootstrap, "t")

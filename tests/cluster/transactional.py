@@ -8,9 +8,10 @@ from typing import Any, Protocol, TypeVar
 
 from aiokafka.errors import KafkaError
 
-from kvorum.admin.client import ClusterClient, Unreachable, parse_bootstrap
+from kvorum.admin.client import ClusterClient, Unreachable
 from kvorum.admin.places import Place
 from kvorum.admin.transactions import Transactions
+from kvorum.network.addresses import parse_bootstrap
 from kvorum.network.channel import Channel
 from kvorum.network.dial import ChannelError
 from kvorum.protocol.messages.describe_producers import ProducerState

@@ -20,6 +20,8 @@ from kvorum.cluster.paths import ClusterPaths
 class FakeCluster:
     """Nodes that are ready at once."""
 
+    start_seconds = stop_seconds = 60.0
+
     def __init__(self, folder: Path) -> None:
         self.paths = ClusterPaths(str(folder))
         self.asked: list[str] = []

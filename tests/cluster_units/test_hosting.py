@@ -1,11 +1,13 @@
 """What every process of a role does around its server."""
 
+import asyncio
 import gc
 from collections.abc import Iterator
 
 import pytest
 
-from kvorum.cluster.hosting import YOUNG_LOOKS_MAX, YOUNG_OBJECTS_MAX, look_for_cycles_less
+from kvorum.cluster import hosting
+from kvorum.cluster.hosting import YOUNG_LOOKS_MAX, YOUNG_OBJECTS_MAX, look_for_cycles_less, unhandled
 
 
 @pytest.fixture
@@ -44,3 +46,24 @@ def test_what_survives_is_looked_through_in_small_lots(looks: list[int]) -> None
     in_hand = [[number] for number in range(YOUNG_OBJECTS_MAX * (YOUNG_LOOKS_MAX + 3))]
     assert looks.index(1) == YOUNG_LOOKS_MAX + 1 and 2 not in looks
     assert len(in_hand) > YOUNG_OBJECTS_MAX
+
+
+@pytest.mark.parametrize(
+    ("what", "error", "ends"),
+    [
+        ("Exception in callback", ValueError("ours"), True),
+        ("Future exception was never retrieved", ValueError("nobody's"), False),
+        ("Task exception was never retrieved", ValueError("nobody's"), False),
+        ("ValueError exception in shielded future", ValueError("nobody's: of Python 3.14"), False),
+        ("Unclosed transport", None, False),
+    ],
+)
+def test_an_exception_that_nobody_waited_for_is_told_and_any_other_ends_the_process(
+    monkeypatch: pytest.MonkeyPatch, what: str, error: BaseException | None, ends: bool
+) -> None:
+    ended: list[object] = []
+    monkeypatch.setattr(hosting, "crash", ended.append)
+    loop = asyncio.new_event_loop()
+    unhandled(loop, {"message": what, "exception": error})
+    loop.close()
+    assert bool(ended) is ends

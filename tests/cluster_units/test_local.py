@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from kvorum.cluster import readiness
+from kvorum.cluster.exits import Exit
+from kvorum.cluster.foreground import run_until_told
 from kvorum.cluster.local import ClusterError, LocalCluster
 from kvorum.cluster.plan import plan_of
 from kvorum.runtime.cluster_file import dev_cluster
@@ -58,6 +60,30 @@ def test_a_node_without_a_pid_file_yet_is_stopped_paused_and_not_started_twice(
     assert cluster.stop(NODE) == []
     assert identify(found.pid) != found
     os.close(pipe)
+
+
+STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True)\nwhile 1: signal.pause()"
+
+
+def test_how_long_a_start_and_a_stop_may_take_is_the_clusters(cluster: LocalCluster) -> None:
+    """A node that never becomes ready and does not heed SIGTERM."""
+    cluster.wrap = lambda name, command: [sys.executable, "-c", STUBBORN]
+    cluster.start_seconds, cluster.stop_seconds = 0.05, 0.05
+    assert cluster.start(NODE) == {NODE: "late"}
+    log = Path(cluster.node(NODE).log("node"))
+    eventually(lambda: log.read_text() == "\n", "SIGTERM ignored")
+    assert cluster.stop(NODE) == [NODE]
+    assert cluster.processes(NODE) == {}
+
+
+@pytest.mark.parametrize(("code", "told"), [(Exit.CONFIG, Exit.CONFIG), (Exit.BUSY, Exit.BUSY), (3, 1), (0, 1)])
+def test_who_runs_a_cluster_ends_with_the_code_of_a_node_that_must_not_be_started_again(
+    cluster: LocalCluster, code: int, told: int
+) -> None:
+    cluster.wrap = lambda name, command: [sys.executable, "-c", f"raise SystemExit({int(code)})"]
+    seen: list[dict[str, str]] = []
+    assert run_until_told(cluster, lambda outcome, _: seen.append(outcome)) == told
+    assert seen == [{NODE: "died"}]
 
 
 def test_who_did_not_start_it_sees_no_process_yet(cluster: LocalCluster) -> None:

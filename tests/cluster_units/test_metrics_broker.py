@@ -7,10 +7,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from kvorum.broker.metadata.lifecycle import BrokerState
 from kvorum.broker.replica.partition import Partition
 from kvorum.cluster.broker_metrics import follow_broker
+from kvorum.network.traffic import Traffic
 from kvorum.protocol.uuids import ZERO_UUID
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.runtime import metric_names as names
 from kvorum.runtime.metrics import READ_AT_ONCE, Metrics
+from kvorum.runtime.recent import Recent
 from kvorum.storage.names import TopicPartition
 
 OWN_ID = 2
@@ -42,6 +44,18 @@ class AllAlive:
 
     def broker_epoch(self, broker_id: int) -> int | None:
         return 1
+
+
+class FakeDisk:
+    """The volume of /c fails."""
+
+    def free_bytes(self, path: str) -> int:
+        if path == "/c":
+            raise OSError("no answer")
+        return 150
+
+    def total_bytes(self, path: str) -> int:
+        return 10 * self.free_bytes(path)
 
 
 class FakeClock:
@@ -88,9 +102,15 @@ class FakeServer:
     def __init__(self, partitions: list[Partition], logs: list[FakeLog], topics: dict[str, int]) -> None:
         hosted = SimpleNamespace(leaders=lambda: iter([each for each in partitions if each.is_leader]))
         metadata_log = FakeLog("__cluster_metadata", 0, 0, 40, 41)
+        self.disk = FakeDisk()
         self.running = SimpleNamespace(
             log_manager=SimpleNamespace(
-                logs=lambda: iter(logs), dirs=[SimpleNamespace(is_online=True), SimpleNamespace(is_online=False)]
+                logs=lambda: iter(logs),
+                dirs=[
+                    SimpleNamespace(path="/a", is_online=True),
+                    SimpleNamespace(path="/b", is_online=False),
+                    SimpleNamespace(path="/c", is_online=True),
+                ],
             ),
             replica_manager=SimpleNamespace(hosted=hosted),
             registration=SimpleNamespace(lifecycle=SimpleNamespace(state=BrokerState.RUNNING)),
@@ -99,6 +119,10 @@ class FakeServer:
                 timestamp_ms=10_000,
                 leader_id=1,
                 log=metadata_log,
+                log_end_epoch=6,
+                fetched=Recent(60),
+                traffic=Traffic(),
+                snapshot=(4_000, 90_000),
                 image=SimpleNamespace(epoch=6, features=SimpleNamespace(metadata_version=30)),
             ),
             broker=SimpleNamespace(
@@ -125,7 +149,7 @@ def of(topic: str, index: int) -> tuple[tuple[str, str], ...]:
     return ("partition", str(index)), ("topic", topic)
 
 
-def a_broker() -> tuple[Metrics, FakeServer]:
+def a_broker(*, tells_raft: bool = True) -> tuple[Metrics, FakeServer]:
     """Lead t-0 (all in sync), t-1 (under min ISR, not preferred); follow u-0; have a log that failed."""
     logs = [
         FakeLog("t", 0, start=3, high_watermark=10, end=12),
@@ -140,7 +164,7 @@ def a_broker() -> tuple[Metrics, FakeServer]:
         partition(logs[2], replicas=(3, 2), isr=(3, 2), leader=3),
     ]
     metrics, server = Metrics(), FakeServer(partitions, logs, {"t": 2, "u": 1})
-    follow_broker(metrics, server, FakeClock())  # type: ignore[arg-type]
+    follow_broker(metrics, server, FakeClock(), tells_raft=tells_raft)  # type: ignore[arg-type]
     return metrics, server
 
 
@@ -201,6 +225,17 @@ def test_a_broker_is_an_observer_of_the_quorum() -> None:
     assert found[names.RAFT_CURRENT_EPOCH, ()] == 6
     assert found[names.RAFT_HIGH_WATERMARK, ()] == 40
     assert found[names.RAFT_LOG_END_OFFSET, ()] == 41
+    assert found[names.RAFT_LOG_END_EPOCH, ()] == 6
+    assert found[names.RAFT_CURRENT_VOTE, ()] == -1
+    assert found[names.RAFT_APPEND_RECORDS_RATE, ()] == found[names.RAFT_FETCH_RECORDS_RATE, ()] == 0
+    server.running.loader.fetched.add(120, 0)
+    server.running.loader.traffic.sent(100)
+    server.running.loader.traffic.received(2_000)
+    found = scraped(metrics)
+    assert found[names.RAFT_FETCH_RECORDS_RATE, ()] == 2
+    assert (found[names.RAFT_REQUESTS, ()], found[names.RAFT_RESPONSES, ()]) == (1, 1)
+    assert (found[names.RAFT_OUTGOING_BYTES, ()], found[names.RAFT_INCOMING_BYTES, ()]) == (100, 2_000)
+    assert (found[names.SNAPSHOT_BYTES, ()], found[names.SNAPSHOT_AGE_MS, ()]) == (4_000, 90_000)
     assert found[names.BROKER_METADATA_OFFSET, ()] == 39
     assert found[names.BROKER_METADATA_LAG, ()] == 500
     server.running.loader.log = server.running.loader.leader_id = None
@@ -208,6 +243,28 @@ def test_a_broker_is_an_observer_of_the_quorum() -> None:
     found = scraped(metrics)
     assert found[names.RAFT_CURRENT_LEADER, ()] == found[names.RAFT_HIGH_WATERMARK, ()] == -1
     assert found[names.BROKER_METADATA_LAG, ()] == 0
+
+
+def test_beside_a_controller_a_broker_leaves_the_quorum_to_it() -> None:
+    metrics, server = a_broker(tells_raft=False)
+    server.parts = server.running
+    found = {name for name, _ in scraped(metrics)}
+    assert not [name for name in found if name.startswith("kafka_server_raft")]
+    assert {names.BROKER_METADATA_OFFSET, names.CURRENT_CONTROLLER_ID} <= found
+
+
+def test_log_directories_are_told_of_and_the_room_on_their_volumes() -> None:
+    """/b is out of service; the volume of /c does not answer."""
+    metrics, server = a_broker()
+    server.parts = server.running
+    found = scraped(metrics)
+
+    def of_directories(name: str) -> dict[str, float]:
+        return {labels[0][1]: value for (each, labels), value in found.items() if each == name}
+
+    assert of_directories(names.LOG_DIRECTORY_OFFLINE) == {"/a": 0, "/b": 1, "/c": 0}
+    assert of_directories(names.LOG_DIRECTORY_FREE_BYTES) == {"/a": 150}
+    assert of_directories(names.LOG_DIRECTORY_TOTAL_BYTES) == {"/a": 1_500}
 
 
 def test_a_broker_tells_its_own_address_and_state() -> None:
@@ -231,7 +288,7 @@ def test_partitions_may_come_and_go_while_a_scrape_is_between_two_slices() -> No
     partitions = {log.partition: partition(log, replicas=(2,), isr=(2,), leader=2) for log in logs}
     kept = {log.partition: log for log in logs}
     metrics, server = Metrics(), FakeServer([], [], {})
-    follow_broker(metrics, server, FakeClock())  # type: ignore[arg-type]
+    follow_broker(metrics, server, FakeClock(), tells_raft=True)  # type: ignore[arg-type]
     server.running.replica_manager.hosted.leaders = lambda: iter(partitions.values())
     server.running.log_manager.logs = lambda: iter(kept.values())
     server.parts = server.running

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from kvorum.cluster.controller_metrics import WINDOW_SECONDS, follow_quorum, state_of
+from kvorum.network.traffic import Traffic
 from kvorum.protocol.records import Record, build_batch
 from kvorum.quorum.raft.core import CANDIDATE, FOLLOWER, LEADER
-from kvorum.quorum.raft.transport import Traffic
 from kvorum.runtime import metric_names as names
 from kvorum.runtime.metrics import Metrics
 
@@ -46,12 +46,16 @@ class Quorum:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.core = FakeCore()
-        self.node = SimpleNamespace(replica=SimpleNamespace(core=self.core), observer=None)
+        self.snapshotting = SimpleNamespace(written_bytes=0, age_s=12.5)
+        self.node = SimpleNamespace(
+            replica=SimpleNamespace(core=self.core), observer=None, snapshotting=self.snapshotting
+        )
         self.listeners: list[object] = []
         self.traffic = Traffic()
         self.metrics = Metrics()
-        log = SimpleNamespace(node=self.node, add_listener=self.listeners.append)
-        transport = SimpleNamespace(traffic=self.traffic)
+        voters = [SimpleNamespace(node_id=node_id) for node_id in (1, 2, 3)]
+        log = SimpleNamespace(node=self.node, add_listener=self.listeners.append, voters=lambda: voters)
+        transport = SimpleNamespace(traffic=self.traffic, is_known=lambda node_id: node_id != 3)
         follow_quorum(self.metrics, log, transport, self.clock)  # type: ignore[arg-type]
 
     def lines(self) -> set[str]:
@@ -96,6 +100,14 @@ def test_state_vote_and_traffic_are_what_they_are_at_the_scrape() -> None:
         f"{names.RAFT_INCOMING_BYTES} 7.0",
     }
     assert not [line for line in quorum.lines() if 'state="prospective"' in line]
+    assert f"{names.RAFT_UNKNOWN_VOTERS} 1.0" in quorum.lines()
+
+
+def test_the_last_snapshot_of_the_metadata_is_told() -> None:
+    quorum = Quorum()
+    assert quorum.lines() >= {f"{names.SNAPSHOT_BYTES} 0.0", f"{names.SNAPSHOT_AGE_MS} 12500.0"}
+    quorum.snapshotting.written_bytes, quorum.snapshotting.age_s = 4_000, 0.25
+    assert quorum.lines() >= {f"{names.SNAPSHOT_BYTES} 4000.0", f"{names.SNAPSHOT_AGE_MS} 250.0"}
 
 
 def test_commit_latency_is_that_of_the_last_minute() -> None:

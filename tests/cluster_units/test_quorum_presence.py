@@ -70,16 +70,73 @@ def test_endpoints_whose_set_was_lost_with_its_leader_are_told_again() -> None:
             on_fault=faults.append,
         )
         presence.start()
-        task = presence._task
-        assert task is not None
         await until(lambda: log.updates == 1)
         log.voters.truncated(2)
         presence.on_leader_changed(1, 2)
         await until(lambda: log.updates == 2)
         log.voters.applied(2, dict(SET), {1: NOW, 2: BEFORE})
         presence.on_active(2)
-        await until(task.done)
+        await until(lambda: not presence._changed.is_set())
         assert log.updates == 2 and not faults
         await presence.close()
+
+    asyncio.run(story())
+
+
+def test_a_quorum_whose_upgrade_was_lost_is_told_nothing_until_the_next_one() -> None:
+    async def story() -> None:
+        log = Leading()
+        log.voters.state.dynamic = False
+        log.voters.pending.append(Pending(2, dict(SET), {1: BEFORE, 2: BEFORE}))
+        faults: list[BaseException] = []
+        presence = QuorumPresence(
+            cast(RaftMetadataLog, log),
+            cast(RaftTransport, None),
+            cluster_id="c",
+            bootstrap=[],
+            endpoints=NOW,
+            chance=Random(1),
+            on_fault=faults.append,
+        )
+        log.voters.truncated(2)
+        presence.start()
+        for epoch in (2, 3):
+            presence.on_leader_changed(1, epoch)
+            await until(lambda: not presence._changed.is_set())
+        assert log.updates == 0, "a static quorum refuses it"
+        log.voters.applied(3, dict(SET), {1: BEFORE, 2: BEFORE})
+        presence.on_active(4)
+        await until(lambda: log.updates == 1)
+        await presence.close()
+        assert not faults
+
+    asyncio.run(story())
+
+
+def test_who_followed_when_it_moved_and_is_a_voter_by_an_older_entry_tells_where_it_is() -> None:
+    """The entry names it where it was when it was added, and came to it behind its next start."""
+
+    async def story() -> None:
+        log = Leading()
+        log.voters.state.voters = {2: OTHER}
+        faults: list[BaseException] = []
+        presence = QuorumPresence(
+            cast(RaftMetadataLog, log),
+            cast(RaftTransport, None),
+            cluster_id="c",
+            bootstrap=[],
+            endpoints=NOW,
+            chance=Random(1),
+            on_fault=faults.append,
+        )
+        presence.start()
+        presence.on_leader_changed(1, 2)
+        await until(lambda: not presence._changed.is_set())
+        assert log.updates == 0, "it follows"
+        log.voters.applied(2, dict(SET), {1: BEFORE, 2: BEFORE})
+        presence.on_voters_changed()
+        await until(lambda: log.updates == 1)
+        await presence.close()
+        assert not faults
 
     asyncio.run(story())

@@ -69,7 +69,8 @@ def metadata_handler(name: str = "test-cluster") -> Handler:
 def listener_of(*handlers: Handler, limits: ConnectionLimits | None = None, **options: Any) -> Listener:
     """Return a listener on a free port of the loopback address, ApiVersions included."""
     served = {handler.api_key: handler.versions for handler in handlers} | {int(ApiKey.API_VERSIONS): (0, 4)}
-    router = Router([api_versions_handler(served), *handlers], upgrades=options.pop("upgrades", None))
+    upgrades, quotas = options.pop("upgrades", None), options.get("quotas")
+    router = Router([api_versions_handler(served), *handlers], upgrades=upgrades, quotas=quotas)
     return Listener("PLAINTEXT", "127.0.0.1", 0, router, limits=limits, **options)
 
 

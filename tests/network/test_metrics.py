@@ -33,7 +33,7 @@ def test_connections_requests_errors_and_bytes_are_counted() -> None:
             Handler(ApiKey.INIT_PRODUCER_ID, (0, 5), refuse),
             Handler(ApiKey.LIST_GROUPS, (0, 5), park),
             counts=ConnectionCounts(connections_max=2),
-            metrics=RegistryMetrics(metrics),
+            metrics=RegistryMetrics(metrics, asyncio.get_running_loop().time),
         )
         port = await listener.start()
         channel = channel_to(port)

@@ -145,6 +145,36 @@ def test_the_longer_of_two_times_counts() -> None:
     assert found.fetch_throttle_ms(ctx, 10) == pytest.approx(200, abs=1)
 
 
+def test_bytes_that_were_in_hand_at_once_are_paid_for_by_the_longest_time_alone() -> None:
+    """A connection keeps to the longest of the times it is told. One after another, as in Kafka, take somewhat longer:
+    each wait begins with windows that are not over yet."""
+    count, size = 30, 1_500
+    together, time = broker(((("client-id", "app"),), {PRODUCE: 1_000.0}))
+    told = [together.throttle_ms(client(), produced=size) for _ in range(count)]
+    assert told == sorted(told) and told[-1] == count * size - 10_000, "all beyond ten seconds' worth"
+    one_by_one, time = broker(((("client-id", "app"),), {PRODUCE: 1_000.0}))
+    began = time.s
+    for _ in range(count):
+        time.s += one_by_one.throttle_ms(client(), produced=size) / 1000
+    assert told[-1] / 1000 <= time.s - began <= told[-1] / 1000 * 1.25
+
+
+def test_time_that_was_in_hand_at_once_is_not_paid_for_by_the_longest_time() -> None:
+    """It is a window at the most: whose time is counted has one request in hand, as every connection of Kafka's."""
+    found, time = broker(((("client-id", "app"),), {REQUEST: 1.0}))
+    for _ in range(100):
+        ctx = client()
+        ctx.received_ms = time.s * 1000 - 10
+        told = found.throttle_ms(ctx)
+    assert told == 1_000
+    time.s += told / 1000
+    (meter,) = found.request.meters()
+    assert meter.measure.measure(time.s * 1000) > 8 * meter.bound
+    assert found.times(client()) and not found.times(client("other"))
+    found.update([])
+    assert not found.times(client())
+
+
 def test_client_ids_without_end_are_forgotten_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quotas, "METERS_MAX", 20)
     found, time = broker(((("client-id", None),), {PRODUCE: 100.0}))
@@ -180,6 +210,36 @@ def test_a_strict_client_is_refused_once_the_bucket_is_empty_and_not_before() ->
     assert later is not None
     later.record(1)
     assert later.throttle_ms() == 0
+
+
+def test_a_bucket_that_lacks_next_to_nothing_refuses_too_though_there_is_no_time_to_tell() -> None:
+    found, time = controller(((("user", "ann"),), {MUTATION: 100.0}))
+    first = found.mutation_quota(client(version=6), 6)
+    assert first is not None
+    first.record(1_200)
+    time.s += 0.9997
+    second = found.mutation_quota(client(version=6), 6)
+    assert second is not None
+    with pytest.raises(KafkaError) as caught:
+        second.record(1)
+    assert caught.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert second.throttle_ms() == 0, "0.3 ms"
+    time.s += 0.001
+    second.record(1)
+
+
+def test_just_below_zero_is_below_zero() -> None:
+    """Kafka's Sensor refuses below zero, though the time until zero may be none in whole milliseconds."""
+    found, time = controller(((("user", "ann"),), {MUTATION: 1.0}))
+    quota = found.mutation_quota(client(version=6), 6)
+    assert quota is not None
+    quota.record(20)  # of eleven tokens
+    time.s += 8.9996
+    with pytest.raises(KafkaError) as caught:
+        quota.record(1)
+    assert caught.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED and quota.throttle_ms() == 0
+    time.s += 0.0005
+    quota.record(1)
 
 
 def test_an_older_client_is_only_held_back() -> None:

@@ -13,6 +13,7 @@ from kvorum.network.router import Handler
 from kvorum.network.tracing import ROWS_MAX, Tracing, error_codes
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from kvorum.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kvorum.protocol.messages.metadata import MetadataRequest
 from kvorum.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
@@ -30,6 +31,10 @@ STAGES = ("queue_ms", "decode_ms", "handle_ms", "wait_ms", "encode_ms")
         ("client-id=orders-app", TraceWish(False, "orders-app", COUNT_DEFAULT)),
         ("client-id=a,b,count=7", TraceWish(False, "a,b", 7)),
         ("address=10.0.0.5:41822,count=1000", TraceWish(True, "10.0.0.5:41822", 1000)),
+        ("correlation-id=7", TraceWish(False, "*", COUNT_DEFAULT, 7)),
+        ("correlation-id=-1,count=2", TraceWish(False, "*", 2, -1)),
+        ("client-id=a,b,correlation-id=7", TraceWish(False, "a,b", COUNT_DEFAULT, 7)),
+        ("address=10.0.0.5,correlation-id=0,count=3", TraceWish(True, "10.0.0.5", 3, 0)),
     ],
 )
 def test_a_wish_is_read(text: str, wish: TraceWish | None) -> None:
@@ -37,18 +42,30 @@ def test_a_wish_is_read(text: str, wish: TraceWish | None) -> None:
     assert BROKER["kvorum.request.trace"].parse(text) == text
 
 
-@pytest.mark.parametrize("text", ["orders-app", "client-id=", "client-id=a,count=0", "address=a,count=1001", "user=a"])
+@pytest.mark.parametrize(
+    "text", ["orders-app", "client-id=", "client-id=a,count=0", "address=a,count=1001", "user=a", "correlation-id=x"]
+)
 def test_what_is_no_wish_is_refused_as_a_config(text: str) -> None:
     with pytest.raises(InvalidValue, match="client-id=NAME or address"):
         BROKER["kvorum.request.trace"].parse(text)
 
 
 def test_a_wish_fits_by_client_id_or_by_address() -> None:
-    assert TraceWish(False, "a", 1).fits("a", "10.0.0.5:1") and not TraceWish(False, "a", 1).fits("b", "10.0.0.5:1")
-    assert TraceWish(False, "*", 1).fits(None, "10.0.0.5:1") and not TraceWish(False, "a", 1).fits(None, "a:1")
-    assert TraceWish(True, "10.0.0.5", 1).fits(None, "10.0.0.5:1")
-    assert TraceWish(True, "10.0.0.5:1", 1).fits(None, "10.0.0.5:1")
-    assert not TraceWish(True, "10.0.0.5:1", 1).fits("10.0.0.5:1", "10.0.0.5:2")
+    assert TraceWish(False, "a", 1).fits("a", "10.0.0.5:1", 7)
+    assert not TraceWish(False, "a", 1).fits("b", "10.0.0.5:1", 7)
+    assert TraceWish(False, "*", 1).fits(None, "10.0.0.5:1", 7) and not TraceWish(False, "a", 1).fits(None, "a:1", 7)
+    assert TraceWish(True, "10.0.0.5", 1).fits(None, "10.0.0.5:1", 7)
+    assert TraceWish(True, "10.0.0.5:1", 1).fits(None, "10.0.0.5:1", 7)
+    assert not TraceWish(True, "10.0.0.5:1", 1).fits("10.0.0.5:1", "10.0.0.5:2", 7)
+
+
+def test_a_wish_fits_one_correlation_id_if_it_names_one() -> None:
+    assert TraceWish(False, "*", 1, 7).fits("a", "10.0.0.5:1", 7)
+    assert not TraceWish(False, "*", 1, 7).fits("a", "10.0.0.5:1", 8)
+    assert not TraceWish(False, "b", 1, 7).fits("a", "10.0.0.5:1", 7)
+    assert TraceWish(False, "*", 1, 0).fits("a", "10.0.0.5:1", 0) and not TraceWish(False, "*", 1, 0).fits(
+        "a", "b:1", 1
+    )
 
 
 def facts(line: str) -> dict[str, str]:
@@ -136,6 +153,69 @@ def test_a_request_whose_client_has_gone_before_the_answer_is_told_of_too(log_li
         (told,) = traced(log_lines)
         assert (told["correlation_id"], told["errors"], told["bytes_out"]) == ("9", "-", "0")
         assert "wait_ms" in told and "encode_ms" not in told
+        await listener.close()
+
+    run(main)
+
+
+def test_one_correlation_id_is_traced_whoever_asks(log_lines: list[str]) -> None:
+    async def main() -> None:
+        tracing = Tracing()
+        tracing.configure("correlation-id=7,count=5")
+        listener = listener_of(metadata_handler(), tracing=tracing)
+        reader, writer = await asyncio.open_connection("127.0.0.1", await listener.start())
+        for correlation_id, client_id in ((6, "a"), (7, "a"), (8, "b"), (7, "b")):
+            writer.write(request_frame(MetadataRequest(), 13, correlation_id, client_id))
+            await read_frame(reader)
+        assert [(told["correlation_id"], told["client_id"]) for told in traced(log_lines)] == [("7", "a"), ("7", "b")]
+        writer.close()
+        await listener.close()
+
+    run(main)
+
+
+def envelope(inside: bytes, host: int = 9) -> EnvelopeRequest:
+    return EnvelopeRequest(request_data=inside, client_host_address=bytes([10, 0, 0, host]))
+
+
+@pytest.mark.parametrize(
+    "wish",
+    ["client-id=app", "correlation-id=7", "client-id=app,correlation-id=7", "address=10.0.0.9", "client-id=broker-1"],
+)
+def test_a_forwarded_request_is_traced_for_the_client_behind_it(log_lines: list[str], wish: str) -> None:
+    async def main() -> None:
+        inside = request_frame(MetadataRequest(), 13, 7, "app")[4:]
+        handler = Handler(ApiKey.ENVELOPE, (0, 0), lambda ctx, request: EnvelopeResponse(response_data=b""))
+        tracing = Tracing()
+        tracing.configure(wish)
+        listener = listener_of(handler, metadata_handler(), tracing=tracing)
+        reader, writer = await asyncio.open_connection("127.0.0.1", await listener.start())
+        another = request_frame(MetadataRequest(), 13, 1, "another")[4:]
+        for number, broker, data, host in ((3, "broker-2", another, 8), (4, "broker-1", inside, 9)):
+            writer.write(request_frame(envelope(data, host), 0, number, broker))
+            await read_frame(reader)
+        (told,) = traced(log_lines)
+        assert (told["api"], told["client_id"], told["correlation_id"]) == ("Envelope", "broker-1", "4")
+        assert (told["inside"], told["inside_client_id"], told["inside_correlation_id"]) == ("Metadata", "app", "7")
+        assert told["inside_client"] == "10.0.0.9"
+        writer.close()
+        await listener.close()
+
+    run(main)
+
+
+@pytest.mark.parametrize("inside", [b"", b"\x00\x03", b"\x7f\xff\x00\x00\x00\x00\x00\x07\xff\xff"])
+def test_an_envelope_that_cannot_be_read_is_left_to_the_ordinary_way(log_lines: list[str], inside: bytes) -> None:
+    async def main() -> None:
+        handler = Handler(ApiKey.ENVELOPE, (0, 0), lambda ctx, request: EnvelopeResponse(error_code=42))
+        tracing = Tracing()
+        tracing.configure("client-id=*")
+        listener = listener_of(handler, tracing=tracing)
+        reader, writer = await asyncio.open_connection("127.0.0.1", await listener.start())
+        writer.write(request_frame(envelope(inside), 0, 3, "broker-2"))
+        await read_frame(reader)
+        assert traced(log_lines) == []
+        writer.close()
         await listener.close()
 
     run(main)

@@ -88,6 +88,7 @@ class Replica:
             name=f"node-{self.broker_id}/broker",
             machine=SimpleNamespace(node_id=self.broker_id),
             disk=self.disk,
+            log_dirs=["/d"],
             clock=SimpleNamespace(wall_ms=lambda: 1_000_000),
             broker=SimpleNamespace(parts=parts),
         )

@@ -2,6 +2,7 @@
 
 import errno
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -137,6 +138,38 @@ def test_a_killed_process_loses_its_files_and_locks_and_nothing_it_wrote() -> No
     with one.lock("/d/.lock") as free:
         assert free
     assert one.read("/d/f") == b"abc" and one.peek("/d/f", 1) == b"bc" and one.peek("/d/none") is None
+
+
+def test_a_broken_folder_fails_at_everything_in_every_life_until_it_is_mended() -> None:
+    one = disk()
+    put(one, "/d/file", b"x", sync=True)
+    one.mkdir("/other")
+    file = one.open("/d/file")
+    one.broken.add("/d")
+    one.repair()
+    deeds: list[Callable[[], object]] = [
+        lambda: file.pread(1, 0),
+        lambda: file.pwrite(b"y", 0),
+        file.sync,
+        lambda: one.open("/d/file"),
+        lambda: one.open("/d/new", create=True),
+        lambda: one.listdir("/d"),
+        lambda: one.mkdir("/d"),
+        lambda: one.rename("/d/file", "/d/other"),
+        lambda: one.remove("/d/file"),
+        lambda: one.remove_tree("/d"),
+        lambda: one.sync_dir("/d"),
+    ]
+    for deed in deeds:
+        with pytest.raises(OSError) as failed:
+            deed()
+        assert failed.value.errno == errno.EIO
+    one.kill()
+    with pytest.raises(OSError):
+        one.read("/d/file")
+    put(one, "/other/file", b"z", sync=True)
+    one.broken.discard("/d")
+    assert one.read("/d/file") == b"x" and one.read("/other/file") == b"z"
 
 
 def test_a_wiped_disk_is_empty_for_good() -> None:

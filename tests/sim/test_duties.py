@@ -41,7 +41,7 @@ def asked(at: float, broker_id: int, state: str) -> Fault:
 
 
 def test_some_seeds_have_them_and_the_others_are_as_they_were() -> None:
-    plans = [(drawn(seed), drawn(seed, duties=False)) for seed in range(100)]
+    plans = [(drawn(seed, throttles=False), drawn(seed, duties=False, throttles=False)) for seed in range(100)]
     having = [plan for plan, plain in plans if plan != plain]
     assert 10 < len(having) < 60
     for plan, plain in plans:

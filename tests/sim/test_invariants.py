@@ -9,8 +9,12 @@ from collections.abc import Callable
 import pytest
 
 from kvorum.broker.replica.isr import CommittedIsr
-from kvorum.chaos.sim.ledger import Violation
-from tests.sim.by_hand import ALL, KEY, World
+from kvorum.chaos.sim.ledger import Ledger, Violation
+from kvorum.chaos.sim.lives import LostLog
+from kvorum.chaos.sim.tolerance import fallen_since, unexplained
+from kvorum.protocol.uuids import Uuid
+from kvorum.storage.names import LOG_SUFFIX, segment_file
+from tests.sim.by_hand import ALL, KEY, NAME, World
 
 Deed = Callable[[World], None]
 
@@ -455,6 +459,92 @@ def test_after_an_unclean_election_nobody_is_known_to_have_what_was_committed_be
     world.commit(3, (3,), epoch=world.leader_epoch + 1)
     world.invariants.lives.killed(3)
     world.commit(-1, ())
+
+
+def bereft(world: World, broker_id: int = 3) -> None:
+    """Have a broker lose its log with the log's directory; it does not come back yet."""
+    world.invariants.lives.killed(broker_id)
+    world.invariants.lives.lost_directory(broker_id, [NAME], Uuid(b"d" * 16))
+    world.replicas[broker_id].cut(0)
+    world.replicas[broker_id].begin_life()
+
+
+def test_a_lost_log_makes_nobody_eligible_once_its_broker_is_registered_anew() -> None:
+    world = World(elr=True)
+    committed(world)
+    world.commit(1, (1,), (3,))
+    bereft(world)
+    world.commit(1, (1,), (3,))  # the controllers do not know yet
+    world.replicas[3].broker_epoch = 9
+    with pytest.raises(Violation) as found:
+        world.commit(1, (1,), (3,))
+    assert found.value.kind == "EligibleByALostLog"
+
+
+def test_who_has_all_again_is_eligible_by_its_new_log() -> None:
+    world = World(elr=True)
+    committed(world)
+    world.commit(1, (1, 2))
+    bereft(world)
+    world.replicas[3].broker_epoch = 9
+    world.commit(1, (1, 2))
+    world.take_role(3)
+    world.write(b"a", b"b", to=(3,))
+    assert not world.invariants.lives.bereft
+    world.commit(1, ALL)
+
+
+def test_nobody_leads_with_another_log_in_place_of_one_that_is_lost_but_by_an_operators_wish() -> None:
+    for wished in (True, False):
+        world = World(elr=True)
+        committed(world)
+        world.commit(1, (1,))
+        for broker_id in (1, 2):
+            robbed(world, broker_id, 1)
+        bereft(world)
+        world.commit(-1, ())
+        if wished:
+            world.invariants.operated.add(KEY)
+        world.replicas[3].broker_epoch = 9
+        if wished:
+            elected(world, 3, (3,))
+            assert world.ledger.losses
+            continue
+        with pytest.raises(Violation) as found:
+            elected(world, 3, (3,))
+        assert found.value.kind == "EligibleByALostLog"
+        world.invariants.lives.bereft[3, KEY] = LostLog(Uuid(b"d" * 16), 9)  # as if it had not been said so soon
+        with pytest.raises(Violation) as found:
+            world.take_role(3)
+        assert found.value.kind == "LeadsWithoutItsLog"
+
+
+def test_a_lost_log_is_a_fall_of_that_partition_alone() -> None:
+    world = World(elr=True)
+    committed(world)
+    bereft(world)
+    assert fallen_since(world.ledger, {}) == [3]
+    assert fallen_since(Ledger("other-0"), {}) == []
+    assert "only [3] fell hard" in str(unexplained(world.ledger, "it is gone", {}, set(), set(), 1))
+
+
+def test_what_lies_in_a_directory_that_is_broken_is_not_missed_and_not_forgotten() -> None:
+    world = World(elr=True)
+    committed(world)
+    replica = world.replicas[3]
+    world.commit(1, (1, 2))
+    world.invariants.lives.killed(3)
+    replica.folder = f"/other/{NAME}"  # its own is out of reach: a new one, elsewhere
+    replica.disk.mkdir(replica.folder)
+    replica.path = segment_file(replica.folder, 0, LOG_SUFFIX)
+    replica.disk.open(replica.path, create=True)
+    replica.positions = [0]
+    replica.disk.broken.add("/d")
+    replica.begin_life()
+    world.take_role(3)
+    world.invariants.lives.killed(3)
+    world.invariants.lives.watched.clear()
+    assert world.invariants.lives.remembered[3][NAME].folder == replica.folder
 
 
 def test_without_elr_one_loss_of_the_last_member_is_legal() -> None:

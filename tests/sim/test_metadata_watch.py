@@ -26,6 +26,7 @@ def partition(
     partition_epoch: int = 10,
     elr: tuple[int, ...] = (),
     replicas: tuple[int, ...] = (1, 2, 3),
+    directories: tuple[Uuid, ...] = (),
 ) -> Partition:
     return Partition(
         topic_id=ORDERS,
@@ -36,12 +37,18 @@ def partition(
         leader_epoch=leader_epoch,
         partition_epoch=partition_epoch,
         elr=elr,
+        directories=directories,
     )
 
 
-def broker(broker_id: int, *, epoch: int = 1, fenced: bool = False) -> RegisterBroker:
+def broker(broker_id: int, *, epoch: int = 1, fenced: bool = False, log_dirs: tuple[Uuid, ...] = ()) -> RegisterBroker:
     return RegisterBroker(
-        broker_id=broker_id, broker_epoch=epoch, incarnation_id=Uuid(bytes(16)), endpoints=(), fenced=fenced
+        broker_id=broker_id,
+        broker_epoch=epoch,
+        incarnation_id=Uuid(bytes(16)),
+        endpoints=(),
+        fenced=fenced,
+        log_dirs=log_dirs,
     )
 
 
@@ -107,6 +114,45 @@ def test_what_must_not_be_is_told_by_its_name(kind: str, after: MetadataImage) -
     with pytest.raises(Violation) as found:
         watched.seen("controller-1", after)
     assert found.value.kind == kind
+
+
+A, B = Uuid(b"a" * 16), Uuid(b"b" * 16)
+
+
+def with_directories(offset: int, made: Partition, *online: Uuid, epoch: int = 1) -> MetadataImage:
+    """Return an image in which broker 1 has these directories online."""
+    return image(offset, made, brokers=[broker(1, log_dirs=online, epoch=epoch), broker(2), broker(3)])
+
+
+@pytest.mark.parametrize(
+    ("after", "kind"),
+    [
+        (with_directories(2, partition(isr=(1, 2), directories=(A, A, A)), B), "InIsrWithoutDirectory"),
+        (with_directories(2, partition(isr=(1,), directories=(A, A, A)), B), "InIsrWithoutDirectory"),
+        (with_directories(2, partition(-1, isr=(1,), directories=(A, A, A), leader_epoch=6), B), None),
+        (with_directories(2, partition(2, isr=(2, 3), directories=(A, A, A), leader_epoch=6), B), None),
+        (with_directories(2, partition(isr=(1, 2), directories=(B, A, A)), B), None),
+        # A new life, whose log in B has come into the ISR before it is known to lie there.
+        (with_directories(2, partition(isr=(1, 2), directories=(A, A, A)), B, epoch=9), None),
+    ],
+)
+def test_who_lay_in_a_directory_that_failed_leaves_isr_and_leadership(after: MetadataImage, kind: str | None) -> None:
+    watched = watch()
+    watched.seen("controller-1", with_directories(1, partition(partition_epoch=9), A, B))
+    if kind is None:
+        watched.seen("controller-1", after)
+        return
+    with pytest.raises(Violation) as found:
+        watched.seen("controller-1", after)
+    assert found.value.kind == kind
+
+
+def test_nobody_is_elected_in_a_directory_that_does_not_work() -> None:
+    watched = watch()
+    watched.seen("controller-1", with_directories(1, partition(2, partition_epoch=9, directories=(A, A, A)), B))
+    with pytest.raises(Violation) as found:
+        watched.seen("controller-1", with_directories(2, partition(1, leader_epoch=6, directories=(A, A, A)), B))
+    assert found.value.kind == "LeaderInOnlineDirectory"
 
 
 def test_a_change_without_a_new_partition_epoch_is_a_violation() -> None:

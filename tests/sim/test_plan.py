@@ -41,6 +41,10 @@ def test_seeds_together_reach_every_size_and_every_kind_of_fault() -> None:
         "duty",
         "move",
         "move_rate",
+        "replication_rate",
+        "throttled_replicas",
+        "departure_rate",
+        "feature",
         *CHANGES,
     }
 

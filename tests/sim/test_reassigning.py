@@ -10,7 +10,7 @@ from kvorum.chaos.sim.draw import drawn
 from kvorum.chaos.sim.ledger import Violation
 from kvorum.chaos.sim.metadata_watch import check_reassignment
 from kvorum.chaos.sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
-from kvorum.chaos.sim.reassigning import CANCEL, KIND
+from kvorum.chaos.sim.reassigning import CANCEL, KIND, reassigned, reduced
 from kvorum.chaos.sim.run import Outcome, run_plan
 from kvorum.quorum.image.partition import UNASSIGNED_DIRECTORY, PartitionRegistration
 
@@ -28,17 +28,22 @@ def stage() -> Options:
     return msgspec.structs.replace(options, **base)
 
 
+def reassignment(at: float, detail: str) -> Fault:
+    return Fault(at=at, kind=KIND, target="0", detail=detail)
+
+
 def run(*details: str) -> Outcome:
-    faults = [Fault(at=1.0 + 1.5 * place, kind=KIND, target="0", detail=each) for place, each in enumerate(details)]
+    faults = [reassignment(1.0 + 1.5 * place, each) for place, each in enumerate(details)]
     return run_plan(Plan(seed=4, seconds=8.0, options=stage(), faults=faults))
 
 
 def test_some_seeds_have_them_and_the_others_are_as_they_were() -> None:
-    plans = [(drawn(seed), drawn(seed, reassignments=False)) for seed in range(100)]
+    plans = [(drawn(seed, throttles=False), drawn(seed, reassignments=False, throttles=False)) for seed in range(100)]
     having = [plan for plan, plain in plans if plan != plain]
     assert 10 < len(having) < 60
     for plan, plain in plans:
         assert [fault for fault in plan.faults if fault.kind != KIND] == plain.faults
+    fewer = 0
     assert all(from_json(to_json(plan)) == plan for plan in having)
     asked = [fault for plan in having for fault in plan.faults if fault.kind == KIND]
     assert any(fault.detail == CANCEL for fault in asked)
@@ -47,8 +52,20 @@ def test_some_seeds_have_them_and_the_others_are_as_they_were() -> None:
         for fault in plan.faults:
             if fault.kind == KIND and fault.detail != CANCEL:
                 replicas = [int(each) for each in fault.detail.split(",")]
-                assert len(set(replicas)) == len(replicas) >= plan.options.replication_factor
+                assert len(set(replicas)) == len(replicas) >= 1
+                fewer += len(replicas) < plan.options.replication_factor
                 assert set(replicas) <= set(range(1, plan.options.brokers + 1))
+    assert 20 < fewer < len(asked) / 3
+
+
+def test_some_that_have_them_go_below_the_replication_factor_and_the_others_are_as_they_were() -> None:
+    options, faults = reassigned(Random(3), stage(), [], 60.0, certain=True)
+    assert reduced(Random(1), options, faults, 60.0, certain=True)[1] != faults
+    same = [reduced(Random(seed), options, faults, 60.0)[1] == faults for seed in range(40)]
+    assert 8 < sum(same) < 32
+    assert reduced(Random(1), options, [], 60.0, certain=True) == (options, [])
+    alone = msgspec.structs.replace(options, replication_factor=1)
+    assert reduced(Random(1), alone, faults, 60.0, certain=True) == (alone, faults)
 
 
 @pytest.mark.sim
@@ -64,7 +81,18 @@ def test_replicas_move_are_cancelled_and_end_where_they_were_wanted() -> None:
 def test_dropping_the_old_before_the_new_are_in_sync_is_found() -> None:
     with mutated("drop-before-in-sync"):
         outcome = run("3,4", "1,2", "3,4")
-    assert outcome.kind == "JoinsAsReplica", outcome.message
+    assert outcome.kind == "ReassignedInSync", outcome.message
+
+
+@pytest.mark.sim
+def test_going_to_fewer_replicas_while_those_that_stay_are_behind_is_found() -> None:
+    away = Fault(at=1.5, kind="pause", target="2", role="broker", length=3.0)
+    faults = [reassignment(1.0, "3,2,1"), away, reassignment(4.2, "3,2")]
+    plan = Plan(seed=4, seconds=8.0, options=stage(), faults=faults)
+    assert (outcome := run_plan(plan)).kind is None, outcome.message
+    with mutated("reduce-before-in-sync"):
+        outcome = run_plan(plan)
+    assert outcome.kind == "ReassignedInSync", outcome.message
 
 
 def registration(replicas: tuple[int, ...], isr: tuple[int, ...], **others: tuple[int, ...]) -> PartitionRegistration:
@@ -80,6 +108,10 @@ def registration(replicas: tuple[int, ...], isr: tuple[int, ...], **others: tupl
     )
 
 
+WHOLE = registration((1, 2, 3), (1, 2, 3))
+PARTLY = registration((1, 2, 3), (1, 3))
+REDUCING = registration((1, 2, 3), (1, 3), removing_replicas=(3,))
+SWAPPING = registration((4, 1, 2, 3), (4, 1, 3), adding_replicas=(4,), removing_replicas=(2, 3))
 UNDER_WAY = registration((3, 4, 1, 2), (1, 2, 3), adding_replicas=(3, 4), removing_replicas=(1, 2))
 
 
@@ -92,6 +124,14 @@ UNDER_WAY = registration((3, 4, 1, 2), (1, 2, 3), adding_replicas=(3, 4), removi
         (UNDER_WAY, registration((1, 2), (1, 2)), None),
         (UNDER_WAY, registration((1, 2), ()), "ReassignedInSync"),
         (UNDER_WAY, registration((1, 2), (), elr=(1,)), None),
+        (WHOLE, registration((1, 2), (1, 2)), None),  # more leave than come: who stays is in sync
+        (PARTLY, REDUCING, None),
+        (PARTLY, registration((1, 2), (1,)), "ReassignedInSync"),
+        (REDUCING, registration((1, 2), (1,)), "ReassignedInSync"),
+        (REDUCING, registration((1, 2), (1, 2)), None),
+        (SWAPPING, registration((4, 1), (4, 1)), None),
+        (SWAPPING, registration((4, 1), (4,)), "ReassignedInSync"),
+        (SWAPPING, registration((1, 2, 3), (1, 3)), None),  # taken back: nobody who had it leaves
     ],
 )
 def test_what_a_change_of_replicas_may_be(

@@ -21,6 +21,8 @@ GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 8, 16, 32, 64
 OLD_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
+LOOKS_TRANSACTIONAL = 1 << 28
+"""The bit of a v1 timestamp at the place where a batch has that of transactions."""
 MESSAGE_BYTES_MAX = 1_048_588
 """max.message.bytes by default."""
 UNKNOWN = Topic("no-such-topic", Uuid(b"no-such-topic-id"))
@@ -72,8 +74,14 @@ def magic_0(world: World) -> bytes:
 
 
 def magic_1(world: World) -> bytes:
-    """A message of format v1, as producers of Kafka 0.10 wrote it."""
-    body = struct.pack(">bbq", 1, 0, world.now_ms()) + struct.pack(">i", 1) + b"k" + struct.pack(">i", 1) + b"v"
+    """A message of format v1, as producers of Kafka 0.10 wrote it; its timestamp is where batches say what they are."""
+    body = (
+        struct.pack(">bbq", 1, 0, world.now_ms() | LOOKS_TRANSACTIONAL)
+        + struct.pack(">i", 1)
+        + b"k"
+        + struct.pack(">i", 1)
+        + b"v"
+    )
     return legacy(1, body)
 
 

@@ -32,4 +32,4 @@ def test_the_answer_is_kafkas(case: Case, address: tuple[str, int], normal_clien
     row = ROWS[case.name]
     answer = case.run(World(*address, case=case.name))
     normal_client.assert_served()
-    assert answer == row.get("kvorum", row["kafka"]), f"sent: {case.sent}"
+    assert answer == row.get("kvorum", row["kafka"]), f"sent: {case.sent}; answered: {answer}"

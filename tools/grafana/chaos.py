@@ -54,7 +54,7 @@ CHAOS: Final = Dashboard(
         ),
         curves(
             "Elections and fencings",
-            (total(increase("kafka_controller_controllerstats_leaderelection_total", CLUSTER)), "leaders"),
+            (total(increase("kvorum_leader_elections_total", CLUSTER)), "leaders"),
             (total(increase("kvorum_raft_elections_total", CLUSTER)), "candidates of the quorum"),
             (total(increase("kvorum_fast_fencings_total", CLUSTER)), "brokers fenced at once"),
             (

@@ -7,7 +7,10 @@ from grafana.expressions import (
     CLUSTER,
     EACH_TOPIC,
     ERRORS,
+    LATE,
+    OF_APIS,
     PROCESS,
+    Target,
     by,
     highest,
     of_each,
@@ -17,6 +20,26 @@ from grafana.expressions import (
     total,
 )
 from grafana.panels import ACTIVE_CONTROLLERS, CLUSTER_VARIABLE, INSTANCE_VARIABLE, Dashboard, curves, row, stat
+
+STAGES: Final = {
+    "requestqueuetimems": "waits for its turn",
+    "localtimems": "broker",
+    "remotetimems": "replicas or data",
+    "responsequeuetimems": "answers before it",
+    "totaltimems": "all",
+}
+
+
+def stage_of(request: str, stage: str, what: str) -> Target:
+    """Return what a stage of a request takes at most on any broker."""
+    selected = f'{PROCESS},request="{request}"{LATE}'
+    return highest(series(f"kafka_network_requestmetrics_{stage}", selected)), what
+
+
+def room(where: str) -> str:
+    """Return the share of each log directory's volume that is free."""
+    return f"{series('kvorum_log_directory_free_bytes', where)} / {series('kvorum_log_directory_total_bytes', where)}"
+
 
 CLUSTERS: Final = Dashboard(
     uid="kvorum-cluster",
@@ -55,6 +78,12 @@ CLUSTERS: Final = Dashboard(
             "A disk failed and is out of service until its broker starts again.",
             red_from=1,
         ),
+        stat(
+            "Room on the fullest disk",
+            f"min({room(CLUSTER)})",
+            "Share of its volume that is free.",
+            red_below=0.15,
+        ),
         row("What goes through"),
         curves(
             "Bytes from producers",
@@ -84,10 +113,14 @@ CLUSTERS: Final = Dashboard(
             description="Committed records that a broker lacks of a partition it follows. Some are no lag.",
         ),
         row("Requests"),
-        curves("Requests", by("request", rate("kafka_network_requestmetrics_requests_total", PROCESS)), unit="reqps"),
+        curves(
+            "Requests",
+            by("request", rate("kafka_network_requestmetrics_requests_total", PROCESS + OF_APIS)),
+            unit="reqps",
+        ),
         curves(
             "Requests answered with an error",
-            by("request, error", rate("kafka_network_requestmetrics_errors_total", PROCESS + ERRORS)),
+            by("request, error", rate("kafka_network_requestmetrics_errors_total", PROCESS + ERRORS + OF_APIS)),
             unit="reqps",
             description="The code at the answer's top. Errors of single partitions are in the topics' failed requests.",
         ),
@@ -96,6 +129,18 @@ CLUSTERS: Final = Dashboard(
             (quantile("0.99", "kvorum_request_seconds", "request", PROCESS), "{{request}}"),
             unit="s",
             description="A Fetch that waits for data takes up to its fetch.max.wait.ms: that is no fault.",
+        ),
+        curves(
+            "Where the time of a Produce goes, 99th percentiles",
+            *(stage_of("Produce", stage, what) for stage, what in STAGES.items()),
+            unit="ms",
+            description="Of the slowest broker. Replicas are what acks=all waits for.",
+        ),
+        curves(
+            "Where the time of a consumer's Fetch goes, 99th percentiles",
+            *(stage_of("FetchConsumer", stage, what) for stage, what in STAGES.items()),
+            unit="ms",
+            description="Of the slowest broker. One that finds nothing waits for data, up to its fetch.max.wait.ms.",
         ),
         curves(
             "Failed by topic",
@@ -113,7 +158,7 @@ CLUSTERS: Final = Dashboard(
         ),
         curves(
             "Waiting requests",
-            by("delayedoperation", series("kafka_server_delayedoperationpurgatory_purgatorysize", PROCESS)),
+            by("delayedOperation", series("kafka_server_delayedoperationpurgatory_numdelayedoperations", PROCESS)),
             description="Produce waits for replicas, Fetch for data.",
         ),
         curves(
@@ -136,6 +181,12 @@ CLUSTERS: Final = Dashboard(
             unit="cps",
         ),
         curves("Log size", by("instance", series("kafka_log_log_size", PROCESS)), unit="bytes"),
+        curves(
+            "Room on the disks",
+            (room(PROCESS), "{{instance}} {{logDirectory}}"),
+            unit="percentunit",
+            description="Share of each log directory's volume that is free.",
+        ),
         curves(
             "Log cleaner",
             of_each(

@@ -18,6 +18,10 @@ ALL_TOPICS: Final = ',topic=""'
 EACH_TOPIC: Final = ',topic!=""'
 ERRORS: Final = ',error!="NONE"'
 """To be added to one of them. A broker has a row for each topic, and one without a topic for all of them."""
+LATE: Final = ',quantile="0.99"'
+"""The same of what is told in quantiles."""
+OF_APIS: Final = ',request!~"FetchConsumer|FetchFollower"'
+"""The same of requests: these are told apart and, under Fetch, together."""
 RATE: Final = "[$__rate_interval]"
 
 

@@ -5,6 +5,12 @@ from typing import Final
 from grafana.expressions import PROCESS, highest, of_each, quantile, rate, series, total
 from grafana.panels import CLUSTER_VARIABLE, INSTANCE_VARIABLE, Dashboard, curves, stat, table
 
+IDLE: Final = (
+    f"{series('kafka_network_socketserver_networkprocessoravgidle_percent', PROCESS)} or "
+    f"{series('kafka_controller_controllereventmanager_avgidleratio', PROCESS)}"
+)
+"""A controller beside a broker leaves the first to it."""
+
 PROCESSES: Final = Dashboard(
     uid="kvorum-process",
     title="Kvorum: processes and event loops",
@@ -19,7 +25,7 @@ PROCESSES: Final = Dashboard(
         ),
         stat(
             "Least idle loop",
-            f"min({series('kafka_network_socketserver_networkprocessoravgidle_percent', PROCESS)})",
+            f"min({IDLE})",
             "Share of time without work, 0 to 1.",
             red_below=0.1,
         ),
@@ -33,7 +39,7 @@ PROCESSES: Final = Dashboard(
         curves("Event loop: late by, at most", of_each(series("kvorum_event_loop_lag_max_seconds", PROCESS)), unit="s"),
         curves(
             "Idle share",
-            of_each(series("kafka_network_socketserver_networkprocessoravgidle_percent", PROCESS)),
+            of_each(IDLE),
             unit="percentunit",
             description="Of the loop's thread. Request handlers and network share it: both metrics say the same.",
         ),

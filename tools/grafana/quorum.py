@@ -2,11 +2,17 @@
 
 from typing import Final
 
-from grafana.expressions import CLUSTER, PROCESS, highest, increase, of_each, quantile, rate, series, total
+from grafana.expressions import CLUSTER, LATE, PROCESS, highest, increase, of_each, quantile, rate, series, total
 from grafana.panels import ACTIVE_CONTROLLERS, CLUSTER_VARIABLE, INSTANCE_VARIABLE, Dashboard, Panel, curves, row, stat
 
 HIGH_WATERMARK: Final = "kafka_server_raftmetrics_high_watermark"
 ACTIVE: Final = "kafka_controller_kafkacontroller_activecontrollercount"
+
+
+STATE: Final = "kafka_server_raftmetrics_current_state"
+EVENT: Final = "kafka_controller_controllereventmanager_eventqueue"
+VOTERS: Final = ',current_state!="observer"'
+"""To be added: a node that is a broker only follows the quorum, too."""
 
 
 def by_active(name: str) -> str:
@@ -44,7 +50,7 @@ QUORUM: Final = Dashboard(
         ACTIVE_CONTROLLERS,
         Panel(
             title="State of each controller",
-            targets=((series("kafka_server_raftmetrics_current_state", PROCESS), "{{instance}} {{current_state}}"),),
+            targets=((series(STATE, PROCESS + VOTERS), "{{instance}} {{current_state}}"),),
             kind="state-timeline",
         ),
         curves("Epoch", of_each(series("kafka_server_raftmetrics_current_epoch", PROCESS))),
@@ -87,6 +93,14 @@ QUORUM: Final = Dashboard(
             unit="cps",
         ),
         curves(
+            "Metadata of brokers: offset behind the leader's",
+            of_each(
+                f"{highest(series(HIGH_WATERMARK, CLUSTER))} - on () group_right () "
+                + series("kafka_server_broker_metadata_metrics_last_applied_record_offset", PROCESS)
+            ),
+            description="Records. One is none: the offset of the last record is one less than where the log ends.",
+        ),
+        curves(
             "Metadata of brokers: age",
             of_each(series("kafka_server_broker_metadata_metrics_last_applied_record_lag_ms", PROCESS)),
             unit="ms",
@@ -108,7 +122,7 @@ QUORUM: Final = Dashboard(
         row("The active controller's decisions"),
         curves(
             "Leaders elected",
-            (total(increase("kafka_controller_controllerstats_leaderelection_total", CLUSTER)), "all"),
+            (total(increase("kvorum_leader_elections_total", CLUSTER)), "all"),
             (
                 total(increase("kafka_controller_controllerstats_electionfromeligibleleaderreplicas_total", CLUSTER)),
                 "eligible (KIP-966)",
@@ -123,6 +137,18 @@ QUORUM: Final = Dashboard(
         curves(
             "Not led by their preferred replica",
             (by_active("kafka_controller_kafkacontroller_preferredreplicaimbalancecount"), "partitions"),
+        ),
+        curves(
+            "Time to decide on a change, 99th percentile",
+            of_each(
+                series(f"{EVENT}timems", PROCESS + LATE),
+                "waits for its turn: ",
+            ),
+            of_each(
+                series(f"{EVENT}processingtimems", PROCESS + LATE),
+                "decided: ",
+            ),
+            unit="ms",
         ),
         curves(
             "Idle share of the controllers' loops",

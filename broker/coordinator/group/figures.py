@@ -1,15 +1,16 @@
 """What the metrics tell of groups: Kafka's names for the coordinator's, kafka_exporter's for offsets and lag.
 
-All of it is looked up when the metrics are asked for. A group is told of by the broker that coordinates it; the lag is
-that to the high watermark as this broker's replica of the partition knows it, and is left out where it has none.
-Source: Kafka's GroupCoordinatorMetrics.
+All of it is looked up when the metrics are asked for. A group is told of by the broker that coordinates it; its lag is
+that to the high watermark as this broker's own replica knows it, or the partition's leader told it a moment ago
+(log_ends). Until it is known there is no lag of the partition, and no sum of its topic. Source: Kafka's
+GroupCoordinatorMetrics.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import groupby, islice
-from typing import Final
+from typing import Final, Protocol
 
 from kvorum.broker.coordinator.group.classic.words import ClassicState
 from kvorum.broker.coordinator.group.coordinator import Home
@@ -22,15 +23,17 @@ from kvorum.storage.names import TopicPartition
 
 CONSUMER_STATES: Final = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
 OFFSETS_TOLD_MAX: Final = 20_000
-"""Offsets looked at, for themselves and for lags: more would take longer than a scrape may, here or not. The first
-partitions' groups are told.
+"""Offsets looked at, for themselves and for lags: more would take longer than a scrape may, here or not. A group whose
+offsets do not fit in behind those of the groups before it is left out: half of a sum is none.
 """
 
 Row = tuple[tuple[object, ...], float]
 OffsetRow = tuple[tuple[str, str, int], int]
 """(group, topic, partition) and its offset or lag."""
+LagRow = tuple[tuple[str, str, int], int | None]
+"""The same with a lag, None where it is not known."""
 HighWatermarkOf = Callable[[TopicPartition], int | None]
-"""Of this broker's replica of a partition, None without one."""
+"""Of this broker's replica of a partition, None without one that keeps up."""
 CLASSIC_GAUGES: Final = {
     ClassicState.PREPARING_REBALANCE: names.GROUPS_PREPARING_REBALANCE,
     ClassicState.COMPLETING_REBALANCE: names.GROUPS_COMPLETING_REBALANCE,
@@ -40,8 +43,24 @@ CLASSIC_GAUGES: Final = {
 }
 
 
+class Elsewhere(Protocol):
+    """Where partitions end that have no replica here: LogEnds."""
+
+    def end(self, key: TopicPartition) -> int | None:
+        """Return a partition's high watermark, None while it is not known."""
+        ...
+
+    def want(self, keys: Iterable[TopicPartition]) -> None:
+        """Find out about these, and no others, from now on."""
+        ...
+
+
 def follow_groups(
-    metrics: Metrics, homes: Callable[[], Iterable[Home]], counts: GroupCounts, high_watermark_of: HighWatermarkOf
+    metrics: Metrics,
+    homes: Callable[[], Iterable[Home]],
+    counts: GroupCounts,
+    high_watermark_of: HighWatermarkOf,
+    elsewhere: Elsewhere,
 ) -> None:
     """Register all of it. `homes` answers the partitions of __consumer_offsets that are coordinated here."""
     for name, read in {
@@ -66,14 +85,22 @@ def follow_groups(
         for state in CONSUMER_STATES:
             yield (state.lower(),), found[state]
 
-    def lags() -> Iterator[OffsetRow]:
-        for (group_id, topic, partition), offset in islice(offsets_of(homes()), OFFSETS_TOLD_MAX):
-            high_watermark = high_watermark_of(TopicPartition(topic, partition))
-            if high_watermark is not None:
-                yield (group_id, topic, partition), max(0, high_watermark - offset)
+    def lags() -> Iterator[LagRow]:
+        missing: set[TopicPartition] = set()
+        for (group_id, topic, partition), offset in offsets_of(homes()):
+            key = TopicPartition(topic, partition)
+            end = high_watermark_of(key)
+            if end is None:
+                missing.add(key)
+                end = elsewhere.end(key)
+            yield (group_id, topic, partition), None if end is None else max(0, end - offset)
+        elsewhere.want(missing)
+
+    def known_lags() -> Iterator[OffsetRow]:
+        return ((labels, lag) for labels, lag in lags() if lag is not None)
 
     def offsets() -> Iterable[OffsetRow]:
-        return islice(offsets_of(homes()), OFFSETS_TOLD_MAX)
+        return offsets_of(homes())
 
     def members() -> Iterable[Row]:
         rows = ((group_id, count) for home in homes() for group_id, count in members_of(home))
@@ -85,7 +112,7 @@ def follow_groups(
     metrics.gauge(names.GROUPS_BY_PROTOCOL).sample(by_protocol)
     metrics.gauge(names.CONSUMER_GROUPS_BY_STATE).sample(by_state)
     metrics.gauge(names.CONSUMERGROUP_CURRENT_OFFSET).sample(offsets)
-    metrics.gauge(names.CONSUMERGROUP_LAG).sample(lags)
+    metrics.gauge(names.CONSUMERGROUP_LAG).sample(known_lags)
 
 
 def only_row(read: Callable[[], int]) -> list[Row]:
@@ -121,14 +148,19 @@ def consumer_states(homes: Iterable[Home]) -> Counter[str]:
     return Counter(consumer_state(group) for group in groups if isinstance(group, ConsumerGroup))
 
 
-def sums(rows: Iterable[OffsetRow]) -> Iterator[Row]:
-    """Add up the partitions of each (group, topic); a group's rows follow on one another."""
+def sums(rows: Iterable[LagRow]) -> Iterator[Row]:
+    """Add up each (group, topic), unless something of it is not known; a group's rows follow on one another."""
     for group_id, its_rows in groupby(rows, key=lambda row: row[0][0]):
         totals: Counter[str] = Counter()
+        unknown: set[str] = set()
         for (_, topic, _), value in its_rows:
-            totals[topic] += value
+            if value is None:
+                unknown.add(topic)
+            else:
+                totals[topic] += value
         for topic, total in totals.items():
-            yield (group_id, topic), total
+            if topic not in unknown:
+                yield (group_id, topic), total
 
 
 def members_of(home: Home) -> Iterator[tuple[str, int]]:
@@ -142,8 +174,15 @@ def members_of(home: Home) -> Iterator[tuple[str, int]]:
 
 
 def offsets_of(homes: Iterable[Home]) -> Iterator[OffsetRow]:
-    """Go over all that is committed, group by group. Between two, offsets may be committed and homes change."""
+    """Go over what is committed, group by group, as far as OFFSETS_TOLD_MAX lets it.
+
+    Between two, offsets may be committed and homes change: a group is told as it was when its turn came.
+    """
+    left = OFFSETS_TOLD_MAX
     for home in tuple(homes):
         for group_id, offsets in home.committed_state.offsets.items():
+            if len(offsets) > left:
+                continue
+            left -= len(offsets)
             for key, committed in offsets.items():
                 yield (group_id, key.topic, key.partition), committed.offset

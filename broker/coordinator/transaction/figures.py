@@ -1,28 +1,32 @@
 """What a broker counts of transactions, under the names of Kafka's beans."""
 
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 from kvorum.runtime import metric_names as names
-from kvorum.runtime.metrics import Counter, Histogram, Metrics
-
-VERIFICATION_MS: Final = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000)
-"""Bounds: from a coordinator on this broker to one that did not answer in request.timeout.ms."""
+from kvorum.runtime.metrics import Metrics
+from kvorum.runtime.quantiles import Quantiles
 
 
 class TransactionFigures:
     """How verifications went."""
 
-    __slots__ = ("_failures", "_took_ms")
+    __slots__ = ("_now_ms", "_took_ms", "refused_count")
 
-    def __init__(self, metrics: Metrics) -> None:
-        """Find or make the numbers."""
-        self._failures: Counter = metrics.counter(names.VERIFICATION_FAILURES).labels()
-        self._took_ms: Histogram = metrics.histogram(names.VERIFICATION_MS, bounds=VERIFICATION_MS).labels()
+    def __init__(self, metrics: Metrics, now_ms: Callable[[], int]) -> None:
+        """Register the numbers; `now_ms` is monotonic."""
+        self._now_ms = now_ms
+        self._took_ms = Quantiles()
+        self.refused_count = 0
+        """Partitions, so far."""
+        metrics.summary(names.VERIFICATION_MS).follow(self._took_ms, now_ms)
+        # A Meter of Kafka's whose name does not end in PerSec: the JMX exporter tells its count alone, as of a summary.
+        metrics.summary(names.VERIFICATION_FAILURES).sample(lambda: [((), self.refused_count, {})])
 
     def verified(self, took_ms: int, refused_count: int) -> None:
         """Count one question, and the partitions of it that were refused."""
-        self._took_ms.observe(took_ms)
-        self._failures.add(refused_count)
+        self._took_ms.add(took_ms, self._now_ms())
+        self.refused_count += refused_count
 
 
 class WaitingMarkers(Protocol):

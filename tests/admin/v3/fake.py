@@ -41,11 +41,11 @@ class ConfiguredCluster(FakeCluster):
         self.moving: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
 
     async def ask(  # type: ignore[override]  # one class for every answer
-        self, request: Message, response: type, address: Address | None = None, *, version_max: int | None = None
+        self, request: Message, response: type, address: Address | None = None, **options: Any
     ) -> Any:
         answer = ANSWERS.get(type(request))
         if answer is None:
-            return await super().ask(request, response, address, version_max=version_max)
+            return await super().ask(request, response, address, **options)
         self.asked.append(request)
         if type(request) in self.codes:
             raise KafkaError(self.codes[type(request)], "as the test wants")

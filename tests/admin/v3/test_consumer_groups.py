@@ -157,14 +157,24 @@ def test_lags_name_who_has_the_partition_and_the_summary_the_worst() -> None:
     with_cluster(test)
 
 
-def test_a_place_beyond_the_end_is_no_lag_and_a_partition_without_a_leader_is_left_out() -> None:
+def test_a_place_beyond_the_end_is_no_lag_and_a_sum_is_whole_or_not_told() -> None:
+    """The list leaves out a partition whose leader tells no end; a sum without it would look like progress."""
+
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         fill(cluster)
-        cluster.offsets_of["e"] = {("t", 0): 50, ("t", 1): 1}
+        cluster.offsets_of["e"] = {("t", 0): 50, ("t", 1): 1, ("gone", 0): 1}
         cluster.logs["t"][1].leader = -1
         body = (await call(client, "GET", f"{GROUPS}/e/lags"))[1]
         assert [(row["partition_id"], row["lag"]) for row in body["data"]] == [(0, 0)]
-        assert (await call(client, "GET", f"{GROUPS}/e/lag-summary"))[1]["total_lag"] == 0
+        assert (await call(client, "GET", f"{GROUPS}/e/lags/t/partitions/0"))[1]["lag"] == 0
+        for path in ("lag-summary", "lags/t/partitions/1"):
+            status, problem = await call(client, "GET", f"{GROUPS}/e/{path}")
+            assert (status, problem["error_code"]) == (500, 50003), path
+            assert "t-1" in problem["message"]
+        cluster.logs["t"][0].leader = -1
+        assert (await call(client, "GET", f"{GROUPS}/e/lags"))[0] == 500, "none is told: that is not that there is none"
+        cluster.logs["t"][0].leader = cluster.logs["t"][1].leader = 1
+        assert (await call(client, "GET", f"{GROUPS}/e/lag-summary"))[0] == 200, "what is gone is in no sum"
 
     with_cluster(test)
 

@@ -115,6 +115,7 @@ def test_a_record_is_refused_by_itself() -> None:
             ({"partition_id": 1}, 40402, "Partition not found."),
             ({"partition_id": -1}, 40402, "Partition not found."),
             ({"timestamp": "1969-12-31T23:59:59Z"}, 400, "Bad Request: Invalid timestamp: -1000."),
+            ({"timestamp": "9999-12-31T23:59:59-14:00"}, 400, "Bad Request: Invalid timestamp: 253402351199000."),
             ({"headers": [{"name": "h", "value": "!"}]}, 400, 'Bad Request: header value="!" is not a valid base64'),
         ]
         good = value("good")

@@ -7,7 +7,9 @@ from api_kit import Forwarded, Rules, a_broker, ask, three_brokers
 from test_fetch import Replicas, a_fetching_broker, request, rows_of
 
 from kvorum.network.authorizer import CLUSTER_NAME, NoQuotas, Operation, ResourceType
+from kvorum.protocol.api import ApiKey
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kvorum.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -15,8 +17,12 @@ from kvorum.protocol.messages.alter_client_quotas import (
     RequestEntityData,
     RequestEntryData,
 )
+from kvorum.protocol.messages.api_versions import ApiVersionsRequest
 from kvorum.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from kvorum.protocol.messages.fetch import FetchRequest, ReplicaState
+from kvorum.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kvorum.protocol.schema import Message
+from kvorum.protocol.uuids import ZERO_UUID
 from kvorum.quorum.image.client_quotas import entity_of, quota_record
 
 EXACT, DEFAULT, ANY = 0, 1, 2
@@ -124,6 +130,23 @@ def test_a_change_is_the_controllers_and_the_longer_throttle_time_counts(own: in
     controller = Forwarded(lambda _: AlterClientQuotasResponse(throttle_time=50))
     broker = a_broker(controller=controller, quotas=Held(own))
     assert ask(broker, AlterClientQuotasRequest(), 1).throttle_time == max(own, 50)
+
+
+@pytest.mark.parametrize(
+    ("refused", "version"),
+    [
+        (MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=ZERO_UUID)]), 11),
+        (ApiVersionsRequest(client_software_name="-no-", client_software_version="1"), 3),
+        (AddPartitionsToTxnRequest(), 4),
+        (FetchRequest(isolation_level=7), 12),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_handler_that_refuses_a_whole_request_counts_it(refused: Message, version: int) -> None:
+    nobody = Rules({(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)})
+    broker = a_broker(*three_brokers(), quotas=Held(40), authorizer=nobody)
+    answer = ask(broker, refused, version)
+    assert (answer.error_code != 0 or refused.API_KEY == ApiKey.METADATA) and answer.throttle_time == 40
 
 
 def test_without_a_controller_each_entity_is_told() -> None:

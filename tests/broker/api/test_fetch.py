@@ -198,6 +198,17 @@ def test_the_metadata_log_is_read_from_this_brokers_copy(version: int) -> None:
     assert bytes(others.partitions[0].records) == b"records"
 
 
+def test_the_metadata_log_is_read_as_far_as_this_broker_answers_by_it() -> None:
+    """Between the copy's growing and that, logs of new replicas are made. Who has read of a change sees it."""
+    broker = a_fetching_broker(Replicas(), metadata_log=MetadataLogReader(lambda: Copy(14), lambda: 12))
+    row = rows_of(ask(broker, metadata_request(11), 12))[0]
+    assert (row.high_watermark, bytes(row.records)) == (12, b"11")
+    row = rows_of(ask(broker, metadata_request(12, max_wait=1), 12))[0]
+    assert (row.high_watermark, row.error_code, bytes(row.records)) == (12, 0, b"")
+    behind = a_fetching_broker(Replicas(), metadata_log=MetadataLogReader(lambda: Copy(14), lambda: 9))
+    assert rows_of(ask(behind, metadata_request(10), 12))[0].error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+
+
 def test_the_metadata_log_answers_its_own_range_and_authorisation() -> None:
     reader = MetadataLogReader(lambda: Copy(14))
     assert rows_of(ask(a_fetching_broker(Replicas(), metadata_log=reader), metadata_request(9), 12))[0].error_code == (

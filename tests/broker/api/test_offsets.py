@@ -150,6 +150,12 @@ def test_offsets_of_the_metadata_log_are_those_of_this_brokers_copy(timestamp: i
     assert (row.error_code, row.offset) == (0, offset)
 
 
+def test_the_metadata_log_ends_where_this_broker_answers_by_it() -> None:
+    broker = a_reading_broker(Offsets(), metadata_log=MetadataLogReader(Copy, lambda: 12))
+    (row,) = rows_of(ask(broker, asked_for(LATEST, name="__cluster_metadata"), 11))
+    assert (row.error_code, row.offset) == (0, 12)
+
+
 def test_the_metadata_log_has_one_partition_and_epochs_of_its_own() -> None:
     broker = a_reading_broker(Offsets(), metadata_log=MetadataLogReader(Copy))
     (other,) = rows_of(ask(broker, asked_for(LATEST, name="__cluster_metadata", index=1), 11))

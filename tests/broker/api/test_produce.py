@@ -1,6 +1,8 @@
 """Produce: what is checked before the log is asked, and how rows become answers."""
 
 import asyncio
+import struct
+import zlib
 from typing import Any
 
 import pytest
@@ -192,6 +194,15 @@ def test_without_the_right_to_the_transactional_id_the_whole_request_is_refused(
         assert {row.error_code for row in rows.values()} == {ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
         assert set(rows) == {0, 1, 9}
     assert replicas.appended == []
+
+
+@pytest.mark.parametrize("timestamp", [0, 1 << 28], ids=["no-bit", "the-bit-of-transactions"])
+def test_a_message_of_magic_1_is_of_no_transaction_whatever_its_timestamp(timestamp: int) -> None:
+    """Its timestamp lies where a batch says whether it is of a transaction."""
+    body = struct.pack(">bbqii", 1, 0, timestamp, -1, -1)
+    message = struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
+    rows = rows_of(ask(a_broker(*orders(), replica_manager=Replicas()), request((0, message)), 9))
+    assert rows[0].error_code == ErrorCode.INVALID_RECORD
 
 
 def test_one_request_is_of_one_producer() -> None:

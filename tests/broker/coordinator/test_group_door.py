@@ -1,11 +1,13 @@
 """The door's ends of transactions, and what the metrics tell of groups."""
 
 import asyncio
+from collections.abc import Iterable
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kvorum.broker.coordinator.ended_transaction import EndedTransaction
+from kvorum.broker.coordinator.group import figures
 from kvorum.broker.coordinator.group.coordinator import GroupCoordinator
 from kvorum.broker.coordinator.group.counts import GroupCounts
 from kvorum.broker.coordinator.group.figures import follow_groups
@@ -13,6 +15,7 @@ from kvorum.broker.coordinator.runtime.words import Producer
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.records import batches
 from kvorum.runtime.metrics import Metrics
+from kvorum.storage.names import TopicPartition
 from tests.broker.coordinator.conftest import Run
 from tests.broker.coordinator.group_kit import (
     GROUP,
@@ -89,17 +92,33 @@ def told(metrics: Metrics) -> dict[tuple[str, tuple[str, ...]], float]:
     }
 
 
+class Elsewhere:
+    """Knows some ends, and what it was asked to find out."""
+
+    def __init__(self) -> None:
+        self.known: dict[TopicPartition, int] = {}
+        self.wanted: set[TopicPartition] = set()
+
+    def end(self, key: TopicPartition) -> int | None:
+        return self.known.get(key)
+
+    def want(self, keys: Iterable[TopicPartition]) -> None:
+        self.wanted = set(keys)
+
+
+def following(world: World, metrics: Metrics, local: dict[TopicPartition, int]) -> Elsewhere:
+    """Have the world's groups told; `local` are the high watermarks of replicas here."""
+    elsewhere = Elsewhere()
+    follow_groups(metrics, OneHome(world).all_active, world.counts, local.get, elsewhere)
+    return elsewhere
+
+
 def test_groups_their_offsets_and_their_lag_are_told(run: Run) -> None:
     async def work() -> None:
-        counts, metrics = GroupCounts(), Metrics()
-        world = World(settings=NO_DELAY, counts=counts)
+        metrics = Metrics()
+        world = World(settings=NO_DELAY)
         await world.lead()
-        follow_groups(
-            metrics,
-            OneHome(world).all_active,
-            counts,
-            lambda key: {("t", 0): 50, ("t", 1): 50}.get((key.topic, key.partition)),
-        )
+        following(world, metrics, {TopicPartition("t", 0): 50, TopicPartition("t", 1): 50})
         member = Member(world, "a")
         await member.join()
         assert (await member.ask_sync({member.member_id: b"x"})).error_code == 0
@@ -121,15 +140,53 @@ def test_groups_their_offsets_and_their_lag_are_told(run: Run) -> None:
         assert found[coordinator + "group_completed_rebalance_total", ()] == 1
         assert found["kafka_consumergroup_current_offset", (GROUP, "far", "0")] == 7
         assert found["kafka_consumergroup_lag", (GROUP, "t", "0")] == 8
-        assert ("kafka_consumergroup_lag", (GROUP, "far", "0")) not in found
         await commit(world.partition, 30, index=1, member_id=member.member_id, generation=member.generation)
         found = told(metrics)
         assert found["kafka_consumergroup_current_offset_sum", (GROUP, "t")] == 72
         assert found["kafka_consumergroup_current_offset_sum", (GROUP, "far")] == 7
         assert found["kafka_consumergroup_lag_sum", (GROUP, "t")] == 8 + 20
-        assert ("kafka_consumergroup_lag_sum", (GROUP, "far")) not in found
         assert found["kafka_consumergroup_members", (GROUP,)] == 1
         assert found["kafka_consumergroup_members", ("simple",)] == 0
+
+    run(work())
+
+
+def test_a_sum_of_lags_is_told_when_all_of_it_is_known(run: Run) -> None:
+    async def work() -> None:
+        metrics = Metrics()
+        world = World(settings=NO_DELAY)
+        await world.lead()
+        elsewhere = following(world, metrics, {TopicPartition("t", 0): 50})
+        await commit(world.partition, 42)
+        await commit(world.partition, 30, index=1)
+        found = told(metrics)
+        assert found["kafka_consumergroup_lag", (GROUP, "t", "0")] == 8
+        assert ("kafka_consumergroup_lag", (GROUP, "t", "1")) not in found
+        assert ("kafka_consumergroup_lag_sum", (GROUP, "t")) not in found
+        assert elsewhere.wanted == {TopicPartition("t", 1)}
+        elsewhere.known[TopicPartition("t", 1)] = 33
+        found = told(metrics)
+        assert found["kafka_consumergroup_lag", (GROUP, "t", "1")] == 3
+        assert found["kafka_consumergroup_lag_sum", (GROUP, "t")] == 8 + 3
+
+    run(work())
+
+
+def test_of_too_many_offsets_groups_are_told_whole(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "OFFSETS_TOLD_MAX", 3)
+
+    async def work() -> None:
+        metrics = Metrics()
+        world = World(settings=NO_DELAY)
+        await world.lead()
+        following(world, metrics, {TopicPartition("t", index): 10 for index in range(2)})
+        for group_id in ("one", "two"):
+            for index in range(2):
+                await commit(world.partition, 4, index=index, group_id=group_id)
+        found = told(metrics)
+        sums = {labels: value for (name, labels), value in found.items() if name == "kafka_consumergroup_lag_sum"}
+        assert list(sums.values()) == [12]
+        assert len([labels for name, labels in found if name == "kafka_consumergroup_current_offset"]) == 2
 
     run(work())
 

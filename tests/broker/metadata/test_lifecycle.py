@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -70,13 +71,13 @@ class Controller:
 class Setting:
     """A broker, its controller, and the metadata offset it claims."""
 
-    def __init__(self, **values: int) -> None:
+    def __init__(self, identity: BrokerIdentity = IDENTITY, **values: int) -> None:
         self.controller = Controller()
         self.offset = 0
         self.cordoned: list[Uuid] = []
         self.faults: list[BaseException] = []
         self.manager = BrokerLifecycleManager(
-            IDENTITY,
+            identity,
             self.controller,
             metadata_offset=lambda: self.offset,
             cordoned_log_dirs=lambda: self.cordoned,
@@ -273,6 +274,21 @@ def test_a_failed_log_directory_is_told_at_once() -> None:
         setting = await Setting().started()
         setting.manager.log_dir_failed(FAILED_DIRECTORY)
         await until(lambda: setting.controller.beats[-1].offline_log_dirs == [FAILED_DIRECTORY])
+        await setting.manager.close()
+
+    run(story)
+
+
+def test_a_broker_that_registers_again_names_no_directory_that_has_failed() -> None:
+    async def story() -> None:
+        works = IDENTITY.log_dirs[0]
+        setting = await Setting(identity=replace(IDENTITY, log_dirs=(works, FAILED_DIRECTORY))).started()
+        setting.manager.log_dir_failed(FAILED_DIRECTORY)
+        await until(lambda: setting.controller.beats[-1].offline_log_dirs == [FAILED_DIRECTORY])
+        setting.controller.beat_errors = [ErrorCode.STALE_BROKER_EPOCH]
+        setting.manager.log_dir_failed(FAILED_DIRECTORY)  # wakes it
+        await until(lambda: len(setting.controller.registrations) == 2)
+        assert [each.log_dirs for each in setting.controller.registrations] == [[works, FAILED_DIRECTORY], [works]]
         await setting.manager.close()
 
     run(story)

@@ -134,7 +134,7 @@ class Logs:
 
         self.futures = SimpleNamespace(settle=self.settle_rivals)
 
-    async def settle_rivals(self, is_stray: Any, is_assigned: Any) -> None:
+    async def settle_rivals(self, is_stray: Any, is_assigned: Any, is_counted_on: Any = None) -> None:
         assert not self.set_aside, "before anything is set aside"
         self.settled += 1
 

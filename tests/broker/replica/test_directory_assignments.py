@@ -24,7 +24,6 @@ from kvorum.protocol.messages.assign_replicas_to_dirs import (
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
 from kvorum.quorum.image import MetadataDelta, MetadataImage
-from kvorum.quorum.image.partition import LOST_DIRECTORY
 from kvorum.storage.names import TopicPartition
 
 A, B = Uuid(b"\x0a" * 16), Uuid(b"\x0b" * 16)
@@ -161,20 +160,17 @@ def test_what_is_outdated_is_not_told() -> None:
 
 @pytest.mark.parametrize(
     ("registered", "lies_in", "told"),
-    [(A, A, []), (A, B, [B]), (A, Uuid(16), []), (A, None, [LOST_DIRECTORY]), (B, None, []), (Uuid(16), None, [])],
+    [(A, A, []), (A, B, [B]), (A, Uuid(16), [])],
 )
 def test_a_replica_is_told_of_where_the_metadata_say_something_else(
-    registered: Uuid, lies_in: Uuid | None, told: list[Uuid]
+    registered: Uuid, lies_in: Uuid, told: list[Uuid]
 ) -> None:
-    """One in a directory without an id, which is not formatted, is not. Nowhere: lost, if that one works."""
+    """One in a directory without an id, which is not formatted, is not."""
     submitted: list[Uuid] = []
     applier: Any = DeltaApplier.__new__(DeltaApplier)
     applier._broker_id = 1
     applier.moves = SimpleNamespace(is_on_its_way=lambda key, named: False)
-    applier._log_manager = SimpleNamespace(
-        dir_of=lambda key: None if lies_in is None else SimpleNamespace(directory_id=lies_in),
-        dirs=[SimpleNamespace(directory_id=A, is_online=True), SimpleNamespace(directory_id=B, is_online=False)],
-    )
+    applier._log_manager = SimpleNamespace(dir_of=lambda key: SimpleNamespace(directory_id=lies_in))
     applier.assignments = SimpleNamespace(submit=lambda key, topic_id, directory: submitted.append(directory))
     info = SimpleNamespace(topic_id=TOPIC_ID, partition=SimpleNamespace(directory=lambda broker_id: registered))
     applier._assign(KEY, info)

@@ -117,6 +117,26 @@ def test_a_partition_added_during_a_long_poll_does_not_wait_for_its_end(tmp_path
     run(test)
 
 
+def test_a_throttle_does_not_hold_back_who_is_in_the_isr_though_its_new_leader_has_said_nothing_yet(
+    tmp_path: Path,
+) -> None:
+    """It would fall out of the ISR by the election: the leader waits for its first fetch."""
+
+    async def test() -> None:
+        pair = Pair(tmp_path, replica_lag_time_max_ms=60_000, replication_quota_window_size_seconds=60)
+        leader, follower = await pair.start()
+        quota = follower.manager.quotas.follower
+        quota.throttle("orders", "*")
+        quota.bound = 1
+        quota.note(1 << 30, follower.clock.monotonic_ms())
+        await pair.metadata(*topic(replicas=(1, 2)))
+        row = await asyncio.wait_for(produce(leader, b"a", timeout_ms=20_000), 30)
+        assert row.error_code == ErrorCode.NONE
+        await pair.close()
+
+    run(test)
+
+
 def test_a_cut_link_is_mended_after_the_back_off_by_a_full_request(tmp_path: Path) -> None:
     async def test() -> None:
         pair = Pair(tmp_path)

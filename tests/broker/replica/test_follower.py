@@ -93,6 +93,22 @@ def test_divergence(name: str) -> None:
     assert all(offset >= common for offset in log.truncations), "never cut below what was shared"
 
 
+def test_a_follower_is_in_sync_by_what_its_leader_said_to_be_committed_and_before_that_by_the_isr() -> None:
+    leader, follower = leading(log_of([(0, 3)]), 1), following(log_of([(0, 1)]), 1)
+    assert not follower.is_in_sync, "the ISR is its leader alone"
+    one_fetch(follower, leader, max_bytes=1)
+    assert follower.partition.log is not None and follower.partition.log.log_end_offset == 2
+    assert not follower.is_in_sync
+    catch_up(follower, leader)
+    assert follower.is_in_sync
+    partition = a_partition(broker_id=2)
+    partition.make_follower(registration(isr=(1, 2), leader_epoch=1), log_of([(0, 1)]))
+    follower = Follower(partition, BACKOFF_MS)
+    assert follower.is_in_sync, "its leader has said nothing yet"
+    one_fetch(follower, leader, max_bytes=1)
+    assert not follower.is_in_sync
+
+
 def test_the_high_watermark_is_nothing_to_cut_by() -> None:
     """A committed record that this follower had, but did not know to be committed, must outlive a change of leader."""
     log = log_of([(0, 3)])

@@ -19,6 +19,8 @@ from kvorum.network.connection import ServerConnection
 from kvorum.network.connection_counts import ConnectionCounts
 from kvorum.network.context import Principal, RequestContext
 from kvorum.network.limits import ConnectionLimits, RequestBudget
+from kvorum.network.metrics import RegistryMetrics
+from kvorum.network.request_times import STAGES
 from kvorum.network.router import Handler, Router
 from kvorum.network.shared import Shared
 from kvorum.protocol.api import ApiKey, request_header_version
@@ -31,7 +33,9 @@ from kvorum.protocol.records import Record, build_batch
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
 from kvorum.quorum.image.configs import ResourceType as ConfigOf
+from kvorum.runtime import metric_names as names
 from kvorum.runtime.listeners import SecurityProtocol
+from kvorum.runtime.metrics import Metrics
 from kvorum.storage.names import TopicPartition
 
 TOPICS = {name: Uuid(bytes([70 + number]) * 16) for number, name in enumerate(("orders", "pairs", "stamped"))}
@@ -404,6 +408,36 @@ def test_a_throttled_client_is_told_and_not_read(tmp_path: Path) -> None:
         await settled()
         assert [each.throttle_time for _, each in answers(wire, 9)] == [0, 60_000]
         assert connection.queued == 1
+
+    with_lane(tmp_path, journey)
+
+
+def test_what_waits_for_a_follower_is_told_as_remote_and_what_does_not_as_local(tmp_path: Path) -> None:
+    async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
+        loop, told = asyncio.get_running_loop(), Metrics()
+        broker.shared.metrics = network = RegistryMetrics(told, loop.time)
+        alone, both = (request(0, 9, (name, 0, batch(b"v")), acks=-1) for name in ("orders", "pairs"))
+        for frame in (alone, both):
+            feed(connection, frame)
+            await settled()
+            await broker.follow()
+        stages = network._answers["Produce", 9, 0].stages
+        local, remote = (stages[STAGES.index(name)] for name in (names.LOCAL_TIME, names.REMOTE_TIME))
+        for each in stages:
+            each._windows.clear()  # of those two, which went the ordinary way
+        feed(connection, alone)
+        await settled()
+        now_ms = loop.time() * 1000
+        assert remote.told(now_ms)["0.999"] == 0 < local.told(now_ms)["0.50"]
+        feed(connection, both)
+        since = loop.time()
+        await until(lambda: loop.time() > since + 0.05)
+        await broker.follow()
+        now_ms = loop.time() * 1000
+        assert remote.told(now_ms)["0.999"] > 40 > local.told(now_ms)["0.999"]
+        sizes = stages[STAGES.index(names.REQUEST_BYTES)].told(now_ms)
+        assert sizes["0.50"] == pytest.approx(len(alone) - 4, rel=0.05)
+        assert broker.slow == 2 and codes(wire, 9) == [0] * 4
 
     with_lane(tmp_path, journey)
 

@@ -6,6 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from kvorum.broker.replica.figures import watching
 from kvorum.broker.replica.purgatory import DEADLINE_STEP_MS, Parked, Purgatory
 from kvorum.runtime.timers import Timers
 from kvorum.storage.names import TopicPartition
@@ -48,6 +49,7 @@ def test_it_completes_once_when_one_of_its_keys_is_touched() -> None:
     operation = Waiting()
     purgatory.park(operation, [A, B], 100)
     assert purgatory.touched(A) == 0
+    assert (len(purgatory), watching(purgatory)) == (1, 2)
     operation.ready = True
     assert purgatory.touched(B) == 1
     assert purgatory.touched(A) == 0
@@ -55,6 +57,7 @@ def test_it_completes_once_when_one_of_its_keys_is_touched() -> None:
     assert operation.events == ["completed"]
     assert operation.looked_at == [None, A, B]
     assert (len(purgatory), purgatory.watched(A), purgatory.watched(B)) == (0, 0, 0)
+    assert watching(purgatory) == 0
 
 
 def test_its_time_ends_it_not_before_the_deadline_and_not_long_after() -> None:

@@ -189,8 +189,10 @@ class History:
     def change(self, partition: int = 0, **fields: object) -> "History":
         return self.metadata(type="PartitionChange", topic_id="T", partition_id=partition, **fields)
 
-    def fault(self, kind: str, *targets: str, lossy: bool = False, seconds: float = 0.1) -> "History":
-        """A fault that begins and ends."""
+    def fault(
+        self, kind: str, *targets: str, lossy: bool = False, seconds: float = 0.1, partitions: tuple[str, ...] = ()
+    ) -> "History":
+        """A fault that begins and ends; with `partitions` it took theirs, as is known at its end."""
         self._fault += 1
         names = list(targets)
         self.events.append(
@@ -199,7 +201,17 @@ class History:
             )
         )
         self.wait(seconds)
-        self.events.append(Fault(t=self.tick(), fault=kind, id=self._fault, phase="end", targets=names))
+        self.events.append(
+            Fault(
+                t=self.tick(),
+                fault=kind,
+                id=self._fault,
+                phase="end",
+                targets=names,
+                lossy=bool(partitions),
+                partitions=list(partitions),
+            )
+        )
         return self
 
     def replica(

@@ -101,6 +101,27 @@ def test_loss_is_legal_where_every_isr_member_lost_its_data() -> None:
     assert verdict.figures.lost == verdict.figures.lost_legally == 1
 
 
+def test_a_lost_log_directory_takes_the_partitions_that_lay_there_and_no_others() -> None:
+    def directories_lost(*partitions: str) -> History:
+        history = three().fault("wipe", "node-1", "node-2", lossy=True)
+        return without_two(history.fault("fail_directory", "node-3", partitions=partitions))
+
+    assert "lost-write" in directories_lost("orders-0", "orders-7").excused()
+    assert "lost-write" in directories_lost("orders-7").anomalies()
+    verdict = directories_lost("orders-7").check()
+    story = " ".join(line for violation in verdict.violations for line in violation.story)
+    assert "(nodes [3] lose data of orders-7)" in story
+
+
+def test_with_acks_1_the_leader_of_another_directory_lost_nothing() -> None:
+    def leader_lost(partition: str) -> History:
+        history = History().created().process(1, acks="1", idempotent=False).send(1, 0).send(2, 1).wait(5)
+        return history.fault("fail_directory", "node-1", partitions=(partition,)).final((0, 1))
+
+    assert leader_lost("orders-0").excused() == ["unseen"]
+    assert leader_lost("orders-7").anomalies() == ["unseen"]
+
+
 def test_loss_is_illegal_where_one_isr_member_kept_its_data() -> None:
     history = three().fault("wipe", "node-1", "node-2", lossy=True).fault("kill", "node-3")
     assert "lost-write" in without_two(history).anomalies()

@@ -38,10 +38,34 @@ def test_records_that_a_forgetful_leader_wrote_twice_are_found(tmp_path: Path) -
 @pytest.mark.cluster
 @pytest.mark.patches
 @pytest.mark.parametrize(
-    ("name", "anomaly"), [("forget-aborted", "aborted-read"), ("rebalance-without-waiting", "two-owners")]
+    ("name", "anomaly"),
+    [
+        ("drop-before-in-sync", "lost-write"),
+        ("forget-aborted", "aborted-read"),
+        ("rebalance-without-waiting", "two-owners"),
+        ("vouch-for-a-lost-directory", "lost-write"),
+    ],
 )
-def test_what_coordinators_and_partitions_do_wrong_is_found(name: str, anomaly: str, tmp_path: Path) -> None:
+def test_what_coordinators_partitions_and_moves_do_wrong_is_found(name: str, anomaly: str, tmp_path: Path) -> None:
     assert anomaly in anomalies_of(name, tmp_path)
+
+
+@pytest.mark.cluster
+@pytest.mark.patches
+def test_what_a_follower_shows_above_its_high_watermark_is_found(tmp_path: Path) -> None:
+    try:
+        find_or_build()
+    except NoToxiproxy as error:
+        pytest.skip(str(error))
+    assert "inconsistent-offsets" in anomalies_of("show-above-high-watermark", tmp_path)
+
+
+@pytest.mark.cluster
+@pytest.mark.patches
+def test_throttles_that_are_told_and_not_kept_are_found(tmp_path: Path) -> None:
+    outcome = run_real("tell-without-holding", tmp_path)
+    assert not outcome.could_not_run
+    assert any("held to 5000 bytes a second" in failure for failure in outcome.failures), outcome.failures
 
 
 @pytest.mark.parametrize("name", sorted(CELLS))

@@ -12,7 +12,7 @@ WANTED = {
     *("n-minus-one", "matrix", "unclean-on", "unclean-off", "elr", "controller-failover", "controller-partition"),
     *("one-way-cuts", "slow-follower", "frozen-leader", "rolling-restart", "disk-full", "wiped-broker", "kill-all"),
     *("flapping-links", "false-refusal", "wiped-controller", "regressions", "random", "many-topics", "load"),
-    *("packet-loss", "transactions", "exactly-once", "groups"),
+    *("packet-loss", "transactions", "exactly-once", "groups", "failing-directory", "lost-directory"),
 }
 WHOLE = """
 name: mine
@@ -78,7 +78,7 @@ def test_a_shipped_scenario_is_sound(name: str) -> None:
             mentioned = [step.partition] if step.partition not in ("", "all", "journal") else []
             mentioned += re.findall(r"(?:leader|follower|followers|in-sync)(?: \d+)? (\S+-\d+)", str(step.target))
             if step.until is not None:
-                mentioned += [*step.until.isr, *step.until.isr_at_most, *step.until.leader]
+                mentioned += [*step.until.isr, *step.until.isr_at_most, *step.until.leader, *step.until.lies_in]
             assert all(each.rpartition("-")[0] in topics for each in mentioned), step
         assert all(topic.replication_factor <= run.cluster.brokers for topic in run.every_topic().values())
         assert find(run.name) == [run]

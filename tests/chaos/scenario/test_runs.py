@@ -58,6 +58,21 @@ def test_a_broker_in_maintenance_leads_nothing_though_it_and_the_controller_die(
     assert_broken_and_used(outcome, {"kill": 2}, 500)
 
 
+def test_one_of_two_log_directories_fails_under_a_replica_that_moved_into_it(tmp_path: Path) -> None:
+    outcome = run("failing-directory", tmp_path)
+    assert_broken_and_used(outcome, {"fail_directory": 1, "restart": 2}, 500)
+    assert_compared(outcome, 6)
+
+
+def test_the_last_in_sync_comes_back_without_its_log_and_does_not_lead(tmp_path: Path) -> None:
+    outcome = run("lost-directory", tmp_path)
+    assert outcome.verdict is not None
+    figures = outcome.verdict.figures
+    assert figures.faults_by_kind == {"kill": 1, "terminate": 2, "drop_directory": 1}
+    assert figures.acked >= 300 and figures.final_reads and not figures.lost
+    assert_compared(outcome, 3)
+
+
 def test_leaders_are_killed_one_after_the_other(tmp_path: Path) -> None:
     outcome = run("n-minus-one/rf3-min2", tmp_path)
     assert_broken_and_used(outcome, {"kill": 2}, 1000)

@@ -19,13 +19,14 @@ from kvorum.pipelines.run.state import Folder, State, Status
 from kvorum.pipelines.run.worker import worker_in
 from kvorum.pipelines.session.build import Session
 from kvorum.pipelines.session.connector import choose
-from kvorum.pipelines.spec import from_data
+from kvorum.pipelines.spec import Pipeline, from_data, load
 from tests.pipelines.conftest import TopicFactory
 from tests.pipelines.run.topics import consume, produce, values
 
 pytestmark = pytest.mark.pipelines
 
 SECONDS = 300.0
+SHIPPED = Path(__file__).parent.parent.parent.parent / "configs" / "pipelines"
 SCHEMA = "id BIGINT, name STRING"
 GOOD = [(f"k{n}", json.dumps({"id": n, "name": f"n{n}"})) for n in range(5)]
 BAD = ("bad", "{not json")
@@ -49,9 +50,9 @@ def topic_to_topic(bootstrap: str, source: str, target: str, **more: Any) -> dic
 
 
 @contextmanager
-def running(spark: SparkSession, data: Mapping[str, Any], root: Path, **launch: Any) -> Iterator[Folder]:
+def running(spark: SparkSession, data: Mapping[str, Any] | Pipeline, root: Path, **launch: Any) -> Iterator[Folder]:
     """Run a pipeline in a thread, with the session that is there; it is stopped at the end if it still runs."""
-    pipeline = from_data(data)
+    pipeline = data if isinstance(data, Pipeline) else from_data(data)
     folder = Folder(root, pipeline.name)
     session = Session(spark=spark, choice=choose("kvorum", None, {}))
     with worker_in(folder, pipeline, Launch(**launch), session) as worker:
@@ -182,6 +183,27 @@ def test_a_pipeline_started_paused_waits(
         control.ask(tmp_path, "waiting", "resume")
         until(folder, lambda status: status.state is State.FINISHED)
     assert capfd.readouterr().out.count('"id":') == 3
+
+
+def test_the_first_pipeline_of_the_docs_prints_its_ten_records(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with running(spark, load(SHIPPED / "first.yaml"), tmp_path) as folder:
+        until(folder, lambda status: status.progress.get("records_in") == 10)
+        assert control.ask(tmp_path, "first", "stop")["state"] == "STOPPED"
+    assert capfd.readouterr().out.count('"greeting":"hello"') == 10
+
+
+def test_the_shipped_metrics_come_into_their_topic(
+    spark: SparkSession, bootstrap: str, make_topic: TopicFactory, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    file = tmp_path / "metrics.yaml"
+    file.write_text((SHIPPED / "metrics.yaml").read_text().replace("topic: metrics", f"topic: {topic}"))
+    with running(spark, load(file, environment={"BOOTSTRAP": bootstrap}), tmp_path) as folder:
+        until(folder, lambda status: status.progress.get("records_in", 0) > 0)
+        assert control.ask(tmp_path, "metrics", "stop")["state"] == "STOPPED"
+    assert "load" in "".join(values(consume(bootstrap, topic, 1)))
 
 
 def test_a_failure_that_passes_is_tried_again_and_one_that_lasts_is_not(

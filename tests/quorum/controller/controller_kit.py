@@ -7,6 +7,12 @@ from typing import TypeVar
 import pytest
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    RequestDirectoryData,
+)
+from kvorum.protocol.messages.assign_replicas_to_dirs import RequestPartitionData as AssignedPartition
+from kvorum.protocol.messages.assign_replicas_to_dirs import RequestTopicData as AssignedTopic
 from kvorum.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kvorum.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from kvorum.protocol.messages.create_topics import (
@@ -16,6 +22,7 @@ from kvorum.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.controller.assign_directories import assign_replicas_to_dirs
 from kvorum.quorum.controller.config_schema import KafkaConfigSchema
 from kvorum.quorum.controller.context import LATEST_VERSION, Context, ControllerSettings
 from kvorum.quorum.controller.create_topics import create_topics
@@ -187,6 +194,18 @@ class World:
         result = self.do(create_topics, CreateTopicsRequest(topics=[topic])).topics[0]
         assert result.error_code == ErrorCode.NONE, result.error_message
         return result.topic_id
+
+    def assign(self, name: str, broker_id: int, directory: Uuid) -> None:
+        """Have a broker say where its replica of a topic's first partition lies."""
+        topic = self.image.topics.topic(name)
+        assert topic is not None
+        rows = [AssignedTopic(topic_id=topic.topic_id, partitions=[AssignedPartition(partition_index=0)])]
+        request = AssignReplicasToDirsRequest(
+            broker_id=broker_id,
+            broker_epoch=self.epoch_of(broker_id),
+            directories=[RequestDirectoryData(id_=directory, topics=rows)],
+        )
+        self.do(assign_replicas_to_dirs, request)
 
     def state(self, name: str) -> tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
         """Return leader, ISR, ELR and last known leader of a topic's first partition."""

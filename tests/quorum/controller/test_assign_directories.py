@@ -12,6 +12,7 @@ from kvorum.protocol.messages.assign_replicas_to_dirs import (
 )
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.controller.assign_directories import ASSIGNMENTS_MAX, assign_replicas_to_dirs
+from kvorum.quorum.controller.registration import register_broker
 from kvorum.quorum.image.partition import UNASSIGNED_DIRECTORY
 
 A, B = log_dir(1, 0), log_dir(1, 1)
@@ -123,6 +124,30 @@ def test_a_replica_in_a_failed_directory_is_not_elected_though_its_broker_lives(
     assert world.partition("orders", 1).leader == -1, "but it was in sync no more"
     world.beat(2)
     assert world.partition("orders", 1).leader == 2
+
+
+def test_a_broker_whose_directory_fails_while_it_starts_is_not_given_what_lies_there(world: World) -> None:
+    assign(world, (A, 0), (B, 1))
+    world.fence(2)
+    world.fence(1)
+    world.register(1, log_dirs=[A, B])
+    assert world.partition("orders", 0).leader == world.partition("orders", 1).leader == -1
+    assert world.beat(1, offline_log_dirs=[B]).is_fenced, "before it may lead anything"
+    assert world.partition("orders", 0).leader == world.partition("orders", 1).leader == -1
+    assert not world.beat(1, offline_log_dirs=[B]).is_fenced
+    assert world.partition("orders", 0).leader == 1 and world.partition("orders", 1).leader == -1
+
+
+def test_a_failed_directory_does_not_come_back_when_its_broker_registers_once_more(world: World) -> None:
+    """A broker that is told to register again names the directories of its start."""
+    again = world.registration(1, log_dirs=[A, B])
+    world.fence(1)
+    world.do(register_broker, again)
+    world.beat(1)
+    world.beat(1, offline_log_dirs=[B])
+    world.do(register_broker, again)
+    broker = world.image.cluster.broker(1)
+    assert broker is not None and broker.log_dirs == (A,) and not broker.fenced
 
 
 def test_a_replaced_directory_counts_when_the_replica_was_assigned_to_it() -> None:

@@ -1,5 +1,7 @@
 """Maintenance and decommission, as the controller decides on them: what is refused, what moves, when it is over."""
 
+from dataclasses import replace
+
 import pytest
 from controller_kit import World, creatable, log_dir
 
@@ -422,4 +424,126 @@ def test_unregistered_before_its_time_a_broker_leaves_no_throttle() -> None:
     world.duty(move_replicas)
     world.do(unregister_broker, UnregisterBrokerRequest(broker_id=1))
     assert configs(world, 4, "1") == {} and "leader.replication.throttled.rate" not in configs(world, 4, "")
-    assert configs(world, 2, "a") == {LEADERS: "0:1,0:2", FOLLOWERS: "0:3"}, "until its reassignment is over"
+    assert world.partition("a").is_reassigning and configs(world, 2, "a") == {}, "what is on its way goes on without"
+
+
+RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+
+
+def configure(world: World, name: str, **values: str | None) -> None:
+    """Set configs of a broker, or of all ("")."""
+    wanted = [
+        AlterableConfig(name=key.replace("_", "."), config_operation=DELETE if value is None else SET, value=value)
+        for key, value in values.items()
+    ]
+    resource = AlterConfigsResource(resource_type=4, resource_name=name, configs=wanted)
+    (row,) = world.do(incremental_alter_configs, IncrementalAlterConfigsRequest(resources=[resource])).responses
+    assert row.error_code == ErrorCode.NONE, row.error_message
+
+
+def rates(world: World) -> list[str | None]:
+    """Return the cluster-wide rates."""
+    return [configs(world, 4, "").get(key) for key in RATES]
+
+
+def reassign(world: World, name: str, *replicas: int) -> None:
+    """Have an operator reassign a partition."""
+    row = ReassignablePartition(partition_index=0, replicas=list(replicas))
+    request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=name, partitions=[row])], timeout=1)
+    assert world.do(alter_partition_reassignments, request).responses[0].partitions[0].error_code == 0
+
+
+def arrived(world: World, name: str, partition_id: int = 0) -> None:
+    """Let all replicas of a partition be in sync."""
+    in_sync(world, name, *world.partition(name, partition_id).replicas, partition_id=partition_id)
+    assert not world.partition(name, partition_id).is_reassigning
+
+
+def test_an_operators_own_rate_is_not_taken_for_that_of_a_throttle_set_ahead() -> None:
+    world = World()
+    world.start(1, 2, 3)
+    world.topic("a", (1, 2))
+    configure(world, "", leader_replication_throttled_rate="777", follower_replication_throttled_rate="777")
+    configure(world, "1", kvorum_decommission_throttle="5000")
+    world.duty(move_replicas)
+    assert configs(world, 4, "1") == {THROTTLE: "5000"} and rates(world) == ["777", "777"]
+    begin(world, 1, Duty.DECOMMISSIONED)
+    assert rates(world) == ["777", "777"], "nothing moves yet"
+    world.duty(move_replicas)
+    assert rates(world) == ["5000", "5000"]
+
+
+def test_an_operators_own_rate_stays_where_nothing_had_to_move() -> None:
+    world = World()
+    world.start(1, 2, 3)
+    world.topic("a", (2, 3), leader_replication_throttled_replicas="0:2")
+    configure(world, "", leader_replication_throttled_rate="777")
+    throttled(world, 1, "5000")
+    world.duty(move_replicas)
+    assert configs(world, 4, "1") == {STATE_KEY: Duty.DECOMMISSIONED} and rates(world) == ["777", None]
+
+
+def test_a_throttle_set_ahead_outlives_the_departure_of_another_broker() -> None:
+    world = World()
+    world.start(1, 2, 3, 4)
+    world.topic("a", (1, 2))
+    world.topic("b", (2, 3))
+    configure(world, "2", kvorum_decommission_throttle="9000")
+    throttled(world, 1, "5000")
+    world.duty(move_replicas)
+    arrived(world, "a")
+    world.duty(move_replicas)
+    assert configs(world, 4, "1") == {STATE_KEY: Duty.DECOMMISSIONED}
+    assert configs(world, 4, "2") == {THROTTLE: "9000"} and rates(world) == [None, None]
+    begin(world, 2, Duty.DECOMMISSIONED)
+    world.duty(move_replicas)
+    assert rates(world) == ["9000", "9000"]
+
+
+def test_the_rates_follow_the_least_throttle_of_those_who_are_leaving() -> None:
+    world = World()
+    world.start(1, 2, 3, 4, 5)
+    world.topic("a", (1, 3))
+    world.topic("b", (2, 3))
+    throttled(world, 1, "5000")
+    world.duty(move_replicas)
+    throttled(world, 2, "3000")
+    assert rates(world) == ["3000", "3000"]
+    world.duty(move_replicas)
+    configure(world, "2", kvorum_decommission_throttle="9000")
+    assert rates(world) == ["5000", "5000"]
+    arrived(world, "a")
+    world.duty(move_replicas)
+    assert rates(world) == ["9000", "9000"] and configs(world, 2, "b") != {}
+    reassign(world, "a", 3, 5)
+    world.apply([Config(resource_type=2, resource_name="a", name=LEADERS, value="0:3")])
+    configure(world, "2", kvorum_decommission_throttle=None)
+    assert rates(world) == [None, None], "what moves goes on without"
+    assert world.partition("b").is_reassigning and configs(world, 2, "b") == {}
+    assert configs(world, 2, "a") == {LEADERS: "0:3"}, "an operator's own, on its way"
+
+
+def test_a_throttle_given_while_its_broker_is_told_to_stay_is_one_for_the_next_time() -> None:
+    world = World()
+    world.start(1, 2, 3)
+    world.topic("a", (1, 2))
+    throttled(world, 1, "5000")
+    world.duty(move_replicas)
+    configure(world, "1", kvorum_broker_state=None, kvorum_decommission_throttle="6000")
+    assert configs(world, 4, "1") == {THROTTLE: "6000"} and rates(world) == [None, None]
+
+
+def test_the_marks_of_what_has_moved_go_with_the_next_step(world: World) -> None:
+    """Else each of a large topic's many steps writes all marks of all before it once more."""
+    world.topic("a", *(((1, 2),) * 6))
+    world.settings = replace(world.settings, decommission_partitions_max=2)
+    throttled(world, 1, "5000")
+    for first in (0, 2, 4):
+        world.duty(move_replicas)
+        moving = (first, first + 1)
+        assert [each.partition(":")[0] for each in configs(world, 2, "a")[FOLLOWERS].split(",")] == [*map(str, moving)]
+        assert configs(world, 2, "a")[LEADERS] == ",".join(f"{number}:{each}" for number in moving for each in (1, 2))
+        for number in moving:
+            arrived(world, "a", number)
+    world.duty(move_replicas)
+    assert configs(world, 2, "a") == {} and configs(world, 4, "1") == {STATE_KEY: Duty.DECOMMISSIONED}

@@ -143,6 +143,8 @@ def test_a_last_leader_whose_disk_is_gone_is_not_elected() -> None:
     come_back(cluster, 1)
     come_back(cluster, 2)
     come_back(cluster, 3, lost=True)
+    assert state(cluster.partition("t")) == (-1, (), (), (3,)), "what it had may yet come back"
+    cluster.assign("t", 3, log_dir(3, 1))
     assert state(cluster.partition("t")) == (-1, (), (), ())
 
 
@@ -162,6 +164,8 @@ def test_a_disk_lost_while_in_the_isr_counts_for_nothing_either() -> None:
     assert state(cluster.partition("t")) == (3, (3,), (), ())
     cluster.now_ms += 1_000_000  # its session is over, though nobody has fenced it yet
     come_back(cluster, 3, lost=True)
+    assert state(cluster.partition("t")) == (-1, (), (), (3,)), "what it had may yet come back"
+    cluster.assign("t", 3, log_dir(3, 1))
     assert state(cluster.partition("t")) == (-1, (), (), ())
 
 

@@ -98,19 +98,26 @@ def test_a_level_that_a_broker_does_not_support_is_refused() -> None:
     assert world.refused(register_broker, refused) == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_a_downgrade_needs_to_be_called_one() -> None:
+def test_a_downgrade_needs_to_be_called_one_which_version_0_cannot() -> None:
+    """Kafka's controller reads the upgrade type, which version 0 does not have, and not what that allows."""
     world = World()
     world.apply([Feature(name="kraft.version", level=1)])
     assert world.refused(update_features, request(("kraft.version", 0, UPGRADE))) == ErrorCode.INVALID_UPDATE_VERSION
     world.api_version = 0
     old = request(("kraft.version", 0, UPGRADE))
     old.feature_updates[0].allow_downgrade = True
+    assert world.refused(update_features, old) == ErrorCode.INVALID_UPDATE_VERSION
+    old.feature_updates[0].max_version_level = 1
     assert world.do(update_features, old).error_code == ErrorCode.NONE
 
 
-def test_a_feature_named_twice_is_refused() -> None:
-    twice = request(("kraft.version", 1, UPGRADE), ("kraft.version", 0, UPGRADE))
-    assert World().refused(update_features, twice) == ErrorCode.INVALID_REQUEST
+def test_of_a_feature_named_twice_the_last_word_counts_and_each_is_answered() -> None:
+    world = World()
+    world.api_version = 1
+    twice = request(("transaction.version", 9, UPGRADE), ("group.version", 0, SAFE), ("transaction.version", 1, SAFE))
+    answer = world.do(update_features, twice)
+    assert world.image.features.level("transaction.version") == 1 and world.image.features.level("group.version") == 0
+    assert [row.feature for row in answer.results] == ["transaction.version", "group.version", "transaction.version"]
 
 
 def test_the_levels_of_coordinators_go_down_and_up_again() -> None:

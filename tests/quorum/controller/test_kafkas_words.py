@@ -8,9 +8,16 @@ import pytest
 from controller_kit import CONTROLLER_ID, World
 
 from kvorum.protocol.errors import KafkaError
+from kvorum.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    OpData,
+    RequestEntityData,
+    RequestEntryData,
+)
 from kvorum.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from kvorum.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from kvorum.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from kvorum.quorum.controller.client_quotas import QuotaAlterations, alter_client_quotas
 from kvorum.quorum.controller.elections import PREFERRED, elect_leaders
 from kvorum.quorum.controller.features import update_features
 from kvorum.quorum.controller.placement import ReplicaPlacer, UsableBroker
@@ -53,17 +60,38 @@ def test_a_broker_that_is_not_registered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "level", "reason"),
+    ("name", "level", "kind", "reason"),
     [
-        ("nonsense", 1, "does not support this feature."),
-        ("transaction.version", 9, "only supports versions 0-2"),
+        ("nonsense", 1, 1, f"Local controller {CONTROLLER_ID} does not support this feature."),
+        ("nonsense", 0, 1, "Feature nonsense not found."),
+        ("transaction.version", 9, 1, f"Local controller {CONTROLLER_ID} only supports versions 0-2"),
+        ("transaction.version", 9, 2, f"Local controller {CONTROLLER_ID} only supports versions 0-2"),
+        ("transaction.version", 9, 0, "The controller does not support the given upgrade type."),
+        ("transaction.version", -1, 1, "A feature version cannot be less than 0."),
+        ("metadata.version", 29, 1, f"Local controller {CONTROLLER_ID} only supports versions 30"),
+        (
+            *("transaction.version", 1, 1),
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
+            "downgrade.",
+        ),
+        ("kraft.version", 1, 3, "Can't downgrade to a newer version."),
     ],
 )
-def test_a_feature_level_that_cannot_be(name: str, level: int, reason: str) -> None:
-    update = FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=1)
+def test_a_feature_level_that_cannot_be_by_the_first_reason(name: str, level: int, kind: int, reason: str) -> None:
+    update = FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
     assert message_of(World(), update_features, UpdateFeaturesRequest(feature_updates=[update])) == (
         "The update failed for all features since the following feature had an error: Invalid update version "
-        f"{level} for feature {name}. Local controller {CONTROLLER_ID} {reason}"
+        f"{level} for feature {name}. {reason}"
+    )
+
+
+def test_an_address_combined_with_a_user() -> None:
+    entity = [RequestEntityData(entity_type=kind, entity_name="10.0.0.1") for kind in ("ip", "user")]
+    entry = RequestEntryData(entity=entity, ops=[OpData(key="connection_creation_rate", value=1.0)])
+    asked = QuotaAlterations(request=AlterClientQuotasRequest(entries=[entry]), unresolved=frozenset())
+    (row,) = World().do(alter_client_quotas, asked).entries
+    assert row.error_message == (
+        "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
     )
 
 

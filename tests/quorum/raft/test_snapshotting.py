@@ -29,6 +29,9 @@ def test_a_snapshot_is_written_when_the_last_one_is_old_and_something_came_since
     first = written(made)
     assert [len(each) for each in first] == [1] * voters, "each voter writes its own"
     assert leader.log is not None and leader.log.log_start_offset == 1
+    told = leader.log.node.snapshotting
+    assert told.written_bytes == len(leader.disk.read(f"{PATH}/snapshots/{names(leader)[0]}"))
+    assert 0 < made.do(leader, lambda _: told.age_s) < INTERVAL_S * 0.4
 
     made.loop.run_for(INTERVAL_S * 5)
     assert written(made) == first, "nothing has come since"

@@ -15,6 +15,7 @@ from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.loader import ClusterIdMismatch, MetadataLoader, PublisherFailed
 from kvorum.quorum.publisher import LoaderManifest, ManifestKind
 from kvorum.quorum.records import BeginTransaction, EndTransaction, UnknownRecord
+from kvorum.runtime.clock import SystemClock
 
 
 async def write(controller: Controller, *numbers: int) -> int:
@@ -50,6 +51,46 @@ def test_publishers_see_the_whole_first_and_then_each_change(tmp_path: Path) -> 
                 ]
                 assert [seen for _, seen in follower.seen] == [["topic-1"], ["topic-1", "topic-2"]]
                 assert loader.image.digest() == controller.server.store.image.digest()
+                assert loader.fetched.total(SystemClock().monotonic_ms()) == controller.log.high_watermark
+                assert loader.log_end_epoch == controller.log.epoch
+                traffic = loader.traffic
+                assert traffic.frames_sent - 1 <= traffic.frames_received <= traffic.frames_sent
+                assert traffic.bytes_sent > 10 * traffic.frames_sent and traffic.bytes_received > 100
+
+            await closing(loader, follow())
+            assert not net.faults
+
+    within_limit(go())
+
+
+def test_nothing_is_published_before_an_image_that_it_may_begin_with(tmp_path: Path) -> None:
+    """A controller that is behind the times tells of a high watermark that was long ago."""
+
+    async def go() -> None:
+        async with running(tmp_path) as net:
+            (controller,) = net.controllers
+            controller.log.elect()
+            await write(controller, 1)
+            follower, refused = Follower(), asyncio.Event()
+            loader = net.loader(11)
+            loader.install(follower)
+
+            def may_begin(image: MetadataImage) -> bool:
+                if "topic-2" not in image.topics.by_name:
+                    refused.set()
+                return "topic-2" in image.topics.by_name
+
+            async def follow() -> None:
+                await loader.start(may_begin)
+                await refused.wait()
+                assert not follower.seen and loader.offset == -1
+                await write(controller, 2)
+                await loader.wait_published()
+                await loader.wait_for_offset(await write(controller, 3))
+                assert [seen for _, seen in follower.seen] == [
+                    ["topic-1", "topic-2"],
+                    ["topic-1", "topic-2", "topic-3"],
+                ]
 
             await closing(loader, follow())
             assert not net.faults

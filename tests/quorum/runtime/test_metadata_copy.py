@@ -77,12 +77,15 @@ def test_a_checkpoint_is_written_when_the_last_is_old_and_something_came_since(w
     async def go() -> None:
         await world.open()
         assert await world.checkpoints_after(10 * INTERVAL_MS, interval_ms=INTERVAL_MS) == 0, "there is nothing"
+        assert world.copy.snapshot_written == (0, 10 * INTERVAL_MS)
         await world.follow(topic_record(1))
         assert await world.checkpoints_after(0, interval_ms=INTERVAL_MS) == 1, "long since the start"
         await world.follow(topic_record(2))
         assert await world.checkpoints_after(INTERVAL_MS - 1, interval_ms=INTERVAL_MS) == 0, "not old enough"
         assert await world.checkpoints_after(1, interval_ms=INTERVAL_MS) == 1
         assert await world.checkpoints_after(10 * INTERVAL_MS, interval_ms=INTERVAL_MS) == 0, "nothing came since"
+        size = (world.path / METADATA_FOLDER / world.checkpoints[0]).stat().st_size
+        assert world.copy.snapshot_written == (size, 10 * INTERVAL_MS)
         assert world.checkpoints == [f"{2:020d}-{EPOCH:010d}.checkpoint"], "the one before has gone"
         assert world.copy.log_start_offset == 2, "and so has the log below"
         image = world.copy.image

@@ -18,7 +18,6 @@ from kvorum.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
-from kvorum.runtime import metric_names as names
 from kvorum.runtime.metrics import Metrics
 from kvorum.storage.names import TopicPartition
 from tests.broker.coordinator.runtime_kit import LoopClock
@@ -73,14 +72,14 @@ class World:
     """A verifier; transactional ids live on the broker that their last letter names."""
 
     def __init__(self) -> None:
-        self.metrics = Metrics()
+        self.figures = TransactionFigures(Metrics(), LoopClock().monotonic_ms)
         self.coordinators = Coordinators()
         self.answers: list[tuple[str, PartitionErrors]] = []
         self.verifier = PartitionVerifier(
             self.coordinators,
             lambda name: None if name.endswith("x") else int(name[-1]),
             LoopClock(),
-            TransactionFigures(self.metrics),
+            self.figures,
         )
 
     def ask(self, name: str, *keys: TopicPartition, epoch: int = 0, support: Support = Support.GENERIC_ERROR) -> None:
@@ -122,7 +121,7 @@ def test_each_partition_that_is_refused_is_told_with_its_code() -> None:
 
     world = told(story)
     assert world.answers == [("t1@0", {A1: ErrorCode.TRANSACTION_ABORTABLE})]
-    assert world.metrics.counter(names.VERIFICATION_FAILURES).labels().value == 1
+    assert world.figures.refused_count == 1
 
 
 @pytest.mark.parametrize(

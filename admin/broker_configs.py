@@ -1,0 +1,42 @@
+"""A broker's dynamic configs, changed although it may be down.
+
+A broker's own configs are taken by itself, which checks them against its static ones. The active controller takes those
+of any broker, as it does from Kafka's tools with --bootstrap-controller (KIP-919); it has to be reachable from here.
+"""
+
+from collections.abc import Collection, Sequence
+
+from kvorum.admin.client import ClusterClient, ConfigChange, ResourceType, Unreachable, refuse
+from kvorum.admin.metadata_fetch import active_controller
+from kvorum.admin.metadata_image import MetadataProblem
+from kvorum.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+async def alter_broker(
+    cluster: ClusterClient, broker_id: int, changes: Sequence[ConfigChange], alive: Collection[int]
+) -> None:
+    """Change configs of a broker: at itself if it is alive and answers, else at the active controller.
+
+    Raises KafkaError; Unreachable: nobody took the change.
+    """
+    if broker_id in alive:
+        try:
+            await cluster.alter_configs(ResourceType.BROKER, str(broker_id), changes)
+        except Unreachable:
+            pass  # it has died, or stands still: the controller is asked the same, which does no harm
+        else:
+            return
+    try:
+        controller = await active_controller(cluster)
+    except MetadataProblem as error:
+        raise Unreachable(f"broker {broker_id} is down, and nobody says where the active controller is") from error
+    configs = [AlterableConfig(name=c.name, config_operation=c.operation, value=c.value) for c in changes]
+    resource = AlterConfigsResource(resource_type=ResourceType.BROKER, resource_name=str(broker_id), configs=configs)
+    request = IncrementalAlterConfigsRequest(resources=[resource])
+    answer = (await cluster.ask(request, IncrementalAlterConfigsResponse, controller)).responses[0]
+    refuse(answer.error_code, answer.error_message)

@@ -1,0 +1,89 @@
+"""Waiting for a broker to hear of a change: the controller answers who asked for it when it is committed, and brokers
+learn of it by their Fetch a moment later.
+
+Each serves its copy of the metadata log as far as it answers by it, and so says how far it is.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Final
+
+from kvorum.admin.connections import Connections
+from kvorum.network.addresses import Address
+from kvorum.network.dial import RequestTimedOut
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kvorum.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from kvorum.protocol.uuids import METADATA_TOPIC_ID
+from kvorum.quorum.batches import METADATA_PARTITION, METADATA_TOPIC
+
+LATEST: Final = -1
+CLIENT: Final = -1
+SESSIONLESS: Final = -1
+ANSWER_MS: Final = 1_000
+"""For an answer to come back that was waited for."""
+AGAIN_SECONDS: Final = 0.1
+"""A copy that is trimmed, or was left for another, is looked at again after so long."""
+COME_AGAIN: Final = frozenset({ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.OFFSET_OUT_OF_RANGE})
+
+
+@dataclass(slots=True)
+class UpTo:
+    """An offset of the metadata log, and who has it; brokers that were waited for once are not asked again."""
+
+    offset: int
+    reached: set[Address] = field(default_factory=set)
+
+    async def wait_for(self, connections: Connections, address: Address, timeout_ms: int) -> None:
+        """Wait until a broker has the log up to there. Raises ChannelError, KafkaError."""
+        if address in self.reached:
+            return
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        end = await end_at(connections, address, timeout_ms)
+        while end is None or end < self.offset:
+            left_ms = int((deadline - loop.time()) * 1000)
+            if left_ms <= 0:
+                reason = f"it is at {end} of the metadata log, and not at {self.offset}"
+                raise RequestTimedOut(reason, maybe_sent=False)
+            if end is not None:
+                end = await grown(connections, address, end, left_ms)
+            else:
+                await asyncio.sleep(AGAIN_SECONDS)
+                end = await end_at(connections, address, left_ms)
+        self.reached.add(address)
+
+
+async def end_at(connections: Connections, address: Address, timeout_ms: int) -> int | None:
+    """Return where a broker's copy ends, None while it cannot be read. Raises ChannelError, KafkaError."""
+    row = ListOffsetsPartition(partition_index=METADATA_PARTITION, timestamp=LATEST)
+    request = ListOffsetsRequest(replica_id=CLIENT, topics=[ListOffsetsTopic(name=METADATA_TOPIC, partitions=[row])])
+    answer = await connections.ask(address, request, ListOffsetsResponse, timeout_ms=timeout_ms)
+    found = answer.topics[0].partitions[0]
+    return None if said(found.error_code) else found.offset
+
+
+async def grown(connections: Connections, address: Address, end: int, wait_ms: int) -> int | None:
+    """Wait for a broker's copy to go on behind its end; return where it ends then, None as above. Raises as above."""
+    row = FetchPartition(partition=METADATA_PARTITION, fetch_offset=end, partition_max_bytes=1)
+    topic = FetchTopic(topic=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[row])
+    request = FetchRequest(
+        replica_id=CLIENT, max_wait=wait_ms, min_bytes=1, max_bytes=1, session_epoch=SESSIONLESS, topics=[topic]
+    )
+    answer = await connections.ask(address, request, FetchResponse, timeout_ms=wait_ms + ANSWER_MS)
+    if said(answer.error_code):
+        return None
+    found = answer.responses[0].partitions[0]
+    return None if said(found.error_code) else found.high_watermark
+
+
+def said(code: int) -> bool:
+    """Tell whether a broker said to come again. Raises KafkaError for any other refusal."""
+    if code not in (ErrorCode.NONE, *COME_AGAIN):
+        raise KafkaError(ErrorCode(code), METADATA_TOPIC)
+    return code != ErrorCode.NONE

@@ -1,0 +1,39 @@
+"""Changes that are under way over HTTP: each comes to its end, whether or not whoever asked for it is still there.
+
+A question is dropped with its reader: the server cancels it, and nobody misses the answer. A change that was cancelled
+would be half made. It has a task of its own.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Final
+
+from aiohttp import web
+
+SETTLE_SECONDS: Final = 5
+"""What is still under way when the server ends, its readers gone: the server has waited for the others before."""
+
+
+class Changes:
+    """Those of one server."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._running: set[asyncio.Future[web.StreamResponse]] = set()
+
+    async def make(self, change: Awaitable[web.StreamResponse]) -> web.StreamResponse:
+        """Make a change; it goes on when this is cancelled. Raises what it raises."""
+        task = asyncio.ensure_future(change)
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        return await asyncio.shield(task)
+
+    async def settle(self, app: web.Application) -> None:
+        """Wait a while for what is under way."""
+        if self._running:
+            await asyncio.wait(tuple(self._running), timeout=SETTLE_SECONDS)
+
+    def _ended(self, task: asyncio.Future[web.StreamResponse]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # noted: whoever asked has it, or is gone

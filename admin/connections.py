@@ -1,0 +1,162 @@
+"""A client's connections to brokers: one that all share whom a broker answers at once, and others of one's own.
+
+A broker answers in the order it is asked, and who does not answer in time loses the connection with all who wait on it.
+So what may wait (for a commit, for the controller, for news, out a quota) has a connection to itself while it does.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final, TypeVar
+
+from kvorum.network.addresses import Address
+from kvorum.network.channel import Channel, common_version
+from kvorum.network.dial import ChannelError, ConnectionLost, RequestTimedOut
+from kvorum.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kvorum.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from kvorum.protocol.messages.describe_cluster import DescribeClusterRequest
+from kvorum.protocol.messages.describe_configs import DescribeConfigsRequest
+from kvorum.protocol.messages.describe_groups import DescribeGroupsRequest
+from kvorum.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from kvorum.protocol.messages.describe_producers import DescribeProducersRequest
+from kvorum.protocol.messages.describe_quorum import DescribeQuorumRequest
+from kvorum.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from kvorum.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from kvorum.protocol.messages.fetch import FetchRequest
+from kvorum.protocol.messages.fetch_snapshot import FetchSnapshotRequest
+from kvorum.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kvorum.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from kvorum.protocol.messages.list_groups import ListGroupsRequest
+from kvorum.protocol.messages.list_offsets import ListOffsetsRequest
+from kvorum.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from kvorum.protocol.messages.list_transactions import ListTransactionsRequest
+from kvorum.protocol.messages.metadata import MetadataRequest
+from kvorum.protocol.messages.offset_fetch import OffsetFetchRequest
+from kvorum.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from kvorum.protocol.schema import Message
+
+M = TypeVar("M", bound=Message)
+
+QUICK: Final[frozenset[type[Message]]] = frozenset(
+    {
+        ConsumerGroupDescribeRequest,
+        DescribeClientQuotasRequest,
+        DescribeClusterRequest,
+        DescribeConfigsRequest,
+        DescribeGroupsRequest,
+        DescribeLogDirsRequest,
+        DescribeProducersRequest,
+        DescribeTopicPartitionsRequest,
+        DescribeTransactionsRequest,
+        ListConfigResourcesRequest,
+        ListGroupsRequest,
+        ListOffsetsRequest,
+        ListTransactionsRequest,
+        MetadataRequest,
+        OffsetForLeaderEpochRequest,
+    }
+)
+"""What a broker answers from what it has."""
+READS: Final = QUICK | {
+    DescribeQuorumRequest,
+    FetchRequest,
+    FetchSnapshotRequest,
+    FindCoordinatorRequest,
+    ListPartitionReassignmentsRequest,
+    OffsetFetchRequest,
+}
+"""What may be asked a second time, as it changes nothing. Whatever is in neither set may change something, and wait."""
+OWN_MAX: Final = 32
+"""Connections to one broker on which somebody waits at a time; who comes then waits for one of them."""
+IDLE_MAX: Final = 4
+"""Of those, how many are kept for the next who comes."""
+
+
+@dataclass(slots=True)
+class _Own:
+    """The connections to one broker that belong to one request each while it is under way."""
+
+    room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(OWN_MAX))
+    idle: list[Channel] = field(default_factory=list)
+
+
+class Connections:
+    """See the module. Owned by one event loop; close it."""
+
+    __slots__ = ("_busy", "_chance", "_client_id", "_own", "_shared")
+
+    def __init__(self, client_id: str, chance: Random) -> None:
+        """Begin with none; each is made when it is needed."""
+        self._client_id = client_id
+        self._chance = chance
+        self._shared: dict[Address, Channel] = {}
+        self._own: dict[Address, _Own] = {}
+        self._busy: set[Channel] = set()
+
+    async def ask(
+        self, address: Address, request: Message, response: type[M], *, timeout_ms: int, version_max: int | None = None
+    ) -> M:
+        """Send a request to a broker over the connection that fits it. Raises ChannelError, KafkaError."""
+        if type(request) in QUICK:
+            return await asked(self.shared(address), request, response, timeout_ms, version_max)
+        async with self.own(address, timeout_ms) as channel:
+            return await asked(channel, request, response, timeout_ms, version_max)
+
+    def shared(self, address: Address) -> Channel:
+        """Return the connection that those share whom a broker answers at once."""
+        channel = self._shared.get(address)
+        if channel is None:
+            channel = self._shared[address] = self._made(address)
+        return channel
+
+    @asynccontextmanager
+    async def own(self, address: Address, timeout_ms: int) -> AsyncIterator[Channel]:
+        """Have a connection to oneself; one on which an answer is still to come is closed. Raises ChannelError."""
+        own = self._own.setdefault(address, _Own())
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await own.room.acquire()
+        except TimeoutError as error:
+            reason = f"{OWN_MAX} requests wait for an answer already"
+            raise RequestTimedOut(reason, maybe_sent=False) from error
+        channel = own.idle.pop() if own.idle else self._made(address)
+        self._busy.add(channel)
+        answered = False
+        try:
+            yield channel
+            answered = True
+        finally:
+            self._busy.discard(channel)
+            own.room.release()
+            if answered and len(own.idle) < IDLE_MAX:
+                own.idle.append(channel)
+            else:
+                await channel.close()
+
+    async def close(self) -> None:
+        """Close all; who waits for an answer gets ConnectionLost."""
+        idle = [channel for own in self._own.values() for channel in own.idle]
+        await asyncio.gather(*(channel.close() for channel in (*self._shared.values(), *idle, *self._busy)))
+
+    def _made(self, address: Address) -> Channel:
+        return Channel(address[0], address[1], client_id=self._client_id, chance=self._chance)
+
+
+async def asked(channel: Channel, request: Message, response: type[M], timeout_ms: int, version_max: int | None) -> M:
+    """Send a request in the newest version up to one. Raises ChannelError, KafkaError UNSUPPORTED_VERSION."""
+    version = None
+    if version_max is not None:
+        version = min(common_version(type(request), (await channel.connect()).versions), version_max)
+    return await channel.ask(request, response, timeout_ms=timeout_ms, version=version)
+
+
+def may_repeat(request: Message, error: ChannelError) -> bool:
+    """Tell whether another broker may be asked the same, although this one may have got the request.
+
+    Who answers at once and did not will not; who has to wait for others may be as far as anybody, unless it has died.
+    """
+    if not error.maybe_sent:
+        return True
+    return type(request) in (READS if isinstance(error, ConnectionLost) else QUICK)

@@ -1,0 +1,55 @@
+"""Questions to every broker of a cluster, of which one may not answer: what the others say is told all the same.
+
+Source: Kafka's ListGroupsResult and ListTransactionsResult, which have the valid ones and the errors side by side.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Generic, NamedTuple, TypeVar
+
+from kvorum.admin.client import Unreachable
+from kvorum.admin.coordinators import RETRIED
+from kvorum.network.addresses import Address
+from kvorum.protocol.errors import KafkaError
+
+T = TypeVar("T")
+
+
+class Reached(NamedTuple, Generic[T]):
+    """What brokers answered, and why others did not: they are down, stand still, or are not ready to."""
+
+    answers: dict[int, T]
+    failures: dict[int, Exception]
+
+    @property
+    def unreachable(self) -> list[int]:
+        """Those that did not."""
+        return sorted(self.failures)
+
+    def whole(self) -> dict[int, T]:
+        """Return the answers of all. Raises KafkaError, Unreachable: what one of them failed with."""
+        for failure in self.failures.values():
+            raise failure
+        return self.answers
+
+
+async def of_all(brokers: Mapping[int, Address], ask: Callable[[int, Address], Awaitable[T]]) -> Reached[T]:
+    """Ask all of them at once. Raises KafkaError for a refusal; Unreachable where nobody answers."""
+
+    async def of(broker_id: int, address: Address) -> T | Exception:
+        try:
+            return await ask(broker_id, address)
+        except Unreachable as error:
+            return error
+        except KafkaError as error:
+            if error.code not in RETRIED:
+                raise
+            return error
+
+    told = dict(zip(brokers, await asyncio.gather(*(of(*each) for each in brokers.items())), strict=True))
+    answers = {broker: found for broker, found in told.items() if not isinstance(found, Exception)}
+    failures = {broker: found for broker, found in told.items() if isinstance(found, Exception)}
+    reached = Reached(answers, failures)
+    if not answers:
+        reached.whole()
+    return reached

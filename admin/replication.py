@@ -1,0 +1,53 @@
+"""How many replicas a partition ought to have, and whether it has them in sync.
+
+Those that a reassignment is only adding do not count until it is done: they are behind as long as they copy, and
+nothing is missing meanwhile.
+Source: Kafka's TopicCommand (getReplicationFactor, isUnderReplicated, isReassignmentInProgress).
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from kvorum.admin.client import ClusterClient, Unreachable
+from kvorum.admin.places import Place
+from kvorum.admin.reassignments import Reassignments, UnderWay
+from kvorum.protocol.errors import KafkaError
+from kvorum.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+from kvorum.runtime.logs import get_logger
+
+ASK_MS: Final = 5_000
+"""Without a controller nothing is being reassigned that anybody could see to, and the rest is to be told soon."""
+Moving = Mapping[Place, UnderWay]
+NOTHING: Final[Moving] = MappingProxyType({})
+
+log = get_logger("admin")
+
+
+def replication_factor(row: MetadataResponsePartition, moving: UnderWay | None) -> int:
+    """Return how many replicas a partition is to have.
+
+    A reassignment may have ended between the two answers: then none of its brokers is among the replicas any more.
+    """
+    if moving is not None and {*moving.adding, *moving.removing}.intersection(row.replica_nodes):
+        return len(moving.replicas) - len(moving.adding)
+    return len(row.replica_nodes)
+
+
+def is_under_replicated(row: MetadataResponsePartition, moving: UnderWay | None) -> bool:
+    """Tell whether fewer are in sync."""
+    return len(row.isr_nodes) < replication_factor(row, moving)
+
+
+async def moving_of(cluster: ClusterClient, topics: Iterable[MetadataResponseTopic]) -> Moving:
+    """Return what is being reassigned of these; the controller is asked only if a replica is out of sync.
+
+    While a replica is being added one is: all in sync end the reassignment. Where nobody answers, nothing is known.
+    """
+    if all(len(row.isr_nodes) >= len(row.replica_nodes) for topic in topics for row in topic.partitions):
+        return NOTHING
+    try:
+        return await Reassignments(cluster).under_way(timeout_ms=ASK_MS)
+    except (KafkaError, Unreachable) as error:
+        log.info("nobody tells what is being reassigned", error=error)
+        return NOTHING

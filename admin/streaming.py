@@ -1,0 +1,97 @@
+"""Answers that are written while they are made: how many at a time, and how each of them ends."""
+
+import asyncio
+import contextlib
+import traceback
+from collections.abc import Awaitable
+
+import msgspec
+from aiohttp import web
+
+from kvorum.admin.client import Unreachable
+from kvorum.admin.operations import EVENT_STREAM, Stream
+from kvorum.admin.problems import problem
+from kvorum.protocol.errors import KafkaError
+from kvorum.runtime.logs import get_logger
+
+STREAMS_MAX = 32
+"""At once. Each has connections of its own to the brokers."""
+STALLED_SECONDS = 600
+"""Who has taken nothing of a stream for so long is no reader: it would have one of STREAMS_MAX for ever."""
+
+log = get_logger("admin")
+
+
+class Streams:
+    """The streams of one server."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._running: set[asyncio.Task[object]] = set()
+
+    def __len__(self) -> int:
+        """Return how many run."""
+        return len(self._running)
+
+    async def serve(self, stream: Stream, request: web.Request) -> web.StreamResponse:
+        """Write a stream; it ends with itself, with who reads it, or with the server."""
+        if len(self._running) >= STREAMS_MAX:
+            await close(stream)
+            return problem(429, "TOO_MANY_STREAMS", f"{STREAMS_MAX} streams run already; end one")
+        headers = {"Content-Type": stream.media, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+        if stream.file is not None:
+            headers["Content-Disposition"] = f'attachment; filename="{stream.file}"'
+        response = web.StreamResponse(headers=headers)
+        task = asyncio.current_task()
+        assert task is not None, "a handler runs in a task"
+        self._running.add(task)
+        try:
+            await response.prepare(request)
+            async for chunk in stream.chunks:
+                await taken(response.write(chunk))
+            await taken(response.write_eof())
+        except ConnectionError:
+            log.debug("who read a stream is gone", path=request.path)
+            if request.transport is not None:
+                request.transport.abort()  # there may be one who holds the connection, and takes nothing
+        except (KafkaError, Unreachable) as error:
+            log.warning("a stream failed", path=request.path, error=error)
+            await break_off(stream, request, response, str(error))
+        except Exception as error:  # the head is out: no answer in our shape can follow it
+            log.error("a stream failed", path=request.path, error="".join(traceback.format_exception(error)))
+            await break_off(stream, request, response, "see the log of the admin process")
+        finally:
+            self._running.discard(task)
+            await close(stream)
+        return response
+
+    async def end(self, app: web.Application) -> None:
+        """End what would go on for as long as somebody reads."""
+        for task in list(self._running):
+            task.cancel()
+
+
+async def break_off(stream: Stream, request: web.Request, response: web.StreamResponse, why: str) -> None:
+    """End a stream that failed: with an event that says why, or by breaking the connection: nobody thinks it whole."""
+    if stream.media == EVENT_STREAM:
+        with contextlib.suppress(ConnectionError):
+            await response.write(b"event: error\ndata: " + msgspec.json.encode({"message": why}) + b"\n\n")
+        response.force_close()
+    elif request.transport is not None:
+        request.transport.abort()
+
+
+async def taken(writing: Awaitable[None]) -> None:
+    """Wait for something to be written. Raises ConnectionError where nobody reads any more, or takes anything."""
+    try:
+        async with asyncio.timeout(STALLED_SECONDS):
+            await writing
+    except TimeoutError as error:
+        raise ConnectionAbortedError(f"nothing was taken for {STALLED_SECONDS} s") from error
+
+
+async def close(stream: Stream) -> None:
+    """End a stream that may not have been read to its end: what it opened is closed now, not when it is collected."""
+    closing = getattr(stream.chunks, "aclose", None)
+    if closing is not None:
+        await closing()

@@ -1,0 +1,133 @@
+"""The trail of an admin server in its log: each change, who asked for it, what became of it; and who was refused.
+
+Who asks is known by what stands behind the token in the file of tokens. Values that may be secret are not written, nor
+are records; and of refusals, which anybody can have as many of as he likes, one line a second.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+from pydantic import BaseModel
+
+from kvorum.admin.access import Refused
+from kvorum.admin.operations import NoBody, Text
+from kvorum.admin.problems import Refusal
+from kvorum.runtime import config_defs
+from kvorum.runtime.clock import Clock
+from kvorum.runtime.config_types import HIDDEN
+from kvorum.runtime.logs import get_logger
+
+CONFIG_FIELDS: Final = ("configs", "config", "annotations", "set", "append", "subtract")
+"""Of all bodies: what holds values by the names of configs, quotas, or loggers, or copies of a whole document."""
+SECRET: Final = re.compile(r"password|secret|token|credential|jaas", re.IGNORECASE)
+REFUSALS_MS: Final = 1_000
+"""Between two lines about refusals."""
+
+log = get_logger("admin")
+
+
+@dataclass(slots=True)
+class Entry:
+    """A change that is under way: who asks from where, and for what."""
+
+    who: str
+    request: web.Request
+    begun_ms: int
+    asked: str = ""
+
+
+@dataclass(slots=True)
+class Trail:
+    """That of one server."""
+
+    clock: Clock
+    _refused_ms: int = field(default=-REFUSALS_MS)
+    _unwritten: int = 0
+
+    def begin(self, who: str, request: web.Request) -> Entry:
+        """Return the entry of a change that begins."""
+        return Entry(who, request, self.clock.monotonic_ms())
+
+    def end(self, entry: Entry, outcome: web.StreamResponse | Exception) -> None:
+        """Write what became of it."""
+        status, error = outcome_of(outcome)
+        log.info(
+            "a change was asked for",
+            who=entry.who,
+            client=entry.request.remote or "",
+            method=entry.request.method,
+            path=entry.request.path_qs,
+            body=entry.asked,
+            status=status,
+            error=error,
+            took_ms=self.clock.monotonic_ms() - entry.begun_ms,
+        )
+
+    def refused(self, request: web.Request, error: Refused) -> None:
+        """Write who had no token, a wrong one, or one of a lesser role; and pages from elsewhere."""
+        now_ms = self.clock.monotonic_ms()
+        if now_ms - self._refused_ms < REFUSALS_MS:
+            self._unwritten += 1
+            return
+        log.warning(
+            "somebody was refused",
+            client=request.remote or "",
+            method=request.method,
+            path=request.path,
+            status=error.status,
+            error=error.error,
+            others=self._unwritten,
+        )
+        self._refused_ms, self._unwritten = now_ms, 0
+
+
+def outcome_of(outcome: web.StreamResponse | Exception) -> tuple[int, str]:
+    """Return the status of an answer, and the name of the error if it is one."""
+    match outcome:
+        case Refusal():
+            return outcome.status, outcome.said.error
+        case Refused() | web.HTTPException():
+            return outcome.status, outcome.error if isinstance(outcome, Refused) else outcome.reason
+        case web.StreamResponse():
+            return outcome.status, ""
+        case _:
+            return 500, type(outcome).__name__
+
+
+def asked_of(body: BaseModel, path: Mapping[str, str]) -> str:
+    """Return what a body says, for the log; a value alone is that of the config that the path names."""
+    if isinstance(body, NoBody | Text):
+        return ""
+    said = body.model_dump(mode="json", exclude_unset=True)
+    if "value" in said and "name" not in said:
+        said = {**said, "value": shown(path.get("name", "."), said["value"])}
+    return msgspec.json.encode(without_secrets(said)).decode()
+
+
+def without_secrets(said: Any, within: str = "") -> Any:
+    """Return a value of JSON without values that may be secret; `within` is the name of the field that holds it."""
+    if isinstance(said, list):
+        return [without_secrets(each, within) for each in said]
+    if not isinstance(said, Mapping):
+        return said
+    if isinstance(said.get("name"), str) and "value" in said:  # how Confluent's API has configs
+        return {**said, "value": shown(said["name"], said["value"])}
+    by_config = within in CONFIG_FIELDS
+    return {
+        name: shown(name, value) if by_config or SECRET.search(name) else without_secrets(value, name)
+        for name, value in said.items()
+    }
+
+
+def shown(name: str, value: Any) -> Any:
+    """Return a value, or that it is hidden: a text of a config that is a secret, or that nobody knows."""
+    if not isinstance(value, str):
+        return value if isinstance(value, int | float) or value is None else HIDDEN
+    definition = config_defs.TOPIC.get(name) or config_defs.broker_def(name) or config_defs.GROUP.get(name)
+    if definition is not None:
+        return HIDDEN if definition.sensitive else value
+    return HIDDEN if "." in name or SECRET.search(name) else value

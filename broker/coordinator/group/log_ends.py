@@ -1,0 +1,171 @@
+"""Where partitions end that this broker has no replica of: their leaders are asked, in the background.
+
+A group's lag takes the end of every partition the group reads, and its coordinator has replicas of some of them only.
+
+    a scrape finds partitions without a replica here --want--> rounds, ROUND_MS apart, while scrapes go on
+    a round: by leader --ListOffsets (latest), PARTITIONS_MAX at a time, one request under way a leader--> known
+
+Nobody scrapes: nobody is asked, and nothing is kept. An end that was told is known for FRESH_MS; of a partition whose
+leader is not there, or does not answer, none is known then: rather no number than one that stands still.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final, Protocol, TypeVar
+
+from kvorum.broker.replica.tasks import spawn
+from kvorum.broker.replica.types import CONSUMER_REPLICA_ID, LATEST_TIMESTAMP
+from kvorum.network.dial import ChannelError
+from kvorum.protocol.errors import KafkaError
+from kvorum.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from kvorum.protocol.schema import Message
+from kvorum.quorum.records import NO_LEADER
+from kvorum.runtime.clock import Clock
+from kvorum.runtime.logs import get_logger
+from kvorum.storage.names import TopicPartition
+
+log = get_logger("coordinator")
+
+M = TypeVar("M", bound=Message)
+
+ROUND_MS: Final = 5_000
+"""As often as consumers commit by themselves: a lag is not known better than its other half."""
+FRESH_MS: Final = 15_000
+"""Three rounds: one that is late, or one leader's answer that is lost, leaves no gap."""
+WANTED_MS: Final = 300_000
+"""So long after the last scrape the rounds end: longer than anybody leaves between two."""
+PARTITIONS_MAX: Final = 1_000
+"""In one request: a leader looks them up in some milliseconds, in one turn of its event loop."""
+TIMEOUT_MS: Final = 5_000
+
+
+class LeaderChannel(Protocol):
+    """The way to one broker: a Channel."""
+
+    async def ask(self, message: Message, response: type[M], *, timeout_ms: int) -> M:
+        """Return the broker's answer. Raises ChannelError, KafkaError."""
+        ...
+
+    async def close(self) -> None:
+        """Close."""
+        ...
+
+
+class LogEnds:
+    """See the head of the module. One a broker; at most so many partitions as a scrape looks at."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        leader_of: Callable[[TopicPartition], int | None],
+        open_channel: Callable[[int], LeaderChannel],
+    ) -> None:
+        """Ask nobody yet. `leader_of` says who leads a partition now, None if it is gone; see Places."""
+        self._clock = clock
+        self._leader_of = leader_of
+        self._open_channel = open_channel
+        self._channels: dict[int, LeaderChannel] = {}
+        self._silent: set[int] = set()
+        """Whose last request failed: it is said once."""
+        self._wanted: frozenset[TopicPartition] = frozenset()
+        self._wanted_ms = 0
+        self._known: dict[TopicPartition, tuple[int, int]] = {}
+        """The high watermark, and when it was told."""
+        self._task: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    def end(self, key: TopicPartition) -> int | None:
+        """Return a partition's high watermark as its leader told it within FRESH_MS, else None."""
+        offset, told_ms = self._known.get(key, (0, None))
+        return None if told_ms is None or self._clock.monotonic_ms() - told_ms > FRESH_MS else offset
+
+    def want(self, keys: Iterable[TopicPartition]) -> None:
+        """Keep these known from now on, and no others. Rounds begin at once if there are none."""
+        self._wanted, self._wanted_ms = frozenset(keys), self._clock.monotonic_ms()
+        if self._wanted and self._task is None and not self._is_closed:
+            self._task = spawn("log-ends", self._rounds())
+
+    async def close(self) -> None:
+        """Ask nobody any more. Idempotent."""
+        self._is_closed = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        await self._leave(self._channels.keys())
+
+    async def _rounds(self) -> None:
+        while self._wanted and self._clock.monotonic_ms() - self._wanted_ms <= WANTED_MS:
+            await self._round()
+            await asyncio.sleep(ROUND_MS / 1000)
+        self._known = {}
+        self._task = None
+        await self._leave(self._channels.keys())
+
+    async def _round(self) -> None:
+        self._known = {key: told for key, told in self._known.items() if key in self._wanted}
+        leaders = self._by_leader()
+        await self._leave(self._channels.keys() - leaders.keys())
+        async with asyncio.TaskGroup() as asked:
+            for broker_id, keys in leaders.items():
+                asked.create_task(self._ask(broker_id, keys))
+
+    def _by_leader(self) -> dict[int, list[TopicPartition]]:
+        """Return what is wanted by who leads it; what nobody leads is nobody's."""
+        found: dict[int, list[TopicPartition]] = {}
+        for key in sorted(self._wanted):
+            leader = self._leader_of(key)
+            if leader is not None and leader != NO_LEADER:
+                found.setdefault(leader, []).append(key)
+        return found
+
+    async def _ask(self, broker_id: int, keys: Sequence[TopicPartition]) -> None:
+        """Ask a leader for all of its partitions. One that fails is asked again in the next round."""
+        channel = self._channels.get(broker_id)
+        if channel is None:
+            channel = self._channels[broker_id] = self._open_channel(broker_id)
+        for some in pieces(keys, PARTITIONS_MAX):
+            try:
+                response = await channel.ask(request_of(some), ListOffsetsResponse, timeout_ms=TIMEOUT_MS)
+            except (ChannelError, KafkaError) as error:
+                if broker_id not in self._silent:
+                    self._silent.add(broker_id)
+                    log.info("a leader does not tell where its partitions end", broker=broker_id, reason=error)
+                return
+            self._silent.discard(broker_id)
+            self._take(response)
+
+    def _take(self, response: ListOffsetsResponse) -> None:
+        now_ms = self._clock.monotonic_ms()
+        for topic in response.topics:
+            for row in topic.partitions:
+                key = TopicPartition(topic.name, row.partition_index)
+                if not row.error_code:
+                    self._known[key] = row.offset, now_ms
+                # Refused: it leads no more, or does not know the high watermark yet. What it said before ages.
+
+    async def _leave(self, broker_ids: Iterable[int]) -> None:
+        for broker_id in tuple(broker_ids):
+            self._silent.discard(broker_id)
+            await self._channels.pop(broker_id).close()
+
+
+def pieces(keys: Sequence[TopicPartition], size: int) -> Iterator[list[TopicPartition]]:
+    """Cut keys into lists of at most so many."""
+    rest = iter(keys)
+    while some := list(islice(rest, size)):
+        yield some
+
+
+def request_of(keys: Iterable[TopicPartition]) -> ListOffsetsRequest:
+    """Return the question for the high watermarks of partitions."""
+    topics: dict[str, ListOffsetsTopic] = {}
+    for key in keys:
+        row = ListOffsetsPartition(partition_index=key.partition, timestamp=LATEST_TIMESTAMP)
+        topics.setdefault(key.topic, ListOffsetsTopic(name=key.topic)).partitions.append(row)
+    return ListOffsetsRequest(replica_id=CONSUMER_REPLICA_ID, topics=list(topics.values()))

@@ -1,0 +1,59 @@
+"""What becomes of a replica whose log lies in no log directory that works. Sans-IO.
+
+An empty log does harm where somebody takes it for the one that was there: it could be elected, and the others would cut
+theirs to nothing. So one is made only where nobody counts on this replica, or where the controller will not elect it
+before it knows of another log (assign_directories).
+
+    the metadata name a directory that works here, or none yet
+        it came to this broker just now, or nobody counts on it           MAKE
+        all directories work, and there is no copy of it                  MAKE   it never had one
+        else                                                              LOST
+    they name another, or say that it is lost
+        all directories work: that one is here no more                    MAKE   the controller goes by the directory
+        else it may be the one that does not work                         WAIT
+
+Source: Kafka's Partition.createLogInAssignedDirectoryId, which makes an empty log in the first case always, and takes
+any copy for the log.
+"""
+
+from collections.abc import Collection
+from enum import Enum
+
+from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.image.partition import UNASSIGNED_DIRECTORY, PartitionRegistration
+
+
+class Fate(Enum):
+    """MAKE: an empty log. WAIT: it is offline until all directories work.
+
+    LOST: the controller has to know that it has nothing, before another log is made.
+    """
+
+    MAKE = "make"
+    WAIT = "wait"
+    LOST = "lost"
+
+
+def fate_of(
+    registration: PartitionRegistration,
+    broker_id: int,
+    *,
+    online: Collection[Uuid],
+    all_work: bool,
+    is_new: bool,
+    has_copy: bool,
+) -> Fate:
+    """Decide; see the table. `online` are the broker's directories that work, `all_work` whether those are all.
+
+    `is_new`: no earlier process, and not this one either, can have had a log of it. `has_copy`: a future log is here,
+    which may lack what was written last.
+    """
+    named = registration.directory(broker_id)
+    if named != UNASSIGNED_DIRECTORY and named not in online:
+        return Fate.MAKE if all_work else Fate.WAIT
+    if is_new:
+        return Fate.MAKE
+    is_eligible = broker_id in registration.eligible
+    if all_work:
+        return Fate.LOST if has_copy and is_eligible else Fate.MAKE
+    return Fate.LOST if has_copy or is_eligible or broker_id in registration.isr else Fate.MAKE

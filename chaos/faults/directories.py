@@ -1,0 +1,123 @@
+"""Faults on single log directories of a lab's brokers, which have several: failed, replaced by an empty one, taken out.
+
+Directories are counted from 1. The first one stays: it has the node's own files and its copy of the metadata log. A
+directory fails by vanishing: a file stands in its place, so that nothing is found or made there, as on a disk that was
+unmounted; what is open stays writable, until the next segment or checkpoint.
+"""
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from kvorum.chaos.faults.disks import DiskFaults
+from kvorum.chaos.faults.events import FaultRegister, Injected
+from kvorum.chaos.faults.processes import ProcessFaults
+from kvorum.cluster.local import LocalCluster
+from kvorum.storage.names import parse_folder, parse_future_folder
+
+GONE: Final = ".gone"
+"""Behind the name of a directory that has failed: what it held."""
+KEY: Final = "log.dirs="
+
+
+class NoSuchDirectory(Exception):
+    """A node has no such log directory, or it is one that stays."""
+
+
+@dataclass(slots=True)
+class DirectoryFaults:
+    """The verbs on log directories."""
+
+    cluster: LocalCluster
+    register: FaultRegister
+    processes: ProcessFaults
+    disks: DiskFaults
+
+    def path(self, name: str, number: int) -> str:
+        """Return a log directory of a node by its number, 1 among them. Raises NoSuchDirectory."""
+        found = self.disks.settings(name).list("log.dirs")
+        if not 1 <= number <= len(found):
+            raise NoSuchDirectory(f"{name} has {len(found)} log directories, none is number {number}")
+        return found[number - 1]
+
+    def fail(self, name: str, number: int) -> Injected:
+        """Let a directory vanish; at its end it is back with what it held, and a node that runs is restarted to use it.
+
+        Raises NoSuchDirectory.
+        """
+        path = self._that_may_go(name, number)
+
+        def do() -> None:
+            os.rename(path, path + GONE)
+            with open(path, "x"):
+                pass
+
+        def undo() -> None:
+            os.remove(path)
+            os.rename(path + GONE, path)
+            if name in self.processes.running():
+                self.processes.restart(name)
+
+        return self.register.begin(
+            "fail_directory", [name], f"log directory {number} of {name} fails", do=do, undo=undo
+        )
+
+    def replace(self, name: str, number: int) -> Injected:
+        """kill -9 a node, if it runs, and put an empty directory into the place of one; down until it is started.
+
+        Lossy. Raises NoSuchDirectory.
+        """
+        path = self._that_may_go(name, number)
+
+        def do() -> None:
+            shutil.rmtree(path)
+            self.cluster.format_lost(name)
+
+        return self._lost("replace_directory", name, path, f"log directory {number} of {name} is replaced", do)
+
+    def drop(self, name: str, number: int) -> Injected:
+        """kill -9 a node, if it runs, and take a directory out of log.dirs; down until it is started.
+
+        Lossy. Raises NoSuchDirectory.
+        """
+        path = self._that_may_go(name, number)
+
+        def do() -> None:
+            config = self.cluster.node(name).config
+            with open(config, encoding="utf-8") as file:
+                lines = file.read().splitlines()
+            kept = [each for each in self.disks.settings(name).list("log.dirs") if each != path]
+            lines = [KEY + ",".join(kept) if line.startswith(KEY) else line for line in lines]
+            with open(config, "w", encoding="utf-8") as file:
+                file.write("\n".join(lines) + "\n")
+
+        return self._lost("drop_directory", name, path, f"log directory {number} of {name} is in log.dirs no more", do)
+
+    def lies_in(self, name: str, partition: str, number: int) -> bool:
+        """Tell whether a partition's log lies in a directory of a node, and no copy of it in any other."""
+        paths = self.disks.settings(name).list("log.dirs")
+        moves = [
+            found
+            for path in paths
+            if os.path.isdir(path)
+            for each in os.listdir(path)
+            if (found := parse_future_folder(each)) is not None and str(found) == partition
+        ]
+        return not moves and os.path.isdir(os.path.join(self.path(name, number), partition))
+
+    def _that_may_go(self, name: str, number: int) -> str:
+        if number == 1:
+            raise NoSuchDirectory(f"the first log directory of {name} has the node's own files: it stays")
+        return self.path(name, number)
+
+    def _lost(self, kind: str, name: str, path: str, story: str, do: Callable[[], None]) -> Injected:
+        partitions = sorted(str(found) for each in os.listdir(path) if (found := parse_folder(each)) is not None)
+
+        def killed() -> str:
+            self.cluster.kill(name)
+            do()
+            return f"without {', '.join(partitions) or 'anything'}"
+
+        return self.processes.down(kind, [name], story, killed, lossy=bool(partitions), partitions=partitions)

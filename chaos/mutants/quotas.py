@@ -1,0 +1,36 @@
+"""Mistakes in quotas: who is held back, for how long, and after a restart."""
+
+from kvorum.broker.metadata.quota_publisher import QuotaPublisher
+from kvorum.chaos.mutants.patches import Patches
+from kvorum.network.muting import Muting
+from kvorum.quorum.image import MetadataDelta, MetadataImage
+from kvorum.quorum.publisher import LoaderManifest
+
+
+def tell_without_holding(patches: Patches) -> None:
+    """A client is told of a throttle time, and served all the same."""
+    patches.replace(Muting, "answered", lambda self, throttle_ms: None)
+
+
+def hold_for_ever(patches: Patches) -> None:
+    """When a throttle is over nobody looks at what its client has sent meanwhile."""
+
+    def forgotten(self: Muting) -> None:
+        self._timer = None
+        self.is_muted = False
+        self.is_on = self._turns > 0
+
+    patches.replace(Muting, "_end", forgotten)
+
+
+def keep_new_quotas_alone(patches: Patches) -> None:
+    """A broker that starts keeps its clients to the quotas that are set from then on, not to those there are."""
+    update = QuotaPublisher.on_metadata_update
+
+    def behind_the_start(
+        self: QuotaPublisher, delta: MetadataDelta, image: MetadataImage, manifest: LoaderManifest
+    ) -> None:
+        if delta.image.offset >= 0:
+            update(self, delta, image, manifest)
+
+    patches.replace(QuotaPublisher, "on_metadata_update", behind_the_start)

@@ -1,0 +1,117 @@
+"""What steps ask of a cluster as its operator does: reassignments, levels of features, voters of the quorum.
+
+Each is asked again for a while where the answer may be another one next time: a controller has just died, a voter is
+not connected yet, another change is under way. Whoever asked first may have been heard without an answer, so what is
+so already is taken for done, from the second time on.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeVar
+
+from kvorum.admin.client import ClusterClient, Unreachable
+from kvorum.admin.features import UpgradeType, describe_features, update_features
+from kvorum.admin.places import Place
+from kvorum.admin.reassignments import Reassignments
+from kvorum.admin.voters import add_voter, remove_voter
+from kvorum.chaos.faults.observer import in_a_thread
+from kvorum.chaos.workload.recorder import split_partition
+from kvorum.network.addresses import parse_bootstrap
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.raft.voters import Endpoint
+
+ASK_MS: Final = 4_000
+RETRY_SECONDS: Final = 0.3
+OPERATE_SECONDS: Final = 30.0
+FINAL: Final = frozenset(
+    {
+        *(ErrorCode.INVALID_REPLICA_ASSIGNMENT, ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.UNSUPPORTED_VERSION),
+        *(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_REQUEST, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    }
+)
+"""Refusals that no other time changes."""
+REACHED: Final = frozenset(
+    {ErrorCode.DUPLICATE_VOTER, ErrorCode.VOTER_NOT_FOUND, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS}
+)
+"""Refusals of what is so already."""
+
+T = TypeVar("T")
+
+
+class Refused(Exception):
+    """What was asked for did not come about: the last answer."""
+
+
+def reassign(bootstrap: str, partition: str, replicas: Sequence[int] | None) -> None:
+    """Have a partition go to these brokers, or (None) stay. Raises Refused."""
+    place = Place(*split_partition(partition))
+
+    async def ask(cluster: ClusterClient) -> None:
+        wanted = {place: None if replicas is None else list(replicas)}
+        refused = await Reassignments(cluster).alter(wanted, ASK_MS)
+        if place in refused:
+            name, _, message = refused[place].partition(": ")
+            raise KafkaError(ErrorCode[name], message)
+
+    _operate(bootstrap, ask)
+
+
+def reassigned(bootstrap: str) -> set[str]:
+    """Return the partitions that are on their way ("orders-0"). Raises Refused where nobody says it."""
+
+    async def ask(cluster: ClusterClient) -> set[str]:
+        return {f"{place.topic}-{place.partition}" for place in await Reassignments(cluster).under_way()}
+
+    return _operate(bootstrap, ask)
+
+
+def set_levels(bootstrap: str, levels: Mapping[str, int]) -> None:
+    """Put features to these levels, each up or down as it has to. Raises Refused."""
+
+    async def ask(cluster: ClusterClient) -> None:
+        present = {row.feature: row.finalized for row in await describe_features(cluster)}
+        for kind, up in ((UpgradeType.UPGRADE, True), (UpgradeType.SAFE_DOWNGRADE, False)):
+            wanted = {name: to for name, to in levels.items() if to != present.get(name, 0)}
+            wanted = {name: to for name, to in wanted.items() if (to > present.get(name, 0)) is up}
+            found = await update_features(cluster, wanted, kind) if wanted else {}
+            for error in found.values():
+                if error is not None:
+                    raise error
+
+    _operate(bootstrap, ask)
+
+
+def add_controller(bootstrap: str, node_id: int, directory_id: Uuid, endpoints: Sequence[Endpoint]) -> None:
+    """Make a controller that follows a voter. Raises Refused."""
+    _operate(bootstrap, lambda cluster: add_voter(cluster, node_id, directory_id, endpoints))
+
+
+def remove_controller(bootstrap: str, node_id: int, directory_id: Uuid) -> None:
+    """Make a voter one that follows. Raises Refused."""
+    _operate(bootstrap, lambda cluster: remove_voter(cluster, node_id, directory_id))
+
+
+def _operate(bootstrap: str, ask: Callable[[ClusterClient], Awaitable[T]]) -> T:
+    """Ask until it is done. Raises Refused."""
+    return in_a_thread(lambda: _asked_again(bootstrap, ask))
+
+
+async def _asked_again(bootstrap: str, ask: Callable[[ClusterClient], Awaitable[T]]) -> T:
+    loop = asyncio.get_running_loop()
+    until, again = loop.time() + OPERATE_SECONDS, False
+    cluster = ClusterClient(parse_bootstrap(bootstrap), client_id="kvorum-chaos-operator", timeout_ms=ASK_MS)
+    try:
+        while True:
+            try:
+                return await ask(cluster)
+            except (KafkaError, Unreachable) as error:
+                code = error.code if isinstance(error, KafkaError) else None
+                if again and code in REACHED:
+                    return None  # type: ignore[return-value]  # what answers with it has nothing to say
+                if code in FINAL or loop.time() > until:
+                    raise Refused(str(error)) from error
+                again = True
+            await asyncio.sleep(RETRY_SECONDS)
+    finally:
+        await cluster.close()

@@ -1,0 +1,198 @@
+"""Carries out what a plan does to log directories (see losing): they break, are lost, come back.
+
+A directory that is broken fails at every operation, in this life of the broker and the next ones, until it is mended.
+One that is replaced or taken out has what lay in it no more; each loss is told to who watches (lives), by partition. A
+broker always keeps one directory that works: without any it could only end.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from kvorum.chaos.sim.cluster import CLUSTER_ID, SimCluster
+from kvorum.chaos.sim.fault_targets import Targets
+from kvorum.chaos.sim.link_faults import Story
+from kvorum.chaos.sim.losing import BREAKS, REPLACED, TERMINATE, asked_of
+from kvorum.chaos.sim.machine import BROKER, SimProcess, State
+from kvorum.chaos.sim.node_settings import settings_of
+from kvorum.chaos.sim.plan import Fault
+from kvorum.protocol.uuids import Uuid
+from kvorum.storage.checkpoints import read_meta_properties
+from kvorum.storage.names import TopicPartition, parse_folder
+
+DOWN_S: Final = 0.2
+"""A broker that is to start with a broken directory is down for so long, at least."""
+
+
+@dataclass
+class Over:
+    """Whether a fault has been ended; the end of a run ends it early."""
+
+    is_over: bool = False
+
+
+class DirectoryFaults:
+    """Of one run. Each method returns None where there is nothing to break."""
+
+    def __init__(self, cluster: SimCluster, targets: Targets) -> None:
+        """Take the cluster, and who finds targets in it."""
+        self._cluster = cluster
+        self._targets = targets
+        self._lives = cluster.invariants.lives
+
+    def lost(self, fault: Fault) -> Story | None:
+        """Have a broker come back without what lay in a directory."""
+        asked, process = asked_of(fault), self._broker(fault)
+        path = None if process is None else self._directory(process, asked.directory)
+        if process is None or path is None:
+            return None
+        story, over = self._told(process, path), Over()
+        if asked.breaks:
+            self._break(process, path)
+            self._later(fault.amount, over, lambda: self._stop(process, asked.stop))
+            story += f" {BREAKS}, and"
+        else:
+            self._stop(process, asked.stop)
+        to_come = "comes back empty" if asked.how == REPLACED else "is taken out of log.dirs"
+
+        def undo() -> list[str]:
+            over.is_over = True
+            self._end(process)
+            partitions = self._lose(process, path, asked.how)
+            process.start()
+            return partitions
+
+        return f"{story} {to_come}, after {asked.stop}{self._targets.leads(process.machine)}", [process.name], undo
+
+    def broken(self, fault: Fault) -> Story | None:
+        """Have a directory fail until it is mended, whatever becomes of the broker meanwhile."""
+        asked, process = asked_of(fault), self._broker(fault)
+        path = None if process is None else self._directory(process, asked.directory)
+        if process is None or path is None:
+            return None
+        leads, over = self._targets.leads(process.machine), Over()
+        self._break(process, path)
+        self._later(fault.amount, over, lambda: self._stop(process, asked.stop))
+        self._later(fault.amount + DOWN_S, over, lambda: self._start_again(process))
+
+        def undo() -> None:
+            over.is_over = True
+            process.disk.broken.discard(path)
+            self._end(process)
+            process.start()
+
+        story = f"{self._told(process, path)} breaks, also over a restart after {asked.stop}{leads}"
+        return story, [process.name], undo
+
+    def returned(self, fault: Fault) -> Story | None:
+        """Put a directory back into log.dirs that was taken out."""
+        process = self._broker(fault)
+        gone = [] if process is None else [each for each in process.all_log_dirs if each not in process.log_dirs]
+        if process is None or not gone:
+            return None
+        path = gone[0]
+        self._stop(process, asked_of(fault).stop)
+
+        def undo() -> None:
+            self._end(process)
+            if path not in process.log_dirs:
+                self._configure(process, [each for each in process.all_log_dirs if each in (path, *process.log_dirs)])
+                process.vouches = False
+            process.start()
+
+        return f"{self._told(process, path)} is in log.dirs again, with what it held", [process.name], undo
+
+    # Processes and directories.
+
+    def _broker(self, fault: Fault) -> SimProcess | None:
+        machine = self._targets.machine(fault.target)
+        process = None if machine is None or machine.dark else machine.processes.get(BROKER)
+        return process if process is not None and process.running else None
+
+    def _directory(self, process: SimProcess, named: str) -> str | None:
+        """Return the path of a directory by its number or by a partition; None if that is not there, or is the last."""
+        working = [each for each in process.log_dirs if each not in process.disk.broken]
+        if named.isdecimal():
+            found = [each for each in process.log_dirs if each == process.all_log_dirs[int(named) - 1]]
+        else:
+            found = [each for each in process.log_dirs if process.disk.is_dir(f"{each}/{named}")]
+        others = [each for each in working if each != found[0]] if found else []
+        return found[0] if found and others else None
+
+    def _told(self, process: SimProcess, path: str) -> str:
+        return f"{path} of {process.name}"
+
+    def _later(self, seconds: float, over: Over, do: Callable[[], None]) -> None:
+        def unless_over() -> None:
+            if not over.is_over:
+                do()
+
+        loop = self._cluster.loop
+        loop.call_at_host(None, loop.time() + seconds, unless_over)
+
+    def _stop(self, process: SimProcess, how: str) -> None:
+        in_order = process.broker is not None and process.broker.not_ready() is None and not process.host.paused
+        if how == TERMINATE and process.state is State.RUNNING and in_order:
+            process.terminate()
+        else:
+            self._end(process)
+
+    def _start_again(self, process: SimProcess) -> None:
+        if process.state is State.STOPPING:
+            self._end(process)
+        process.start()
+
+    def _end(self, process: SimProcess) -> None:
+        if process.running:
+            self._lives.killed(process.machine.node_id)
+            process.kill()
+
+    def _break(self, process: SimProcess, path: str) -> None:
+        process.disk.broken.add(path)
+        process.disk_faulted, process.vouches = True, False
+        self._cluster.disks_failed.add(process.machine.node_id)
+
+    def _lose(self, process: SimProcess, path: str, how: str) -> list[str]:
+        """Take away what lies in a directory; return the partitions whose logs lay there."""
+        others = [each for each in process.log_dirs if each != path and each not in process.disk.broken]
+        if path not in process.log_dirs or not others:
+            return []
+        self._cluster.disks_failed.add(process.machine.node_id)
+        gone = self.note_loss(process, path)
+        if how == REPLACED:
+            process.disk.remove_tree(path)
+            process.machine.format_directory(process, path, CLUSTER_ID, None)
+            process.vouches = False
+        else:
+            self._configure(process, [each for each in process.log_dirs if each != path])
+        return gone
+
+    def note_loss(self, process: SimProcess, path: str) -> list[str]:
+        """Tell who watches which logs go with a directory of a broker that is down; return their partitions."""
+        disk = process.disk
+        disk.broken.discard(path)
+        disk.repair()
+        identity = read_meta_properties(disk, path)
+        assert identity is not None, "each directory is formatted"
+        names = [name for folder in disk.listdir(path) if (name := parse_folder(folder)) is not None]
+        gone = [name for name in names if self._lay_here(process, path, name, identity.directory_id)]
+        self._lives.lost_directory(process.machine.node_id, gone, identity.directory_id)
+        return sorted(map(str, gone))
+
+    def use_all(self, process: SimProcess) -> None:
+        """Have all directories in log.dirs again."""
+        self._configure(process, list(process.all_log_dirs))
+
+    def _lay_here(self, process: SimProcess, path: str, name: TopicPartition, directory_id: Uuid) -> bool:
+        """Tell whether this was the partition's log: another one may lie elsewhere, older or newer."""
+        if not any(process.disk.is_dir(f"{each}/{name}") for each in process.log_dirs if each != path):
+            return True
+        topic = self._cluster.metadata.newest.topics.topic(name.topic)
+        known = None if topic is None else topic.partition(name.partition)
+        node_id = process.machine.node_id
+        return known is not None and node_id in known.replicas and known.directory(node_id) == directory_id
+
+    def _configure(self, process: SimProcess, log_dirs: list[str]) -> None:
+        process.log_dirs = log_dirs
+        machine = process.machine
+        process.settings = settings_of(self._cluster.options, machine.node_id, list(machine.processes), log_dirs)

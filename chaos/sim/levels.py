@@ -1,0 +1,48 @@
+"""Lets a seed with groups and transactions have the levels of their features changed while it runs (KIP-584). Sans-IO.
+
+What is drawn here has a chance of its own: a seed without is as it was, and plans that were saved replay as they are.
+A change is an entry of the schedule, `feature`: `target` is the feature, `detail` its level. Each goes down and,
+mostly, up again. Producers look at the level before each transaction, as clients do; members go on asking for what is
+not there until it is again.
+"""
+
+from random import Random
+from typing import Final
+
+import msgspec
+
+from kvorum.chaos.sim.entries import with_entries
+from kvorum.chaos.sim.plan import Fault, Options
+from kvorum.quorum.controller.features import SUPPORTED
+from kvorum.quorum.image.features import GROUP_VERSION, TRANSACTION_VERSION
+
+KIND: Final = "feature"
+SHARE: Final = 0.4
+"""How many seeds with groups and transactions have them."""
+FEATURES: Final = (TRANSACTION_VERSION, TRANSACTION_VERSION, GROUP_VERSION)
+EVERY_S: Final = (3.0, 6.0)
+LENGTHS_S: Final = (0.05, 0.5, 3.0)
+FOR_GOOD: Final = 0.1
+"""How likely it stays down."""
+
+
+def releveled(
+    rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
+) -> tuple[Options, list[Fault]]:
+    """Let a seed that has groups and transactions have it (`certain`ly), or not."""
+    if options.coordination is None or (not certain and rng.random() >= SHARE):
+        return options, faults
+    coordination = msgspec.structs.replace(options.coordination, heeds_levels=True)
+    options = msgspec.structs.replace(options, coordination=coordination)
+    return with_entries(rng, options, faults, seconds, EVERY_S, lambda at: draw(rng, round(at, 3)))
+
+
+def draw(rng: Random, at: float) -> list[Fault]:
+    """Draw how one goes down and up again."""
+    feature = rng.choice(FEATURES)
+    highest = SUPPORTED[feature].max_supported
+    down = Fault(at=at, kind=KIND, target=feature, detail=str(rng.randrange(highest)))
+    if rng.random() < FOR_GOOD:
+        return [down]
+    after = rng.choice(LENGTHS_S) * (0.3 + 1.4 * rng.random())
+    return [down, Fault(at=round(at + after, 3), kind=KIND, target=feature, detail=str(highest))]

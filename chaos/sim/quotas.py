@@ -1,0 +1,72 @@
+"""Lets a seed have quotas of every kind set, changed and removed while it runs (KIP-124, 599, 612). Sans-IO.
+
+What is drawn here has a chance of its own: a seed without is as it was, and plans that were saved replay as they are.
+A quota is an entry of the schedule, `quota`, as those of bytes are (see changes): `target` is client-id, user or ip,
+`other` whose it is (empty: everybody's who has none of their own; of users there is one), `detail` key=value, and
+key= removes it.
+
+A handler takes no time here, so requests are given a cost where the loop's time is to be counted: see throttles.Costs.
+What has to hold: see throttles and quota_probe.
+"""
+
+from random import Random
+from typing import Final
+
+import msgspec
+
+from kvorum.chaos.sim.entries import with_entries
+from kvorum.chaos.sim.plan import Fault, Options
+from kvorum.network.ip_rates import CONNECTION_CREATION_RATE
+from kvorum.network.quota_entities import CLIENT_ID, IP, USER
+from kvorum.network.quotas import CONSUMER_BYTE_RATE, CONTROLLER_MUTATION_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
+
+KIND: Final = "quota"
+SHARE: Final = 0.25
+"""How many seeds have them."""
+EVERY_S: Final = (1.0, 3.0, 6.0)
+TIMED: Final = 0.5
+"""How many of them have requests that cost time."""
+COSTS_MS: Final = (0.5, 2.0, 8.0)
+OLDER: Final = 0.5
+"""How many have an admin that knows no THROTTLING_QUOTA_EXCEEDED: it is served, and held back."""
+REMOVED: Final = 0.25
+CLIENTS: Final = ("", "", "admin", "producer-1", "consumer-1")
+ADDRESSES: Final = ("", "10.0.1.2", "10.0.1.3", "10.0.1.4")
+"""Clients' machines; everybody is the brokers among themselves, too, as in Kafka."""
+VALUES: Final = {
+    PRODUCER_BYTE_RATE: ("5000", "50000"),
+    CONSUMER_BYTE_RATE: ("50000",),
+    REQUEST_PERCENTAGE: ("0.5", "2", "10"),
+    CONTROLLER_MUTATION_RATE: ("0.2", "1", "5"),
+    CONNECTION_CREATION_RATE: ("1", "3", "20"),
+}
+"""What holds somebody back, and what hardly ever does; with the least of them all that waits is still done in time."""
+
+
+def limited(
+    rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
+) -> tuple[Options, list[Fault]]:
+    """Let a seed have them (`certain`ly, and time that costs), or none."""
+    if not certain and rng.random() >= SHARE:
+        return options, faults
+    options = msgspec.structs.replace(
+        options,
+        request_cost_ms=rng.choice(COSTS_MS) if certain or rng.random() < TIMED else 0.0,
+        older_admin=rng.random() < OLDER,
+        probes_quotas=True,
+    )
+    return with_entries(rng, options, faults, seconds, EVERY_S, lambda at: [draw(rng, options, round(at, 3))])
+
+
+def draw(rng: Random, options: Options, at: float) -> Fault:
+    """Draw one."""
+    target = rng.choice((CLIENT_ID, CLIENT_ID, USER, IP))
+    key, other = CONNECTION_CREATION_RATE, ""
+    if target != IP:
+        timed = (REQUEST_PERCENTAGE,) * 3 if options.request_cost_ms else ()
+        key = rng.choice((*timed, CONTROLLER_MUTATION_RATE, CONTROLLER_MUTATION_RATE, PRODUCER_BYTE_RATE))
+        key = CONSUMER_BYTE_RATE if key == PRODUCER_BYTE_RATE and rng.random() < 0.5 else key
+    if target != USER:
+        other = rng.choice(ADDRESSES if target == IP else CLIENTS)
+    value = "" if rng.random() < REMOVED else rng.choice(VALUES[key])
+    return Fault(at=at, kind=KIND, target=target, other=other, detail=f"{key}={value}")

@@ -1,0 +1,115 @@
+"""Racks: brokers and clients of a seed stand in some, and consumers read from the follower in theirs (KIP-392).
+
+Which seeds have racks is drawn by itself: one without is as it was, and plans that were saved replay as they are.
+
+    ReadIsCommitted    whoever is asked, leader or follower, shows nothing that is not committed
+    PreferredReplica   a leader sends a consumer to a follower that stands in the consumer's rack, and not to itself
+
+That what is read stays what it was, is complete, and in a transaction's order, is held as for leaders.
+"""
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Final
+
+import msgspec
+
+from kvorum.chaos.sim.ledger import Violation
+from kvorum.chaos.sim.plan import Options
+from kvorum.protocol.messages.fetch import PartitionData
+from kvorum.runtime.config_checks import RACK_AWARE_SELECTOR
+
+SHARE: Final = 0.3
+"""How many seeds with a follower have them."""
+PREFERENCE_AGE_S: Final = 3.0
+"""A client asks the leader again after so long, as with the metadata's age."""
+
+CommittedEnd = Callable[[str, int], int | None]
+"""Answers one past the last committed offset of a partition; None where that is not known for certain."""
+
+
+def racked(rng: Random, options: Options, *, certain: bool = False) -> Options:
+    """Let a seed have racks (`certain`ly), or none."""
+    if options.replication_factor < 2 or (not certain and rng.random() >= SHARE):
+        return options
+    return msgspec.structs.replace(options, racks=rng.choice((2, min(3, options.brokers))))
+
+
+def rack_of(node_id: int, racks: int) -> str:
+    """Return where a broker stands."""
+    return f"rack-{node_id % racks + 1}"
+
+
+def rack_configs(node_id: int, options: Options) -> Mapping[str, object]:
+    """Return what a broker's configuration says of it: nothing where there are no racks."""
+    if not options.racks:
+        return {}
+    return {"broker.rack": rack_of(node_id, options.racks), "replica.selector.class": RACK_AWARE_SELECTOR}
+
+
+class ReadWatch:
+    """What all clients of a run read, and from whom."""
+
+    def __init__(self, racks: int, committed_end: CommittedEnd) -> None:
+        """Have seen nothing."""
+        self.racks = racks
+        self.committed_end = committed_end
+        self.from_followers = 0
+        """Answers with records that a follower gave."""
+
+    def took(self, who: str, broker_id: int, leader_id: int, name: tuple[str, int], next_offset: int) -> None:
+        """A client has records up to an offset. Raises Violation."""
+        self.from_followers += broker_id != leader_id
+        end = self.committed_end(*name)
+        if end is not None and next_offset > end:
+            raise Violation(
+                "ReadIsCommitted",
+                f"{who} has read {name[0]}-{name[1]} up to {next_offset} from broker {broker_id} (broker {leader_id} "
+                f"leads): committed is what is below {end}",
+            )
+
+    def sent(self, who: str, rack_id: str, leader_id: int, broker_id: int, name: tuple[str, int]) -> None:
+        """A client is told to read elsewhere. Raises Violation."""
+        if not rack_id or broker_id == leader_id or not self.racks or rack_of(broker_id, self.racks) != rack_id:
+            where = rack_of(broker_id, self.racks) if self.racks else "no rack"
+            raise Violation(
+                "PreferredReplica",
+                f"broker {leader_id} sends {who}, which stands in {rack_id or 'no rack'}, for {name[0]}-{name[1]} to "
+                f"broker {broker_id} in {where}",
+            )
+
+
+class Places:
+    """From whom one client reads."""
+
+    def __init__(self, who: str, rack_id: str, watch: ReadWatch | None, now_s: Callable[[], float]) -> None:
+        """Read from leaders, until one says otherwise."""
+        self.rack_id = rack_id
+        self._who = who
+        self._watch = watch
+        self._now_s = now_s
+        self._preferred: dict[tuple[str, int], tuple[int, float]] = {}
+
+    def choose(self, topic: str, partition: int, leader_id: int) -> int:
+        """Return the broker to ask."""
+        broker_id, until_s = self._preferred.get((topic, partition), (leader_id, 0.0))
+        return broker_id if self._now_s() < until_s else leader_id
+
+    def forget(self, topic: str, partition: int) -> bool:
+        """Ask the leader next time; tell whether another was to be asked."""
+        return self._preferred.pop((topic, partition), None) is not None
+
+    def is_elsewhere(self, topic: str, partition: int, leader_id: int, row: PartitionData) -> bool:
+        """Heed a leader's word that another is to be asked; tell whether there was one. Raises Violation."""
+        broker_id = row.preferred_read_replica
+        if broker_id < 0:
+            return False
+        if self._watch is not None:
+            self._watch.sent(self._who, self.rack_id, leader_id, broker_id, (topic, partition))
+        self._preferred[topic, partition] = (broker_id, self._now_s() + PREFERENCE_AGE_S)
+        return True
+
+    def took(self, topic: str, partition: int, broker_id: int, leader_id: int, next_offset: int) -> None:
+        """Note that records came. Raises Violation."""
+        if self._watch is not None:
+            self._watch.took(self._who, broker_id, leader_id, (topic, partition), next_offset)

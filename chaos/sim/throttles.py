@@ -1,0 +1,91 @@
+"""What a throttle time must mean (KIP-219), as clients see it, and what requests cost where their time is counted.
+
+ThrottleKept: a client that was told of a throttle time gets no answer, over the connection it was told on, to what it
+asks from then on before that time is over. It runs from when the throttled request was handled: not before it was
+asked, which the client knows. That is all that is held against brokers while faults are there; that a throttle ends,
+too, is looked at in peace (quota_probe).
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from kvorum.chaos.sim.ledger import Violation
+from kvorum.network.channel import ClientConnection
+from kvorum.network.context import RequestContext
+from kvorum.network.router import HandlerFunction
+from kvorum.network.server import Listener
+from kvorum.protocol.schema import Message
+
+SLACK_S: Final = 1e-6
+"""Of numbers that are added up."""
+
+
+class ThrottleWatch:
+    """One a run, for all its clients."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        """Begin with nobody throttled; `now_s` is the loop's time."""
+        self._now_s = now_s
+        self._held: dict[ClientConnection, tuple[float, float]] = {}
+        """When a client was told last of what it has to wait for longest, and the earliest end of that."""
+        self._latest: dict[ClientConnection, float] = {}
+        """When it is over at the latest: it began before it was told."""
+        self.told = 0
+        """Answers with a throttle time."""
+        self.kept = 0
+        """Answers to what was asked in the time of a throttle, or behind it."""
+
+    def until_s(self, connection: ClientConnection | None) -> float:
+        """Return until when a connection is throttled at the most, by all its client was told; 0 for never."""
+        return 0.0 if connection is None else self._latest.get(connection, 0.0)
+
+    def answered(
+        self,
+        who: str,
+        over: tuple[ClientConnection | None, ClientConnection | None],
+        asked_s: float,
+        response: Message,
+    ) -> None:
+        """Note an answer to what was asked then; `over`: the connection there was then, and there is now.
+
+        Raises Violation.
+        """
+        before, after = over
+        now_s = self._now_s()
+        told_s, until_s = (None, 0.0) if before is None else self._held.get(before, (None, 0.0))
+        if told_s is not None and asked_s >= told_s:
+            if now_s < until_s - SLACK_S:
+                raise Violation(
+                    "ThrottleKept",
+                    f"{who} was answered {type(response).__name__} {until_s - now_s:.3f} s before the end of a "
+                    "throttle that it had been told of before it asked",
+                )
+            self.kept += 1
+        throttle_ms = getattr(response, "throttle_time", 0)
+        if throttle_ms and after is not None:
+            self.told += 1
+            self._held = {each: held for each, held in self._held.items() if each.usable}
+            self._latest = {each: self._latest[each] for each in self._held}
+            self._latest[after] = max(self._latest.get(after, 0.0), now_s + throttle_ms / 1000)
+            known = self._held.get(after, (0.0, 0.0))
+            self._held[after] = max(known, (now_s, asked_s + throttle_ms / 1000), key=lambda held: held[1])
+
+
+class Costs:
+    """Stands between listeners and handlers: every request came so much earlier than it did, and took that long."""
+
+    def __init__(self, cost_ms: float) -> None:
+        """Have every request cost so much of the loop's time."""
+        self._cost_ms = cost_ms
+
+    def around(self, api_key: int, handle: HandlerFunction) -> HandlerFunction:
+        """See Interposer."""
+
+        def costly(ctx: RequestContext, request: Any) -> Any:
+            ctx.received_ms -= self._cost_ms
+            return handle(ctx, request)
+
+        return costly
+
+    def opened(self, listener: Listener) -> None:
+        """See Interposer."""

@@ -1,0 +1,176 @@
+"""Lets a seed have what moves between brokers throttled (KIP-73), and what must hold of that. Sans-IO.
+
+What is drawn here has a chance of its own: a seed without is as it was, and plans that were saved replay as they are.
+Entries of the schedule:
+
+    replication_rate    cluster-wide, of leaders and followers: `detail` is bytes a second, REMOVED that there is none
+    throttled_replicas  of the topic, both sides: `detail` is `*`, PARTITION:BROKER,... or REMOVED
+    departure_rate      kvorum.decommission.throttle of the broker `target`: `detail` is bytes a second
+
+Before a decommission, after it, or in the same request, which is the `amount` of a `duty`. What is throttled moves when
+the rate goes, at the latest when all is healed; who is in sync is never held back.
+"""
+
+from collections.abc import Iterator
+from random import Random
+from typing import Final
+
+import msgspec
+
+from kvorum.chaos.sim import duties, reassigning
+from kvorum.chaos.sim.entries import merged
+from kvorum.chaos.sim.ledger import Violation
+from kvorum.chaos.sim.plan import Fault, Options
+from kvorum.quorum.controller.departure_throttle import FOLLOWERS, LEADERS, RATES, throttles_in
+from kvorum.quorum.controller.duty import Duty, is_leaving
+from kvorum.quorum.image import MetadataImage
+from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ResourceType
+from kvorum.runtime.config_defs import DECOMMISSION_THROTTLE
+
+RATE_KIND: Final = "replication_rate"
+REPLICAS_KIND: Final = "throttled_replicas"
+DEPARTURE_KIND: Final = "departure_rate"
+SHARE: Final = 0.5
+"""How many seeds with reassignments, or with decommissions, have them throttled."""
+PLAYS: Final = 0.6
+"""How many of a seed's reassignments are."""
+REMOVED: Final = ""
+EVERY_REPLICA: Final = "*"
+LOW_RATES: Final = ("1", "300", "2000")
+BYTES_A_SECOND: Final = (*LOW_RATES, "20000", "1000000")
+"""Below what is written, about that, and above: 1 lets a single answer through until it is removed."""
+DEPARTURES: Final = ("300", "2000", "50000")
+AHEAD: Final = 0.3
+"""How likely another broker gets one that is not to leave yet; and that two are seen to leave one after the other."""
+PEACE_S: Final = 5.0
+"""So long after the last fault a session, a lag and a restart are over, but for what they are configured with."""
+
+
+def throttled_reassignments(
+    rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
+) -> tuple[Options, list[Fault]]:
+    """Let a seed that has reassignments have some throttled (`certain`ly), or none."""
+    reassigned = [fault for fault in faults if fault.kind == reassigning.KIND and fault.detail != reassigning.CANCEL]
+    if not reassigned or (not certain and rng.random() >= SHARE):
+        return options, faults
+    drawn: list[Fault] = []
+    for fault in reassigned:
+        if rng.random() < PLAYS:
+            drawn += play(rng, options, fault)
+    return merged(options, faults, drawn, seconds)
+
+
+def play(rng: Random, options: Options, fault: Fault) -> list[Fault]:
+    """Draw how one is throttled, as Kafka's tool does it: what is marked and the rate come first, and go later."""
+    marks = EVERY_REPLICA
+    if rng.random() < 0.6 and fault.target.isdigit():
+        marks = ",".join(f"{fault.target}:{broker_id}" for broker_id in range(1, options.brokers + 1))
+    at, over = fault.at - 0.1 * rng.random(), fault.at + 0.5 + 6.0 * rng.random()
+    return [
+        Fault(at=round(at, 3), kind=REPLICAS_KIND, detail=marks),
+        Fault(at=round(at, 3), kind=RATE_KIND, detail=rng.choice(BYTES_A_SECOND)),
+        Fault(at=round(over, 3), kind=RATE_KIND, detail=REMOVED),
+        *([Fault(at=round(over, 3), kind=REPLICAS_KIND, detail=REMOVED)] if rng.random() < 0.5 else []),
+    ]
+
+
+def throttled_departures(
+    rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
+) -> tuple[Options, list[Fault]]:
+    """Let a seed that has decommissions have some by a throttle (`certain`ly), or none."""
+    left = [fault for fault in faults if fault.kind == duties.KIND and fault.detail == Duty.DECOMMISSIONED]
+    if not left or (not certain and rng.random() >= SHARE):
+        return options, faults
+    drawn: list[Fault] = []
+    together: dict[Fault, Fault] = {}
+    for fault in left:
+        way = rng.choice(("ahead", "with", "after", "without"))
+        rate = rng.choice(DEPARTURES)
+        if way == "with":
+            together[fault] = msgspec.structs.replace(fault, amount=float(rate))
+        elif way != "without":
+            moved = -2.0 if way == "ahead" else 0.5
+            at = max(0.0, round(fault.at + moved * rng.random(), 3))
+            drawn.append(Fault(at=at, kind=DEPARTURE_KIND, target=fault.target, detail=rate))
+        if rng.random() < AHEAD:
+            other = str(rng.randint(1, options.brokers))
+            drawn.append(Fault(at=fault.at, kind=DEPARTURE_KIND, target=other, detail=rng.choice(DEPARTURES)))
+    if options.brokers > 2 and (certain or rng.random() < AHEAD):
+        drawn += two_departures(rng, options, seconds * 0.5 * rng.random())
+    return merged(options, [together.get(fault, fault) for fault in faults], drawn, seconds)
+
+
+def two_departures(rng: Random, options: Options, at: float) -> list[Fault]:
+    """Draw one broker that leaves by a throttle while another one's is set already; that one leaves later."""
+    first, second = map(str, rng.sample(range(1, options.brokers + 1), 2))
+    left_at, back_at = at + 0.1, at + 3.0 + 3.0 * rng.random()
+    fast = float(DEPARTURES[-1])
+    return [
+        Fault(at=round(at, 3), kind=DEPARTURE_KIND, target=second, detail=rng.choice(DEPARTURES)),
+        Fault(at=round(left_at, 3), kind=duties.KIND, target=first, detail=Duty.DECOMMISSIONED, amount=fast),
+        Fault(at=round(back_at, 3), kind=duties.KIND, target=first, detail=Duty.ACTIVE),
+        Fault(at=round(back_at + 0.1, 3), kind=duties.KIND, target=second, detail=Duty.DECOMMISSIONED),
+        Fault(at=round(back_at + 4.0, 3), kind=duties.KIND, target=second, detail=duties.NOTHING),
+    ]
+
+
+# What must hold.
+
+
+def check_throttles(before: MetadataImage, after: MetadataImage, asked_off: frozenset[int] = frozenset()) -> None:
+    """Hold what becomes of brokers' throttles. `asked_off`: whose an operator took away. Raises Violation."""
+    for broker_id in ({*before.cluster.brokers} & {*after.cluster.brokers}) - asked_off:
+        name = str(broker_id)
+        had, has = (DECOMMISSION_THROTTLE in each.configs.of(ResourceType.BROKER, name) for each in (before, after))
+        if had and not has and not is_leaving(before.configs, broker_id) and not is_leaving(after.configs, broker_id):
+            raise Violation("ThrottleStaysForThen", f"the throttle of {name}, which is not to leave yet, is gone")
+
+
+def check_departing(name: str, before: MetadataImage, after: MetadataImage) -> None:
+    """Hold a partition that the controller has begun to move off a broker against that broker's throttle.
+
+    Only where no operator reassigns anything: nobody tells the two apart. Raises Violation.
+    """
+    topic_name, _, number = name.rpartition("-")
+    was, now = before.topics.topic(topic_name), after.topics.topic(topic_name)
+    partition = None if now is None else now.partition(int(number))
+    old = None if was is None else was.partition(int(number))
+    if partition is None or (old is not None and old.is_reassigning) or not partition.is_reassigning:
+        return
+    if not throttles_in(before).keys() & {*partition.removing_replicas}:
+        return
+    rates = after.configs.of(ResourceType.BROKER, CLUSTER_DEFAULT)
+    marked = after.configs.topic(topic_name).get(FOLLOWERS, "").split(",")
+    wanted = {f"{number}:{broker_id}" for broker_id in partition.adding_replicas}
+    if not {*RATES} <= rates.keys() or not (EVERY_REPLICA in marked or wanted <= {*marked}):
+        raise Violation("MovesByItsThrottle", f"{name} leaves {partition.removing_replicas}, and nothing throttles it")
+
+
+def left_behind(image: MetadataImage) -> Iterator[str]:
+    """Say what is left of the throttles of decommissions, where no operator sets rates: nothing should be.
+
+    While nobody leaves by one there are no rates, and no marks but of what is being reassigned.
+    """
+    if throttles_in(image):
+        return
+    rates = image.configs.of(ResourceType.BROKER, CLUSTER_DEFAULT)
+    yield from (f"{key} is still {rates[key]}" for key in RATES if key in rates)
+    for topic in image.topics.by_name.values():
+        for key in (LEADERS, FOLLOWERS):
+            for mark in filter(None, image.configs.topic(topic.name).get(key, "").split(",")):
+                partition = topic.partition(int(mark.partition(":")[0]))
+                if partition is None or not partition.is_reassigning:
+                    yield f"{key} of {topic.name} still has {mark}"
+
+
+def check_isr_in_peace(
+    name: str, before: frozenset[int], after: frozenset[int], replicas: frozenset[int], peace_s: float, need_s: float
+) -> None:
+    """Hold an ISR that shrinks against how long nothing has failed. Raises Violation.
+
+    `before` and `after` are ISRs, `replicas` those it still has. Who is in sync and reached stays it, whatever is
+    throttled.
+    """
+    gone = (before - after) & replicas
+    if gone and peace_s > need_s + PEACE_S:
+        raise Violation("NobodyInSyncIsHeldBack", f"{name}: {sorted(gone)} fell out of sync, {peace_s:.1f} s in peace")

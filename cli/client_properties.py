@@ -1,0 +1,123 @@
+"""Properties of Kafka's Java clients in librdkafka's words. Sans-IO.
+
+Whoever has a file for Kafka's own tools uses it here as it is. What librdkafka calls the same is left alone; what it
+has under another name, or in another unit, is translated; what only Java's clients have is named, so that a command
+can say it. What nobody knows is left for librdkafka to refuse.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+INTERNAL_TOPICS = "^__(consumer_offsets|transaction_state|share_group_state)$"
+"""What exclude.internal.topics, on by default, keeps from a subscription by pattern."""
+
+JAVA_ONLY = frozenset(
+    (
+        *("key.serializer", "value.serializer", "key.deserializer", "value.deserializer"),
+        *(
+            "max.block.ms",
+            "default.api.timeout.ms",
+            "metric.reporters",
+            "interceptor.classes",
+            "auto.include.jmx.reporter",
+        ),
+        *("metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms"),
+        *("partitioner.ignore.keys", "partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms"),
+        *("security.providers", "socket.connection.setup.timeout.max.ms", "config.providers", "group.protocol.type"),
+        *("metadata.max.idle.ms", "bootstrap.controllers"),
+    )
+)
+"""Properties that librdkafka has no room for, and whose absence changes no record."""
+
+ASSIGNORS = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
+RESETS = {"none": "error"}
+BUFFER_OF_THE_SYSTEM = -1
+EXCLUDE_INTERNAL = "exclude.internal.topics"
+BLACKLIST = "topic.blacklist"
+LEVEL = re.compile(r"compression\.(gzip|lz4|zstd)\.level")
+
+
+class Translated(NamedTuple):
+    """What an unmodified client is made with, and which properties it does not heed."""
+
+    properties: dict[str, Any]
+    unheeded: list[str]
+
+
+class PropertyError(ValueError):
+    """A property that librdkafka cannot be told; the message says why."""
+
+
+def translated(java: Mapping[str, Any]) -> Translated:
+    """Return properties as librdkafka has them. Raises PropertyError."""
+    found: dict[str, Any] = {}
+    for key, value in java.items():
+        level = LEVEL.fullmatch(key)
+        if key in JAVA_ONLY or key == EXCLUDE_INTERNAL or (level and java.get("compression.type") != level[1]):
+            continue
+        name, convert = ("compression.level", as_it_is) if level else NAMES.get(key, (key, as_it_is))
+        found[name] = convert(key, value)
+    if str(java.get(EXCLUDE_INTERNAL, "true")).strip().lower() == "false":
+        found.pop(BLACKLIST, None)
+    return Translated(found, sorted(JAVA_ONLY & java.keys()))
+
+
+def as_it_is(key: str, value: Any) -> Any:
+    """Return a value that is the same in both."""
+    return value
+
+
+def assignors(key: str, value: Any) -> Any:
+    """Return assignment strategies by their short names. Raises PropertyError for one that is not there."""
+    names = [name.strip() for name in str(value).split(",") if name.strip()]
+    known = {*ASSIGNORS.values(), *ASSIGNORS}
+    for name in names:
+        if name.rpartition(".")[2] not in known:
+            raise PropertyError(f"{key}={name}: there are {', '.join(ASSIGNORS)}")
+    return ",".join(ASSIGNORS.get(name.rpartition(".")[2], name) for name in names)
+
+
+def socket_buffer(key: str, value: Any) -> Any:
+    """Return a socket's buffer: -1 is the system's choice for Java, 0 for librdkafka."""
+    return 0 if whole(key, value) == BUFFER_OF_THE_SYSTEM else value
+
+
+def kilobytes(key: str, value: Any) -> int:
+    """Return bytes as KiB, one at the least."""
+    return max(1, whole(key, value) // 1024)
+
+
+def reset(key: str, value: Any) -> Any:
+    """Return what to do without an offset."""
+    return RESETS.get(str(value), value)
+
+
+def partitioner(key: str, value: Any) -> None:
+    """Refuse a class of Java's. Raises PropertyError."""
+    raise PropertyError(f"{key}={value}: classes of Java's are not loaded; `partitioner` names one of librdkafka's")
+
+
+def whole(key: str, value: Any) -> int:
+    """Return a whole number. Raises PropertyError."""
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise PropertyError(f"{key}={value} is no number") from None
+
+
+NAMES: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = {
+    "fetch.max.wait.ms": ("fetch.wait.max.ms", as_it_is),
+    "send.buffer.bytes": ("socket.send.buffer.bytes", socket_buffer),
+    "receive.buffer.bytes": ("socket.receive.buffer.bytes", socket_buffer),
+    "max.request.size": ("message.max.bytes", as_it_is),
+    "buffer.memory": ("queue.buffering.max.kbytes", kilobytes),
+    "partition.assignment.strategy": ("partition.assignment.strategy", assignors),
+    "partitioner.class": ("partitioner", partitioner),
+    "auto.offset.reset": ("auto.offset.reset", reset),
+}
+"""What librdkafka calls a property of Java's, and how it is told its value."""

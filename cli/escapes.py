@@ -1,0 +1,28 @@
+r"""Marks and formats as they are typed in a shell: \n, \t, \x00 and the like stand for the byte. Sans-IO."""
+
+import re
+
+ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+LETTERS = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
+
+
+class EscapeError(ValueError):
+    """A backslash before what it stands for nothing with; the message says which."""
+
+
+def unescaped(text: str) -> bytes:
+    """Return the bytes that a text with escapes stands for. Raises EscapeError."""
+    parts: list[bytes] = []
+    place = 0
+    for match in ESCAPE.finditer(text):
+        parts.append(text[place : match.start()].encode())
+        if match[1] is not None:
+            parts.append(bytes.fromhex(match[1]))
+        elif match[2] in LETTERS:
+            parts.append(LETTERS[match[2]])
+        else:
+            raise EscapeError(rf"\{match[2]} stands for nothing; there are \n \r \t \0 \\ and \x00 to \xff")
+        place = match.end()
+    if text.endswith("\\") and place < len(text):
+        raise EscapeError("a backslash stands alone at the end")
+    return b"".join((*parts, text[place:].encode()))

@@ -1,0 +1,214 @@
+"""`kafka-e2e-latency`: one record after the other, from its send until it is read. Source: Kafka's EndToEndLatency.
+
+The clients are librdkafka's, which brings records as they come: nothing is gained by fetch.max.wait.ms=0, which Kafka's
+tool sets.
+"""
+
+import random
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+
+from kvorum.cli.client import client_of
+from kvorum.cli.completion import topic_names
+from kvorum.cli.java_numbers import java_double
+from kvorum.cli.kafka.common import Connection, Remembering, connected
+from kvorum.cli.librdkafka import Watch, reached
+from kvorum.cli.output import fail, say
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+POLL_SECONDS: Final = 60.0
+METADATA_SECONDS: Final = 30.0
+AGAIN_SECONDS: Final = 0.1
+PROGRESS_EVERY: Final = 1_000
+PARTITIONS: Final = 1
+REPLICAS: Final = 1
+POSITIONAL: Final = (
+    "--bootstrap-server",
+    "--topic",
+    "--num-records",
+    "--producer-acks",
+    "--record-size",
+    "--command-config",
+)
+WARNING: Final = (
+    "WARNING: Positional argument usage is deprecated and will be removed in Apache Kafka 5.0. Please use named "
+    "arguments instead: --bootstrap-server, --topic, --num-records, --producer-acks, --record-size, --command-config"
+)
+
+
+class Positional(Remembering):
+    """A command whose options may be given as words in their order, as before Kafka 4.2."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Name such words."""
+        if args and not any(word.startswith("--") for word in args):
+            if len(args) not in (len(POSITIONAL) - 1, len(POSITIONAL)):
+                raise click.UsageError(
+                    f"Invalid number of arguments. Expected 5 or 6 positional arguments, but got {len(args)}. Usage: "
+                    "bootstrap-server topic num-records producer-acks record-size [optional] command-config"
+                )
+            say(WARNING)
+            args = [word for pair in zip(POSITIONAL, args, strict=False) for word in pair]
+        return super().parse_args(ctx, args)
+
+
+class Sent(NamedTuple):
+    """What has to come back."""
+
+    key: bytes
+    value: bytes
+    headers: list[tuple[str, bytes | None]]
+
+
+@click.command("kafka-e2e-latency", cls=Positional)
+@click.option("--topic", required=True, shell_complete=topic_names)
+@click.option("--num-records", type=int, required=True)
+@click.option("--producer-acks", required=True, metavar="1|all")
+@click.option("--record-size", type=int, required=True, help="Bytes of the value.")
+@click.option("--record-key-size", type=int, default=0)
+@click.option("--num-headers", type=int, default=0)
+@click.option("--record-header-key-size", type=int, default=0)
+@click.option("--record-header-size", type=int, default=0, help="-1: no value.")
+@connected()
+def e2e_latency(connection: Connection, topic: str, num_records: int, producer_acks: str, **sizes: int) -> None:
+    """Send records one by one, read each, and say how long that took.
+
+    \b
+    kvorum kafka-e2e-latency --bootstrap-server localhost:9092 --topic orders --num-records 10000 \\
+        --producer-acks all --record-size 100
+    """
+    from confluent_kafka import Consumer, Producer
+
+    check(num_records, producer_acks, sizes)
+    watch = Watch()
+    group = {"group.id": f"test-group-{time.time_ns() // 1_000_000}", "enable.auto.commit": False}
+    typed = {**group, "auto.offset.reset": "latest"}
+    consumer: Any = client_of(Consumer, connection.client_options({}, {}, typed), watch)
+    producer: Any = client_of(Producer, connection.client_options({}, {}, {"linger.ms": 0, "acks": producer_acks}))
+    try:
+        begin(connection, consumer, topic, watch)
+        latencies = measure(producer, consumer, topic, num_records, sizes)
+    finally:
+        consumer.close()
+    for line in result_lines(latencies):
+        say(line)
+
+
+def check(num_records: int, acks: str, sizes: dict[str, int]) -> None:
+    """Refuse what is no test, in Kafka's words."""
+    if acks not in ("1", "all"):
+        raise click.UsageError(
+            "Invalid value for --producer-acks. Latency testing requires synchronous acknowledgement. "
+            "Please use '1' or 'all'."
+        )
+    if num_records <= 0:
+        raise click.UsageError("Value for --num-records must be a positive integer.")
+    for name, size in sizes.items():
+        option = f"--{name.replace('_', '-')}"
+        if name == "record_header_size" and size < -1:
+            raise click.UsageError(f"Value for {option} must be a non-negative integer or -1 for null header value.")
+        if name != "record_header_size" and size < 0:
+            raise click.UsageError(f"Value for {option} must be a non-negative integer.")
+
+
+def begin(connection: Connection, consumer: Any, topic: str, watch: Watch) -> None:
+    """Have the consumer stand at the end of the topic, which is made if it is not there."""
+    from confluent_kafka import OFFSET_END, TopicPartition
+
+    if topic not in reached(consumer, watch).topics:
+        say(
+            f'Topic "{topic}" does not exist. '
+            f"Will create topic with {PARTITIONS} partition(s) and replication factor = {REPLICAS}"
+        )
+        create(connection, topic)
+    ends = []
+    for partition in partitions_of(consumer, topic, watch):
+        _, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=POLL_SECONDS)
+        ends.append(TopicPartition(topic, partition, high if high >= 0 else OFFSET_END))
+    consumer.assign(ends)
+
+
+def partitions_of(consumer: Any, topic: str, watch: Watch) -> list[int]:
+    """Return a topic's partitions, once the broker that is asked has heard of it: it may have been made just now."""
+    deadline = time.monotonic() + METADATA_SECONDS
+    while True:
+        found = reached(consumer, watch, topic).topics[topic]
+        if found.partitions:
+            return sorted(found.partitions)
+        if time.monotonic() >= deadline:
+            fail(str(found.error or f"topic {topic} has no partitions"))
+        consumer.poll(AGAIN_SECONDS)  # nothing is assigned yet: it only waits
+
+
+def create(connection: Connection, topic: str) -> None:
+    """Make the topic."""
+    from kvorum.admin.client import ClusterClient
+    from kvorum.protocol.messages.create_topics import CreatableTopic
+
+    async def work(cluster: ClusterClient) -> None:
+        await cluster.create_topic(CreatableTopic(name=topic, num_partitions=PARTITIONS, replication_factor=REPLICAS))
+
+    connection.run(work)
+
+
+def measure(producer: Any, consumer: Any, topic: str, count: int, sizes: dict[str, int]) -> list[int]:
+    """Send and read so many records; return how many ns each took."""
+    chance = random.Random(0)
+    latencies: list[int] = []
+    for number in range(count):
+        sent = drawn(chance, sizes)
+        failures: list[str] = []
+        begun = time.perf_counter_ns()
+        producer.produce(
+            topic,
+            sent.value,
+            sent.key,
+            headers=sent.headers or None,
+            on_delivery=lambda error, _, failures=failures: failures.append(str(error)) if error else None,
+        )
+        if producer.flush(POLL_SECONDS) or failures:
+            fail(f"a record was not acknowledged: {(failures or ['timed out'])[0]}")
+        message = consumer.poll(POLL_SECONDS)
+        took = time.perf_counter_ns() - begun
+        validate(sent, message)
+        if number % PROGRESS_EVERY == 0:
+            say(f"{number}\t{java_double(took / 1_000_000)}")
+        latencies.append(took)
+    return latencies
+
+
+def drawn(chance: random.Random, sizes: dict[str, int]) -> Sent:
+    """Draw a record: each part is one capital letter, over and over, as in Kafka's tool."""
+
+    def letters(size: int) -> bytes:
+        return bytes([chance.randrange(65, 91)]) * size
+
+    key, value = letters(sizes["record_key_size"]), letters(sizes["record_size"])
+    size = sizes["record_header_size"]
+    names = [letters(sizes["record_header_key_size"]).decode() for _ in range(sizes["num_headers"])]
+    return Sent(key, value, [(name, None if size < 0 else letters(size)) for name in names])
+
+
+def validate(sent: Sent, message: "Message | None") -> None:
+    """End the command where what came back is not what was sent."""
+    if message is None:
+        fail(f"poll() timed out before finding a result (timeout:[{POLL_SECONDS * 1000:g}ms])")
+    error = message.error()
+    if error is not None:
+        fail(str(error))
+    got = (message.key() or b"", message.value() or b"", list(message.headers() or []))
+    for what, expected, found in zip(("key", "value", "headers"), sent, got, strict=True):
+        if expected != found:
+            fail(f"The message {what} read [{found!r}] did not match the message {what} sent [{expected!r}]")
+
+
+def result_lines(latencies: list[int]) -> list[str]:
+    """Return the last lines: latencies are cut to whole ms, as Kafka's are."""
+    ordered = sorted(each // 1_000_000 for each in latencies)
+    p50, p99, p999 = (ordered[int(len(ordered) * part)] for part in (0.5, 0.99, 0.999))
+    average = sum(latencies) / len(latencies) / 1_000_000
+    return [f"Avg latency: {average:.4f} ms", f"Percentiles: 50th = {p50}, 99th = {p99}, 99.9th = {p999}"]

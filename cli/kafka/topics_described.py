@@ -1,0 +1,138 @@
+"""What `kafka-topics --describe` prints. Source: Kafka's TopicCommand (describeTopic, PartitionDescription)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kvorum.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from kvorum.admin.client import ClusterClient, Eligible
+    from kvorum.admin.places import Place
+    from kvorum.admin.reassignments import UnderWay
+    from kvorum.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+
+DEFAULT_CONFIG = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """Which partitions to describe; with none of these all, and the topics themselves."""
+
+    under_replicated_partitions: bool = False
+    unavailable_partitions: bool = False
+    under_min_isr_partitions: bool = False
+    at_min_isr_partitions: bool = False
+    topics_with_overrides: bool = False
+
+    @property
+    def everything(self) -> bool:
+        """Tell whether no kind of partition is asked for."""
+        return not (
+            self.under_replicated_partitions
+            or self.unavailable_partitions
+            or self.under_min_isr_partitions
+            or self.at_min_isr_partitions
+        )
+
+
+async def described(
+    cluster: "ClusterClient", topics: "Sequence[MetadataResponseTopic]", live: set[int], shown: Shown
+) -> list[str]:
+    """Return the lines of these topics. Raises KafkaError, Unreachable."""
+    from kvorum.admin.client import ResourceType
+    from kvorum.admin.places import Place
+
+    lines: list[str] = []
+    under_way = await reassignments(cluster) if topics else {}
+    for each in topics:
+        name = each.name or ""
+        entries = await cluster.describe_configs(ResourceType.TOPIC, name)
+        configs = {entry.name: entry.value or "" for entry in entries}
+        own = {entry.name: entry.value for entry in entries if entry.config_source != DEFAULT_CONFIG}
+        rows = sorted(each.partitions, key=lambda row: row.partition_index)
+        moving = {row.partition_index: under_way.get(Place(name, row.partition_index)) for row in rows}
+        lines += topic_lines(each, rows, moving, own, shown)
+        if shown.topics_with_overrides:
+            continue
+        eligible = await cluster.eligible(each)
+        min_isr = int(configs.get("min.insync.replicas", "1"))
+        lines += [
+            partition_line(name, row, moving[row.partition_index], eligible)
+            for row in rows
+            if is_shown(row, moving[row.partition_index], shown, live, min_isr)
+        ]
+    return lines
+
+
+async def reassignments(cluster: "ClusterClient") -> "Mapping[Place, UnderWay]":
+    """Return what is being reassigned; nothing where the cluster is too old to say, or will not."""
+    from kvorum.admin.reassignments import Reassignments
+
+    try:
+        return await Reassignments(cluster).under_way()
+    except KafkaError as error:
+        if error.code not in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
+            raise
+        return {}
+
+
+def replication_factor(row: "MetadataResponsePartition", moving: "UnderWay | None") -> int:
+    """Return how many replicas a partition is to have: those that are being added do not count yet.
+
+    A reassignment may have ended between the two answers: then none of its brokers is a replica any more.
+    """
+    if moving is not None and {*moving.adding, *moving.removing}.intersection(row.replica_nodes):
+        return len(moving.replicas) - len(moving.adding)
+    return len(row.replica_nodes)
+
+
+def topic_lines(
+    topic: "MetadataResponseTopic",
+    rows: "Sequence[MetadataResponsePartition]",
+    moving: "Mapping[int, UnderWay | None]",
+    own: Mapping[str, str | None],
+    shown: Shown,
+) -> list[str]:
+    """Return a topic's line, if it is to be shown."""
+    if not shown.everything or (shown.topics_with_overrides and not own):
+        return []
+    factor = replication_factor(rows[0], moving[rows[0].partition_index]) if rows else 0
+    topic_id = f"\tTopicId: {topic.topic_id}" if any(topic.topic_id) else ""  # older clusters have none
+    return [
+        f"Topic: {topic.name}{topic_id}\tPartitionCount: {len(rows)}\tReplicationFactor: {factor}"
+        f"\tConfigs: {','.join(f'{key}={value}' for key, value in own.items())}"
+    ]
+
+
+def is_shown(
+    row: "MetadataResponsePartition", moving: "UnderWay | None", shown: Shown, live: set[int], min_isr: int
+) -> bool:
+    """Tell whether a partition is of a kind that is asked for."""
+    leaderless = row.leader_id < 0
+    return (
+        shown.everything
+        or (shown.under_replicated_partitions and len(row.isr_nodes) < replication_factor(row, moving))
+        or (shown.unavailable_partitions and (leaderless or row.leader_id not in live))
+        or (shown.under_min_isr_partitions and (leaderless or len(row.isr_nodes) < min_isr))
+        or (shown.at_min_isr_partitions and len(row.isr_nodes) == min_isr)
+    )
+
+
+def partition_line(
+    topic: str, row: "MetadataResponsePartition", moving: "UnderWay | None", eligible: "Mapping[int, Eligible]"
+) -> str:
+    """Return a partition's line."""
+    told = eligible[row.partition_index]
+    line = (
+        f"\tTopic: {topic}\tPartition: {row.partition_index}\tLeader: {'none' if row.leader_id < 0 else row.leader_id}"
+        f"\tReplicas: {ids(row.replica_nodes)}\tIsr: {ids(row.isr_nodes)}"
+    )
+    if moving is not None:
+        line += f"\tAdding Replicas: {ids(moving.adding)}\tRemoving Replicas: {ids(moving.removing)}"
+    return f"{line}\tElr: {ids(told.elr)}\tLastKnownElr: {ids(told.last_known_elr)}"
+
+
+def ids(numbers: Iterable[int] | None) -> str:
+    """Return brokers in a line."""
+    return "N/A" if numbers is None else ",".join(map(str, numbers))

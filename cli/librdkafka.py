@@ -1,0 +1,87 @@
+"""What a command knows of the unmodified client it drives: whether any broker is there, and what its log said.
+
+librdkafka tries again for ever and says so each time. A command says each thing once, and one that has just begun ends
+where nobody answers.
+"""
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from kvorum.cli.output import Exit, fail, warn
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+    from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]  # it is not in its stubs
+
+REACH_SECONDS: Final = 30.0
+"""How long brokers that are there may take to say what they have."""
+STEP_SECONDS: Final = 0.5
+"""librdkafka waits as long as it is told to, even where all connections are refused: it is told not to wait long."""
+SAID_MAX: Final = 100
+"""Different lines of a client's log that are said; a cluster has few brokers, and each has few ways to fail."""
+
+
+class OnceEach(logging.Handler):
+    """Says each line of a client's log once: of failing connections one a broker, of others by their text."""
+
+    def __init__(self) -> None:
+        """Begin with nothing said."""
+        super().__init__(logging.WARNING)
+        self._said: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Say a line, unless one like it was said."""
+        text = record.getMessage()
+        facility, rest = text.partition(" ")[0], text.partition("]: ")[2]
+        like = f"{facility} {rest.partition(': ')[0]}" if facility == "FAIL" else text
+        if like not in self._said and len(self._said) < SAID_MAX:
+            self._said.add(like)
+            warn(rest or text)
+
+
+class Watch:
+    """What one client tells beside records. Hand `options` to it when it is made."""
+
+    def __init__(self) -> None:
+        """Begin without a client."""
+        self.is_down = False
+        """Whether no broker can be reached, as far as is known."""
+        self.reason = "no broker answers"
+        """The last thing that went wrong."""
+        self.log = OnceEach()
+        self._logger = logging.Logger("librdkafka", logging.WARNING)
+        self._logger.addHandler(self.log)
+
+    def options(self) -> dict[str, Any]:
+        """Return what the client is told to tell."""
+        return {"error_cb": self.on_error, "logger": self._logger}
+
+    def on_error(self, error: "KafkaError") -> None:
+        """Take what the client says of itself."""
+        from confluent_kafka import KafkaError
+
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self.is_down = True
+        else:
+            self.reason = error.str()
+
+
+def reached(client: Any, watch: Watch, topic: str | None = None) -> "ClusterMetadata":
+    """Return what the cluster says of a topic, or of all; where no broker can be reached, the command ends."""
+    from confluent_kafka import KafkaException
+
+    deadline = time.monotonic() + REACH_SECONDS
+    watch.log.setLevel(logging.CRITICAL)  # what goes wrong here is the reason that is given
+    while True:
+        try:
+            found: ClusterMetadata = client.list_topics(topic, timeout=STEP_SECONDS)
+            watch.is_down = False
+            watch.log.setLevel(logging.WARNING)
+            return found
+        except KafkaException as error:
+            client.poll(0)  # brings what the client knows of its brokers
+            if watch.is_down:
+                fail(f"no broker could be reached: {watch.reason}", Exit.UNREACHABLE)
+            if time.monotonic() >= deadline:
+                fail(f"no broker could be reached: {error.args[0].str()}", Exit.UNREACHABLE)

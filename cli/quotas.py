@@ -1,0 +1,135 @@
+"""`kvorum quotas`: how much clients may, by user, client id or address (KIP-13, 124, 546, 599, 612)."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kvorum.cli.client import bootstrap_option, with_cluster
+from kvorum.cli.output import output_option, pairs, show, tell
+
+if TYPE_CHECKING:
+    from kvorum.admin.client import ClusterClient
+
+COLUMNS = ("user", "client", "ip", "quota", "value")
+KINDS = (("user", "users"), ("client", "clients"), ("ip", "ips"))
+
+
+@click.group()
+def quotas() -> None:
+    """Show, set and remove quotas of clients.
+
+    \b
+    kvorum quotas list
+    kvorum quotas set --user alice --client app producer_byte_rate=1048576 consumer_byte_rate=2097152
+    kvorum quotas set --user-default request_percentage=50
+    kvorum quotas delete --ip 10.0.0.7 connection_creation_rate
+    """
+
+
+def entity_options(command: Any) -> Any:
+    """Add what says whose quotas these are."""
+    for kind, what in (("ip", "address"), ("client", "client id"), ("user", "user")):
+        command = click.option(f"--{kind}-default", is_flag=True, help=f"Of every {what} without quotas of its own.")(
+            command
+        )
+        command = click.option(f"--{kind}", help=f"Of this {what}.")(command)
+    return command
+
+
+def entity_of(options: dict[str, Any]) -> dict[str, str]:
+    """Return {type: name}, with "" for a default; what cannot be ends the command."""
+    entity: dict[str, str] = {}
+    for kind, plural in KINDS:
+        name, is_default = options[kind], options[f"{kind}_default"]
+        if name is not None and is_default:
+            raise click.UsageError(f"give --{kind} or --{kind}-default, not both")
+        if name == "":
+            raise click.BadParameter("must not be empty", param_hint=f"--{kind}")
+        if name is not None or is_default:
+            entity[plural] = name or ""
+    if "ips" in entity and len(entity) > 1:
+        raise click.UsageError("an address has quotas of its own, neither a user nor a client id beside it")
+    return entity
+
+
+def told(entity: dict[str, str]) -> str:
+    """Return whose quotas in a line."""
+    return ", ".join(f"{kind} {name or '<default>'}" for kind, name in entity.items())
+
+
+@quotas.command("list")
+@entity_options
+@bootstrap_option
+@output_option
+def list_(bootstrap: str, output: str, **options: Any) -> None:
+    """List quotas: all there are, or those of a user, client id or address.
+
+    \b
+    kvorum quotas list
+    kvorum quotas list --user alice -o json
+    """
+    entity = entity_of(options)
+
+    async def work(cluster: "ClusterClient") -> list[dict[str, Any]]:
+        from kvorum.cli.configs import quota_rows
+
+        wanted: list[dict[str, str | None]] = [dict(entity)]
+        if not entity:
+            wanted = [{"users": None}, {"clients": None}, {"users": None, "clients": None}, {"ips": None}]
+        return [row for each in wanted for row in await quota_rows(cluster, each)]
+
+    show(with_cluster(bootstrap, work), output, COLUMNS)
+
+
+@quotas.command("set")
+@click.argument("values", nargs=-1, required=True, metavar="QUOTA=NUMBER...")
+@entity_options
+@click.option("--dry-run", is_flag=True, help="Check, change nothing.")
+@bootstrap_option
+@output_option
+def set_(values: tuple[str, ...], dry_run: bool, bootstrap: str, output: str, **options: Any) -> None:
+    """Set quotas. They hold as soon as the brokers know of them.
+
+    QUOTA is producer_byte_rate, consumer_byte_rate, request_percentage or controller_mutation_rate; of an address
+    connection_creation_rate.
+
+    \b
+    kvorum quotas set --client app producer_byte_rate=1048576
+    """
+    change(entity_of(options), pairs(values, "QUOTA=NUMBER"), (), dry_run, bootstrap, output)
+
+
+@quotas.command()
+@click.argument("keys", nargs=-1, required=True, metavar="QUOTA...")
+@entity_options
+@click.option("--dry-run", is_flag=True, help="Check, change nothing.")
+@bootstrap_option
+@output_option
+def delete(keys: tuple[str, ...], dry_run: bool, bootstrap: str, output: str, **options: Any) -> None:
+    """Remove quotas.
+
+    \b
+    kvorum quotas delete --client app producer_byte_rate
+    """
+    change(entity_of(options), {}, keys, dry_run, bootstrap, output)
+
+
+def change(
+    entity: dict[str, str], values: dict[str, str], deleted: tuple[str, ...], dry_run: bool, bootstrap: str, output: str
+) -> None:
+    """Change the quotas of one entity."""
+    from kvorum.cli.config_entities import Changes, EntityError, alter_entity_quotas
+
+    if not entity:
+        raise click.UsageError("whose quotas? give --user, --client, --ip, or the default of one of them")
+    changes = Changes(values=values, deleted=deleted)
+
+    async def work(cluster: "ClusterClient") -> None:
+        await alter_entity_quotas(cluster, entity, changes, validate_only=dry_run)
+
+    try:
+        with_cluster(bootstrap, work)
+    except EntityError as error:
+        raise click.UsageError(str(error)) from None
+    found = {"entity": entity, "set": values, "deleted": list(deleted), "changed": not dry_run}
+    tell(found, output, f"{told(entity)}: {'would be changed' if dry_run else 'changed'}")

@@ -1,0 +1,70 @@
+"""What `kvorum topics` shows of topics: a row a topic, a row a partition."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kvorum.cli.kafka.topics_described import reassignments, replication_factor
+
+if TYPE_CHECKING:
+    from kvorum.admin.client import ClusterClient
+    from kvorum.admin.places import Place
+    from kvorum.admin.reassignments import UnderWay
+    from kvorum.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+
+    Moving = Mapping[Place, UnderWay]
+
+
+async def under_way(cluster: "ClusterClient") -> "Moving":
+    """Return what is being reassigned; nothing where the cluster is too old to say."""
+    return await reassignments(cluster)
+
+
+def moving_of(topic: str, row: "MetadataResponsePartition", moving: "Moving") -> "UnderWay | None":
+    """Return a partition's reassignment."""
+    from kvorum.admin.places import Place
+
+    return moving.get(Place(topic, row.partition_index))
+
+
+def list_row(topic: "MetadataResponseTopic", moving: "Moving") -> dict[str, Any]:
+    """Return a topic's row in a list: a replica that is being added is not missing."""
+    name = topic.name or ""
+    factors = {row.partition_index: replication_factor(row, moving_of(name, row, moving)) for row in topic.partitions}
+    return {
+        "topic": topic.name,
+        "partitions": len(topic.partitions),
+        "replication_factor": max(factors.values(), default=0),
+        "under_replicated": sum(len(row.isr_nodes) < factors[row.partition_index] for row in topic.partitions),
+        "unavailable": sum(row.leader_id < 0 for row in topic.partitions),
+    }
+
+
+async def described(cluster: "ClusterClient", name: str, moving: "Moving") -> dict[str, Any]:
+    """Return all that is told of a topic. Raises KafkaError, Unreachable."""
+    from kvorum.admin.client import EARLIEST, LATEST, ResourceType
+    from kvorum.admin.partition_offsets import topic_offsets
+    from kvorum.admin.topic_configs import topic_overrides
+
+    topic = await cluster.topic(name)
+    configs = topic_overrides(await cluster.describe_configs(ResourceType.TOPIC, name))
+    eligible = await cluster.eligible(topic)
+    earliest, latest = await topic_offsets(cluster, topic, EARLIEST), await topic_offsets(cluster, topic, LATEST)
+    rows = []
+    for row in sorted(topic.partitions, key=lambda row: row.partition_index):
+        index, each = row.partition_index, moving_of(name, row, moving)
+        rows.append(
+            {
+                "partition": index,
+                "leader": row.leader_id,
+                "epoch": row.leader_epoch,
+                "replicas": row.replica_nodes,
+                "isr": row.isr_nodes,
+                "adding": [] if each is None else each.adding,
+                "removing": [] if each is None else each.removing,
+                "elr": eligible[index].elr,
+                "last_known_elr": eligible[index].last_known_elr,
+                "earliest": earliest[index],
+                "latest": latest[index],
+            }
+        )
+    return {"topic": name, "topic_id": str(topic.topic_id), "configs": configs, "partitions": rows}

@@ -1,0 +1,58 @@
+"""A controller heeds kvorum.request.trace: the cluster's brokers', and that of its own node id.
+
+A controller has no dynamic configs of its own in Kafka; this one is of whoever answers requests, so that a request that
+a broker forwards can be followed to where it is decided.
+"""
+
+from collections.abc import Callable
+
+from kvorum.network.tracing import Tracing
+from kvorum.quorum.image import MetadataImage
+from kvorum.quorum.image.configs import ConfigsImage
+from kvorum.quorum.raft.log import SnapshotView
+from kvorum.runtime.config import Settings
+from kvorum.runtime.logs import get_logger
+from kvorum.runtime.trace_wish import KEY
+
+log = get_logger("quorum")
+
+
+class TraceConfig:
+    """A MetadataLogListener, registered behind the store: looks whether the configs are others than before."""
+
+    def __init__(self, settings: Settings, image: Callable[[], MetadataImage], tracing: Tracing) -> None:
+        """Begin with what the node's own file says. `image` answers the committed one."""
+        self._static = settings.str(KEY)
+        self._node_id = settings.int("node.id")
+        self._image = image
+        self._tracing = tracing
+        self._seen = ConfigsImage()
+        tracing.configure(self._static)
+
+    def on_batch_applied(self, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> None:
+        """Look."""
+        self._look()
+
+    def on_snapshot_loaded(self, snapshot: SnapshotView) -> None:
+        """Look."""
+        self._look()
+
+    def on_leader_changed(self, leader_id: int | None, epoch: int) -> None:
+        """See MetadataLogListener."""
+
+    def on_active(self, epoch: int) -> None:
+        """See MetadataLogListener."""
+
+    def on_inactive(self) -> None:
+        """See MetadataLogListener."""
+
+    def _look(self) -> None:
+        configs = self._image().configs
+        if configs is self._seen:
+            return
+        self._seen = configs
+        found = configs.broker_value([KEY], self._node_id)
+        try:
+            self._tracing.configure(self._static if found is None else found.value)
+        except ValueError as error:  # the controller that took it checked it: another release's form
+            log.error("dynamic config is left out", key=KEY, reason=error)
