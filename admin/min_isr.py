@@ -1,8 +1,8 @@
 """Partitions with too few replicas in sync for acks=all, by their topic's min.insync.replicas, or with just enough.
 
-Only topics with a replica out of sync, or a partition nobody leads, are asked about: of the others all are in sync, and
-that is enough. A minimum counts as no more than the partition has replicas (Kafka's Partition.effectiveMinIsr), and
-what has no leader takes nothing (TopicCommand.isUnderMinIsr).
+Only topics with a replica out of sync, or a partition nobody leads, are asked about. Of the others all are in sync, and
+that is enough, whatever the minimum (Kafka's Partition.effectiveMinIsr); what has no leader takes nothing
+(TopicCommand.isUnderMinIsr).
 """
 
 from collections.abc import Iterable, Sequence
@@ -55,11 +55,10 @@ async def in_sync(cluster: ClusterClient, topics: Iterable[MetadataResponseTopic
         if name not in minimums:
             continue  # deleted meanwhile
         for row in rows:
-            enough = min(minimums[name], len(row.replica_nodes))
-            if row.leader_id < 0 or len(row.isr_nodes) < enough:
+            if row.leader_id < 0 or len(row.isr_nodes) < minimums[name]:
                 under.add(Place(name, row.partition_index))
             else:
-                at += len(row.isr_nodes) == enough
+                at += len(row.isr_nodes) == minimums[name]
     return InSync(frozenset(under), at)
 
 

@@ -97,7 +97,7 @@ def test_voters_have_listeners_and_everybody_a_last_fetch(monkeypatch: pytest.Mo
 
     def told(cluster: OperatedCluster, broker: int, request: Message) -> quorum.DescribeQuorumResponse:
         row = quorum.ResponsePartitionData(
-            leader_id=101, current_voters=[state(101, 9, -1), state(102, 7, 50)], observers=[state(1, 9, 60)]
+            leader_id=101, current_voters=[state(101, 9, -1), state(102, 7, 50)], observers=[state(102, 9, 60)]
         )
         listeners = [quorum.Listener(name=name, host="localhost", port=port) for name, port in (("A", 1), ("B", 2))]
         return quorum.DescribeQuorumResponse(
@@ -114,7 +114,7 @@ def test_voters_have_listeners_and_everybody_a_last_fetch(monkeypatch: pytest.Mo
         rows = [(each["id"], each["lag"], each["last_fetch_ms"], each["listeners"]) for each in found["voters"]]
         assert rows == [(101, 0, -1, [a]), (102, 2, 50, [a, b])]
         (watching,) = found["observers"]
-        assert (watching["id"], watching["last_fetch_ms"], watching["last_caught_up_ms"]) == (1, 60, 59)
-        assert watching["listeners"] == []
+        assert (watching["id"], watching["last_fetch_ms"], watching["last_caught_up_ms"]) == (102, 60, 59)
+        assert watching["listeners"] == [], "a broker that has a voter's number is not that voter"
 
     with_operated(test)
