@@ -94,13 +94,17 @@ class AdminApp:
         access: Access | None = None,
         clock: Clock | None = None,
         local: LocalLogs | None = None,
+        more: Sequence[Operation] = (),
     ) -> None:
-        """Serve this cluster, the metrics of this process, and the logs of the broker that it stands beside."""
+        """Serve this cluster, the metrics of this process, and the logs of the broker that it stands beside.
+
+        `more`: what another server does besides, with the same manners.
+        """
         self._cluster = cluster
         self._metrics = metrics
         self._access = access or Access()
         self._clock = clock or SystemClock()
-        self._local = local
+        self._operations = [*operations(local), *more]
         self._streams = Streams()
         self._changes = Changes()
         self._turns = Turns()
@@ -111,7 +115,7 @@ class AdminApp:
     def build(self) -> web.Application:
         """Return the aiohttp application."""
         app = web.Application(middlewares=[self._guard], client_max_size=BODY_BYTES_MAX)
-        for operation in operations(self._local):
+        for operation in self._operations:
             app.router.add_route(operation.method, operation.path, self._handler(operation))
             if is_v3(operation.path):
                 app.router.add_route(operation.method, PREFIX + operation.path, self._handler(operation))
@@ -208,6 +212,7 @@ class AdminApp:
                 body=body,
                 clock=self._clock,
                 base_url=base_url(operation, request),
+                last_event_id=request.headers.get("Last-Event-ID"),
                 content=request.content if piecemeal else None,
                 role=role,
                 guarded=self._access.tokens is not None,
@@ -245,7 +250,7 @@ class AdminApp:
     async def _descriptions(self) -> Descriptions:
         """Return what describes the API, made when it is first asked for: a tenth of a second's work."""
         if self._described is None:
-            self._described = await blocking.run(asyncio.get_running_loop(), described_by, operations())
+            self._described = await blocking.run(asyncio.get_running_loop(), described_by, self._operations)
         return self._described
 
     async def _live(self, request: web.Request) -> web.Response:

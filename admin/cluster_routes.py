@@ -2,11 +2,13 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 
 from pydantic import BaseModel
 
 from kvorum.admin.client import METADATA_TOPIC, ClusterClient, ResourceType, Unreachable, code_of
 from kvorum.admin.elections import partitions_of
+from kvorum.admin.min_isr import in_sync
 from kvorum.admin.models import (
     INT32_MAX,
     Broker,
@@ -18,10 +20,11 @@ from kvorum.admin.models import (
     Health,
     Me,
     Quorum,
+    QuorumListener,
     Voter,
 )
 from kvorum.admin.operations import B, Call, NoBody, Operation, Role, number_of
-from kvorum.admin.parameters import ALL_CONFIGS, check_named
+from kvorum.admin.parameters import ALL_CONFIGS, VALIDATE_ONLY, check_named
 from kvorum.admin.places import Place
 from kvorum.admin.replication import is_under_replicated, moving_of
 from kvorum.admin.topic_configs import changes_of, configs_state, entries
@@ -30,6 +33,8 @@ from kvorum.protocol.messages.describe_quorum import ReplicaState
 from kvorum.protocol.messages.metadata import MetadataResponse
 
 NAMED_PARTITIONS_MAX = 100
+ALL_BROKERS = ""
+"""The name of what holds for all of them, among the resources of type BROKER."""
 CONTROLLER_MS = 5_000
 """Who looks after the health is not kept longer; a broker without a controller waits for one."""
 
@@ -61,19 +66,25 @@ async def get_health(call: Call[NoBody]) -> Health:
     described, metadata, (controller_id, controller_error) = await asyncio.gather(
         call.cluster.describe_cluster(), call.cluster.metadata(), active_controller(call.cluster)
     )
-    moving = await moving_of(call.cluster, metadata.topics)
+    moving, counted = await asyncio.gather(
+        moving_of(call.cluster, metadata.topics), in_sync(call.cluster, metadata.topics)
+    )
+    too_few = frozenset() if counted is None else counted.under
     wrong, under, offline = [], 0, 0
     for topic in metadata.topics:
         for partition in topic.partitions:
-            missing = is_under_replicated(partition, moving.get(Place(topic.name or "", partition.partition_index)))
+            place = Place(topic.name or "", partition.partition_index)
+            missing = is_under_replicated(partition, moving.get(place))
             under += missing
             offline += partition.leader_id < 0
-            if missing or partition.leader_id < 0:
+            if missing or partition.leader_id < 0 or place in too_few:
                 wrong.append(f"{topic.name}-{partition.partition_index}")
     fenced = [broker.broker_id for broker in described.brokers if broker.is_fenced]
     return Health(
         healthy=not wrong and not fenced and controller_id >= 0,
         under_replicated_partitions=under,
+        under_min_isr_partitions=None if counted is None else len(counted.under),
+        at_min_isr_partitions=None if counted is None else counted.at,
         offline_partitions=offline,
         brokers_fenced=fenced,
         partitions=wrong[:NAMED_PARTITIONS_MAX],
@@ -149,7 +160,19 @@ async def get_broker_configs(call: Call[NoBody]) -> list[BaseModel]:
 
 async def alter_broker_configs(call: Call[ConfigAlter]) -> None:
     """Change a broker's dynamic configs."""
-    await call.cluster.alter_configs(ResourceType.BROKER, str(broker_id(call)), changes_of(call.body))
+    name, only = str(broker_id(call)), call.flag("validate_only")
+    await call.cluster.alter_configs(ResourceType.BROKER, name, changes_of(call.body), validate_only=only)
+
+
+async def get_cluster_configs(call: Call[NoBody]) -> list[BaseModel]:
+    """List the dynamic configs of all brokers: each has them, unless it has one of its own."""
+    return entries(await call.cluster.describe_configs(ResourceType.BROKER, ALL_BROKERS), True)
+
+
+async def alter_cluster_configs(call: Call[ConfigAlter]) -> None:
+    """Change the dynamic configs of all brokers. What only one can have (listeners, say) is refused."""
+    only = call.flag("validate_only")
+    await call.cluster.alter_configs(ResourceType.BROKER, ALL_BROKERS, changes_of(call.body), validate_only=only)
 
 
 def is_unclean(body: Election) -> bool:
@@ -180,21 +203,28 @@ async def get_quorum(call: Call[NoBody]) -> Quorum:
     partition = answer.topics[0].partitions[0]
     end = max([state.log_end_offset for state in partition.current_voters], default=0)
 
-    def voter(state: ReplicaState) -> Voter:
+    listeners = {
+        node.node_id: [QuorumListener(name=each.name, host=each.host, port=each.port) for each in node.listeners]
+        for node in answer.nodes
+    }
+
+    def voter(state: ReplicaState, known: Mapping[int, list[QuorumListener]]) -> Voter:
         return Voter(
             id=state.replica_id,
             directory_id=str(state.replica_directory_id),
             log_end_offset=state.log_end_offset,
             lag=max(0, end - state.log_end_offset),
             last_caught_up_ms=state.last_caught_up_timestamp,
+            last_fetch_ms=state.last_fetch_timestamp,
+            listeners=known.get(state.replica_id, []),
         )
 
     return Quorum(
         leader_id=partition.leader_id,
         leader_epoch=partition.leader_epoch,
         high_watermark=partition.high_watermark,
-        voters=[voter(state) for state in partition.current_voters],
-        observers=[voter(state) for state in partition.observers],
+        voters=[voter(state, listeners) for state in partition.current_voters],
+        observers=[voter(state, {}) for state in partition.observers],
     )
 
 
@@ -207,6 +237,9 @@ GET_CONFIGS = Operation.get(
     query=ALL_CONFIGS,
     state=configs_state,
 )
+GET_CLUSTER_CONFIGS = Operation.get(
+    "/v1/brokers/configs", "All brokers' configs", get_cluster_configs, ConfigEntry, many=True, state=configs_state
+)
 OPERATIONS = [
     Operation.get("/v1/me", "Who one is here", get_me, Me),
     Operation.get("/v1/cluster", "The cluster at a glance", get_cluster, Cluster),
@@ -214,7 +247,11 @@ OPERATIONS = [
     Operation.get("/v1/brokers", "List brokers", list_brokers, Broker, many=True),
     Operation.get("/v1/brokers/{broker}", "One broker", get_broker, Broker),
     GET_CONFIGS,
-    GET_CONFIGS.patch("Change a broker's dynamic configs", alter_broker_configs, ConfigAlter),
+    GET_CONFIGS.patch("Change a broker's dynamic configs", alter_broker_configs, ConfigAlter, query=VALIDATE_ONLY),
+    GET_CLUSTER_CONFIGS,
+    GET_CLUSTER_CONFIGS.patch(
+        "Change all brokers' dynamic configs", alter_cluster_configs, ConfigAlter, query=VALIDATE_ONLY
+    ),
     Operation(
         method="POST",
         path="/v1/leaders/elect",

@@ -34,9 +34,19 @@ class FeatureRow(NamedTuple):
 
 async def describe_features(cluster: ClusterClient, address: Address | None = None) -> list[FeatureRow]:
     """Return the features, as one broker tells them. Raises KafkaError, Unreachable."""
-    request = ApiVersionsRequest(client_software_name="kvorum", client_software_version="0.1.0")
-    answer = await cluster.ask(request, ApiVersionsResponse, address)
+    answer = await ask_versions(cluster, address)
     refuse(answer.error_code, "ApiVersions")
+    return features_in(answer)
+
+
+async def ask_versions(cluster: ClusterClient, address: Address | None) -> ApiVersionsResponse:
+    """Ask a broker what it can speak. Raises Unreachable."""
+    request = ApiVersionsRequest(client_software_name="kvorum", client_software_version="0.1.0")
+    return await cluster.ask(request, ApiVersionsResponse, address)
+
+
+def features_in(answer: ApiVersionsResponse) -> list[FeatureRow]:
+    """Return the features that a broker tells of, by name."""
     levels = {each.name: each.max_version_level for each in answer.finalized_features}
     epoch = None if answer.finalized_features_epoch < 0 else answer.finalized_features_epoch
     return [

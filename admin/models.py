@@ -73,6 +73,12 @@ class Health(BaseModel):
 
     healthy: bool
     under_replicated_partitions: int
+    under_min_isr_partitions: int | None = Field(
+        description="With too few in sync for acks=all, or no leader; null: nobody told the topics' minimums"
+    )
+    at_min_isr_partitions: int | None = Field(
+        description="With just enough though a replica is missing: none may fall out any more; null: as above"
+    )
     offline_partitions: int
     brokers_fenced: list[int]
     partitions: list[str] = Field(description="The first hundred that are not as they should be, as topic-partition")
@@ -212,6 +218,14 @@ class ElectionResult(BaseModel):
     message: str | None
 
 
+class QuorumListener(BaseModel):
+    """Where a voter listens."""
+
+    name: str
+    host: str
+    port: int
+
+
 class Voter(BaseModel):
     """A member of the metadata quorum, or an observer."""
 
@@ -220,6 +234,8 @@ class Voter(BaseModel):
     log_end_offset: int
     lag: int
     last_caught_up_ms: int
+    last_fetch_ms: int = Field(description="When it asked the leader last; -1: not known")
+    listeners: list[QuorumListener] = Field(description="Of a voter; observers' are not told")
 
 
 class Quorum(BaseModel):

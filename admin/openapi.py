@@ -131,6 +131,9 @@ def answered(operation: Operation) -> dict[str, Any]:
         text = "Changes when somebody changes what a PUT or PATCH here could overwrite"
         answer["headers"] = {"ETag": {"description": text, "schema": {"type": "string"}}}
     if operation.answer is None:
+        named = [media for media in operation.media if media != JSON]
+        if named:
+            answer["content"] = {media: {"schema": {"type": "string"}} for media in named}
         return answer
     model: dict[str, Any] = {"$ref": REFERENCE.format(model=operation.answer.__name__)}
     whole = {"type": "array", "items": model} if operation.many else model

@@ -61,6 +61,8 @@ class Stream:
 
     media: str
     chunks: AsyncIterator[bytes]
+    file: str | None = None
+    """The name under which a browser keeps it, where it is to be kept rather than shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +92,8 @@ class Call(Generic[B]):
     clock: Clock = field(default_factory=SystemClock)
     base_url: str = ""
     """How the caller reached this server: scheme, host, and what stood before the operation's path."""
+    last_event_id: str | None = None
+    """The last event that a reader of a stream of events has seen, where it comes back."""
     content: Content | None = None
     """Of a body that is long, or whose length was not said before, where the operation takes such."""
     role: Role = Role.ADMIN
@@ -218,7 +222,8 @@ class Operation:
     documents: Mapping[str, Document] = field(default_factory=dict)
     """{media type: what its bodies may be} where that is more than `body` as JSON."""
     media: Sequence[str] = (JSON,)
-    """What the answer may come as; of another kind than JSON it is a Stream, of `answer`s."""
+    """What the answer may come as; of another kind than JSON it is a Stream, of `answer`s, or where it has none, of
+    bytes that only the media type describes."""
     events: Mapping[str, type[BaseModel]] = field(default_factory=dict)
     """{name: what comes with it} of server-sent events besides `answer`s."""
     state: Callable[[Any], object] | None = None

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from kvorum.admin import (
     analysis_routes,
+    api_versions_routes,
     batch_routes,
     broker_duty_routes,
     cluster_routes,
@@ -48,6 +49,7 @@ def operations(local: LocalLogs | None = None) -> Sequence[Operation]:
     metadata = MetadataReader()
     return [
         *cluster_routes.OPERATIONS,
+        *api_versions_routes.OPERATIONS,
         *broker_duty_routes.OPERATIONS,
         *topic_list.OPERATIONS,
         *topic_routes.OPERATIONS,

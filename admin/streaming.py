@@ -39,6 +39,8 @@ class Streams:
             await close(stream)
             return problem(429, "TOO_MANY_STREAMS", f"{STREAMS_MAX} streams run already; end one")
         headers = {"Content-Type": stream.media, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+        if stream.file is not None:
+            headers["Content-Disposition"] = f'attachment; filename="{stream.file}"'
         response = web.StreamResponse(headers=headers)
         task = asyncio.current_task()
         assert task is not None, "a handler runs in a task"

@@ -30,7 +30,9 @@ from kvorum.runtime.listeners import HttpEndpoint, chaos_listener
 TOKEN_FILE: Final = "chaos.token"
 TOKEN_BYTES: Final = 24
 ANSWER_SECONDS: Final = 10.0
-KINDS: Final = ("error_injection", "delay_injection", "drop_injection", "refuse_listener", "failpoint")
+KINDS: Final = (*("error_injection", "delay_injection", "drop_injection", "refuse_listener", "failpoint", "slow_disk"),)
+SEPARATOR: Final = ","
+"""Between names, where several are meant."""
 
 
 class InsideError(Exception):
@@ -103,7 +105,13 @@ class Inside:
         return cls(doors, register)
 
     def processes(self, name: str) -> list[str]:
-        """Return who a name stands for: a process, all of a node, "brokers", "controllers". Raises InsideError."""
+        """Return who a name stands for: a process, all of a node, "brokers", "controllers", or several of these.
+
+        Raises InsideError.
+        """
+        if SEPARATOR in name:
+            several = [process for each in name.split(SEPARATOR) for process in self.processes(each.strip())]
+            return list(dict.fromkeys(several))
         if name in ("brokers", "controllers"):
             found = [each for each in self.doors if each.endswith(f"/{name[:-1]}")]
         else:
@@ -191,6 +199,15 @@ class Inside:
             {"do": "failpoints", "arm": arm},
             {"do": "failpoints", "arm": ""},
         )
+
+    def slow_disk(self, name: str, arm: str, story: str) -> Injected:
+        """Let what goes to a disk take longer, in place of how slow it was made before; `arm`: places and delays.
+
+        Raises InsideError.
+        """
+        processes = self.processes(name)
+        story = f"the disk of {', '.join(processes)} {story}"
+        return self._each("slow_disk", processes, story, {"do": "slow", "arm": arm}, {"do": "slow", "arm": ""})
 
     def heal(self) -> None:
         """End every fault of this module, and clear every process that answers."""

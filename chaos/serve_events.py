@@ -70,6 +70,16 @@ class Events:
         self._next_id = 1
         self._is_closed = False
 
+    @property
+    def is_full(self) -> bool:
+        """Tell whether nobody else may listen now."""
+        return len(self._listeners) >= LISTENERS_MAX
+
+    @property
+    def is_closed(self) -> bool:
+        """Tell whether all were sent away."""
+        return self._is_closed
+
     def tell(self, kind: str, data: dict[str, object], *, kept: bool = True) -> None:
         """Tell all who listen; `kept`: and those who come later."""
         with self._lock:

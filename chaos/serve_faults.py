@@ -1,15 +1,14 @@
 """Which faults the HTTP interface takes, what each needs to know, and how it is done: a table.
 
 Targets are names: a node ("node-1"), one of its processes ("node-1/broker"), and for links also "clients", "brokers",
-"controllers".
+"controllers"; or words that stand for them when the fault begins (serve_targets). One target may stand for several.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from random import Random
 from typing import Any, Final, Literal, TypeAlias
-
-from pydantic import BaseModel, ConfigDict, Field
 
 from kvorum.chaos.faults.cuts import NotThisNetwork
 from kvorum.chaos.faults.disk_damage import NothingToDamage
@@ -18,105 +17,39 @@ from kvorum.chaos.faults.events import Injected
 from kvorum.chaos.faults.links import LinkFaultError
 from kvorum.chaos.faults.toxiproxy import ToxiproxyError
 from kvorum.chaos.inside import InsideError
+from kvorum.chaos.scenario.targets import UnknownTarget
+from kvorum.chaos.serve_options import (
+    BelowMinOptions,
+    ClockOptions,
+    ControllerOptions,
+    CutOptions,
+    DelayOptions,
+    DropOptions,
+    ErrorOptions,
+    FailpointOptions,
+    FlipOptions,
+    IsolateOptions,
+    LinkOptions,
+    NoOptions,
+    RefuseOptions,
+    SlowDiskOptions,
+    SlowOptions,
+    Strict,
+)
+from kvorum.chaos.serve_targets import SEPARATOR, View, resolved
 from kvorum.chaos.served import Served
 from kvorum.cluster.local import ClusterError
 
 TARGETS_MAX: Final = 64
-Needs: TypeAlias = Literal["processes", "disks", "clocks", "links", "inside"]
-
-
-class Strict(BaseModel):
-    """Refuses what it does not know."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class NoOptions(Strict):
-    """Nothing more to say."""
-
-
-class FlipOptions(Strict):
-    """Where bits are flipped."""
-
-    what: str = Field(description='A partition ("orders-0"), or "journal" for the controller\'s')
-    count: int = Field(1, ge=1, le=1000)
-    position: int | None = Field(None, ge=0)
-
-
-class ClockOptions(Strict):
-    """How far off the clock is."""
-
-    offset_ms: int = Field(ge=-(10**12), le=10**12)
-
-
-class CutOptions(Strict):
-    """What a cut is made of."""
-
-    kind: Literal["black_hole", "refuse", "freeze", "drop"] | None = None
-
-
-class IsolateOptions(CutOptions):
-    """From whom."""
-
-    clients: bool = True
-
-
-class SlowOptions(Strict):
-    """How slow."""
-
-    latency_ms: int = Field(ge=1, le=600_000)
-    jitter_ms: int = Field(0, ge=0, le=600_000)
-
-
-class LinkOptions(Strict):
-    """Any fault of links by its own name and attributes."""
-
-    kind: str
-    one_way: bool = False
-    share: float = Field(1.0, gt=0, le=1)
-    attributes: dict[str, int] = Field(default_factory=dict)
-
-
-class InsideOptions(Strict):
-    """Which requests are meant."""
-
-    api: str | int
-    count: int | None = Field(None, ge=1, description="The next so many; unset: until it ends")
-    client_id: str | None = None
-    listener: str | None = None
-
-
-class ErrorOptions(InsideOptions):
-    """What they are answered."""
-
-    code: str | int
-    at_top: bool = False
-
-
-class DelayOptions(InsideOptions):
-    """How late they are answered."""
-
-    delay_ms: int = Field(ge=1, le=600_000)
-
-
-class DropOptions(InsideOptions):
-    """How they are not answered."""
-
-    silent: bool = False
-    handled: bool = False
-
-
-class RefuseOptions(Strict):
-    """Which address is closed."""
-
-    listener: str
-    cut: bool = False
-
-
-class FailpointOptions(Strict):
-    """What is armed."""
-
-    arm: str
+Needs: TypeAlias = Literal["processes", "disks", "small_disks", "clocks", "links", "inside"]
+Of: TypeAlias = Literal["nodes", "processes", "parties", "partitions"]
+"""What targets are: whole nodes; processes, too; whoever is at an end of a link; partitions."""
+LACKING: Final[Mapping[str, str]] = {
+    "small_disks": "no node of this cluster has a small disk: make one with --create --small-disk",
+    "clocks": "nodes were started without a clock of their own: make the cluster with --create",
+    "links": "this cluster was made without proxies on its links: make one with --create",
+    "inside": "this cluster was made without control listeners: make one with --create, or set kvorum.chaos.listener",
+}
 
 
 class CannotDo(Exception):
@@ -127,7 +60,15 @@ class NotHere(Exception):
     """A fault that this cluster, as it was made, cannot have."""
 
 
-Do: TypeAlias = Callable[[Served, Sequence[str], Any], Injected | None]
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Where a fault is to happen, and the chance it is given."""
+
+    served: Served
+    rng: Random
+
+
+Do: TypeAlias = Callable[[Scene, Sequence[str], Any], Injected | None]
 """Begins the fault; None: it is over at once."""
 
 
@@ -142,176 +83,291 @@ class Kind:
     options: type[Strict] = NoOptions
     targets: tuple[int, int] = (1, 1)
     """How many, from and to."""
+    of: Of = "nodes"
+    several: bool = True
+    """A target may stand for several at once."""
+    lasts: bool = True
+    """It is in force until it is ended."""
 
 
-def _kill(served: Served, targets: Sequence[str], options: NoOptions) -> Injected:
+def _kill(scene: Scene, targets: Sequence[str], options: NoOptions) -> Injected:
+    names = split(targets[0])
+    story = f"kill -9 {', '.join(names)}"
+    if len(names) > 1:
+        return scene.served.processes.kill_several(names, story)
+    name, _, role = names[0].partition("/")
+    return scene.served.processes.kill(name, (role,) if role else (), story)
+
+
+def _kill_controller(scene: Scene, targets: Sequence[str], options: ControllerOptions) -> Injected:
+    name = View(scene.served).active_controller()
+    roles = ("controller",) if options.process else ()
+    story = f"kill -9 {name}{'/controller' if options.process else ''}, the active controller"
+    return scene.served.processes.kill(name, roles, story)
+
+
+def _below_min(scene: Scene, targets: Sequence[str], options: BelowMinOptions) -> Injected:
+    """Take as many followers as it needs out of the ISR; the leader stays, and refuses acks=all."""
+    partition, view = targets[0], View(scene.served)
+    found, minimum = view.partition(partition), view.min_isr(partition.rpartition("-")[0])
+    leader = view.leader_of(*topic_partition(partition))
+    followers = [name for name in map(view.name_of, found.isr) if name != leader]
+    surplus = len(found.isr) - (minimum - 1)
+    if minimum < 2:
+        raise CannotDo(f"min.insync.replicas of {partition} is {minimum}: no leader is below it")
+    if surplus <= 0:
+        raise CannotDo(f"{partition} has {len(found.isr)} in sync of {minimum} already")
+    chosen = sorted(scene.rng.sample(followers, surplus))
+    story = f"{partition} falls below min.insync.replicas {minimum}: {', '.join(chosen)} follow {leader} no more"
+    if options.how == "kill":
+        return scene.served.processes.kill_several(chosen, story)
+    return scene.served.processes.pause_several([f"{name}/broker" for name in chosen], story)
+
+
+def _terminate(scene: Scene, targets: Sequence[str], options: NoOptions) -> Injected:
+    return scene.served.processes.terminate(*split(targets[0]))
+
+
+def _pause(scene: Scene, targets: Sequence[str], options: NoOptions) -> Injected:
+    return scene.served.processes.pause_several(split(targets[0]))
+
+
+def _restart(scene: Scene, targets: Sequence[str], options: NoOptions) -> None:
+    scene.served.processes.restart(*split(targets[0]))
+
+
+def _kill_all(scene: Scene, targets: Sequence[str], options: NoOptions) -> Injected:
+    return scene.served.processes.kill_all()
+
+
+def _wipe(scene: Scene, targets: Sequence[str], options: NoOptions) -> Injected:
     name, _, role = targets[0].partition("/")
-    return served.processes.kill(name, (role,) if role else (), f"kill -9 {targets[0]}")
+    return scene.served.disks.wipe(name, (role,) if role else ())
 
 
-def _terminate(served: Served, targets: Sequence[str], options: NoOptions) -> Injected:
-    return served.processes.terminate(targets[0])
+def _lose_tail(scene: Scene, targets: Sequence[str], options: NoOptions) -> Injected:
+    return scene.served.disks.lose_tail([name for each in targets for name in split(each)])
 
 
-def _pause(served: Served, targets: Sequence[str], options: NoOptions) -> Injected:
-    name, _, role = targets[0].partition("/")
-    return served.processes.pause(name, (role,) if role else ())
+def _flip_bits(scene: Scene, targets: Sequence[str], options: FlipOptions) -> None:
+    disks = replace(scene.served.disks, rng=scene.rng)
+    disks.flip_bits(targets[0], options.what, options.count, options.position)
 
 
-def _restart(served: Served, targets: Sequence[str], options: NoOptions) -> None:
-    served.processes.restart(targets[0])
+def _disk_full(scene: Scene, targets: Sequence[str], options: NoOptions) -> Injected:
+    return scene.served.disks.fill(targets[0])
 
 
-def _kill_all(served: Served, targets: Sequence[str], options: NoOptions) -> Injected:
-    return served.processes.kill_all()
+def _read_only(scene: Scene, targets: Sequence[str], options: NoOptions) -> Injected:
+    return scene.served.disks.read_only(targets[0])
 
 
-def _wipe(served: Served, targets: Sequence[str], options: NoOptions) -> Injected:
-    name, _, role = targets[0].partition("/")
-    return served.disks.wipe(name, (role,) if role else ())
+def _slow_disk(scene: Scene, targets: Sequence[str], options: SlowDiskOptions) -> Injected:
+    what = {"both": "a write or a sync", "writes": "a write", "syncs": "a sync"}[options.what]
+    story = f"takes {options.delay_ms} ms longer for {what}"
+    return scene.served.inside.slow_disk(targets[0], options.arm(), story)
 
 
-def _lose_tail(served: Served, targets: Sequence[str], options: NoOptions) -> Injected:
-    return served.disks.lose_tail(targets)
+def _jump_clock(scene: Scene, targets: Sequence[str], options: ClockOptions) -> Injected:
+    names, offset_ms = split(targets[0]), options.offset_ms
+    clocks = [scene.served.clocks[name] for name in names]
+    story = f"the clock of {', '.join(names)} is {abs(offset_ms)} ms {'ahead' if offset_ms >= 0 else 'behind'}"
 
+    def put(value: int) -> None:
+        for clock in clocks:
+            clock.set(value)
 
-def _flip_bits(served: Served, targets: Sequence[str], options: FlipOptions) -> None:
-    served.disks.flip_bits(targets[0], options.what, options.count, options.position)
-
-
-def _disk_full(served: Served, targets: Sequence[str], options: NoOptions) -> Injected:
-    return served.disks.fill(targets[0])
-
-
-def _read_only(served: Served, targets: Sequence[str], options: NoOptions) -> Injected:
-    return served.disks.read_only(targets[0])
-
-
-def _jump_clock(served: Served, targets: Sequence[str], options: ClockOptions) -> Injected:
-    name, offset_ms = targets[0], options.offset_ms
-    if name not in served.clocks:
-        raise NotHere(f"{name} was started without a clock of its own: make the cluster with --create")
-    clock = served.clocks[name]
-    story = f"the clock of {name} is {abs(offset_ms)} ms {'ahead' if offset_ms >= 0 else 'behind'}"
-    return served.register.begin(
-        "clock_jump", [name], story, do=lambda: clock.set(offset_ms), undo=lambda: clock.set(0)
-    )
+    return scene.served.register.begin("clock_jump", names, story, do=lambda: put(offset_ms), undo=lambda: put(0))
 
 
 def _between(
-    served: Served, targets: Sequence[str], kind: str | None, one_way: bool, attributes: Mapping[str, int], share: float
+    scene: Scene, targets: Sequence[str], kind: str | None, one_way: bool, attributes: Mapping[str, int], share: float
 ) -> Injected:
-    if served.cuts is None:
-        raise NotHere("this cluster was made without proxies on its links: make one with --create")
+    cuts = scene.served.cuts
+    assert cuts is not None, "it was looked at before"
     a, b = targets
-    return served.cuts.between(kind or served.cuts.cut_kind, a, b, one_way=one_way, share=share, attributes=attributes)
+    return cuts.between(kind or cuts.cut_kind, a, b, one_way=one_way, share=share, attributes=attributes)
 
 
-def _cut(served: Served, targets: Sequence[str], options: CutOptions, *, one_way: bool) -> Injected:
-    return _between(served, targets, options.kind, one_way, {}, 1.0)
+def _cut(scene: Scene, targets: Sequence[str], options: CutOptions, *, one_way: bool) -> Injected:
+    return _between(scene, targets, options.kind, one_way, {}, 1.0)
 
 
-def _isolate(served: Served, targets: Sequence[str], options: IsolateOptions) -> Injected:
-    if served.cuts is None:
-        raise NotHere("this cluster was made without proxies on its links: make one with --create")
-    return served.cuts.isolate(targets[0], options.kind or served.cuts.cut_kind, clients=options.clients)
+def _isolate(scene: Scene, targets: Sequence[str], options: IsolateOptions) -> Injected:
+    cuts = scene.served.cuts
+    assert cuts is not None, "it was looked at before"
+    return cuts.isolate(targets[0], options.kind or cuts.cut_kind, clients=options.clients)
 
 
-def _slow(served: Served, targets: Sequence[str], options: SlowOptions) -> Injected:
+def _slow(scene: Scene, targets: Sequence[str], options: SlowOptions) -> Injected:
     attributes = {"latency": options.latency_ms, "jitter": options.jitter_ms}
-    return _between(served, targets, "latency", False, attributes, 1.0)
+    return _between(scene, targets, "latency", False, attributes, 1.0)
 
 
-def _link(served: Served, targets: Sequence[str], options: LinkOptions) -> Injected:
-    return _between(served, targets, options.kind, options.one_way, options.attributes, options.share)
+def _link(scene: Scene, targets: Sequence[str], options: LinkOptions) -> Injected:
+    return _between(scene, targets, options.kind, options.one_way, options.attributes, options.share)
 
 
-def _error(served: Served, targets: Sequence[str], options: ErrorOptions) -> Injected:
+def _error(scene: Scene, targets: Sequence[str], options: ErrorOptions) -> Injected:
     more = options.model_dump(include={"client_id", "listener", "at_top"})
-    return served.inside.error(targets[0], options.api, options.code, count=options.count, **more)
+    return scene.served.inside.error(targets[0], options.api, options.code, count=options.count, **more)
 
 
-def _delay(served: Served, targets: Sequence[str], options: DelayOptions) -> Injected:
+def _delay(scene: Scene, targets: Sequence[str], options: DelayOptions) -> Injected:
     more = options.model_dump(include={"client_id", "listener"})
-    return served.inside.delay(targets[0], options.api, options.delay_ms, count=options.count, **more)
+    return scene.served.inside.delay(targets[0], options.api, options.delay_ms, count=options.count, **more)
 
 
-def _drop(served: Served, targets: Sequence[str], options: DropOptions) -> Injected:
+def _drop(scene: Scene, targets: Sequence[str], options: DropOptions) -> Injected:
     more = options.model_dump(include={"client_id", "listener", "silent", "handled"})
-    return served.inside.drop(targets[0], options.api, count=options.count, **more)
+    return scene.served.inside.drop(targets[0], options.api, count=options.count, **more)
 
 
-def _refuse(served: Served, targets: Sequence[str], options: RefuseOptions) -> Injected:
-    return served.inside.refuse(targets[0], options.listener, cut=options.cut)
+def _refuse(scene: Scene, targets: Sequence[str], options: RefuseOptions) -> Injected:
+    return scene.served.inside.refuse(targets[0], options.listener, cut=options.cut)
 
 
-def _failpoints(served: Served, targets: Sequence[str], options: FailpointOptions) -> Injected:
-    return served.inside.failpoints(targets[0], options.arm)
+def _failpoints(scene: Scene, targets: Sequence[str], options: FailpointOptions) -> Injected:
+    return scene.served.inside.failpoints(targets[0], options.arm)
 
 
+inside = partial(Kind, "inside", of="processes")
+link = partial(Kind, "links", of="parties", targets=(2, 2))
 KINDS: Final[Mapping[str, Kind]] = {
     "kill": Kind(
         "processes",
         "kill -9 of a node or one process; it is down until it is started (a process comes back by itself)",
         _kill,
+        of="processes",
+    ),
+    "controller_kill": Kind(
+        "processes", "kill -9 of the active controller's node", _kill_controller, ControllerOptions, (0, 0)
+    ),
+    "isr_below_min": Kind(
+        "processes",
+        "Followers of a partition are kept from following until fewer are in sync than min.insync.replicas",
+        _below_min,
+        BelowMinOptions,
+        of="partitions",
     ),
     "terminate": Kind("processes", "Shut a node down in order; down until it is started", _terminate),
-    "pause": Kind("processes", "SIGSTOP of a node or one process: alive, connected, and silent", _pause),
-    "restart": Kind("processes", "Shut a node down in order and start it again", _restart),
+    "pause": Kind(
+        "processes", "SIGSTOP of a node or one process: alive, connected, and silent", _pause, of="processes"
+    ),
+    "restart": Kind("processes", "Shut a node down in order and start it again", _restart, lasts=False),
     "kill_all": Kind(
         "processes", "kill -9 of every node at once: the power cut of the whole machine room", _kill_all, targets=(0, 0)
     ),
-    "wipe": Kind("disks", "kill -9, and its directories are emptied: a disk that was replaced", _wipe),
+    "wipe": Kind(
+        "disks",
+        "kill -9, and its directories are emptied: a disk that was replaced",
+        _wipe,
+        of="processes",
+        several=False,
+    ),
     "lose_tail": Kind(
         "disks",
         "kill -9, and what was not synced is cut off its logs: a power loss",
         _lose_tail,
         targets=(1, TARGETS_MAX),
     ),
-    "flip_bits": Kind("disks", "Bits of what lies on the disk are flipped", _flip_bits, FlipOptions),
-    "disk_full": Kind("disks", "Writes find no room", _disk_full),
-    "read_only": Kind("disks", "Writes are refused", _read_only),
+    "flip_bits": Kind(
+        "disks", "Bits of what lies on the disk are flipped", _flip_bits, FlipOptions, several=False, lasts=False
+    ),
+    "slow_disk": inside("What is written to the disk, or synced, takes longer", _slow_disk, SlowDiskOptions),
+    "disk_full": Kind("small_disks", "Writes find no room", _disk_full, several=False),
+    "read_only": Kind("small_disks", "Writes are refused", _read_only, several=False),
     "clock_jump": Kind("clocks", "The wall clock of a node is off by so much", _jump_clock, ClockOptions),
-    "cut": Kind("links", "Nothing passes between two, either way", partial(_cut, one_way=False), CutOptions, (2, 2)),
-    "cut_one_way": Kind(
-        "links", "Nothing passes from the first to the second", partial(_cut, one_way=True), CutOptions, (2, 2)
-    ),
-    "isolate": Kind("links", "A node is cut off from everybody", _isolate, IsolateOptions),
-    "slow": Kind("links", "Everything between two takes so much longer, each way", _slow, SlowOptions, (2, 2)),
-    "link": Kind("links", "Any fault of a link by its own name, as Toxiproxy has it", _link, LinkOptions, (2, 2)),
-    "error": Kind("inside", "Requests of an API are refused with a code", _error, ErrorOptions),
-    "delay": Kind("inside", "Requests of an API are answered late", _delay, DelayOptions),
-    "drop": Kind("inside", "Requests of an API are not answered", _drop, DropOptions),
-    "refuse_listener": Kind("inside", "A listener refuses connections while its process lives", _refuse, RefuseOptions),
-    "failpoints": Kind(
-        "inside", "The process dies at a step of its own: log.append.after=kill", _failpoints, FailpointOptions
-    ),
+    "cut": link("Nothing passes between two, either way", partial(_cut, one_way=False), CutOptions),
+    "cut_one_way": link("Nothing passes from the first to the second", partial(_cut, one_way=True), CutOptions),
+    "isolate": link("A node is cut off from everybody", _isolate, IsolateOptions, targets=(1, 1)),
+    "slow": link("Everything between two takes so much longer, each way", _slow, SlowOptions),
+    "link": link("Any fault of a link by its own name, as Toxiproxy has it", _link, LinkOptions),
+    "error": inside("Requests of an API are refused with a code", _error, ErrorOptions),
+    "delay": inside("Requests of an API are answered late", _delay, DelayOptions),
+    "drop": inside("Requests of an API are not answered", _drop, DropOptions),
+    "refuse_listener": inside("A listener refuses connections while its process lives", _refuse, RefuseOptions),
+    "failpoints": inside("The process dies at a step of its own: log.append.after=kill", _failpoints, FailpointOptions),
 }
 
 
-def begin(served: Served, fault: str, targets: Sequence[str], options: Strict) -> Injected | None:
-    """Begin a fault; None where it is over already. Raises CannotDo (the request is wrong), NotHere, NotStarted."""
+def possible(served: Served, kind: Kind) -> bool:
+    """Tell whether this cluster, as it was made, can have such a fault."""
+    lacking = {
+        "small_disks": not served.disks.small,
+        "clocks": not served.clocks,
+        "links": served.cuts is None,
+        "inside": not served.inside.doors,
+    }
+    return not lacking.get(kind.needs, False)
+
+
+def split(target: str) -> list[str]:
+    """Return the names that one target stands for."""
+    return target.split(SEPARATOR)
+
+
+def topic_partition(name: str) -> tuple[str, int]:
+    """Return the two of "orders-0". Raises CannotDo."""
+    topic, _, number = name.rpartition("-")
+    if not topic or not number.isdecimal():
+        raise CannotDo(f"{name!r} is no partition (TOPIC-NUMBER)")
+    return topic, int(number)
+
+
+def named(scene: Scene, fault: str, targets: Sequence[str]) -> list[str]:
+    """Return the targets by their names, those that stand for several joined. Raises CannotDo, NotHere, NotNow."""
     kind = KINDS[fault]
+    if not possible(scene.served, kind):
+        raise NotHere(LACKING[kind.needs])
     first, last = kind.targets
     if not first <= len(targets) <= last:
         wanted = str(first) if first == last else f"{first} to {last}"
         raise CannotDo(f"{fault} takes {wanted} targets, not {len(targets)}")
-    if len(set(targets)) < len(targets):
-        raise CannotDo("a target is named twice")
-    if kind.needs not in ("links", "inside"):
-        _check_names(served, targets)
+    if kind.of == "partitions":
+        return ["-".join(map(str, topic_partition(each))) for each in targets]
     try:
-        return kind.do(served, targets, options)
+        found = [resolved(scene.served, each, scene.rng) for each in targets]
+    except UnknownTarget as error:
+        raise CannotDo(str(error)) from error
+    every = [name for names in found for name in names]
+    if len(set(every)) < len(every):
+        raise CannotDo("a target is named twice")
+    for target, names in zip(targets, found, strict=True):
+        if len(names) > 1 and not kind.several:
+            raise CannotDo(f"{fault} takes one at a time, and {target!r} stands for {', '.join(names)}")
+    if kind.of in ("nodes", "processes") and kind.needs != "inside":
+        _check_names(scene.served, fault, kind, every)
+    return [SEPARATOR.join(names) for names in found]
+
+
+def _check_names(served: Served, fault: str, kind: Kind, names: Sequence[str]) -> None:
+    """A node that there is, and a process that it has. Raises CannotDo."""
+    roles = {node.name: node.roles for node in served.cluster.plan.nodes}
+    for target in names:
+        name, slash, role = target.partition("/")
+        if name not in roles or (slash and role not in roles[name]):
+            raise CannotDo(f"there is no {target!r}; there are {', '.join(roles)}, each with /broker, /controller")
+        if slash and kind.of == "nodes":
+            raise CannotDo(f"{fault} is of whole nodes: {name}, not {target}")
+    if len({"/" in name for name in names}) > 1:
+        raise CannotDo("name nodes, or processes, not both")
+
+
+def is_over_at_once(fault: str, targets: Sequence[str], options: Strict) -> bool:
+    """Tell whether a fault is over when it has begun: there is nothing to end, now or later."""
+    killed = fault == "kill" and any("/" in each for each in targets)
+    return not KINDS[fault].lasts or killed or (isinstance(options, ControllerOptions) and options.process)
+
+
+def begin(scene: Scene, fault: str, targets: Sequence[str], options: Strict) -> Injected | None:
+    """Begin a fault of `named` targets; None where it is over and was never numbered.
+
+    Raises CannotDo (the request is wrong), NotHere, NotNow, NotStarted.
+    """
+    try:
+        return KINDS[fault].do(scene, targets, options)
     except (NotThisNetwork, NoSmallDisk) as error:
         raise NotHere(str(error)) from error
     except (ClusterError, ValueError, InsideError, LinkFaultError, ToxiproxyError, NothingToDamage, OSError) as error:
         raise CannotDo(str(error)) from error
-
-
-def _check_names(served: Served, targets: Sequence[str]) -> None:
-    """A node that there is, and a process that it has."""
-    roles = {node.name: node.roles for node in served.cluster.plan.nodes}
-    for target in targets:
-        name, slash, role = target.partition("/")
-        if name not in roles or (slash and role not in roles[name]):
-            raise CannotDo(f"there is no {target!r}; there are {', '.join(roles)}, each with /broker, /controller")

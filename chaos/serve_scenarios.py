@@ -25,6 +25,10 @@ STOP_SECONDS: Final = 120.0
 """What a run that was told to end may take to heal, read and judge."""
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9\-]{0,99}(/[A-Za-z0-9][A-Za-z0-9\-_.]{0,99})?")
 """A shipped scenario, or one cell of it: never a path."""
+HISTORY: Final = "history.jsonl"
+REPORT: Final = "report.html"
+ERROR_CHARS: Final = 1000
+"""Kept of what a command complains of, the last of it."""
 COMMAND: Final = (sys.executable, "-m", "kvorum.cli.main", "chaos")
 
 State: TypeAlias = Literal["running", "held", "violated", "could not run", "stopped"]
@@ -32,7 +36,11 @@ STATES: Final[dict[int, State]] = {0: "held", 1: "violated"}
 
 
 class Busy(Exception):
-    """A scenario runs already."""
+    """What cannot be while a scenario runs."""
+
+
+class NoReport(Exception):
+    """A run of which no report can be made, and why."""
 
 
 @dataclass(slots=True)
@@ -51,7 +59,8 @@ class ScenarioRun:
     lines_count: int = 0
     """All that it printed, kept or not."""
     verdicts: dict[str, Any] = field(default_factory=dict)
-    """{run: what `kvorum chaos check -o json` says of its history}."""
+    """{cell: what `kvorum chaos check -o json` says of its history}."""
+    process: asyncio.subprocess.Process | None = None
 
     def described(self, *, whole: bool) -> dict[str, object]:
         """Return it for people and programs; `whole`: with output and verdicts."""
@@ -86,8 +95,8 @@ class Scenarios:
         self._command = command
         self._runs: dict[int, ScenarioRun] = {}
         self._next_id = 1
-        self._task: asyncio.Task[None] | None = None
-        self._process: asyncio.subprocess.Process | None = None
+        self._starting = asyncio.Lock()
+        self._running: tuple[ScenarioRun, asyncio.Task[None]] | None = None
 
     @property
     def runs(self) -> list[ScenarioRun]:
@@ -102,14 +111,19 @@ class Scenarios:
         """Start a run. Raises Busy, ValueError (no name of a scenario), OSError."""
         if not NAME.fullmatch(scenario):
             raise ValueError(f"{scenario!r} is no name of a shipped scenario (kvorum chaos list)")
-        if self._task is not None and not self._task.done():
+        if self._starting.locked() or (self._running is not None and not self._running[1].done()):
             raise Busy("a scenario runs already")
+        async with self._starting:
+            return await self._start(scenario, seed, duration)
+
+    async def _start(self, scenario: str, seed: int, duration: float | None) -> ScenarioRun:
+        self._next_id = max(self._next_id, await asyncio.to_thread(last_number, self._folder) + 1)
         folder = self._folder / f"{self._next_id:04d}-{scenario.replace('/', '-')}"
-        await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+        await asyncio.to_thread(folder.mkdir, parents=True)
         run = ScenarioRun(self._next_id, scenario, seed, folder, SystemClock().wall_ms())
         arguments = ["run", scenario, "--seed", str(seed), "--out", str(folder)]
         arguments += [] if duration is None else ["--duration", f"{duration:g}"]
-        self._process = await asyncio.create_subprocess_exec(
+        run.process = await asyncio.create_subprocess_exec(
             *leashed([*self._command, *arguments]),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
@@ -122,60 +136,101 @@ class Scenarios:
         while len(self._runs) > RUNS_MAX:
             del self._runs[next(iter(self._runs))]
         self._told(run)
-        self._task = asyncio.create_task(self._follow(run, self._process))
+        self._running = run, asyncio.create_task(self._follow(run, run.process))
         return run
 
     async def _follow(self, run: ScenarioRun, process: asyncio.subprocess.Process) -> None:
-        """Read what it says to its end, then judge its histories."""
+        """Read what it says to its end, then judge its histories: whatever becomes of that, the run is over then."""
+        try:
+            run.exit_code = await self._output(run, process)
+            for path in await asyncio.to_thread(histories, run.folder):
+                run.verdicts[path.parent.name] = await self._verdict(path)
+        except OSError as error:
+            run.lines.append(f"it could not be followed to its end: {error}")
+        if run.stopped:
+            run.state = "stopped"
+        else:
+            run.state = "could not run" if run.exit_code is None else STATES.get(run.exit_code, "could not run")
+        self._told(run)
+
+    async def _output(self, run: ScenarioRun, process: asyncio.subprocess.Process) -> int:
+        """Read what it prints; return its exit code."""
         assert process.stdout is not None
         while line := await line_of(process.stdout):
             run.lines.append(line.decode(errors="replace").rstrip())
             run.lines_count += 1
             self._heard(run, run.lines[-1])
-        code = await process.wait()
-        for path in await asyncio.to_thread(histories, run.folder):
-            run.verdicts[path.parent.name] = await self._verdict(path)
-        run.exit_code = code
-        run.state = "stopped" if run.stopped else STATES.get(code, "could not run")
-        self._told(run)
+        return await process.wait()
 
     async def _verdict(self, path: Path) -> object:
-        """Return what the checker says of a history."""
+        """Return what the checker says of a history, or why it says nothing."""
+        try:
+            output, errors = await self._said("check", str(path), "-o", "json")
+        except OSError as error:
+            return {"error": f"the checker could not be run: {error}"}
+        try:
+            return json.loads(output)
+        except ValueError:
+            return {"error": errors[-ERROR_CHARS:] or "the checker said nothing"}
+
+    async def _said(self, *arguments: str) -> tuple[bytes, str]:
+        """Run one of the commands beside `run` to its end; return what it printed, and what it complained of."""
         process = await asyncio.create_subprocess_exec(
-            *leashed([*self._command, "check", str(path), "-o", "json"]),
+            *leashed([*self._command, *arguments]),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
         output, errors = await process.communicate()
-        try:
-            return json.loads(output)
-        except ValueError:
-            return {"error": errors.decode(errors="replace")[-1000:]}
+        return output, errors.decode(errors="replace")
+
+    def cells(self, run: ScenarioRun) -> list[str]:
+        """Return the cells of a run that there is a history of, or a report. Blocks."""
+        found = {path.parent.name for name in (HISTORY, REPORT) for path in run.folder.glob(f"*/{name}")}
+        return sorted(found)
+
+    async def report(self, run: ScenarioRun, cell: str) -> Path:
+        """Return the report of one of a run's cells; made now where the run did not come to it.
+
+        Raises Busy: it runs still; NoReport; OSError.
+        """
+        path = run.folder / cell / REPORT
+        if await asyncio.to_thread(path.exists):
+            return path
+        if run.state == "running":
+            raise Busy("the run is not over: there is no report yet")
+        _, errors = await self._said("report", str(path.parent / HISTORY), "-o", str(path))
+        if not await asyncio.to_thread(path.exists):
+            raise NoReport(errors[-ERROR_CHARS:] or "it could not be made")
+        return path
 
     async def stop(self, run: ScenarioRun) -> None:
         """Tell a run to end: it heals, reads and judges. Returns when it has; one that takes too long is killed."""
-        if run.state != "running" or self._task is None or self._process is None:
+        if run.state != "running" or self._running is None or self._running[0] is not run:
             return
+        task, process = self._running[1], run.process
+        assert process is not None, "it is begun with one"
         run.stopped = True
-        if self._process.returncode is None:
-            self._process.send_signal(signal.SIGINT)
+        if process.returncode is None:
+            process.send_signal(signal.SIGINT)
         try:
             async with asyncio.timeout(STOP_SECONDS):
-                await asyncio.shield(self._task)
+                await asyncio.shield(task)
         except TimeoutError:
-            self._process.kill()
-            await self._task
+            process.kill()
+            await task
 
     async def close(self) -> None:
         """End what runs, at once: its processes die with it."""
-        if self._task is None or self._task.done() or self._process is None:
+        if self._running is None or self._running[1].done():
             return
-        if self._process.returncode is None:
-            self._process.kill()
-        self._task.cancel()
-        await asyncio.wait([self._task])
-        await self._process.wait()
+        run, task = self._running
+        assert run.process is not None, "it is begun with one"
+        if run.process.returncode is None:
+            run.process.kill()
+        task.cancel()
+        await asyncio.wait([task])
+        await run.process.wait()
 
 
 async def line_of(output: asyncio.StreamReader) -> bytes:
@@ -186,6 +241,12 @@ async def line_of(output: asyncio.StreamReader) -> bytes:
         return f"(more than {LINE_BYTES_MAX} bytes without a line break are left out)\n".encode()
 
 
+def last_number(folder: Path) -> int:
+    """Return the number of the last run in a folder, of servers before this one, too; 0 where there is none."""
+    found = [path.name.partition("-")[0] for path in folder.glob("*-*")] if folder.exists() else []
+    return max((int(number) for number in found if number.isdecimal()), default=0)
+
+
 def histories(folder: Path) -> list[Path]:
     """Return the histories that a run left."""
-    return sorted(folder.glob("*/history.jsonl"))
+    return sorted(folder.glob(f"*/{HISTORY}"))

@@ -46,6 +46,8 @@ class Served:
     clocks: Mapping[str, NodeClock] = field(default_factory=dict)
     links: Mapping[str, str] = field(default_factory=dict)
     """{proxied link: who it leads to}."""
+    outlives: bool = False
+    """It goes on when this server ends."""
     close: Callable[[], None] = lambda: None
 
     @classmethod
@@ -85,6 +87,7 @@ class Served:
             inside=Inside.of(cluster.plan, register),
             bootstrap=cluster.plan.bootstrap,
             observed=cluster.plan.bootstrap,
+            outlives=True,
             close=spawner.shutdown,
         )
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TOKEN_BYTES = 24
 TOKEN_LENGTH_MIN = 16
 PORT = 9095
-
+SMALL_MIB_MIN, SMALL_MIB_MAX = 4, 4096
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -39,6 +39,13 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.option("--controllers", type=click.IntRange(1, 20), help="With --create: the first so many nodes. [up to 3]")
 @click.option("--plain", is_flag=True, help="With --create: no proxies, so no faults on links.")
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="With --create: for all nodes.")
+@click.option(
+    "--small-disk",
+    "small_disks",
+    multiple=True,
+    metavar="NODE=MIB",
+    help="With --create: a disk of its own, which can be full or read-only (needs root).",
+)
 def serve(
     folder: Path,
     port: int,
@@ -50,6 +57,7 @@ def serve(
     controllers: int | None,
     plain: bool,
     configs: tuple[str, ...],
+    small_disks: tuple[str, ...],
 ) -> None:
     """Serve the control of a cluster: its state, every fault there is, events, scenarios; with the web console.
 
@@ -69,11 +77,16 @@ def serve(
 
     if not is_local(host) and not allow_remote:
         fail(f"{host} is an address that others reach: say --allow-remote if they may break this cluster", Exit.USAGE)
-    if not create and (plain or controllers or configs):
-        fail("--plain, --controllers and --config are for a cluster that is made: --create", Exit.USAGE)
+    if not create and (plain or controllers or configs or small_disks):
+        text = "--plain, --controllers, --config and --small-disk are for a cluster that is made: --create"
+        fail(text, Exit.USAGE)
     events = Events()
     with ExitStack() as stack:
-        served = created(folder, brokers, controllers, plain, configs, events) if create else attached(folder, events)
+        if create:
+            disks = disks_of(small_disks)
+            served = created(folder, brokers, controllers, plain, configs, disks, events)
+        else:
+            served = attached(folder, events)
         stack.callback(served.close)
         path = token_file or folder / "chaos-serve.token"
         token = token_in(path)
@@ -81,8 +94,24 @@ def serve(
         asyncio.run(run(server, host, port, path))
 
 
+def disks_of(texts: tuple[str, ...]) -> dict[str, int]:
+    """Return {node: bytes of its disk}."""
+    found = {}
+    for name, text in pairs(texts, "--small-disk").items():
+        if not text.isdecimal() or not SMALL_MIB_MIN <= int(text) <= SMALL_MIB_MAX:
+            fail(f"--small-disk {name}={text}: {SMALL_MIB_MIN} to {SMALL_MIB_MAX} MiB", Exit.USAGE)
+        found[name] = int(text) << 20
+    return found
+
+
 def created(
-    folder: Path, brokers: int, controllers: int | None, plain: bool, configs: tuple[str, ...], events: "Events"
+    folder: Path,
+    brokers: int,
+    controllers: int | None,
+    plain: bool,
+    configs: tuple[str, ...],
+    small_disks: dict[str, int],
+    events: "Events",
 ) -> "Served":
     """Make a lab in a folder and start it."""
     from kvorum.chaos.faults.keeper import NotPermitted
@@ -93,6 +122,7 @@ def created(
     from kvorum.chaos.inside import inside_configs
     from kvorum.chaos.serve import fault_told
     from kvorum.chaos.served import Served
+    from kvorum.cluster.local import ClusterError
     from kvorum.runtime.config import ConfigError
 
     if (folder / "cluster").exists():
@@ -105,8 +135,17 @@ def created(
             configs={**inside_configs(str(folder)), **given},
         )
         network = "plain" if plain else "proxies"
-        lab = Lab.create(str(folder / "cluster"), shape, network=network, on_fault=fault_told(events))  # type: ignore[arg-type]
-    except (NoToxiproxy, NotPermitted, LabError, NotStarted, ConfigError, ValueError, OSError) as error:
+        strangers = ", ".join(small_disks.keys() - shape.nodes().keys())
+        if strangers:
+            fail(f"--small-disk {strangers}: there will be no such node", Exit.USAGE)
+        lab = Lab.create(
+            str(folder / "cluster"),
+            shape,
+            network=network,  # type: ignore[arg-type]
+            on_fault=fault_told(events),
+            small_disks=small_disks,
+        )
+    except (NoToxiproxy, NotPermitted, LabError, NotStarted, ConfigError, ClusterError, ValueError, OSError) as error:
         fail(str(error), Exit.FAILED)
     return Served.of_lab(lab)
 
@@ -140,6 +179,11 @@ def token_in(path: Path) -> str:
     return token
 
 
+def url_of(host: str, port: int) -> str:
+    """Return where the server is, an IPv6 address in brackets (RFC 3986, 3.2.2)."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
 async def run(server: "ChaosServer", host: str, port: int, token_path: Path) -> None:
     """Serve until told to end."""
     from aiohttp import web
@@ -156,7 +200,7 @@ async def run(server: "ChaosServer", host: str, port: int, token_path: Path) -> 
         site = web.TCPSite(runner, host, port)
         await site.start()
         address = runner.addresses[0]
-        console = f"http://{host}:{address[1]}"
+        console = url_of(host, address[1])
         click.echo(f"chaos control: {console}/v1/chaos/state   token: {token_path}")
         # A terminal is its owner's; a file or a pipe may be kept: there the token is not written, only where it is.
         known = f"?token={server.token}" if sys.stdout.isatty() else ""

@@ -7,10 +7,11 @@ A JSON object a line, each answered by one; the first says the token, or the con
     {"do": "inject", "action": "delay", "api": 1, "delay_ms": 500, "client_id": "slow"}
     {"do": "inject", "action": "drop", "api": "METADATA", "silent": true, "handled": false, "listener": "CLIENTS"}
                                                                       -> {"ok": true, "id": 4}
-    {"do": "withdraw", "id": 4}     {"do": "clear"}                   rules; clear: listeners and failpoints too
+    {"do": "withdraw", "id": 4}     {"do": "clear"}                   rules; clear: all else, too
     {"do": "refuse", "listener": "CLIENTS", "cut": false}             the address is closed, the process lives
     {"do": "accept", "listener": "CLIENTS"}                           the same port again
     {"do": "failpoints", "arm": "log.append.after=kill@3"}            in place of those armed before; "": none
+    {"do": "slow", "arm": "log.flush.sync.before=delay:50"}           a slow disk, beside what is armed; "": no more
     {"do": "state"}                                                   -> all of it
 
 What cannot be done is answered {"ok": false, "error": "..."}. Loopback only. No browser gets in: its first line is no
@@ -107,11 +108,17 @@ class Failpoints(Command, frozen=True):
     arm: Text
 
 
+class Slow(Command, frozen=True):
+    """Delay whoever comes to places of the disk."""
+
+    arm: Text
+
+
 class State(Command, frozen=True):
     """Tell what is in force."""
 
 
-Commands: TypeAlias = Inject | Withdraw | Clear | Refuse | Accept | Failpoints | State
+Commands: TypeAlias = Inject | Withdraw | Clear | Refuse | Accept | Failpoints | Slow | State
 Answer: TypeAlias = dict[str, object]
 
 
@@ -129,7 +136,7 @@ class ChaosControl:
         self._token = token.encode()
         self._injection = injection
         self._identity: Answer = {"role": role, "node_id": node_id}
-        self._armed = ""
+        self._armed = self._slow = ""
         self._server = StreamServer(self._serve, connections_max=CONNECTIONS_MAX, line_bytes_max=LINE_BYTES_MAX)
 
     async def start(self) -> int:
@@ -183,6 +190,7 @@ class ChaosControl:
             case Clear():
                 injection.clear()
                 self._arm("")
+                self._slow_down("")
                 for listener in injection.listeners.values():
                     await listener.accept()
             case Refuse():
@@ -191,6 +199,8 @@ class ChaosControl:
                 await injection.listener(command.listener).accept()
             case Failpoints():
                 self._arm(command.arm)
+            case Slow():
+                self._slow_down(command.arm)
             case State():
                 return self._state()
         return {}
@@ -203,6 +213,15 @@ class ChaosControl:
         self._armed = text
         if text:
             log.warning("failpoints armed", arm=text)
+
+    def _slow_down(self, text: str) -> None:
+        try:
+            failpoints.slow(text)
+        except ValueError as error:
+            raise CannotDo(str(error)) from error
+        self._slow = text
+        if text:
+            log.warning("the disk is slow", arm=text)
 
     def _state(self) -> Answer:
         injection = self._injection
@@ -227,7 +246,7 @@ class ChaosControl:
             for name, each in injection.listeners.items()
         }
         state = {"rules": rules, "listeners": listeners, "failpoints": self._armed, "silent": injection.silent}
-        return {**self._identity, **state}
+        return {**self._identity, **state, "slow": self._slow}
 
 
 def rule_of(command: Inject) -> Rule:

@@ -2,34 +2,56 @@
 
 `KVORUM_FAILPOINTS="log.roll.before=kill;journal.sync.after=raise@3"` arms them at process start, `arm` at any time: the
 action (`kill` = SIGKILL to itself, `raise` = OSError(EIO)) happens on the Nth hit (first when not given), counted from
-then. Unarmed, `hit` is an empty function, so a place costs one call and nothing else. Places call it by its module
-(`failpoints.hit("...")`): `arm` puts another function into its place.
+then. `delay:MS` keeps whoever comes there for so long, as a disk does that takes its time: on every hit, as slow it
+stays, or on the Nth alone. Unarmed, `hit` is an empty function, so a place costs one call and nothing else. Places call
+it by its module (`failpoints.hit("...")`): `arm` puts another function into its place.
 """
 
 import errno
 import os
 import signal
+import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 VARIABLE = "KVORUM_FAILPOINTS"
-ACTIONS = ("kill", "raise")
+KILL, RAISE, DELAY = "kill", "raise", "delay"
+EVERY = 0
+"""In place of a hit's number: all of them."""
+DELAY_MS_MAX = 60_000
+
+
+class Armed(NamedTuple):
+    """What happens at a place."""
+
+    action: str
+    number: int = 1
+    """The hit; EVERY: each."""
+    delay_ms: int = 0
 
 
 def _unarmed(name: str) -> None:
     """Do nothing: no failpoint is armed in this process."""
 
 
-def parse(text: str) -> dict[str, tuple[str, int]]:
-    """Return {name: (action, hit number)}. Raises ValueError with what is wrong."""
-    armed: dict[str, tuple[str, int]] = {}
+def parse(text: str) -> dict[str, Armed]:
+    """Return {name: what happens there}. Raises ValueError with what is wrong."""
+    found: dict[str, Armed] = {}
     for item in filter(None, (part.strip() for part in text.split(";"))):
-        name, equals, what = item.partition("=")
-        action, at, count = what.partition("@")
-        number = int(count) if count.isdecimal() else 0 if at else 1
-        if not name or not equals or action not in ACTIONS or number < 1:
-            raise ValueError(f"{VARIABLE}: {item!r} is not NAME=kill|raise[@N]")
-        armed[name] = (action, number)
-    return armed
+        name, _, what = item.partition("=")
+        said, at, count = what.partition("@")
+        action, colon, amount = said.partition(":")
+        number = int(count) if count.isdecimal() else -1 if at else EVERY if action == DELAY else 1
+        delay_ms = (
+            int(amount) if amount.isascii() and amount.isdecimal() and len(amount) <= len(str(DELAY_MS_MAX)) else 0
+        )
+        known = 0 < delay_ms <= DELAY_MS_MAX if action == DELAY else action in (KILL, RAISE) and not colon
+        if not name or not known or number < (0 if not at else 1):
+            raise ValueError(
+                f"{VARIABLE}: {item!r} is not NAME=kill|raise[@N], NAME=delay:MS[@N] of up to {DELAY_MS_MAX}"
+            )
+        found[name] = Armed(action, number, delay_ms)
+    return found
 
 
 def armed(text: str, owner: int | None = None) -> Callable[[str], None]:
@@ -43,10 +65,13 @@ def armed(text: str, owner: int | None = None) -> Callable[[str], None]:
         if name not in points:
             return
         hits[name] = hits.get(name, 0) + 1
-        action, count = points[name]
-        if hits[name] != count:
+        point = points[name]
+        if point.number not in (EVERY, hits[name]):
             return
-        if action == "kill":
+        if point.action == DELAY:
+            time.sleep(point.delay_ms / 1000)
+            return
+        if point.action == KILL:
             if owner is not None:
                 os.kill(owner, signal.SIGKILL)
             os.kill(os.getpid(), signal.SIGKILL)
@@ -55,10 +80,24 @@ def armed(text: str, owner: int | None = None) -> Callable[[str], None]:
     return fire
 
 
+def chained(first: Callable[[str], None], then: Callable[[str], None]) -> Callable[[str], None]:
+    """Return what calls both, and no more than it has to."""
+    if first is _unarmed or then is _unarmed:
+        return then if first is _unarmed else first
+
+    def both(name: str) -> None:
+        first(name)
+        then(name)
+
+    return both
+
+
 hit = armed(os.environ.get(VARIABLE, ""))
 """Called at each place with its name. Raises OSError where that was asked for."""
 setting = os.environ.get(VARIABLE, "")
 """What is armed, for a worker process to be armed alike."""
+_armed: tuple[Callable[[str], None], str] = hit, setting
+_slowed: tuple[Callable[[str], None], str] = _unarmed, ""
 
 
 def arm(text: str, owner: int | None = None) -> None:
@@ -66,5 +105,24 @@ def arm(text: str, owner: int | None = None) -> None:
 
     `owner`: the process that works through this one, and dies of a `kill` here.
     """
+    global _armed
+    _armed = armed(text, owner), text
+    _put_together()
+
+
+def slow(text: str) -> None:
+    """Keep whoever comes to these places (NAME=delay:MS), in place of those before, beside what is armed; empty: none.
+
+    What is armed goes on counting its hits. Raises ValueError with what is wrong.
+    """
+    global _slowed
+    if any(each.action != DELAY for each in parse(text).values()):
+        raise ValueError(f"{text!r} is more than delays")
+    _slowed = armed(text), text
+    _put_together()
+
+
+def _put_together() -> None:
     global hit, setting
-    hit, setting = armed(text, owner), text
+    hit = chained(_slowed[0], _armed[0])
+    setting = ";".join(filter(None, (_armed[1], _slowed[1])))

@@ -4,10 +4,10 @@ import { get, post } from "./api.js";
 import { ask, field, h, note } from "./dom.js";
 
 const NEEDS = {
-  processes: "Processes", disks: "Disks", clocks: "Clocks", links: "Links", inside: "Inside processes",
+  processes: "Processes", disks: "Disks", small_disks: "Small disks", clocks: "Clocks", links: "Links", inside: "Inside processes",
 };
 const LACKING = {
-  clocks: "no clocks of their own here", links: "no proxies on links here", inside: "nothing is open inside here",
+  small_disks: "no node has one here", clocks: "no clocks of their own here", links: "no proxies on links here", inside: "nothing is open inside here",
 };
 const LINK_ENDS = ["clients", "brokers", "controllers"];
 /** Of a whole node: it is told to end, and a process of it by itself would be started again. */
@@ -50,8 +50,9 @@ function targets(kind, state) {
   const { from, to } = kind.targets;
   const processes = state.nodes.flatMap((node) => node.roles.map((role) => `${node.name}/${role}`));
   const nodes = state.nodes.map((node) => node.name);
+  if (kind.of === "partitions") return [field("Of", h("input", { name: "target", required: true, autocomplete: "off" }), "TOPIC-NUMBER")];
   const known = WHOLE_NODES.includes(kind.fault) ? nodes
-    : { links: [...LINK_ENDS, ...nodes], inside: processes, processes: [...nodes, ...processes] }[kind.needs] ?? nodes;
+    : kind.needs === "inside" ? processes : { parties: [...LINK_ENDS, ...nodes], processes: [...nodes, ...processes] }[kind.of] ?? nodes;
   if (to > 2)
     return [h("fieldset", {}, h("legend", {}, "Of"), known.map((name) => h("label", { class: "check" }, h("input", { type: "checkbox", name: "target", value: name }), name)))];
   return Array.from({ length: from }, (_, at) =>

@@ -64,6 +64,21 @@ class ProcessFaults:
         if failed:
             raise NotStarted(", ".join(f"{name} {what}" for name, what in failed.items()))
 
+    def kill_several(self, names: Sequence[str], story: str) -> Injected:
+        """kill -9 nodes in the same instant, until they are started again; or processes, all of them "NODE/ROLE"."""
+        if any("/" in name for name in names):
+            parts = [name.partition("/") for name in names]
+            assert all(role for _, _, role in parts), names
+
+            def do() -> None:
+                for name, _, role in parts:
+                    self.cluster.kill(name, role)
+
+            fault = self.register.begin("kill", names, story, do=do, undo=nothing)
+            fault.end()
+            return fault
+        return self.down("kill", names, story, lambda: self.kill_now(names))
+
     def kill(self, name: str, roles: Sequence[str], story: str) -> Injected:
         """kill -9 a node until it is started again, or some of its processes, which its supervisor restarts at once."""
         if roles:
@@ -92,18 +107,18 @@ class ProcessFaults:
         self._forget_pauses(names)
         return fault
 
-    def terminate(self, name: str) -> Injected:
-        """SIGTERM a node and wait until it has shut down in order; it stays down until it is started."""
-        return self.down("terminate", [name], f"SIGTERM to {name}", lambda: _late(self.cluster.stop(name)))
+    def terminate(self, *names: str) -> Injected:
+        """SIGTERM nodes and wait until they have shut down in order; they stay down until they are started."""
+        return self.down("terminate", names, f"SIGTERM to {', '.join(names)}", lambda: _late(self.cluster.stop(*names)))
 
-    def restart(self, name: str) -> None:
-        """Stop a node in order and start it again. Raises NotStarted."""
+    def restart(self, *names: str) -> None:
+        """Stop nodes in order and start them again. Raises NotStarted."""
 
         def restarted() -> None:
-            self.cluster.stop(name)
-            self.started([name])
+            self.cluster.stop(*names)
+            self.started(names)
 
-        self.register.at_once("restart", [name], f"{name} restarted in order", restarted)
+        self.register.at_once("restart", names, f"{', '.join(names)} restarted in order", restarted)
 
     def kill_all(self) -> Injected:
         """kill -9 everything, all in the same instant; ends when all are started."""
@@ -119,14 +134,25 @@ class ProcessFaults:
 
     def pause(self, name: str, roles: Sequence[str], story: str = "") -> Injected:
         """SIGSTOP a node's processes, or only those of the roles; ends when they go on."""
-        targets = [f"{name}/{role}" for role in roles] or [name]
-        return self.register.begin(
-            "pause",
-            targets,
-            story or f"SIGSTOP to {', '.join(targets)}",
-            do=lambda: _none(self.cluster.pause(name, *roles)),
-            undo=lambda: _none(self.cluster.resume(name, *roles)),
-        )
+        return self.pause_several([f"{name}/{role}" for role in roles] or [name], story)
+
+    def pause_several(self, names: Sequence[str], story: str = "") -> Injected:
+        """SIGSTOP nodes, and processes ("NODE/ROLE"); ends when all go on."""
+        parts = [(name, (role,) if role else ()) for name, _, role in (each.partition("/") for each in names)]
+
+        def do() -> None:
+            try:
+                for name, roles in parts:
+                    self.cluster.pause(name, *roles)
+            except BaseException:
+                undo()
+                raise
+
+        def undo() -> None:
+            for name, roles in parts:
+                self.cluster.resume(name, *roles)
+
+        return self.register.begin("pause", names, story or f"SIGSTOP to {', '.join(names)}", do=do, undo=undo)
 
     def resume(self, name: str) -> None:
         """Let everything of a node go on."""
@@ -134,8 +160,9 @@ class ProcessFaults:
         self.cluster.resume(name)
 
     def _forget_pauses(self, names: Sequence[str]) -> None:
+        """End what only these were paused by: of others somebody is paused still."""
         for fault in self.register.in_force("pause"):
-            if {target.partition("/")[0] for target in fault.targets} & set(names):
+            if {target.partition("/")[0] for target in fault.targets} <= set(names):
                 fault.end()
 
     def end_all(self) -> None:

@@ -2,7 +2,7 @@
 
 Parties are the processes ("node-1/broker", "node-1/controller") and the client groups ("clients", "clients-b"). Names
 that verbs take stand for one or several: "node-1" is both of its processes, "brokers" and "controllers" all of a role,
-"clients" all groups (or the one so named).
+"clients" all groups (or the one so named), "node-1,node-2" both.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +12,7 @@ from typing import Final
 BROKER: Final = "broker"
 CONTROLLER: Final = "controller"
 CLIENTS: Final = "clients"
+SEPARATOR: Final = ","
 
 
 class UnknownParty(ValueError):
@@ -59,6 +60,8 @@ class Parties:
 
     def named(self, name: str) -> list[str]:
         """Return the parties that a name stands for. Raises UnknownParty."""
+        if SEPARATOR in name:
+            return list(dict.fromkeys(party for each in name.split(SEPARATOR) for party in self.named(each.strip())))
         if name in self.groups:
             return [name]
         if name == CLIENTS:

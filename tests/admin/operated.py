@@ -159,7 +159,9 @@ class OperatedCluster(FakeCluster):
         return alter_quotas.AlterClientQuotasResponse(entries=[row])
 
     def _versions(self, broker: int, request: Message) -> api_versions.ApiVersionsResponse:
+        ranges = ((999, 0, 0), (1, 4, 14 + broker))
         return api_versions.ApiVersionsResponse(
+            api_keys=[api_versions.ApiVersion(api_key=k, min_version=a, max_version=b) for k, a, b in ranges],
             supported_features=[
                 api_versions.SupportedFeatureKey(name=name, min_version=low, max_version=high)
                 for name, (low, high) in self.ranges.items()

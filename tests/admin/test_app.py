@@ -22,7 +22,12 @@ from kvorum.admin.v3 import routes as v3_routes
 from kvorum.protocol.errors import RETRIABLE, ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsResponse
 from kvorum.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
-from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceResult
+from kvorum.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 from kvorum.protocol.messages.describe_quorum import (
     DescribeQuorumResponse,
     ResponsePartitionData,
@@ -167,9 +172,15 @@ class MemoryCluster:
 
     async def ask(
         self, request: Message, response: type[Message], address: object = None, **_: object
-    ) -> ListOffsetsResponse | ListPartitionReassignmentsResponse:
+    ) -> ListOffsetsResponse | ListPartitionReassignmentsResponse | DescribeConfigsResponse:
         if isinstance(request, ListPartitionReassignmentsRequest):
             return ListPartitionReassignmentsResponse()
+        if isinstance(request, DescribeConfigsRequest):
+            names = [each.resource_name for each in request.resources]
+            rows = {name: await self.describe_configs(ResourceType.TOPIC, name) for name in names}
+            return DescribeConfigsResponse(
+                results=[DescribeConfigsResult(resource_name=name, configs=found) for name, found in rows.items()]
+            )
         assert isinstance(request, ListOffsetsRequest), "all else has a method of its own"
         return ListOffsetsResponse(
             topics=[
@@ -446,11 +457,14 @@ def test_health_names_what_is_wrong() -> None:
     async def test(client: Client, cluster: MemoryCluster) -> None:
         cluster.set_topic("ok", 1, 2)
         cluster.set_topic("thin", 2, 3, isr=2)
+        cluster.configs["thin"] = {"min.insync.replicas": "2"}
         cluster.topics["ok"].partitions[0].leader_id = -1
         health = (await call(client, "GET", "/v1/health"))[1]
         assert health == {
             "healthy": False,
             "under_replicated_partitions": 2,
+            "under_min_isr_partitions": 1,
+            "at_min_isr_partitions": 2,
             "offline_partitions": 1,
             "brokers_fenced": [3],
             "partitions": ["ok-0", "thin-0", "thin-1"],

@@ -1,6 +1,7 @@
 """The HTTP interface to a cluster: who may ask, what is refused and how, and that what it does is done and told."""
 
 import asyncio
+import io
 import json
 import os
 import signal
@@ -9,119 +10,27 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from click.testing import CliRunner
 
-from kvorum.chaos.faults.disks import DiskFaults
 from kvorum.chaos.faults.events import FaultRegister
-from kvorum.chaos.faults.observer import Observer, in_a_thread
-from kvorum.chaos.faults.processes import ProcessFaults
+from kvorum.chaos.faults.keeper import NotPermitted
+from kvorum.chaos.faults.small_disk import SmallDisk
 from kvorum.chaos.inside import Door, Inside
-from kvorum.chaos.serve import ChaosServer, fault_told, silent_of
+from kvorum.chaos.serve import fault_told
 from kvorum.chaos.serve_events import BEHIND_MAX, KEPT_MAX, LISTENERS_MAX, Events, SentAway, TooManyListeners
+from kvorum.chaos.serve_routes import silent_of
 from kvorum.chaos.serve_scenarios import Busy, Scenarios
-from kvorum.chaos.served import Served
-from kvorum.cli.chaos_serve import serve
+from kvorum.cli.chaos_serve import serve, url_of
 from kvorum.cluster.plan import ClusterPlan, NodePlan
-from kvorum.runtime.chance import new_random
-
-TOKEN = "a-token-of-a-test"
-KNOWN = {"Authorization": f"Bearer {TOKEN}"}
-NODE = {
-    "node.id": "1",
-    "process.roles": "broker,controller",
-    "controller.listener.names": "CONTROLLER",
-    "listeners": "PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2",
-    "kvorum.chaos.listener": "127.0.0.1:3",
-    "kvorum.chaos.token": TOKEN,
-}
-
-
-class Written(NamedTuple):
-    """A node of a cluster on paper: where its configuration is written."""
-
-    config: str
-
-
-@dataclass(slots=True)
-class Paper:
-    """A cluster on paper: it notes what is done to its nodes."""
-
-    plan: ClusterPlan
-    folder: str
-    done: list[str] = field(default_factory=list)
-
-    @property
-    def paths(self) -> "Paper":
-        return self
-
-    def node(self, name: str) -> Written:
-        """Have a node's configuration written, with a log directory that is empty."""
-        path = Path(self.folder) / f"{name}.properties"
-        voters = "1@127.0.0.1:2"
-        data = Path(self.folder) / name
-        data.mkdir(exist_ok=True)
-        told = {**self.plan.node(name).properties, "controller.quorum.voters": voters, "log.dirs": str(data)}
-        path.write_text("".join(f"{key}={value}\n" for key, value in told.items()))
-        return Written(str(path))
-
-    def processes(self, name: str) -> dict[str, Any]:
-        return {}
-
-    def kill(self, name: str, *roles: str) -> list[Any]:
-        self.done.append(f"kill {name} {' '.join(roles)}".strip())
-        return []
-
-    def pause(self, name: str, *roles: str) -> list[Any]:
-        self.done.append(f"pause {name}")
-        return []
-
-    def resume(self, name: str, *roles: str) -> list[Any]:
-        self.done.append(f"resume {name}")
-        return []
-
-    def start_without_waiting(self, *names: str) -> list[Any]:
-        self.done.append(f"start {' '.join(names)}")
-        return []
-
-
-class AtOnce:
-    """An executor of the caller's own thread."""
-
-    def submit(self, work: Callable[..., Any], *arguments: object) -> Any:
-        done: Any = type("Done", (), {})()
-        value = work(*arguments)
-        done.result = lambda: value
-        return done
-
-
-def on_paper(tmp_path: Path) -> tuple[ChaosServer, Paper]:
-    plan = ClusterPlan("id", [NodePlan("node-1", NODE), NodePlan("node-2", {**NODE, "node.id": "2"})])
-    paper, events = Paper(plan, str(tmp_path)), Events()
-    register = FaultRegister(fault_told(events))
-    processes = ProcessFaults(paper, register, AtOnce())  # type: ignore[arg-type]
-    served = Served(
-        cluster=paper,  # type: ignore[arg-type]
-        register=register,
-        processes=processes,
-        disks=DiskFaults(paper, register, processes, {}, new_random(1)),  # type: ignore[arg-type]
-        observer=Observer({}, {}, in_a_thread),
-        inside=Inside.of(plan, register),
-        bootstrap="127.0.0.1:1",
-        observed="127.0.0.1:1",
-    )
-    return ChaosServer(served, events, TOKEN, tmp_path / "runs"), paper
-
-
-Api = Callable[..., Awaitable[tuple[int, Any]]]
-Scenario = Callable[[Api, Paper, "TestClient[Any, Any]"], Awaitable[None]]
+from tests.chaos.paper import KNOWN, NODE, PRETENDER, TOKEN, Api, Paper, Scenario, api_of, event, on_paper
 
 
 @pytest.fixture
@@ -132,13 +41,7 @@ def play(tmp_path: Path) -> Callable[[Scenario], None]:
         async def main() -> None:
             server, paper = on_paper(tmp_path)
             async with asyncio.timeout(30), TestClient(TestServer(server.build())) as client:
-
-                async def api(method: str, path: str, body: object = None, **more: Any) -> tuple[int, Any]:
-                    headers = {**KNOWN, **more.pop("headers", {})}
-                    answer = await client.request(method, f"/v1/chaos{path}", json=body, headers=headers, **more)
-                    return answer.status, await answer.json()
-
-                await scenario(api, paper, client)
+                await scenario(api_of(client), paper, client)
 
         asyncio.run(main())
 
@@ -149,7 +52,10 @@ def test_a_fault_is_begun_seen_and_ended(play: Any) -> None:
     async def scenario(api: Api, paper: Paper, client: Any) -> None:
         status, fault = await api("POST", "/faults", {"fault": "pause", "targets": ["node-1"]})
         assert (status, fault["fault"], fault["targets"], fault["in_force"]) == (201, "pause", ["node-1"], True)
-        assert await api("GET", "/faults") == (200, [{key: fault[key] for key in fault if key != "in_force"}])
+        assert await api("GET", "/faults") == (
+            200,
+            [{**{key: fault[key] for key in fault if key not in ("in_force", "seed")}, "failure": None}],
+        )
         status, state = await api("GET", "/state")
         assert status == 200 and [each["id"] for each in state["faults"]] == [fault["id"]]
         assert [node["name"] for node in state["nodes"]] == ["node-1", "node-2"]
@@ -170,7 +76,7 @@ def test_healing_ends_all_and_starts_all(play: Any) -> None:
         status, killed = await api("POST", "/faults", {"fault": "kill", "targets": ["node-2/broker"]})
         assert (status, killed["in_force"]) == (200, False), "the supervisor starts it again at once"
         assert await api("POST", "/heal", {"start": False}) == (200, {"started": {}, "in_force": []})
-        assert await api("POST", "/heal") == (200, {"started": {}, "in_force": []})
+        assert await api("POST", "/heal", {}) == (200, {"started": {}, "in_force": []})
         assert paper.done == ["pause node-1", "kill node-2 broker", "resume node-1", "start node-1 node-2"]
 
     play(scenario)
@@ -188,12 +94,30 @@ def test_healing_ends_all_and_starts_all(play: Any) -> None:
         ({"fault": "kill", "targets": []}, 422, "CANNOT_DO", None, "takes 1 targets"),
         ({"fault": "kill", "targets": ["node-9"]}, 422, "CANNOT_DO", None, "there is no 'node-9'"),
         ({"fault": "kill", "targets": ["node-1/admin"]}, 422, "CANNOT_DO", None, "there is no 'node-1/admin'"),
+        ({"fault": "terminate", "targets": ["node-1/broker"]}, 422, "CANNOT_DO", None, "of whole nodes"),
+        ({"fault": "restart", "targets": ["node-1/controller"]}, 422, "CANNOT_DO", None, "of whole nodes"),
+        ({"fault": "kill", "targets": ["node-1,node-2/broker"]}, 422, "CANNOT_DO", None, "not both"),
+        ({"fault": "wipe", "targets": ["node-1,node-2"]}, 422, "CANNOT_DO", None, "one at a time"),
+        ({"fault": "kill", "targets": ["leader nowhere"]}, 422, "CANNOT_DO", None, "no partition"),
+        ({"fault": "kill", "targets": ["leader orders-0"]}, 409, "NOT_POSSIBLE_NOW", None, "'orders-0'"),
+        ({"fault": "pause", "targets": ["active-controller"]}, 409, "NOT_POSSIBLE_NOW", None, "no controller is"),
+        ({"fault": "controller_kill"}, 409, "NOT_POSSIBLE_NOW", None, "no controller is"),
+        ({"fault": "isr_below_min", "targets": ["orders"]}, 422, "CANNOT_DO", None, "no partition"),
+        ({"fault": "pause", "targets": ["node-1"], "seconds": 0}, 400, "INVALID_REQUEST", "seconds", "greater than 0"),
+        (
+            {"fault": "kill", "targets": ["node-1/broker"], "seconds": 5},
+            *(400, "INVALID_REQUEST", "seconds", "over at once"),
+        ),
+        (
+            {"fault": "slow_disk", "targets": ["node-1"], "options": {"delay_ms": 0}},
+            *(400, "INVALID_REQUEST", "options.delay_ms", "greater than or equal to 1"),
+        ),
         ({"fault": "cut", "targets": ["node-1", "clients"]}, 409, "NOT_POSSIBLE_HERE", None, "without proxies"),
         ({"fault": "isolate", "targets": ["node-1"]}, 409, "NOT_POSSIBLE_HERE", None, "without proxies"),
-        ({"fault": "disk_full", "targets": ["node-1"]}, 409, "NOT_POSSIBLE_HERE", None, "no small disk"),
+        ({"fault": "disk_full", "targets": ["node-1"]}, 409, "NOT_POSSIBLE_HERE", None, "has a small disk"),
         (
             {"fault": "clock_jump", "targets": ["node-1"], "options": {"offset_ms": 5}},
-            *(409, "NOT_POSSIBLE_HERE", None, "without a clock"),
+            *(409, "NOT_POSSIBLE_HERE", None, "without a clock of their own"),
         ),
         (
             {"fault": "error", "targets": ["node-1/broker"], "options": {"api": "PRODUCE", "code": 6}},
@@ -232,6 +156,10 @@ def test_kinds_tell_what_is_possible_here_and_how_to_say_it(play: Any) -> None:
         _, kinds = await api("GET", "/kinds")
         found = {each["fault"]: each for each in kinds}
         assert found["kill"]["possible"] and found["error"]["possible"] and not found["cut"]["possible"]
+        assert not found["disk_full"]["possible"] and "--small-disk" in found["disk_full"]["lacking"]
+        assert [found[name]["of"] for name in ("kill", "restart", "isr_below_min")] == [
+            *("processes", "nodes", "partitions")
+        ]
         assert found["cut"]["targets"] == {"from": 2, "to": 2}
         assert "code" in found["error"]["options"]["required"]
 
@@ -241,10 +169,10 @@ def test_kinds_tell_what_is_possible_here_and_how_to_say_it(play: Any) -> None:
 @pytest.mark.parametrize(
     ("headers", "status", "error"),
     [
-        ({"Authorization": ""}, 401, "UNAUTHORIZED"),
-        ({"Authorization": "Bearer wrong"}, 401, "UNAUTHORIZED"),
-        ({"Authorization": f"Basic {TOKEN}"}, 401, "UNAUTHORIZED"),
-        ({"Authorization": "Bearer \u00e9"}, 401, "UNAUTHORIZED"),
+        ({"Authorization": ""}, 401, "UNAUTHENTICATED"),
+        ({"Authorization": "Bearer wrong"}, 401, "UNAUTHENTICATED"),
+        ({"Authorization": f"Basic {TOKEN}"}, 401, "UNAUTHENTICATED"),
+        ({"Authorization": "Bearer \u00e9"}, 401, "UNAUTHENTICATED"),
         ({"Host": "evil.example"}, 403, "FORBIDDEN_HOST"),
         ({"Host": "10.0.0.1:9095"}, 403, "FORBIDDEN_HOST"),
         ({"Origin": "http://evil.example"}, 403, "FORBIDDEN_ORIGIN"),
@@ -253,7 +181,7 @@ def test_kinds_tell_what_is_possible_here_and_how_to_say_it(play: Any) -> None:
 def test_who_may_not_is_turned_away_at_every_door(play: Any, headers: dict[str, str], status: int, error: str) -> None:
     async def scenario(api: Api, paper: Paper, client: Any) -> None:
         body = {"fault": "kill", "targets": ["node-1"]}
-        for method, path in (("POST", "/faults"), ("GET", "/state"), ("GET", "/events"), ("POST", "/nowhere")):
+        for method, path in (("POST", "/faults"), ("GET", "/state"), ("GET", "/events"), ("POST", "/scenarios")):
             found, problem = await api(method, path, body if method == "POST" else None, headers=headers)
             assert (found, problem["error"]) == (status, error)
         assert paper.done == []
@@ -374,7 +302,8 @@ def test_other_mistakes_have_the_same_shape(play: Any) -> None:
         assert (await api("POST", "/scenarios", {"scenario": "../x"}))[0] == 422
         answer = await client.post("/v1/chaos/faults", data="fault=kill", headers=KNOWN)
         assert answer.status == 415
-        answer = await client.post("/v1/chaos/faults", data=b" " * 100_000, headers=KNOWN)
+        said = {**KNOWN, "Content-Type": "application/json"}
+        answer = await client.post("/v1/chaos/faults", data=io.BytesIO(b" " * 2_000_000), headers=said)
         assert answer.status == 413
 
     play(scenario)
@@ -397,15 +326,6 @@ def test_events_tell_of_faults_as_they_come_and_of_what_was_missed(play: Any) ->
         first.close()
 
     play(scenario)
-
-
-async def event(response: Any) -> Any:
-    """The data of the next event."""
-    while True:
-        line = (await response.content.readline()).decode()
-        assert line, "the stream goes on"
-        if line.startswith("data: "):
-            return json.loads(line.removeprefix("data: "))
 
 
 def test_listeners_have_limits_and_are_sent_away_at_the_end() -> None:
@@ -436,26 +356,10 @@ def test_listeners_have_limits_and_are_sent_away_at_the_end() -> None:
     asyncio.run(main())
 
 
-PRETENDER = """
-import json, pathlib, signal, sys, time
-words = sys.argv[1:]
-if words[0] == "check":
-    print(json.dumps({"valid": True, "of": words[1]}))
-elif words[0] == "run":
-    if words[1] == "long":
-        def ended(*_): sys.exit(1)
-        signal.signal(signal.SIGINT, ended)
-        print("waiting", flush=True)
-        signal.pause()
-    if words[1] == "wide":
-        print("x" * 5_000_000)
-        words[1] = "good"
-    folder = pathlib.Path(words[words.index("--out") + 1]) / words[1]
-    folder.mkdir()
-    (folder / "history.jsonl").write_text("")
-    print("seed", words[words.index("--seed") + 1])
-    sys.exit({"good": 0, "bad": 1}.get(words[1], 2))
-"""
+async def over(scenarios: Scenarios) -> None:
+    """Wait until the run that was begun last is over."""
+    assert scenarios._running is not None
+    await scenarios._running[1]
 
 
 def test_scenarios_run_one_at_a_time_to_their_verdicts(tmp_path: Path) -> None:
@@ -477,8 +381,7 @@ def test_scenarios_run_one_at_a_time_to_their_verdicts(tmp_path: Path) -> None:
             run = await scenarios.start(name, 7, 60.0)
             with pytest.raises(Busy):
                 await scenarios.start(name, 7, None)
-            assert scenarios._task is not None
-            await scenarios._task
+            await over(scenarios)
             assert (run.state, list(run.lines)) == (state, ["seed 7"])
             assert run.verdicts[name]["valid"] is True
             assert run.verdicts[name]["of"].endswith("history.jsonl")
@@ -493,8 +396,8 @@ def test_scenarios_run_one_at_a_time_to_their_verdicts(tmp_path: Path) -> None:
         assert (long.state, long.exit_code) == ("stopped", 1)
         left = await scenarios.start("long", 1, None)
         await scenarios.close()
-        assert left.state == "running" and scenarios._process is not None
-        assert scenarios._process.returncode == -signal.SIGKILL
+        assert left.state == "running" and left.process is not None
+        assert left.process.returncode == -signal.SIGKILL
 
     asyncio.run(main())
 
@@ -507,8 +410,7 @@ def test_a_run_that_prints_a_line_without_end_is_followed_to_its_verdict(tmp_pat
     async def main() -> None:
         scenarios = Scenarios(tmp_path / "runs", lambda run: None, (sys.executable, str(script)))
         run = await scenarios.start("wide", 7, None)
-        assert scenarios._task is not None
-        await scenarios._task
+        await over(scenarios)
         assert run.state == "held" and run.verdicts["good"]["valid"] is True
         assert "bytes without a line break are left out" in run.lines[0] and run.lines[-1] == "seed 7"
 
@@ -525,10 +427,13 @@ class Command:
     url: str
     token: str
 
-    def ask(self, method: str, path: str, body: object = None) -> Any:
+    def admin(self, method: str, path: str, body: object = None) -> Any:
+        return self.ask(method, path, body, self.url.removesuffix("/chaos"))
+
+    def ask(self, method: str, path: str, body: object = None, below: str = "") -> Any:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
-        request = urllib.request.Request(self.url + path, data=data, method=method, headers=headers)
+        request = urllib.request.Request((below or self.url) + path, data=data, method=method, headers=headers)
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
                 return json.loads(answer.read())
@@ -566,7 +471,9 @@ def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
 
 @pytest.mark.cluster
 def test_a_cluster_is_made_broken_in_every_way_healed_and_ended(tmp_path: Path) -> None:
-    with serving(tmp_path, "--create", "--plain", "--brokers", "2", "--controllers", "1") as command:
+    made = ["--create", "--plain", "--brokers", "2", "--controllers", "1"]
+    disk = ["--small-disk", "node-2=64"] if can_have_small_disks(tmp_path / "tried") else []
+    with serving(tmp_path, *made, *disk) as command:
         ask = command.ask
         until(lambda: ask("GET", "/state?health=true")["ailments"] == [])
         before = {node["name"]: node["processes"] for node in ask("GET", "/state")["nodes"]}
@@ -601,6 +508,64 @@ def test_a_cluster_is_made_broken_in_every_way_healed_and_ended(tmp_path: Path) 
         assert inside["node-1/broker"]["rules"] == []
         assert inside["node-1/broker"]["listeners"]["CLIENTS"]["refusing"] is False
         until(lambda: ask("GET", "/state?health=true")["ailments"] == [])
+        the_words_of_a_partition_and_its_slow_disk(command)
+        a_disk_that_is_full(command, bool(disk))
+
+
+def the_words_of_a_partition_and_its_slow_disk(command: Command) -> None:
+    """Who leads, who follows, who is active: found by the words. What goes to a slow disk takes its time."""
+    ask = command.ask
+    topic = {"name": "orders", "assignments": {"0": [1, 2]}, "configs": {"min.insync.replicas": "2"}}
+    command.admin("POST", "/topics", topic)
+    until(lambda: ask("GET", "/state?health=true")["ailments"] == [])
+
+    def written() -> str | None:
+        (row,) = command.admin("POST", "/topics/orders/messages", {"records": [{"value": "a"}]})["records"]
+        return row["error"]
+
+    assert written() is None
+    slow = {"fault": "slow_disk", "targets": ["leader orders-0/broker"], "options": {"delay_ms": 700, "what": "writes"}}
+    fault = ask("POST", "/faults", slow)
+    assert fault["targets"] == ["node-1/broker"]
+    assert "delay:700" in ask("GET", "/state")["inside"]["node-1/broker"]["slow"]
+    began = time.monotonic()
+    assert written() is None and time.monotonic() - began >= 0.7
+    ask("DELETE", f"/faults/{fault['id']}")
+    assert ask("GET", "/state")["inside"]["node-1/broker"]["slow"] == ""
+
+    pids = {role: process["pid"] for role, process in ask("GET", "/state")["nodes"][0]["processes"].items()}
+    ask("POST", "/faults", {"fault": "controller_kill", "options": {"process": True}})
+    until(
+        lambda: (ask("GET", "/state")["nodes"][0]["processes"]["controller"] or {"pid": 0})["pid"] != pids["controller"]
+    )
+    below = {"fault": "isr_below_min", "targets": ["orders-0"], "options": {"how": "kill"}, "seconds": 3600}
+    fault = ask("POST", "/faults", below)
+    assert fault["targets"] == ["node-2"] and fault["ends_ms"] > time.time() * 1000
+    until(lambda: written() == "NOT_ENOUGH_REPLICAS")
+    ask("DELETE", f"/faults/{fault['id']}")
+    ask("POST", "/faults", {"fault": "pause", "targets": ["follower orders-0/broker"], "seconds": 0.2})
+    until(lambda: ask("GET", "/faults") == [])
+    until(lambda: ask("GET", "/state?health=true")["ailments"] == [])
+    assert written() is None
+
+
+def a_disk_that_is_full(command: Command, is_small: bool) -> None:
+    """What was offered and could never be is offered where a node has a disk that can be filled."""
+    kinds = {each["fault"]: each for each in command.ask("GET", "/kinds")}
+    assert kinds["disk_full"]["possible"] is kinds["read_only"]["possible"] is is_small
+    if is_small:
+        fault = command.ask("POST", "/faults", {"fault": "disk_full", "targets": ["node-2"]})
+        assert fault["in_force"]
+        command.ask("DELETE", f"/faults/{fault['id']}")
+
+
+def can_have_small_disks(folder: Path) -> bool:
+    folder.mkdir()
+    try:
+        SmallDisk.mount(str(folder), 4 << 20).close()
+    except NotPermitted:
+        return False
+    return True
 
 
 @pytest.mark.cluster
@@ -619,6 +584,10 @@ def test_a_cluster_that_is_there_is_served_and_left_as_it_is(tmp_path: Path) -> 
         assert lab.processes.running() == ["node-1"]
 
 
+def test_the_address_that_is_printed_is_one() -> None:
+    assert url_of("::1", 9095) == "http://[::1]:9095" and url_of("127.0.0.1", 1) == "http://127.0.0.1:1"
+
+
 def test_the_command_says_what_it_needs(tmp_path: Path) -> None:
     def said(*arguments: str) -> tuple[int, str]:
         done = CliRunner().invoke(serve, arguments)
@@ -628,5 +597,10 @@ def test_the_command_says_what_it_needs(tmp_path: Path) -> None:
     assert code == 4 and "there is no cluster" in text and "--create" in text
     code, text = said("-d", str(tmp_path), "--host", "0.0.0.0")
     assert code == 2 and "--allow-remote" in text
+    for wrong in ("node-1", "node-1=1", "node-1=9999", "node-1=x"):
+        code, text = said("-d", str(tmp_path), "--create", "--small-disk", wrong)
+        assert code == 2 and "--small-disk" in text, text
+    code, text = said("-d", str(tmp_path), "--create", "--small-disk", "node-9=64")
+    assert code == 2 and "no such node" in text
     code, text = said("-d", str(tmp_path), "--plain")
     assert code == 2 and "--create" in text

@@ -27,6 +27,8 @@ from tests.cluster.test_quotas import admin_of
 
 pytestmark = pytest.mark.cluster
 THROTTLE = 50_000_000
+IN_COMMON, BY_DEFAULT = 3, 5
+"""Where a config comes from, as Kafka's client tells it."""
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +162,46 @@ def test_features_loggers_and_differences_are_those_of_the_cluster(cluster: Loca
     assert differences("topic:differing,topic:differing:broker")["segment.bytes"] == ["2097152", "1073741824"]
 
 
+def test_brokers_say_what_they_speak_and_have_configs_in_common(cluster: LocalCluster) -> None:
+    found = http(cluster, "GET", "/v1/brokers/2/api-versions")[1]
+    fetch = next(row for row in found["apis"] if row["name"] == "FETCH")
+    assert (found["broker"], fetch["key"], fetch["min_version"] <= 12 <= fetch["max_version"]) == (2, 1, True)
+    assert {row["name"]: row["level"] for row in found["features"]}["metadata.version"] == 30
+    assert http(cluster, "GET", "/v1/brokers/9/api-versions")[1]["error"] == "BROKER_ID_NOT_REGISTERED"
+
+    path, key = "/v1/brokers/configs", "log.cleaner.backoff.ms"
+    admin = AdminClient({"bootstrap.servers": cluster.plan.bootstrap})
+    second = ConfigResource(ConfigResource.Type.BROKER, "2")
+
+    def at_second() -> tuple[str, int]:
+        row = admin.describe_configs([second])[second].result(30)[key]
+        return row.value, row.source
+
+    def values(path: str) -> dict[str, tuple[str, str]]:
+        return {row["name"]: (row["value"], row["source"]) for row in http(cluster, "GET", path)[1]}
+
+    body = {"set": {key: "16000"}}
+    assert http(cluster, "PATCH", f"{path}?validate_only=true", body) == (204, None)
+    for wrong in ({key: "-1"}, {"listeners": "PLAINTEXT://127.0.0.1:1"}):
+        status, problem = http(cluster, "PATCH", path, {"set": wrong})
+        assert (status, problem["error"]) == (422, "INVALID_REQUEST"), problem
+    assert key not in values(path)
+    assert http(cluster, "PATCH", path, body) == (204, None)
+    eventually(lambda: at_second() == ("16000", IN_COMMON), "what all brokers have at one of them, by Kafka's client")
+    common = ("16000", "DYNAMIC_DEFAULT_BROKER_CONFIG")
+    eventually(lambda: values(path).get(key) == common, "the same over HTTP")
+    eventually(lambda: values("/v1/brokers/2/configs").get(key) == common, "the broker with what all have")
+    assert http(cluster, "PATCH", "/v1/brokers/2/configs?validate_only=true", {"set": {key: "17000"}}) == (204, None)
+    assert http(cluster, "PATCH", path, {"delete": [key]}) == (204, None)
+    eventually(lambda: key not in values(path), "nothing in common any more")
+    eventually(lambda: at_second() == ("15000", BY_DEFAULT), "nor of its own: that was only checked")
+
+    quorum = http(cluster, "GET", "/v1/quorum")[1]
+    leaders = {each["id"]: each for each in quorum["voters"]}
+    assert len(leaders) == 3 and all(each["listeners"][0]["port"] > 0 for each in leaders.values())
+    assert all(each["last_fetch_ms"] > 0 for id_, each in leaders.items() if id_ != quorum["leader_id"])
+
+
 def test_a_transaction_is_described_and_aborted_over_http(cluster: LocalCluster) -> None:
     bootstrap = cluster.plan.bootstrap
     create_topic(bootstrap, "in-doubt", 2, 3)
@@ -230,6 +272,21 @@ def test_the_lines_of_the_admin_apis_page_are_answered(cluster: LocalCluster, tm
             assert told.get("error") not in (None, "INVALID_REQUEST") or told.get("error_code"), (asked, status, body)
 
 
+def counted_by(admin: AdminClient) -> tuple[int, int]:
+    """Return how many partitions have too few in sync, and how many just enough though one is missing, by a client."""
+    topics = admin.list_topics(timeout=30).topics
+    resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
+    told = {resource.name: found.result(30) for resource, found in admin.describe_configs(resources).items()}
+    under = at = 0
+    for name, topic in topics.items():
+        for row in topic.partitions.values():
+            enough = min(int(told[name]["min.insync.replicas"].value), len(row.replicas))
+            too_few = row.leader < 0 or len(row.isrs) < enough
+            under += too_few
+            at += not too_few and len(row.isrs) == enough < len(row.replicas)
+    return under, at
+
+
 def test_a_throttled_move_off_a_broker_that_is_dead(cluster: LocalCluster) -> None:
     """Last in this file: node 3 is started again, its connections are others."""
     bootstrap = cluster.plan.bootstrap
@@ -239,8 +296,21 @@ def test_a_throttled_move_off_a_broker_that_is_dead(cluster: LocalCluster) -> No
     for _ in range(100):
         producer.produce("orphaned", bytes(1000))
     assert producer.flush(30) == 0
+    for name, nodes in (("held", [3, 1]), ("thin", [1, 2, 3])):
+        body = {"name": name, "assignments": {"0": nodes}, "configs": {"min.insync.replicas": "2"}}
+        assert http(cluster, "POST", "/v1/topics", body)[0] == 201
     cluster.kill("node-3")
     eventually(lambda: http(cluster, "GET", "/v1/brokers/3")[1]["fenced"], "the dead broker fenced")
+    assert http(cluster, "GET", "/v1/brokers/3/api-versions")[1]["error"] == "CLUSTER_UNREACHABLE"
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+
+    def health_as_counted() -> bool:
+        health, counted = http(cluster, "GET", "/v1/health")[1], counted_by(admin)
+        named = {"held-0", "thin-0", "orphaned-0"} <= set(health["partitions"])
+        found = health["under_min_isr_partitions"], health["at_min_isr_partitions"]
+        return named and found == counted and min(counted) >= 1
+
+    eventually(health_as_counted, "partitions with too few in sync, and with just enough")
     plan = [{"topic": "orphaned", "partition": 0, "replicas": [1, 2]}]
     begun = {"partitions": plan, "throttle_bytes_per_second": THROTTLE}
     status, started = http(cluster, "POST", "/v1/reassignments", begun)

@@ -202,6 +202,7 @@ def test_a_broker_answers_while_its_controller_is_gone_and_the_next_one_counts_i
     assert total(scrape(broker), names.BROKER_STATE) == 3
     health = json.loads(get(f"{admin}/v1/health")[1])
     assert (health["healthy"], health["partitions"], health["controller_id"]) == (False, [], -1)
+    assert (health["under_min_isr_partitions"], health["at_min_isr_partitions"]) == (0, 0)
     cluster.resume(name, "node")
     eventually(lambda: get(f"{controller}/health/ready")[0] == 200, "the controller ready again")
     eventually(lambda: total(scrape(controller), names.ACTIVE_BROKER_COUNT) == 1, "its broker known and unfenced")

@@ -125,6 +125,15 @@ def test_a_name_that_stands_for_nobody_is_refused_with_those_there_are(name: str
         parties().named(name)
 
 
+def test_names_with_a_comma_between_them_are_all_of_them_each_once() -> None:
+    found = parties().named("node-2/broker, clients-b,node-2")
+    assert found == ["node-2/broker", "clients-b", "node-2/controller"]
+    with pytest.raises(UnknownParty, match="nobody"):
+        parties().named("node-1,nobody")
+    own, others = plan_of_lab(THREE).topology.around("node-1,node-2")
+    assert len(own) == 4 and set(others) == {"node-3/broker", "node-3/controller", "clients", "clients-b"}
+
+
 def test_around_a_node_are_the_others_and_around_a_process_not_its_own_node() -> None:
     topology = plan_of_lab(THREE).topology
     own, others = topology.around("node-1")

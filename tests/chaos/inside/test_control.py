@@ -87,11 +87,15 @@ def test_a_listener_refuses_and_accepts_and_failpoints_are_armed_until_all_is_cl
         with pytest.raises(OSError, match="failpoint place"):
             failpoints.hit("place")
         assert (await ask(door, do="state"))["failpoints"] == "place=raise"
+        await ask(door, do="slow", arm="place=delay:1;other=delay:1")
+        assert (await ask(door, do="state"))["slow"] == "place=delay:1;other=delay:1"
+        assert failpoints.setting == "place=raise;place=delay:1;other=delay:1"
         await ask(door, do="inject", action="delay", api=3, delay_ms=1)
         await ask(door, do="clear")
         state = await ask(door, do="state")
         assert (state["rules"], state["failpoints"], state["listeners"]["OTHER"]["refusing"]) == ([], "", False)
         failpoints.hit("place")
+        assert (state["slow"], failpoints.setting) == ("", "")
 
     controlled(play, scenario)
 
@@ -99,6 +103,7 @@ def test_a_listener_refuses_and_accepts_and_failpoints_are_armed_until_all_is_cl
 @pytest.mark.parametrize(
     ("command", "why"),
     [
+        ({"do": "slow", "arm": "place=kill"}, "more than delays"),
         ({"do": "explode"}, "Invalid value 'explode'"),
         ({"do": "inject", "action": "error", "api": "METADATA"}, "an error needs a code"),
         ({"do": "inject", "action": "error", "api": "METADATA", "code": "NO_SUCH"}, "no error code 'NO_SUCH'"),

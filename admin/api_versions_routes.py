@@ -1,0 +1,76 @@
+"""What a broker can speak, over HTTP: its requests with their versions, its features."""
+
+from pydantic import BaseModel, Field
+
+from kvorum.admin.client import refuse
+from kvorum.admin.cluster_routes import broker_id
+from kvorum.admin.features import ask_versions, features_in
+from kvorum.admin.operations import Call, NoBody, Operation
+from kvorum.protocol.api import ApiKey
+
+
+class ApiRange(BaseModel):
+    """A request that a broker serves."""
+
+    key: int
+    name: str = Field(examples=["FETCH"], description="Kafka's; the number where it is none that is known here")
+    min_version: int
+    max_version: int
+
+
+class FeatureRange(BaseModel):
+    """A feature's levels that a broker supports, and the one in use."""
+
+    name: str
+    min_supported: int
+    max_supported: int
+    level: int = Field(description="0: none")
+
+
+class ApiVersions(BaseModel):
+    """What a broker can speak, as it tells any client (KIP-511, KIP-584)."""
+
+    broker: int
+    apis: list[ApiRange]
+    features: list[FeatureRange]
+    finalized_epoch: int | None = Field(description="How old `level` is: an offset of the metadata; null: unknown")
+
+
+async def get_api_versions(call: Call[NoBody]) -> ApiVersions:
+    """Tell which requests a broker serves, in which versions, and which features it has: that very one is asked."""
+    wanted = broker_id(call)
+    answer = await ask_versions(call.cluster, await call.cluster.broker_address(wanted))
+    refuse(answer.error_code, f"broker {wanted}")
+    epoch = answer.finalized_features_epoch
+    return ApiVersions(
+        broker=wanted,
+        apis=[
+            ApiRange(
+                key=each.api_key,
+                name=api_name(each.api_key),
+                min_version=each.min_version,
+                max_version=each.max_version,
+            )
+            for each in sorted(answer.api_keys, key=lambda each: each.api_key)
+        ],
+        features=[
+            FeatureRange(
+                name=row.feature,
+                min_supported=row.min_supported,
+                max_supported=row.max_supported,
+                level=row.finalized,
+            )
+            for row in features_in(answer)
+        ],
+        finalized_epoch=None if epoch < 0 else epoch,
+    )
+
+
+def api_name(key: int) -> str:
+    """Return what Kafka calls a request."""
+    return ApiKey(key).name if key in ApiKey.__members__.values() else str(key)
+
+
+OPERATIONS = [
+    Operation.get("/v1/brokers/{broker}/api-versions", "What a broker can speak", get_api_versions, ApiVersions),
+]

@@ -1,0 +1,85 @@
+"""Faults that end by themselves after a while. Of one event loop; what ends a fault blocks, and is done elsewhere."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kvorum.chaos.faults.events import FaultRegister, Injected
+from kvorum.runtime.clock import Clock
+from kvorum.runtime.logs import get_logger
+
+log = get_logger("chaos")
+
+Work: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]
+"""Calls what blocks, in a thread."""
+
+
+@dataclass(slots=True)
+class Planned:
+    """The end of one fault."""
+
+    fault: Injected
+    at_ms: int
+    timer: asyncio.TimerHandle
+    failure: str | None = None
+    """Why it could not be ended when it was to be; it is in force still."""
+
+
+class Ends:
+    """Those of one server."""
+
+    def __init__(
+        self, register: FaultRegister, work: Work, clock: Clock, failed: Callable[[Injected, str], None]
+    ) -> None:
+        """End faults of this register; `failed` is told of one that could not be ended, and why."""
+        self._register = register
+        self._failed = failed
+        self._work = work
+        self._clock = clock
+        self._planned: dict[int, Planned] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def plan(self, fault: Injected, seconds: float) -> None:
+        """End a fault after so long, unless it is over before."""
+        loop = asyncio.get_running_loop()
+        self._forget()
+        timer = loop.call_later(seconds, self._begin, fault.id)
+        self._planned[fault.id] = Planned(fault, self._clock.wall_ms() + round(seconds * 1000), timer)
+
+    def of(self, fault_id: int) -> Planned | None:
+        """Return the end that is planned for a fault in force, None where none is."""
+        return self._planned.get(fault_id)
+
+    async def close(self, *, end: bool) -> None:
+        """Plan nothing any more; `end`: and end at once what was to end later, as nobody would afterwards."""
+        for planned in self._planned.values():
+            planned.timer.cancel()
+        self._forget()
+        if not end:
+            self._planned.clear()
+        for fault_id in list(self._planned):
+            self._begin(fault_id)
+        if self._ending:
+            await asyncio.wait(tuple(self._ending))
+
+    def _begin(self, fault_id: int) -> None:
+        task = asyncio.create_task(self._end(self._planned[fault_id]))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def _end(self, planned: Planned) -> None:
+        try:
+            await self._work(planned.fault.end)
+        except Exception as error:  # whatever undoing it raises, the fault is in force still, and says why
+            planned.failure = str(error) or type(error).__name__
+            self._failed(planned.fault, planned.failure)
+            log.error("a fault could not be ended", id=planned.fault.id, fault=planned.fault.kind, error=error)
+        else:
+            self._planned.pop(planned.fault.id, None)
+
+    def _forget(self) -> None:
+        """Forget the ends of what is over."""
+        in_force = {fault.id for fault in self._register.in_force()}
+        for fault_id in [each for each in self._planned if each not in in_force]:
+            self._planned.pop(fault_id).timer.cancel()

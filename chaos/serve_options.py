@@ -1,0 +1,139 @@
+"""What the faults of the HTTP interface need to know besides their targets: models that refuse what they do not know.
+
+Their JSON schemas are what the console makes its forms of.
+"""
+
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from kvorum.runtime.failpoints import DELAY_MS_MAX
+
+PLACES: Final = {
+    "writes": ("log.append.before", "journal.write.before"),
+    "syncs": ("log.flush.sync.before", "log.sync.before", "journal.write.after"),
+}
+"""Where a slow disk keeps a process: before what goes to it is written; before it is synced."""
+
+
+class Strict(BaseModel):
+    """Refuses what it does not know."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class NoOptions(Strict):
+    """Nothing more to say."""
+
+
+class FlipOptions(Strict):
+    """Where bits are flipped."""
+
+    what: str = Field(description='A partition ("orders-0"), or "journal" for the controller\'s')
+    count: int = Field(1, ge=1, le=1000)
+    position: int | None = Field(None, ge=0)
+
+
+class SlowDiskOptions(Strict):
+    """How slow a disk is, and at what."""
+
+    delay_ms: int = Field(ge=1, le=DELAY_MS_MAX, description="What each write, each sync takes longer")
+    what: Literal["writes", "syncs", "both"] = Field(
+        "both", description="Writes stand in the way of everything else that the process does, syncs do not"
+    )
+
+    def arm(self) -> str:
+        """Return it as failpoints."""
+        wanted = ("writes", "syncs") if self.what == "both" else (self.what,)
+        return ";".join(f"{place}=delay:{self.delay_ms}" for kind in wanted for place in PLACES[kind])
+
+
+class ClockOptions(Strict):
+    """How far off the clock is."""
+
+    offset_ms: int = Field(ge=-(10**12), le=10**12)
+
+
+class ControllerOptions(Strict):
+    """What of the active controller's node dies."""
+
+    process: bool = Field(False, description="Only the controller's process, which its supervisor starts again at once")
+
+
+class BelowMinOptions(Strict):
+    """How followers are kept from following."""
+
+    how: Literal["pause", "kill"] = Field(
+        "pause",
+        description="Their brokers are stopped in time (out of the ISR when their sessions end); or the nodes die",
+    )
+
+
+class CutOptions(Strict):
+    """What a cut is made of."""
+
+    kind: Literal["black_hole", "refuse", "freeze", "drop"] | None = None
+
+
+class IsolateOptions(CutOptions):
+    """From whom."""
+
+    clients: bool = True
+
+
+class SlowOptions(Strict):
+    """How slow."""
+
+    latency_ms: int = Field(ge=1, le=600_000)
+    jitter_ms: int = Field(0, ge=0, le=600_000)
+
+
+class LinkOptions(Strict):
+    """Any fault of links by its own name and attributes."""
+
+    kind: str
+    one_way: bool = False
+    share: float = Field(1.0, gt=0, le=1)
+    attributes: dict[str, int] = Field(default_factory=dict)
+
+
+class InsideOptions(Strict):
+    """Which requests are meant."""
+
+    api: str | int
+    count: int | None = Field(None, ge=1, description="The next so many; unset: until it ends")
+    client_id: str | None = None
+    listener: str | None = None
+
+
+class ErrorOptions(InsideOptions):
+    """What they are answered."""
+
+    code: str | int
+    at_top: bool = False
+
+
+class DelayOptions(InsideOptions):
+    """How late they are answered."""
+
+    delay_ms: int = Field(ge=1, le=600_000)
+
+
+class DropOptions(InsideOptions):
+    """How they are not answered."""
+
+    silent: bool = False
+    handled: bool = False
+
+
+class RefuseOptions(Strict):
+    """Which address is closed."""
+
+    listener: str
+    cut: bool = False
+
+
+class FailpointOptions(Strict):
+    """What is armed."""
+
+    arm: str

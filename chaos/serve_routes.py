@@ -1,0 +1,306 @@
+"""What `kvorum chaos serve` does below /v1/chaos: its operations, beside those of the admin API and with their manners.
+
+GET    /v1/chaos/state               nodes, processes, links, faults in force, also inside (?health=true)
+GET    /v1/chaos/kinds               the faults there are, their options (JSON schema), whether possible here
+GET    /v1/chaos/faults              those in force
+POST   /v1/chaos/faults              {"fault": "kill", "targets": ["leader orders-0"], "seconds": 30} -> its id
+DELETE /v1/chaos/faults/{id}         end one
+POST   /v1/chaos/heal                {"start": true}: end all, start every node
+GET    /v1/chaos/events              server-sent events; Last-Event-ID (or ?after=) for what was missed
+(scenarios: serve_scenario_routes)
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from random import Random
+from typing import Any, Final, TypeVar
+
+import msgspec
+from pydantic import BaseModel, ValidationError
+
+from kvorum.admin.access import Refused
+from kvorum.admin.operations import EVENT_STREAM, INT64_MAX, BadInput, Call, NoBody, Operation, Reply, Stream, number_of
+from kvorum.chaos.faults.events import Injected
+from kvorum.chaos.faults.lab import LabError
+from kvorum.chaos.faults.processes import NotStarted
+from kvorum.chaos.serve_ends import Ends
+from kvorum.chaos.serve_events import Events, Listener, SentAway
+from kvorum.chaos.serve_faults import (
+    KINDS,
+    LACKING,
+    CannotDo,
+    NotHere,
+    Scene,
+    begin,
+    is_over_at_once,
+    named,
+    possible,
+)
+from kvorum.chaos.serve_models import (
+    Begun,
+    Fault,
+    FaultKind,
+    FaultRequest,
+    Happened,
+    Healed,
+    HealRequest,
+    Lab,
+    Link,
+    Node,
+    NotEnded,
+    Printed,
+    ScenarioTold,
+)
+from kvorum.chaos.serve_options import Strict
+from kvorum.chaos.serve_scenarios import Busy, NoReport
+from kvorum.chaos.serve_targets import NotNow
+from kvorum.chaos.served import Served
+from kvorum.runtime.chance import new_random
+from kvorum.runtime.clock import SystemClock
+
+EVENT_IDLE_SECONDS: Final = 5.0
+"""Silence after which a comment is sent: what lies between keeps the connection, and who reads knows that it is one."""
+WORKERS_MAX: Final = 8
+"""Verbs under way at a time; others wait. Each may block as long as a node takes to start."""
+SEED_BITS: Final = 32
+PREFIX: Final = "/v1/chaos"
+
+T = TypeVar("T")
+
+
+class Workers:
+    """The threads in which verbs block, a few at a time."""
+
+    def __init__(self) -> None:
+        """Begin with nobody at work."""
+        self._room = asyncio.Semaphore(WORKERS_MAX)
+
+    async def do(self, function: Callable[..., T], *arguments: object) -> T:
+        """Call what blocks."""
+        async with self._room:
+            return await asyncio.to_thread(function, *arguments)
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Refuse in the API's shape what cannot be done. Raises Refused."""
+    try:
+        yield
+    except CannotDo as error:
+        raise Refused(422, "CANNOT_DO", str(error)) from error
+    except NotHere as error:
+        raise Refused(409, "NOT_POSSIBLE_HERE", str(error)) from error
+    except (NotNow, Busy) as error:
+        raise Refused(409, "NOT_POSSIBLE_NOW", str(error)) from error
+    except NoReport as error:
+        raise Refused(404, "NOT_FOUND", str(error)) from error
+    except (NotStarted, LabError) as error:
+        raise Refused(503, "UNAVAILABLE", str(error)) from error
+
+
+class FaultRoutes:
+    """The paths of one server about its cluster and what is broken in it."""
+
+    def __init__(self, served: Served, events: Events, workers: Workers) -> None:
+        """Break this cluster."""
+        self._served = served
+        self._events = events
+        self._workers = workers
+        self.ends = Ends(served.register, workers.do, SystemClock(), self._not_ended)
+
+    def _not_ended(self, fault: Injected, why: str) -> None:
+        told = {"id": fault.id, "fault": fault.kind, "targets": list(fault.targets), "story": fault.story}
+        self._events.tell("failure", {**told, "failure": why, "timestamp_ms": SystemClock().wall_ms()})
+
+    async def get_chaos_state(self, call: Call[NoBody]) -> Lab:
+        """Tell what the cluster is made of, what of it runs, and what is broken; `health`: and what is not well."""
+        served, health = self._served, call.flag("health")
+        nodes = await self._workers.do(served.described)
+        inside = await self._workers.do(served.inside.state, silent_of(nodes))
+        return Lab(
+            cluster_id=served.cluster.plan.cluster_id,
+            folder=served.cluster.paths.folder,
+            bootstrap=served.bootstrap,
+            nodes=[Node.model_validate(node) for node in nodes],
+            links=[Link(name=name, upstream=upstream) for name, upstream in served.links.items()],
+            faults=self._in_force(),
+            inside=inside,
+            ailments=await self._workers.do(served.observer.ailments) if health else None,
+        )
+
+    async def list_fault_kinds(self, call: Call[NoBody]) -> list[BaseModel]:
+        """List the faults there are, with what each needs to know, and whether this cluster can have it."""
+        rows: list[BaseModel] = []
+        for name, kind in KINDS.items():
+            here = possible(self._served, kind)
+            row = FaultKind(
+                fault=name,
+                about=kind.about,
+                needs=kind.needs,
+                possible=here,
+                lacking=None if here else LACKING[kind.needs],
+                of=kind.of,
+                targets={"from": kind.targets[0], "to": kind.targets[1]},
+                several=kind.several,
+                lasts=kind.lasts,
+                options=kind.options.model_json_schema(),
+            )
+            rows.append(row)
+        return rows
+
+    async def list_faults(self, call: Call[NoBody]) -> list[BaseModel]:
+        """List the faults in force, the oldest first."""
+        return list(self._in_force())
+
+    async def begin_fault(self, call: Call[FaultRequest]) -> Begun | Reply:
+        """Begin a fault; with `seconds` it ends by itself, unless it is ended before.
+
+        Words among the targets stand for whom they stand when it begins. What is over at once is answered 200.
+        """
+        wanted = call.body
+        options = options_of(wanted)
+        seed = new_random().getrandbits(SEED_BITS) if wanted.seed is None else wanted.seed
+        scene = Scene(self._served, Random(seed))
+        with refusing():
+            targets = await self._workers.do(named, scene, wanted.fault, wanted.targets)
+            if wanted.seconds is not None and is_over_at_once(wanted.fault, targets, options):
+                raise BadInput("seconds", f"{wanted.fault} of {', '.join(targets)} is over at once")
+            fault = await self._workers.do(begin, scene, wanted.fault, targets, options)
+        if fault is None:
+            body = Begun(id=None, fault=wanted.fault, targets=targets, in_force=False, seed=seed)
+            return Reply(status=200, text=body.model_dump_json())
+        in_force = fault in self._served.register.in_force()
+        if in_force and wanted.seconds is not None:
+            self.ends.plan(fault, wanted.seconds)
+        found = self._begun(fault, seed)
+        return found if in_force else Reply(status=200, text=found.model_dump_json())
+
+    async def end_fault(self, call: Call[NoBody]) -> Begun:
+        """End a fault: what it did is undone, a node that is down because of it is started."""
+        fault_id = number_of("id", call.path["id"], 0, INT64_MAX)
+        for fault in self._served.register.in_force():
+            if fault.id == fault_id:
+                with refusing():
+                    await self._workers.do(fault.end)
+                return self._begun(fault, None)
+        raise Refused(404, "NOT_FOUND", f"no fault {fault_id} is in force")
+
+    async def heal_cluster(self, call: Call[HealRequest]) -> Healed:
+        """End every fault, and (unless told otherwise) start every node that is down."""
+        start = call.body.start
+        with refusing():
+            started = await self._workers.do(lambda: self._served.heal(start=start))
+        return Healed(started=started, in_force=self._in_force())
+
+    async def follow_chaos(self, call: Call[NoBody]) -> Stream:
+        """Tell of faults and scenarios as server-sent events, those first that are kept from before; `end` comes last.
+
+        Last-Event-ID, or `after`, says what was seen already. Lines that a scenario prints are not kept.
+        """
+        text = call.last_event_id or call.query.get("after") or "0"
+        after = number_of("after", text, 0, INT64_MAX)
+        if self._events.is_full:
+            raise Refused(503, "UNAVAILABLE", "too many listen already")
+
+        async def told() -> AsyncIterator[bytes]:
+            with self._events.listening(after) as listener:
+                yield b": listening\n\n"
+                try:
+                    while True:
+                        yield await next_of(listener)
+                except SentAway:
+                    why = "server" if self._events.is_closed else "behind"
+                    yield b"event: end\ndata: " + msgspec.json.encode({"stopped_by": why}) + b"\n\n"
+
+        return Stream(media=EVENT_STREAM, chunks=told())
+
+    def _in_force(self) -> list[Fault]:
+        return [self._described(fault) for fault in self._served.register.in_force()]
+
+    def _described(self, fault: Injected) -> Fault:
+        planned = self.ends.of(fault.id)
+        return Fault(
+            id=fault.id,
+            fault=fault.kind,
+            targets=list(fault.targets),
+            lossy=fault.lossy,
+            story=fault.story,
+            ends_ms=None if planned is None else planned.at_ms,
+            failure=None if planned is None else planned.failure,
+        )
+
+    def _begun(self, fault: Injected, seed: int | None) -> Begun:
+        told = self._described(fault).model_dump(exclude={"failure"})
+        in_force = fault in self._served.register.in_force()
+        return Begun(**{**told, "ends_ms": told["ends_ms"] if in_force else None}, in_force=in_force, seed=seed)
+
+    def operations(self) -> Sequence[Operation]:
+        """Return the paths."""
+        faults, query = f"{PREFIX}/faults", {"health": "also ask everybody what is not well, which takes up to seconds"}
+        return [
+            Operation.get(f"{PREFIX}/state", "The cluster that may be broken", self.get_chaos_state, Lab, query=query),
+            Operation.get(f"{PREFIX}/kinds", "Faults there are", self.list_fault_kinds, FaultKind, many=True),
+            Operation.get(faults, "Faults in force", self.list_faults, Fault, many=True),
+            Operation(
+                method="POST",
+                path=faults,
+                summary="Begin a fault",
+                handle=self.begin_fault,
+                body=FaultRequest,
+                answer=Begun,
+                status=201,
+                also={200: Begun},
+            ),
+            Operation(
+                method="DELETE", path=f"{faults}/{{id}}", summary="End a fault", handle=self.end_fault, answer=Begun
+            ),
+            Operation(
+                method="POST",
+                path=f"{PREFIX}/heal",
+                summary="End all faults",
+                handle=self.heal_cluster,
+                body=HealRequest,
+                answer=Healed,
+            ),
+            Operation.get(
+                f"{PREFIX}/events",
+                "Follow faults and scenarios",
+                self.follow_chaos,
+                Happened,
+                media=(EVENT_STREAM,),
+                query={"after": "the id of the last event that was seen, as Last-Event-ID"},
+                events={"failure": NotEnded, "scenario": ScenarioTold, "output": Printed},
+            ),
+        ]
+
+
+def options_of(wanted: FaultRequest) -> Strict:
+    """Return the options of a fault that is asked for. Raises BadInput."""
+    kind = KINDS.get(wanted.fault)
+    if kind is None:
+        raise BadInput("fault", f"there is no fault {wanted.fault!r}; there are {', '.join(KINDS)}")
+    try:
+        return kind.options.model_validate(wanted.options)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise BadInput(".".join(map(str, ("options", *first["loc"]))), str(first["msg"])) from error
+
+
+async def next_of(listener: Listener) -> bytes:
+    """Return the next event as it is sent, or a comment where none came for a while. Raises SentAway."""
+    try:
+        async with asyncio.timeout(EVENT_IDLE_SECONDS):
+            return (await listener.next()).encoded()
+    except TimeoutError:
+        return b": idle\n\n"
+
+
+def silent_of(nodes: list[dict[str, Any]]) -> set[str]:
+    """Return the processes that cannot answer: those that are down, or stopped."""
+    return {
+        f"{node['name']}/{role}"
+        for node in nodes
+        for role, process in node["processes"].items()
+        if process is None or process["stopped"]
+    }

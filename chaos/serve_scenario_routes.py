@@ -1,0 +1,144 @@
+"""Scenarios over HTTP: what there is, runs with their output and verdicts, and their reports.
+
+GET    /v1/chaos/shipped                    the scenarios there are: name, title, cells
+GET    /v1/chaos/scenarios                  runs
+POST   /v1/chaos/scenarios                  {"scenario": "n-minus-one", "seed": 1, "duration": 60}
+GET    /v1/chaos/scenarios/{id}             one with its output and verdicts
+GET    /v1/chaos/scenarios/{id}/report      the HTML report of it (?cell=, of one that has several)
+DELETE /v1/chaos/scenarios/{id}             end a run: it heals, reads, judges
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel
+
+from kvorum.admin.access import Refused
+from kvorum.admin.operations import INT64_MAX, B, BadInput, Call, NoBody, Operation, Stream, number_of
+from kvorum.chaos.scenario import files
+from kvorum.chaos.serve_events import Events
+from kvorum.chaos.serve_faults import CannotDo
+from kvorum.chaos.serve_models import Cell, ScenarioDetail, ScenarioRequest, ScenarioState, Shipped
+from kvorum.chaos.serve_routes import PREFIX, Workers, refusing
+from kvorum.chaos.serve_scenarios import Busy, NoReport, ScenarioRun, Scenarios
+from kvorum.runtime.clock import SystemClock
+
+HTML: Final = "text/html"
+CHUNK_BYTES: Final = 256 * 1024
+
+
+class ScenarioRoutes:
+    """The paths of one server about scenarios."""
+
+    def __init__(self, folder: Path, events: Events, workers: Workers, command: tuple[str, ...]) -> None:
+        """Keep runs below a folder; `command` is `kvorum chaos`."""
+        self._events = events
+        self._workers = workers
+        self.scenarios = Scenarios(folder, self._told, command, self._printed)
+
+    def _told(self, run: ScenarioRun) -> None:
+        self._events.tell("scenario", {**run.described(whole=False), "timestamp_ms": SystemClock().wall_ms()})
+
+    def _printed(self, run: ScenarioRun, line: str) -> None:
+        # Not kept: who comes later reads the run, and may have no faults of it thrown out by what it printed.
+        self._events.tell("output", {"id": run.id, "number": run.lines_count, "line": line}, kept=False)
+
+    async def list_shipped(self, call: Call[NoBody]) -> list[BaseModel]:
+        """List the scenarios that can be run, each with its cells: the ways it can be run one by one."""
+        return list(await self._workers.do(shipped))
+
+    async def list_scenario_runs(self, call: Call[NoBody]) -> list[BaseModel]:
+        """List the runs, the oldest first."""
+        return [ScenarioState.model_validate(each.described(whole=False)) for each in self.scenarios.runs]
+
+    async def run_scenario(self, call: Call[ScenarioRequest]) -> ScenarioState:
+        """Run a scenario: in a cluster of its own, the one that is served is not touched. One at a time."""
+        wanted = call.body
+        with refusing():
+            try:
+                run = await self.scenarios.start(wanted.scenario, wanted.seed, wanted.duration)
+            except (ValueError, OSError) as error:
+                raise CannotDo(str(error)) from error
+        return ScenarioState.model_validate(run.described(whole=False))
+
+    async def get_scenario_run(self, call: Call[NoBody]) -> ScenarioDetail:
+        """Tell of a run, with what it printed and what the checker says of it."""
+        return ScenarioDetail.model_validate(self._run_of(call).described(whole=True))
+
+    async def stop_scenario_run(self, call: Call[NoBody]) -> ScenarioDetail:
+        """End a run: it heals, reads, and judges what it has. Answered when it has."""
+        run = self._run_of(call)
+        await self.scenarios.stop(run)
+        return ScenarioDetail.model_validate(run.described(whole=True))
+
+    async def get_scenario_report(self, call: Call[NoBody]) -> Stream:
+        """Return a run's report: one page of HTML that needs nothing else. 409 while it runs."""
+        run = self._run_of(call)
+        cells = await self._workers.do(self.scenarios.cells, run)
+        cell = call.query.get("cell") or (cells[0] if len(cells) == 1 else "")
+        with refusing():
+            if not cells and run.state == "running":
+                raise Busy("the run is not over: there is no report yet")
+            if not cells:
+                raise NoReport("the run left no history, so there is no report")
+            if cell not in cells:
+                raise BadInput("cell", f"say which of this run: {', '.join(cells)}")
+            path = await self.scenarios.report(run, cell)
+            file = await self._workers.do(lambda: path.open("rb"))
+
+        async def pieces() -> AsyncIterator[bytes]:
+            with file:
+                while piece := await asyncio.to_thread(file.read, CHUNK_BYTES):
+                    yield piece
+
+        return Stream(media=HTML, chunks=pieces())
+
+    def _run_of(self, call: Call[B]) -> ScenarioRun:
+        """Return the run in the path. Raises BadInput, Refused."""
+        run_id = number_of("id", call.path["id"], 0, INT64_MAX)
+        run = self.scenarios.run(run_id)
+        if run is None:
+            raise Refused(404, "NOT_FOUND", f"there is no run {run_id}")
+        return run
+
+    def operations(self) -> Sequence[Operation]:
+        """Return the paths."""
+        runs, run = f"{PREFIX}/scenarios", f"{PREFIX}/scenarios/{{id}}"
+        return [
+            Operation.get(f"{PREFIX}/shipped", "Scenarios there are", self.list_shipped, Shipped, many=True),
+            Operation.get(runs, "Runs of scenarios", self.list_scenario_runs, ScenarioState, many=True),
+            Operation(
+                method="POST",
+                path=runs,
+                summary="Run a scenario",
+                handle=self.run_scenario,
+                body=ScenarioRequest,
+                answer=ScenarioState,
+                status=202,
+            ),
+            Operation.get(run, "A run, with its verdicts", self.get_scenario_run, ScenarioDetail),
+            Operation(
+                method="DELETE", path=run, summary="End a run", handle=self.stop_scenario_run, answer=ScenarioDetail
+            ),
+            Operation(
+                method="GET",
+                path=f"{run}/report",
+                summary="The report of a run",
+                handle=self.get_scenario_report,
+                media=(HTML,),
+                query={"cell": "which of a run that has several"},
+            ),
+        ]
+
+
+def shipped() -> list[Shipped]:
+    """Return the scenarios that can be run."""
+    found: list[Shipped] = []
+    for name in files.shipped():
+        cells = files.find(name)
+        title = cells[0].title if len(cells) == 1 else name
+        named = [Cell(name=each.name, title=each.title, seconds=each.duration) for each in cells]
+        found.append(Shipped(name=name, title=title, cells=named))
+    return found

@@ -1,0 +1,130 @@
+"""Whom the targets of a fault stand for at the moment it begins: names, or words as a scenario has them.
+
+    node-1, node-1/broker, clients, brokers, controllers                names
+    active-controller, standby-controllers, random, all, not node-1     words; each with /broker or /controller, too
+    leader orders-0, followers orders-0, follower 2 orders-0, in-sync orders-0
+    coordinator GROUP, transaction-coordinator ID
+
+Words are looked up once, and not waited for: where nobody leads now there is no leader.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+from kvorum.admin.client import ClusterClient, ResourceType, Unreachable
+from kvorum.chaos.faults.observer import AT_ONCE_MS, NO_LEADER, PartitionView
+from kvorum.chaos.faults.topology import CLIENTS, CONTROLLER
+from kvorum.chaos.scenario.targets import Targets, UnknownTarget
+from kvorum.chaos.served import Served
+from kvorum.network.addresses import parse_bootstrap
+from kvorum.protocol.errors import KafkaError
+
+SEPARATOR: Final = ","
+"""Between the names that one target stands for."""
+LONE: Final = (["all"], ["random"], ["active-controller"], ["standby-controller"], ["standby-controllers"])
+"""Words that say it all; others come with what they are of."""
+KEYED: Final = (["coordinator"], ["transaction-coordinator"])
+"""What these are of may have any character in its name."""
+ASK_MS: Final = 5_000
+MIN_ISR: Final = "min.insync.replicas"
+
+
+class NotNow(Exception):
+    """Words that stand for nobody at the moment: no leader, no active controller; or nobody who would tell."""
+
+
+@dataclass(slots=True)
+class View:
+    """What a served cluster shows of itself, looked at once (scenario.targets.Seen)."""
+
+    served: Served
+    _partitions: Mapping[str, PartitionView] | None = field(default=None, init=False)
+
+    @property
+    def nodes(self) -> list[str]:
+        """All nodes."""
+        return self.served.nodes
+
+    def partitions(self) -> dict[str, PartitionView]:
+        """Return {"orders-0": leader, ISR, ...}."""
+        if self._partitions is None:
+            self._partitions = self.served.observer.partitions()
+        return dict(self._partitions)
+
+    def leader_of(self, topic: str, partition: int, timeout_seconds: float = 0.0) -> str:
+        """Return the leader's node. Raises NotNow, UnknownTarget."""
+        view = self.partition(f"{topic}-{partition}")
+        if view.leader == NO_LEADER:
+            raise NotNow(f"{topic}-{partition} has no leader now")
+        return self.name_of(view.leader)
+
+    def active_controller(self, timeout_seconds: float = 0.0) -> str:
+        """Return the active controller's node. Raises NotNow."""
+        found = self.served.observer.active_controller()
+        if found is None:
+            raise NotNow("no controller is active now")
+        return self.name_of(found)
+
+    def active_controller_now(self) -> str | None:
+        """Return it if somebody says so at once, None where nobody does."""
+        found = self.served.observer.active_controller(AT_ONCE_MS)
+        return None if found is None else self.name_of(found)
+
+    def name_of(self, node_id: int) -> str:
+        """Return a node's name. Raises UnknownTarget."""
+        for node in self.served.cluster.plan.nodes:
+            if int(node.properties["node.id"]) == node_id:
+                return node.name
+        raise UnknownTarget(f"no node has the id {node_id}")
+
+    def partition(self, name: str) -> PartitionView:
+        """Return a partition as the best informed broker has it. Raises NotNow, UnknownTarget."""
+        found = self.partitions()
+        if name not in found:
+            raise NotNow(f"no broker that answers knows of a partition {name!r}")
+        return found[name]
+
+    def min_isr(self, topic: str) -> int:
+        """Return a topic's min.insync.replicas, as it is in force. Raises NotNow."""
+
+        async def asked() -> int:
+            cluster = ClusterClient(parse_bootstrap(self.served.observed), timeout_ms=ASK_MS)
+            try:
+                found = await cluster.describe_configs(ResourceType.TOPIC, topic)
+            finally:
+                await cluster.close()
+            return next(int(each.value or "1") for each in found if each.name == MIN_ISR)
+
+        try:
+            found: int = self.served.observer.run(asked)
+        except (KafkaError, Unreachable) as error:
+            raise NotNow(f"nobody tells {MIN_ISR} of {topic}: {error}") from error
+        return found
+
+
+def are_words(target: str) -> bool:
+    """Tell whether a target has to be looked up."""
+    words = target.partition("/")[0].split()
+    return len(words) > 1 or words[:1] in LONE
+
+
+def resolved(served: Served, target: str, rng: Random) -> list[str]:
+    """Return the names that one target stands for; plain names as they are. Raises NotNow, UnknownTarget."""
+    if SEPARATOR in target and target.split()[:1] not in KEYED:
+        found = [name for part in target.split(SEPARATOR) for name in resolved(served, part, rng)]
+        return list(dict.fromkeys(found))
+    if not are_words(target):
+        return [target.strip()]
+
+    def controllers() -> list[str]:
+        return [node.name for node in served.cluster.plan.nodes if CONTROLLER in node.roles]
+
+    try:
+        found = Targets(View(served), rng, controllers, (CLIENTS,)).resolve(target)
+    except IndexError as error:  # nobody to choose from
+        raise NotNow(f"{target!r} stands for nobody now") from error
+    if not found:
+        raise NotNow(f"{target!r} stands for nobody now")
+    return found
