@@ -48,6 +48,7 @@ def heal(cluster: SimCluster, faults: Faults) -> None:
                 if process.role == BROKER:
                     cluster.invariants.lives.killed(machine.node_id)
                 process.kill()
+                cluster.invariants.end_peace()  # a directory that failed is out until then, long after its fault
             process.start()
 
 

@@ -353,12 +353,12 @@ class Invariants:
             ledger.legal_losses[after.leader_epoch] = ledger.legal_losses[before.leader_epoch]  # it is still to come
         if before is not None:
             dropped = {*before.replicas} - {*after.replicas}
-            ledger.witnesses -= dropped
+            if ledger.witnesses:
+                # Who joins has all of it, too; all the others may leave by the same change.
+                ledger.witnesses = (ledger.witnesses | ({*after.isr} - {*before.isr})) - dropped
             self.lives.let_go(dropped, key)
         self._candidates.check_all(key, ledger)
         self.brokers_changed()
-        if before is not None and ledger.witnesses:
-            ledger.witnesses |= {*after.isr} - {*before.isr}  # who joins has all of it, too
         given_up = ledger.losses and self._may_be_unclean(key)  # by an election: nobody is held to have it
         if not (after.isr or after.elr or given_up or self.dismissed & ledger.witnesses):
             wrong = lost_globally(ledger, self.lives.uncleans, borne_in(self._options, self.metadata))

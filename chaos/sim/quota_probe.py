@@ -147,7 +147,7 @@ class Probe:
     async def run(self) -> None:
         """Try all kinds. Raises Violation."""
         for entity, quotas in self._cluster.metadata.newest.client_quotas.sorted_entities():
-            for key in quotas:
+            for key in sorted(quotas):  # a map whose order is that of hashes
                 await self._alter(dict(entity), key, None)
         await self._everywhere()
         if self._cluster.options.request_cost_ms:

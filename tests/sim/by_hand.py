@@ -109,6 +109,9 @@ class World:
         self.leader_epoch = 1
         self.partition_epoch = 0
         self.offset = 0
+        self.assigned: tuple[int, ...] = ALL
+        self.adding: tuple[int, ...] = ()
+        self.removing: tuple[int, ...] = ()
         self.commit()
         for broker_id in ALL:
             self.take_role(broker_id)
@@ -142,7 +145,9 @@ class World:
             Partition(
                 topic_id=ORDERS,
                 partition_id=0,
-                replicas=ALL,
+                replicas=self.assigned,
+                adding_replicas=self.adding,
+                removing_replicas=self.removing,
                 isr=tuple(isr),
                 leader=leader,
                 leader_epoch=self.leader_epoch,

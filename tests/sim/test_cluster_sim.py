@@ -23,7 +23,7 @@ KEPT = sorted(Path(__file__).with_name("seeds").glob("*.json"))
 TRACE = """
 from kvorum.chaos.sim.draw import drawn
 from kvorum.chaos.sim.run import run_plan
-for seed in (3, 5, 7, 53):
+for seed in (3, 7, 20, 53):
     print(run_plan(drawn(seed, 15.0)).trace)
 """
 
@@ -52,13 +52,14 @@ def test_schedules_that_failed_once_are_kept(path: Path) -> None:
 def test_the_same_seed_does_the_same_in_any_process() -> None:
     """Two processes with different hash seeds: neither the order of sets nor addresses may steer anything.
 
-    The last two have groups and transactions, of either protocol.
+    The last three have groups and transactions, of either protocol; one or another has each of what is drawn beside a
+    seed's faults: quotas, racks, reassignments, throttles, levels, moves, what is asked of brokers, lost directories.
     """
     traces = []
     for hash_seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
         command = [sys.executable, "-c", TRACE]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
         traces.append(done.stdout.split())
     assert traces[0] == traces[1]

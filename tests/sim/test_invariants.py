@@ -519,6 +519,42 @@ def test_nobody_leads_with_another_log_in_place_of_one_that_is_lost_but_by_an_op
         assert found.value.kind == "LeadsWithoutItsLog"
 
 
+def reassigned(world: World, *replicas: int) -> None:
+    """Have a partition of one broker moved to others, which have all of it when it lets go."""
+    left = world.assigned
+    world.assigned, world.adding, world.removing = (*replicas, *left), replicas, left
+    world.commit(world.leader, left)
+    world.assigned, world.adding, world.removing = replicas, (), ()
+    elected(world, replicas[0], replicas)
+
+
+def test_who_gets_all_of_it_by_the_change_that_lets_everybody_else_go_may_lose_it() -> None:
+    world = World()
+    committed(world)
+    world.assigned = (2,)
+    elected(world, 2, (2,))
+    reassigned(world, 1)
+    assert world.ledger.witnesses == {1} and not world.ledger.losses
+    robbed(world, 1, 1)
+    world.commit(-1, (1,))
+    world.take_role(1)
+    elected(world, 1, (1,))
+    assert world.ledger.losses == ["orders-0: 1 committed records lost: all of [1] lost what was not synced"]
+
+
+def test_who_was_let_go_may_lose_what_it_has_and_nobody_else_may() -> None:
+    world = World()
+    committed(world)
+    world.assigned = (2,)
+    elected(world, 2, (2,))
+    reassigned(world, 1)
+    robbed(world, 2, 1)
+    world.replicas[1].cut(1)
+    with pytest.raises(Violation) as found:
+        world.look(1)
+    assert found.value.kind == "LeaderCandidateCompleteness"
+
+
 def test_a_lost_log_is_a_fall_of_that_partition_alone() -> None:
     world = World(elr=True)
     committed(world)

@@ -291,8 +291,8 @@ def test_records_that_are_said_to_be_deleted_are(
 ) -> None:
     ask, answers = SimClient.ask, []
 
-    async def lying(self: SimClient, address: Any, request: Any, response: Any) -> Any:
-        answer = await ask(self, address, request, response)
+    async def lying(self: SimClient, address: Any, request: Any, response: Any, **how: Any) -> Any:
+        answer = await ask(self, address, request, response, **how)
         if isinstance(request, DeleteRecordsRequest):
             answer.topics[0].partitions[0].low_watermark -= lie
             answers.append(answer.topics[0].partitions[0].error_code)
