@@ -3,8 +3,9 @@
 Nobody asks who leads: a request goes to the controller last known to lead, else to each in turn; whoever does not
 lead says so (NOT_CONTROLLER, or NOT_LEADER_OR_FOLLOWER with the leader's name in a Fetch). `ControllerNodes` holds
 what is known and is shared by all channels of a process: what the metadata Fetch learns turns the other requests
-round at once, also those that wait for an answer of the old leader. Source: Kafka's NodeToControllerChannelManager,
-RaftControllerNodeProvider.
+round at once, also those that wait for an answer of the old leader. Whoever registers is not fetching yet: it asks who
+leads, once all that it knows of say that they do not, as the leader may be a voter that no file of its names.
+Source: Kafka's NodeToControllerChannelManager, RaftControllerNodeProvider.
 """
 
 import asyncio
@@ -24,7 +25,10 @@ from kvorum.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDir
 from kvorum.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kvorum.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from kvorum.protocol.messages.envelope import EnvelopeResponse
+from kvorum.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kvorum.protocol.schema import Message
+from kvorum.protocol.uuids import METADATA_TOPIC_ID
+from kvorum.quorum.batches import METADATA_PARTITION, METADATA_TOPIC
 from kvorum.quorum.forwarding import has_error, unwrap, wrap
 from kvorum.runtime.config import Settings
 from kvorum.runtime.listeners import split_address, voters
@@ -103,6 +107,15 @@ class ControllerNodes:
                 if not future.done():
                     future.set_result(None)
 
+    def learn_from(self, answer: FetchResponse) -> None:
+        """Take what an answer to a Fetch of the metadata says about who leads, and where (KIP-853)."""
+        leader = answer.responses[0].partitions[0].current_leader
+        if leader.leader_epoch < 0:
+            return
+        leader_id = leader.leader_id if leader.leader_id >= 0 else None
+        address = next(((node.host, node.port) for node in answer.node_endpoints if node.node_id == leader_id), None)
+        self.learn(leader_id, leader.leader_epoch, address)
+
     def confirm(self, node_id: int) -> None:
         """Note that this node answered as the leader."""
         if node_id < 0:
@@ -152,7 +165,7 @@ class ControllerChannel:
     async def register_broker(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
         """Ask the active controller. Raises KafkaError if none answered in time."""
         timeout_ms = self._settings.int("controller.quorum.request.timeout.ms")
-        answer = await self.request(request, timeout_ms=timeout_ms, backoff=self.search_backoff())
+        answer = await self.request(request, timeout_ms=timeout_ms, backoff=self.search_backoff(), asks_who_leads=True)
         assert isinstance(answer, BrokerRegistrationResponse)
         return answer
 
@@ -198,7 +211,13 @@ class ControllerChannel:
         return answer
 
     async def request(
-        self, message: Message, *, timeout_ms: int, backoff: Backoff | None = None, repeat_sent: bool = True
+        self,
+        message: Message,
+        *,
+        timeout_ms: int,
+        backoff: Backoff | None = None,
+        repeat_sent: bool = True,
+        asks_who_leads: bool = False,
     ) -> Message:
         """Send a request to the active controller until one answers it as such; `backoff` lies between the tries.
 
@@ -209,7 +228,7 @@ class ControllerChannel:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         backoff = backoff or self.backoff()
-        reason = "no controller is known"
+        reason, denied = "no controller is known", 0
         while (left_ms := int((deadline - loop.time()) * 1000)) > 0:
             node_id = self.nodes.pick()
             try:
@@ -217,7 +236,9 @@ class ControllerChannel:
                 if not has_error(answer, ErrorCode.NOT_CONTROLLER):
                     self.nodes.confirm(node_id)
                     return answer
-                reason = f"node {node_id} is not the active controller"
+                reason, denied = f"node {node_id} is not the active controller", denied + 1
+                if asks_who_leads and denied % len(self.nodes.addresses.ids()) == 0:
+                    await self._ask_who_leads(node_id, left_ms)
             except ChannelError as error:
                 reason = str(error)
                 if error.maybe_sent and not repeat_sent:
@@ -275,6 +296,15 @@ class ControllerChannel:
         finally:
             moved.cancel()
             sending.cancel()
+
+    async def _ask_who_leads(self, node_id: int, timeout_ms: int) -> None:
+        """Learn from a controller who leads, if it knows: its refusal of a Fetch says so. Raises ChannelError."""
+        partition = FetchPartition(partition=METADATA_PARTITION, current_leader_epoch=-1, last_fetched_epoch=-1)
+        topic = FetchTopic(topic_id=METADATA_TOPIC_ID, topic=METADATA_TOPIC, partitions=[partition])
+        answer = await self.send_to(node_id, FetchRequest(max_bytes=1, topics=[topic]), timeout_ms=timeout_ms)
+        assert isinstance(answer, FetchResponse)
+        if answer.responses:
+            self.nodes.learn_from(answer)
 
     async def _pause(self, backoff: Backoff, deadline: float) -> None:
         """Wait before the next try, less if a leader becomes known meanwhile."""

@@ -226,7 +226,7 @@ class MetadataLoader:
         if answer.error_code != ErrorCode.NONE:
             raise KafkaError(ErrorCode(answer.error_code), "the metadata fetch was refused")
         partition = _only_partition(answer)
-        self._learn(answer, partition)
+        self._nodes.learn_from(answer)
         match ErrorCode(partition.error_code):
             case ErrorCode.NONE:
                 self._nodes.confirm(node_id)
@@ -258,15 +258,6 @@ class MetadataLoader:
             max_bytes=fetch_bytes_max,
             topics=[FetchTopic(topic_id=METADATA_TOPIC_ID, topic=METADATA_TOPIC, partitions=[partition])],
         )
-
-    def _learn(self, answer: FetchResponse, partition: PartitionData) -> None:
-        """Take the answer's word about who leads."""
-        leader = partition.current_leader
-        if leader.leader_epoch < 0:
-            return
-        leader_id = leader.leader_id if leader.leader_id >= 0 else None
-        address = next(((node.host, node.port) for node in answer.node_endpoints if node.node_id == leader_id), None)
-        self._nodes.learn(leader_id, leader.leader_epoch, address)
 
     async def _take(self, node_id: int, copy: MetadataCopy, partition: PartitionData) -> None:
         """Take over what a leader's answer brings."""

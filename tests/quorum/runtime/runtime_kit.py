@@ -92,6 +92,22 @@ class Doors:
         return self.refusing
 
 
+def registration(broker_id: int, incarnation: int = 1) -> BrokerRegistrationRequest:
+    """Return what a broker says of itself when it comes."""
+    return BrokerRegistrationRequest(
+        broker_id=broker_id,
+        cluster_id=CLUSTER_ID,
+        incarnation_id=Uuid((incarnation + 1000 * broker_id).to_bytes(16, "big")),
+        listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=9000 + broker_id)],
+        features=[
+            Feature(name=name, min_supported_version=it.min_supported, max_supported_version=it.max_supported)
+            for name, it in SUPPORTED.items()
+        ],
+        log_dirs=[Uuid((7000 + broker_id).to_bytes(16, "big"))],
+        rack=None,
+    )
+
+
 class World:
     """See the module. `server` is started and not active; `run` runs a coroutine to its end in virtual time."""
 
@@ -162,18 +178,7 @@ class World:
             return answer
 
     async def register(self, broker_id: int, incarnation: int = 1, **changes: Any) -> BrokerRegistrationResponse:
-        request = BrokerRegistrationRequest(
-            broker_id=broker_id,
-            cluster_id=CLUSTER_ID,
-            incarnation_id=Uuid((incarnation + 1000 * broker_id).to_bytes(16, "big")),
-            listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=9000 + broker_id)],
-            features=[
-                Feature(name=name, min_supported_version=it.min_supported, max_supported_version=it.max_supported)
-                for name, it in SUPPORTED.items()
-            ],
-            log_dirs=[Uuid((7000 + broker_id).to_bytes(16, "big"))],
-            rack=None,
-        )
+        request = registration(broker_id, incarnation)
         for name, value in changes.items():
             setattr(request, name, value)
         answer: BrokerRegistrationResponse = await self.ask(request, connection=f"broker-{broker_id}")

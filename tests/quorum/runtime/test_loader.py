@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from net_kit import Controller, Follower, closing, eventually, running, within_limit
-from runtime_kit import change, topic_record
+from runtime_kit import change, registration, topic_record
 
 from kvorum.network.dial import ChannelError
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -294,6 +294,25 @@ def test_a_loader_finds_the_leader_by_the_hint_of_another_controller(tmp_path: P
             assert loader.leader_id == 2
             assert nodes.addresses.get(2) == net.known[2]
             await loader.close()
+
+    within_limit(go())
+
+
+def test_a_broker_registers_with_a_leader_that_its_configuration_does_not_name(tmp_path: Path) -> None:
+    """It follows nothing yet: whoever it knows and does not lead says who does."""
+
+    async def go() -> None:
+        async with running(tmp_path, 2) as net:
+            first, second = net.controllers
+            second.log.elect()
+            first.log.depose(leader_id=2)
+            await write(second, 1)
+            nodes = net.nodes()
+            nodes.addresses.remove(2)
+            channel = net.channel(nodes)
+            answer = await channel.register_broker(registration(11))
+            assert (answer.error_code, nodes.leader_id, nodes.addresses.get(2)) == (0, 2, net.known[2])
+            await channel.close()
 
     within_limit(go())
 
