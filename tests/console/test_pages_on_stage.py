@@ -477,7 +477,14 @@ def test_whole_nodes_alone_are_offered_for_what_is_done_to_whole_nodes(scene: Sc
     process = {"pid": 1, "stopped": False}
     node = {"name": "node-1", "roles": ["broker"], "running": True, "processes": {"broker": process}}
     state = {"nodes": [node], "faults": [], "links": [], "inside": {}, "bootstrap": "127.0.0.1:9092"}
-    kind = {"about": "It ends", "needs": "processes", "possible": True, "targets": {"from": 1, "to": 1}, "options": {}}
+    kind = {
+        "about": "It ends",
+        "needs": "processes",
+        "of": "processes",
+        "possible": True,
+        "targets": {"from": 1, "to": 1},
+        "options": {},
+    }
     scene.stage.says("/v1/chaos/state", state)
     scene.stage.says("/v1/chaos/scenarios", [])
     scene.stage.says("/v1/chaos/kinds", [{**kind, "fault": "kill"}, {**kind, "fault": "restart"}])
