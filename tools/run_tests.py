@@ -48,7 +48,8 @@ def run_step(step: Step, workers: int, extra: list[str], failures: list[str]) ->
     command = [sys.executable, "-m", "pytest", "-q", "-rfEs", "-m", step.marks, *step.paths, *extra]
     command.append(f"--junitxml={RESULTS / step.title.replace(' ', '-')}.xml")
     if step.is_parallel and workers > 1:
-        command += ["-n", str(workers)]
+        # Who is done takes of what others have left: the long simulations come late, and all in a row.
+        command += ["-n", str(workers), "--dist", "worksteal"]
     environment = os.environ | ({"PYTHONPATH": str(COMPILED)} if step.is_compiled else {})
     print(f"== {step.title}", flush=True)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
