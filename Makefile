@@ -81,7 +81,8 @@ chaos: $(VENV)/.tests
 acceptance: $(VENV)/.tests
 	$(BIN)/python -m kvorum.cli.main sim --kind quorum --seeds 1000-4000 --time 600
 	KVORUM_RECORDS=20000 KVORUM_ROUNDS=5 KVORUM_EXACTLY_ONCE_RECORDS=100000 KVORUM_EXACTLY_ONCE_SECONDS=600 \
-		$(BIN)/python -m pytest -q -m cluster --deselect tests/cluster/test_quorum.py
+		KVORUM_LAB=all $(BIN)/python -m pytest -q -m cluster --deselect tests/cluster/test_quorum.py
+	KVORUM_LAB=all $(BIN)/python -m pytest -q -n $(WORKERS) -m sim tests/chaos/mutants
 	KVORUM_ROUNDS=20 $(BIN)/python -m pytest -q -m cluster tests/cluster/test_quorum.py
 	KVORUM_PIPELINES=all KVORUM_ROUNDS=10 KVORUM_RECORDS=1000000 $(BIN)/python -m pytest -q -rs -m pipelines \
 		tests/pipelines/bridge/test_kills.py tests/pipelines/bridge/test_executor_kills.py tests/pipelines/mirror/test_mirror.py

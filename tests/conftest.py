@@ -1,4 +1,4 @@
-"""What holds for every test: a loaded machine fails none; which of those on Spark are left to `make pipelines-test`."""
+"""What holds for every test: a loaded machine fails none; which of the long ones are left to `make acceptance`."""
 
 import os
 
@@ -25,11 +25,33 @@ LONG_ON_SPARK = {
     "checker/test_spark_check.py",
 }
 
+# Mistakes whose hunt takes longest, and scenarios that `make chaos` runs as well; docs/skipped.md says so, too.
+LONG_IN_THE_LAB = (
+    *(
+        f"test_the_simulation_catches_it_and_not_the_code_as_it_is[{name}]"
+        for name in (
+            *("fence-nobody", "forget-aborted", "ignore-last-stable-offset", "answer-of-former-epoch", "look-once"),
+            *("show-open-offsets", "serve-unstable-offsets", "forget-a-marker", "accept-old-generation", "keep-epoch"),
+            *("answer-before-committed", "read-before-quota", "assign-before-revoked", "keep-new-quotas-alone"),
+        )
+    ),
+    "test_voters_leave_and_come_back_though_the_active_controller_dies_and_is_removed",
+    "test_levels_go_down_and_up_though_the_active_controller_dies_each_time",
+    "test_a_broker_leaves_by_its_throttle_though_it_and_the_controller_die",
+    "test_consumers_read_from_followers_that_lag_are_cut_off_and_die",
+    "test_a_broker_in_maintenance_leads_nothing_though_it_and_the_controller_die",
+    "test_one_of_two_log_directories_fails_under_a_replica_that_moved_into_it",
+    "test_a_leader_sleeps_through_its_deposition",
+    "test_links_are_cut_one_way",
+)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave the long ones out unless they are asked for."""
-    if os.environ.get("KVORUM_PIPELINES") == "all":
-        return
+    on_spark, in_the_lab = (os.environ.get(name) == "all" for name in ("KVORUM_PIPELINES", "KVORUM_LAB"))
     for item in items:
-        if item.get_closest_marker("pipelines") and "/".join(item.path.parts[-2:]) in LONG_ON_SPARK:
-            item.add_marker(pytest.mark.skip(reason="long, run by `make pipelines-test` (KVORUM_PIPELINES=all)"))
+        if item.get_closest_marker("pipelines"):
+            if not on_spark and "/".join(item.path.parts[-2:]) in LONG_ON_SPARK:
+                item.add_marker(pytest.mark.skip(reason="long, run by `make pipelines-test` (KVORUM_PIPELINES=all)"))
+        elif not in_the_lab and item.name in LONG_IN_THE_LAB:
+            item.add_marker(pytest.mark.skip(reason="long, run by `make acceptance` (KVORUM_LAB=all)"))

@@ -45,6 +45,9 @@ def test_seeds_together_reach_every_size_and_every_kind_of_fault() -> None:
         "throttled_replicas",
         "departure_rate",
         "feature",
+        "dir_broken",
+        "dir_lost",
+        "dir_return",
         *CHANGES,
     }
 
