@@ -15,7 +15,7 @@ from tests.cluster.test_admin_api import http
 
 pytestmark = pytest.mark.cluster
 EXAMPLES = 4
-ENDLESS = r"(/stream|/events)$"
+ENDLESS = r"(/stream|/events)$|^/v1/live/"
 PARTITION = 0
 SEEN_MIN = 50
 """So many operations that look at something are to be answered with what there is, not with 404 alone."""
