@@ -24,6 +24,8 @@ LONG_ON_SPARK = {
     "streams/test_streams_operators.py",
     "checker/test_spark_check.py",
 }
+LONG_CASE_ON_SPARK = "test_output_equals_input[each task writes what it read]"
+"""Of bridge/test_kills.py, whose staged case stays."""
 
 # Mistakes whose hunt takes longest, and scenarios that `make chaos` runs as well; docs/skipped.md says so, too.
 LONG_IN_THE_LAB = (
@@ -43,6 +45,11 @@ LONG_IN_THE_LAB = (
     "test_one_of_two_log_directories_fails_under_a_replica_that_moved_into_it",
     "test_a_leader_sleeps_through_its_deposition",
     "test_links_are_cut_one_way",
+    "test_packets_and_syns_between_clients_and_brokers_are_lost",
+    # The console with a real cluster behind it: test_accessibility looks at the same pages in front of a stage.
+    "test_the_pages_are_for_everybody",
+    "test_axe_finds_nothing_on_these_pages",
+    "test_axe_finds_nothing_on_a_page_with_members",
 )
 
 
@@ -51,7 +58,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     on_spark, in_the_lab = (os.environ.get(name) == "all" for name in ("KVORUM_PIPELINES", "KVORUM_LAB"))
     for item in items:
         if item.get_closest_marker("pipelines"):
-            if not on_spark and "/".join(item.path.parts[-2:]) in LONG_ON_SPARK:
+            is_long = "/".join(item.path.parts[-2:]) in LONG_ON_SPARK or item.name == LONG_CASE_ON_SPARK
+            if is_long and not on_spark:
                 item.add_marker(pytest.mark.skip(reason="long, run by `make pipelines-test` (KVORUM_PIPELINES=all)"))
         elif not in_the_lab and item.name in LONG_IN_THE_LAB:
             item.add_marker(pytest.mark.skip(reason="long, run by `make acceptance` (KVORUM_LAB=all)"))
