@@ -117,6 +117,8 @@ def _record(
     broker_epoch: int,
     same: BrokerRegistration | None,
 ) -> RegisterBroker:
+    # It may name those of its start: what has failed since does not come back within one life.
+    log_dirs = tuple(each for each in request.log_dirs if same is None or each in same.log_dirs)
     return RegisterBroker(
         broker_id=request.broker_id,
         broker_epoch=broker_epoch,
@@ -129,11 +131,10 @@ def _record(
         rack=request.rack,
         fenced=True if same is None else same.fenced,
         in_controlled_shutdown=False if same is None else same.in_controlled_shutdown,
-        # It names those of its start: what has failed since does not come back within one life.
-        log_dirs=tuple(each for each in request.log_dirs if same is None or each in same.log_dirs),
+        log_dirs=log_dirs,
         previous_broker_epoch=request.previous_broker_epoch,
         cordoned_log_dirs=None if same is None else same.cordoned_log_dirs,
-        failed_log_dirs=UNSET if same is None else same.failed_in(request.log_dirs) or UNSET,
+        failed_log_dirs=UNSET if same is None else same.failed_in(log_dirs) or UNSET,
     )
 
 
