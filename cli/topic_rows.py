@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kvorum.cli.kafka.topics_described import reassignments, replication_factor
+from kvorum.cli.kafka.topics_described import reassignments
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -28,13 +28,15 @@ def moving_of(topic: str, row: "MetadataResponsePartition", moving: "Moving") ->
 
 def list_row(topic: "MetadataResponseTopic", moving: "Moving") -> dict[str, Any]:
     """Return a topic's row in a list: a replica that is being added is not missing."""
+    from kvorum.admin.replication import is_under_replicated, replication_factor
+
     name = topic.name or ""
-    factors = {row.partition_index: replication_factor(row, moving_of(name, row, moving)) for row in topic.partitions}
+    rows = [(row, moving_of(name, row, moving)) for row in topic.partitions]
     return {
         "topic": topic.name,
         "partitions": len(topic.partitions),
-        "replication_factor": max(factors.values(), default=0),
-        "under_replicated": sum(len(row.isr_nodes) < factors[row.partition_index] for row in topic.partitions),
+        "replication_factor": max((replication_factor(*each) for each in rows), default=0),
+        "under_replicated": sum(is_under_replicated(*each) for each in rows),
         "unavailable": sum(row.leader_id < 0 for row in topic.partitions),
     }
 

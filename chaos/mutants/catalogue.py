@@ -8,7 +8,10 @@ from typing import Final
 from kvorum.chaos.mutants import broker, controller, coordinators, directories, duties, quotas, racks, voters
 from kvorum.chaos.mutants.patches import Patches
 from kvorum.chaos.mutants.plans import COORDINATED, DEPOSED_UNAWARES, SECONDS, THREE, Extra, coordination
+from kvorum.chaos.sim.losing import losing
 from kvorum.chaos.sim.quorum_options import members, moving, upgraded
+from kvorum.chaos.sim.quotas import limited
+from kvorum.chaos.sim.racks import racked
 from kvorum.chaos.sim.reassigning import reduced
 from kvorum.chaos.sim.throttling import throttled_departures, throttled_reassignments
 
@@ -55,12 +58,6 @@ class Mutant:
     """Whether replicas move between the log directories of their brokers."""
     throttles: bool = False
     """Whether these moves are throttled."""
-    losses: bool = False
-    """Whether log directories break, are replaced, taken out and put back."""
-    quotas: bool = False
-    """Whether clients have quotas of every kind."""
-    racks: bool = False
-    """Whether consumers read from the follower in their rack."""
     extras: tuple[Extra, ...] = ()
     """What else comes into the directed run."""
     seconds: float = SECONDS
@@ -233,7 +230,7 @@ ALL: Final = (
                 **drawn,
             },
             load={"producers": [(-1, True)], "every_s": 0.05, "burst_s": 0.0},
-            losses=True,
+            extras=(losing,),
             first=first,
         )
         for name, apply, drawn, first in (
@@ -249,7 +246,7 @@ ALL: Final = (
             apply=apply,
             means=DIRECTED,
             options={**THREE, "fault_kinds": ["kill", "reset"], "fault_every_s": 1.5},
-            quotas=True,
+            extras=(limited,),
             first=first,
         )
         for name, apply, first in (
@@ -264,7 +261,7 @@ ALL: Final = (
             apply=apply,
             means=DIRECTED,
             options={**THREE, "fault_kinds": ["kill", "cut"], "fault_every_s": 1.5},
-            racks=True,
+            extras=(racked,),
         )
         for name, apply in (
             ("show-above-high-watermark", racks.show_above_high_watermark),

@@ -64,9 +64,6 @@ def plan_of(mutant: Mutant, seed: int) -> Plan:
             duties=mutant.duties,
             moves=mutant.moves,
             throttles=mutant.throttles,
-            losses=mutant.losses,
-            quotas=mutant.quotas,
-            racks=mutant.racks,
             extras=mutant.extras,
         )
         if mutant.means == DIRECTED

@@ -9,11 +9,8 @@ import msgspec
 from kvorum.chaos.sim.coordinated import OFFSETS, aimed
 from kvorum.chaos.sim.dramas import dramatised
 from kvorum.chaos.sim.duties import dutiful
-from kvorum.chaos.sim.losing import losing
 from kvorum.chaos.sim.moving import moved, throttled
 from kvorum.chaos.sim.plan import BROKERS, LEADER, Coordination, Fault, Load, Options, Plan, draw_faults, draw_options
-from kvorum.chaos.sim.quotas import limited
-from kvorum.chaos.sim.racks import racked
 from kvorum.chaos.sim.reassigning import reassigned
 
 SECONDS: Final = 20.0
@@ -42,18 +39,13 @@ def directed(
     duties: bool = False,
     moves: bool = False,
     throttles: bool = False,
-    losses: bool = False,
-    quotas: bool = False,
-    racks: bool = False,
     extras: Sequence[Extra] = (),
 ) -> Plan:
     """Draw a plan from its seed with some options, some of its load, and some of every fault fixed.
 
     With a drama (see chaos.sim.dramas) its faults are all there are; `reassigns`: the topic is reassigned meanwhile;
     `duties`: brokers are taken out for maintenance and decommissioned; `moves`: its replicas move between log
-    directories; `throttles`: as fast as they may; `losses`: log directories break, are replaced, taken out, put back;
-    `quotas`: clients have quotas of every kind; `racks`: consumers read from the follower in theirs;
-    `extras`: what else a seed may have, in order.
+    directories; `throttles`: as fast as they may; `extras`: what else a seed may have, in order.
     """
     rng = Random(f"kvorum mutant {seed}")
     options = draw_options(rng)
@@ -73,12 +65,6 @@ def directed(
         options, faults = moved(rng, options, faults, seconds, certain=True)
     if throttles:
         options, faults = throttled(rng, options, faults, seconds, certain=True)
-    if losses:
-        options, faults = losing(rng, options, faults, seconds, certain=True)
-    if quotas:
-        options, faults = limited(rng, options, faults, seconds, certain=True)
-    if racks:
-        options = racked(rng, options, certain=True)
     for extra in extras:
         options, faults = extra(rng, options, faults, seconds, certain=True)
     return Plan(seed=seed, seconds=seconds, options=options, faults=faults)

@@ -54,7 +54,7 @@ def drawn(
     if quotas:
         options, faults = limited(Random(f"kvorum quotas {seed}"), options, faults, seconds)
     if racks:
-        options = racked(Random(f"kvorum racks {seed}"), options)
+        options, faults = racked(Random(f"kvorum racks {seed}"), options, faults, seconds)
     if throttles:
         rng = Random(f"kvorum throttled reassignments {seed}")
         options, faults = throttled_reassignments(rng, options, faults, seconds)

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from kvorum.chaos.sim.ledger import Violation
-from kvorum.chaos.sim.plan import Options
+from kvorum.chaos.sim.plan import Fault, Options
 from kvorum.protocol.messages.fetch import PartitionData
 from kvorum.runtime.config_checks import RACK_AWARE_SELECTOR
 
@@ -28,11 +28,13 @@ CommittedEnd = Callable[[str, int], int | None]
 """Answers one past the last committed offset of a partition; None where that is not known for certain."""
 
 
-def racked(rng: Random, options: Options, *, certain: bool = False) -> Options:
+def racked(
+    rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
+) -> tuple[Options, list[Fault]]:
     """Let a seed have racks (`certain`ly), or none."""
     if options.replication_factor < 2 or (not certain and rng.random() >= SHARE):
-        return options
-    return msgspec.structs.replace(options, racks=rng.choice((2, min(3, options.brokers))))
+        return options, faults
+    return msgspec.structs.replace(options, racks=rng.choice((2, min(3, options.brokers)))), faults
 
 
 def rack_of(node_id: int, racks: int) -> str:

@@ -77,16 +77,6 @@ async def reassignments(cluster: "ClusterClient") -> "Mapping[Place, UnderWay]":
         return {}
 
 
-def replication_factor(row: "MetadataResponsePartition", moving: "UnderWay | None") -> int:
-    """Return how many replicas a partition is to have: those that are being added do not count yet.
-
-    A reassignment may have ended between the two answers: then none of its brokers is a replica any more.
-    """
-    if moving is not None and {*moving.adding, *moving.removing}.intersection(row.replica_nodes):
-        return len(moving.replicas) - len(moving.adding)
-    return len(row.replica_nodes)
-
-
 def topic_lines(
     topic: "MetadataResponseTopic",
     rows: "Sequence[MetadataResponsePartition]",
@@ -97,6 +87,8 @@ def topic_lines(
     """Return a topic's line, if it is to be shown."""
     if not shown.everything or (shown.topics_with_overrides and not own):
         return []
+    from kvorum.admin.replication import replication_factor
+
     factor = replication_factor(rows[0], moving[rows[0].partition_index]) if rows else 0
     topic_id = f"\tTopicId: {topic.topic_id}" if any(topic.topic_id) else ""  # older clusters have none
     return [
@@ -109,10 +101,12 @@ def is_shown(
     row: "MetadataResponsePartition", moving: "UnderWay | None", shown: Shown, live: set[int], min_isr: int
 ) -> bool:
     """Tell whether a partition is of a kind that is asked for."""
+    from kvorum.admin.replication import is_under_replicated
+
     leaderless = row.leader_id < 0
     return (
         shown.everything
-        or (shown.under_replicated_partitions and len(row.isr_nodes) < replication_factor(row, moving))
+        or (shown.under_replicated_partitions and is_under_replicated(row, moving))
         or (shown.unavailable_partitions and (leaderless or row.leader_id not in live))
         or (shown.under_min_isr_partitions and (leaderless or len(row.isr_nodes) < min_isr))
         or (shown.at_min_isr_partitions and len(row.isr_nodes) == min_isr)

@@ -41,7 +41,7 @@ def test_some_seeds_have_racks_and_the_others_are_as_they_were() -> None:
         assert msgspec.structs.replace(plan.options, racks=0) == plain.options and plan.faults == plain.faults
     assert all(from_json(to_json(plan)) == plan for plan in having)
     alone = msgspec.structs.replace(stage(racks=0), replication_factor=1)
-    assert racked(Random(1), alone, certain=True) == alone
+    assert racked(Random(1), alone, [], 60.0, certain=True) == (alone, [])
 
 
 def test_only_brokers_of_a_seed_with_racks_stand_in_some() -> None:
