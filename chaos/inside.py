@@ -19,7 +19,7 @@ import socket
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from kvorum.chaos.faults.events import FaultRegister, Injected
 from kvorum.chaos.faults.topology import BROKER
@@ -43,6 +43,10 @@ class NotReached(InsideError):
     """Nobody answers at the control listener: the process is down, stopped, or was never given one."""
 
 
+class EndedUnanswered(NotReached):
+    """The connection ended where the answer was to come: what was told to die may have died before it could speak."""
+
+
 def inside_configs(folder: str) -> dict[str, str]:
     """Return what opens a control listener in every process of a cluster; its token lies in the folder, for us alone.
 
@@ -63,7 +67,8 @@ class Door:
     token: str
 
     def ask(self, command: Mapping[str, object]) -> dict[str, Any]:
-        """Have one thing done; return the answer. Raises NotReached, InsideError (what was wrong)."""
+        """Have one thing done; return the answer. Raises EndedUnanswered, NotReached, InsideError (what was wrong)."""
+        place = f"{self.endpoint.host}:{self.endpoint.port}"
         try:
             address = (self.endpoint.host, self.endpoint.port)
             with socket.create_connection(address, timeout=ANSWER_SECONDS) as connection:
@@ -71,13 +76,11 @@ class Door:
                 for line in ({"token": self.token}, command):
                     lines.write(json.dumps(line).encode() + b"\n")
                     lines.flush()
-                    answer = json.loads(lines.readline() or b"null")
-                    if answer is None:
-                        raise NotReached("the process ended the connection")
+                    answer = _answer(lines, f"{place}: the process ended the connection")
                     if not answer["ok"]:
                         raise InsideError(answer["error"])
         except OSError as error:
-            raise NotReached(f"{self.endpoint.host}:{self.endpoint.port}: {error}") from error
+            raise NotReached(f"{place}: {error}") from error
         return {key: value for key, value in answer.items() if key != "ok"}
 
 
@@ -190,7 +193,10 @@ class Inside:
         )
 
     def failpoints(self, name: str, arm: str) -> Injected:
-        """Arm failpoints ("log.append.after=kill@3"), in place of those armed before. Raises InsideError."""
+        """Arm failpoints ("log.append.after=kill@3"), in place of those armed before. Raises InsideError.
+
+        A process that dies of it before it could answer has had its fault.
+        """
         processes = self.processes(name)
         return self._each(
             "failpoint",
@@ -243,7 +249,8 @@ class Inside:
             done: list[str] = []
             try:
                 for process in processes:
-                    self.ask(process, begin)
+                    with suppress(EndedUnanswered):
+                        self.ask(process, begin)
                     done.append(process)
             except InsideError:
                 undo(done)
@@ -263,6 +270,18 @@ def client_listeners(plan: ClusterPlan, name: str) -> list[str]:
     hidden = {each.strip() for each in node.properties.get("controller.listener.names", "").split(",")}
     names = [text.strip().partition("://")[0] for text in node.properties["listeners"].split(",")]
     return [each for each in names if each not in hidden] if BROKER in node.roles else []
+
+
+def _answer(lines: BinaryIO, otherwise: str) -> dict[str, Any]:
+    """Return the next line's object. Raises EndedUnanswered, OSError (nothing came in time)."""
+    try:
+        line = lines.readline()
+    except ConnectionError as error:
+        raise EndedUnanswered(f"{otherwise}: {error}") from error
+    if not line:
+        raise EndedUnanswered(otherwise)
+    answer: dict[str, Any] = json.loads(line)
+    return answer
 
 
 def _how_many(api: str | int, count: int | None) -> str:

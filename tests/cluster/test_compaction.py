@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kvorum.chaos.faults.events import FaultRegister
-from kvorum.chaos.inside import Inside, inside_configs
+from kvorum.chaos.inside import EndedUnanswered, Inside, inside_configs
 from kvorum.cluster.local import LocalCluster, wait_for_exit
 from kvorum.protocol.compression import Codec
 from kvorum.runtime.process import identify, send
@@ -74,7 +75,8 @@ def die_at(cluster: LocalCluster, inside: Inside, node: str, place: str, hit: in
     """Have a broker die where the cleaner passes this place, and come back."""
     broker = identify(cluster.pid_of(node, "broker"))
     assert broker is not None
-    inside.ask(f"{node}/broker", {"do": "failpoints", "arm": f"{place}=kill@{hit}"})
+    with suppress(EndedUnanswered):  # it may come by at once
+        inside.ask(f"{node}/broker", {"do": "failpoints", "arm": f"{place}=kill@{hit}"})
     assert wait_for_exit(broker, 60), f"{node} never came by {place}"
 
 

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 
 from kvorum.chaos.faults.events import FaultRegister
-from kvorum.chaos.inside import Door, Inside, InsideError, NotReached, inside_configs
+from kvorum.chaos.inside import Door, EndedUnanswered, Inside, InsideError, NotReached, inside_configs
 from kvorum.cluster.chaos_control import CONNECTIONS_MAX, LINE_BYTES_MAX, ChaosControl
 from kvorum.protocol.errors import ErrorCode
 from kvorum.runtime import failpoints
@@ -267,3 +269,32 @@ def test_a_cluster_made_without_has_no_doors_and_the_token_is_ours_alone(tmp_pat
     assert len(path.read_text().strip()) >= 16
     plan = ClusterPlan("id", [NodePlan("node-1", {**NODE, "process.roles": "broker,controller", **configs})])
     assert set(Inside.of(plan, FaultRegister()).doors) == {"node-1/broker", "node-1/controller"}
+
+
+def test_who_dies_of_what_it_is_told_before_it_can_answer_has_had_its_fault() -> None:
+    """As a killed process does it: its connection ends after the command, with an end or with a reset."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def die_once() -> None:
+            connection, _ = server.accept()
+            with connection, connection.makefile("rwb") as lines:
+                lines.readline()
+                lines.write(b'{"ok": true}\n')
+                lines.flush()
+                lines.readline()
+
+        door = Door(HttpEndpoint("127.0.0.1", server.getsockname()[1]), TOKEN)
+        inside = Inside({"node-1/broker": door}, FaultRegister())
+        with ThreadPoolExecutor(1) as others:
+            death = others.submit(die_once)
+            armed = inside.failpoints("node-1", "log.append.after=kill")
+            death.result()
+            assert [each.kind for each in inside.register.in_force()] == ["failpoint"]
+            death = others.submit(die_once)
+            with pytest.raises(EndedUnanswered, match="ended the connection"):
+                inside.ask("node-1/broker", {"do": "state"})
+            death.result()
+            death = others.submit(die_once)
+            armed.end()
+            death.result()
+    assert inside.register.in_force() == []

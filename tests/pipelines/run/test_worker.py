@@ -189,7 +189,8 @@ def test_the_first_pipeline_of_the_docs_prints_its_ten_records(
     spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with running(spark, load(SHIPPED / "first.yaml"), tmp_path) as folder:
-        until(folder, lambda status: status.progress.get("records_in") == 10)
+        # Batches go on, with nothing new in them: whoever looks late sees what they were asked for counted as well.
+        until(folder, lambda status: status.progress.get("records_in", 0) >= 10)
         assert control.ask(tmp_path, "first", "stop")["state"] == "STOPPED"
     assert capfd.readouterr().out.count('"greeting":"hello"') == 10
 
