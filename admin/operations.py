@@ -100,6 +100,8 @@ class Call(Generic[B]):
     """Of who asks."""
     guarded: bool = False
     """Whether the server wants tokens."""
+    authorization: str | None = None
+    """What the caller said to be let in: for the cluster's own processes, which ask for the same."""
 
     def flag(self, name: str) -> bool:
         """Tell whether a query parameter is there and not `false`. Raises BadInput."""
