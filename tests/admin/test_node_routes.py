@@ -1,13 +1,18 @@
 """Pages of the cluster's processes over HTTP: where they are, what is told of them, who may, and who is silent."""
 
+import asyncio
 import hashlib
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from kvorum.admin import broker_routes, node_pages
 from kvorum.admin.access import Access, labels_of, tokens_of
+from kvorum.admin.client import METADATA_TOPIC
+from kvorum.admin.metadata_image import MetadataProblem
 from kvorum.admin.node_pages import CONTROLLER, NodeProblem, Who, endpoint_in
+from kvorum.admin.registrations import Registrations
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -19,9 +24,12 @@ from kvorum.protocol.messages.describe_quorum import (
 from kvorum.protocol.messages.fetch import FetchRequest
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
-from tests.admin.fake import ME, NOW_MS, Client, call
+from kvorum.quorum.raft.log import SnapshotId
+from kvorum.quorum.snapshots import encode_snapshot
+from tests.admin.fake import ME, NOW_MS, Client, Log, call, serve
 from tests.admin.managed import MANAGED_ANSWERS, ManagedCluster
-from tests.admin.node_server import CONNECTION, LINE, FakeNode, answer, name_listeners, with_node
+from tests.admin.node_server import CONNECTION, LINE, FakeNode, answer, name_listeners, running, with_node
+from tests.admin.operated import BROKER, DYNAMIC
 from tests.admin.operated import CONTROLLER as ACTIVE
 from tests.admin.test_metadata_routes import write
 from tests.admin.test_trail import written
@@ -171,6 +179,48 @@ def test_another_process_at_the_address_is_neither_asked_nor_stopped() -> None:
         assert {each[1] for each in node.asked} == {"/v1/node"}
 
     with_node(test)
+
+
+def test_a_token_goes_nowhere_that_a_dynamic_config_or_a_redirect_says() -> None:
+    async def run() -> None:
+        node, elsewhere, cluster = FakeNode(), FakeNode(), ManagedCluster()
+        async with running(node, elsewhere), serve(cluster) as client:
+            name_listeners(cluster, 1, metrics_listener=node.url)
+            node.answers["/v1/node/log"] = web.Response(
+                status=307, headers={"Location": f"{elsewhere.url}/v1/node/log"}
+            )
+            assert (await call(client, "GET", "/v1/brokers/1/log", headers=as_("read")))[1]["error"] == "NODE_FAILED"
+            name_listeners(cluster, 1)
+            cluster.layers[BROKER, "1"][-1] = [("metrics.listener", elsewhere.url, DYNAMIC)]
+            status, problem = await call(client, "GET", "/v1/brokers/1/log", headers=as_("read"))
+            assert (status, problem["error"]) == (422, "NO_METRICS_LISTENER")
+            assert elsewhere.asked == []
+
+    asyncio.run(run())
+
+
+def test_registrations_are_those_of_the_log_that_there_is() -> None:
+    async def test(client: Client, cluster: ManagedCluster, node: FakeNode) -> None:
+        register(cluster)
+        assert (await call(client, "GET", "/v1/brokers/1"))[1]["epoch"] == 0
+        write(cluster, 1, records.BeginTransaction(name="x"), records.UnregisterBroker(broker_id=1, broker_epoch=0))
+        assert (await call(client, "GET", "/v1/brokers/1"))[1]["epoch"] == 0, "the transaction is open"
+        write(cluster, 1, records.EndTransaction())
+        assert (await call(client, "GET", "/v1/brokers/1"))[1]["epoch"] is None
+        cluster.logs[METADATA_TOPIC] = [Log()]  # another cluster's
+        write(cluster, 1, records.NoOp())
+        register(cluster)
+        assert (await call(client, "GET", "/v1/brokers/1"))[1]["registration_error"] is None
+
+    with_node(test)
+
+
+def test_registrations_go_on_behind_a_snapshot() -> None:
+    registered = records.RegisterBroker(broker_id=1, broker_epoch=4, incarnation_id=INCARNATION, endpoints=())
+    found = Registrations.of_snapshot(SnapshotId(end_offset=9, epoch=1), b"".join(encode_snapshot([registered], 1, 0)))
+    assert found.next_offset == 9 and found.read([])[1].broker_epoch == 4
+    with pytest.raises(MetadataProblem):
+        Registrations.of_snapshot(SnapshotId(end_offset=9, epoch=1), b"nonsense")
 
 
 def test_a_broker_is_shut_down_by_an_admin_and_the_trail_says_so(written: list[dict[str, Any]]) -> None:
