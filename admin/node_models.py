@@ -71,6 +71,7 @@ class SnapshotWritten(BaseModel):
     epoch: int
     bytes: int
     took_ms: int
+    written: bool = Field(True, description="false: it was there already, and nothing has come since")
 
 
 class ControllerSnapshot(SnapshotWritten):

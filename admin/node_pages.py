@@ -15,7 +15,7 @@ from aiohttp import ClientConnectorError, ClientError, ClientSession, ClientTime
 from pydantic import BaseModel, ValidationError
 
 from kvorum.admin.access import Refused
-from kvorum.admin.client import ClusterClient, ResourceType, refuse
+from kvorum.admin.client import ClusterClient, ResourceType, Unreachable, refuse
 from kvorum.admin.node_models import NodeProcess
 from kvorum.admin.topic_configs import Source
 from kvorum.network.addresses import Address
@@ -200,12 +200,15 @@ async def controller_address(cluster: ClusterClient, node_id: int) -> Address:
 
 
 async def static_configs(cluster: ClusterClient, who: Who, address: Address) -> dict[str, str]:
-    """Return what of KEYS stands in a process's own configuration. Raises NodeProblem, KafkaError, Unreachable."""
+    """Return what of KEYS stands in a process's own configuration. Raises NodeProblem, KafkaError."""
     asked = DescribeConfigsResource(
         resource_type=ResourceType.BROKER, resource_name=str(who.node_id), configuration_keys=KEYS
     )
     request = DescribeConfigsRequest(resources=[asked])
-    (result,) = (await cluster.ask(request, DescribeConfigsResponse, address)).results
+    try:
+        (result,) = (await cluster.ask(request, DescribeConfigsResponse, address)).results
+    except Unreachable as error:
+        raise NodeProblem(503, "NODE_UNREACHABLE", f"{who} does not answer at {error}") from error
     refuse(result.error_code, result.error_message or str(who))
     if LISTENER_KEY not in {row.name for row in result.configs}:
         raise NodeProblem(422, "NOT_KVORUM", f"{who} knows no {LISTENER_KEY}: it is not Kvorum, and has no such pages")

@@ -71,7 +71,8 @@ class FakeNode:
         if (request.method, request.path, self.role) == ("POST", "/v1/node/controlled-shutdown", "broker"):
             return web.json_response({"stopping": True}, status=202)
         if (request.method, request.path, self.role) == ("POST", "/v1/node/snapshot", "controller"):
-            return web.json_response({"end_offset": 9, "epoch": 2, "bytes": 100, "took_ms": 3})
+            told = {"end_offset": 9, "epoch": 2, "bytes": 100, "took_ms": 3, "written": False}
+            return web.json_response(told)
         if request.path == "/metrics":
             return web.Response(text="kvorum_up 1\n")
         return web.json_response({"error": "NOT_FOUND", "message": "there is no such page"}, status=404)

@@ -97,6 +97,9 @@ def test_the_list_waits_for_no_process_that_stands_still(monkeypatch: pytest.Mon
             (4, None, "NOT_KVORUM"),
         ]
         assert "broker 2" in rows[1]["process_message"] and "127.0.0.1:1" in rows[1]["process_message"]
+        cluster.silent = {4}
+        (*_, last) = (await call(client, "GET", "/v1/brokers"))[1]
+        assert last["process_error"] == "NODE_UNREACHABLE", "it is dead, or the network is: the cluster answers"
         node.hold.add("/v1/node")
         (first, *_) = (await call(client, "GET", "/v1/brokers"))[1]
         assert (first["uptime_ms"], first["process_error"]) == (None, "NODE_UNREACHABLE")
@@ -258,7 +261,7 @@ def test_a_change_whose_answer_did_not_come_may_have_been_made(monkeypatch: pyte
 
 def test_the_active_controller_writes_a_snapshot_or_the_one_that_is_named() -> None:
     async def test(client: Client, cluster: ManagedCluster, node: FakeNode) -> None:
-        wanted = {"controller": ACTIVE, "end_offset": 9, "epoch": 2, "bytes": 100, "took_ms": 3}
+        wanted = {"controller": ACTIVE, "end_offset": 9, "epoch": 2, "bytes": 100, "took_ms": 3, "written": False}
         assert await call(client, "POST", "/v1/metadata/snapshot") == (200, wanted)
         assert await call(client, "POST", f"/v1/metadata/snapshot?controller={ACTIVE}") == (200, wanted)
         assert (await call(client, "GET", f"/v1/quorum/controllers/{ACTIVE}/log"))[1]["lines"] == [LINE]
