@@ -19,7 +19,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kvorum.admin.operations import Role
+from kvorum.admin.roles import Role
 
 TOKENS_MAX = 1_000
 TOKEN_CHARS_MAX = 1_024

@@ -216,6 +216,7 @@ class AdminApp:
                 content=request.content if piecemeal else None,
                 role=role,
                 guarded=self._access.tokens is not None,
+                authorization=request.headers.get("Authorization"),
             )
             result = await self._result(operation, call, request.headers.get("If-Match"))
         except FORESEEN as error:

@@ -1,7 +1,6 @@
-"""Cluster, health, brokers, leaders and quorum over HTTP."""
+"""Cluster, health, brokers' configs, leaders and quorum over HTTP."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Mapping
 
 from pydantic import BaseModel
@@ -11,7 +10,6 @@ from kvorum.admin.elections import partitions_of
 from kvorum.admin.min_isr import in_sync
 from kvorum.admin.models import (
     INT32_MAX,
-    Broker,
     Cluster,
     ConfigAlter,
     ConfigEntry,
@@ -30,7 +28,6 @@ from kvorum.admin.replication import is_under_replicated, moving_of
 from kvorum.admin.topic_configs import changes_of, configs_state, entries
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_quorum import ReplicaState
-from kvorum.protocol.messages.metadata import MetadataResponse
 
 NAMED_PARTITIONS_MAX = 100
 ALL_BROKERS = ""
@@ -102,49 +99,6 @@ async def active_controller(cluster: ClusterClient) -> tuple[int, str | None]:
     except Unreachable:
         return -1, "CLUSTER_UNREACHABLE"
     return answer.topics[0].partitions[0].leader_id, None
-
-
-async def brokers_of(call: Call[NoBody]) -> list[Broker]:
-    """Return the registered brokers with what they hold."""
-    described = await call.cluster.describe_cluster()
-    leaders, replicas = holdings(await call.cluster.metadata())
-    return [
-        Broker(
-            id=broker.broker_id,
-            host=broker.host,
-            port=broker.port,
-            rack=broker.rack,
-            fenced=broker.is_fenced,
-            leaders=leaders[broker.broker_id],
-            replicas=replicas[broker.broker_id],
-        )
-        for broker in sorted(described.brokers, key=lambda broker: broker.broker_id)
-    ]
-
-
-def holdings(metadata: MetadataResponse) -> tuple[Counter[int], Counter[int]]:
-    """Count the partitions each broker leads, and those it has a replica of."""
-    leaders: Counter[int] = Counter()
-    replicas: Counter[int] = Counter()
-    for topic in metadata.topics:
-        for partition in topic.partitions:
-            leaders[partition.leader_id] += 1
-            replicas.update(partition.replica_nodes)
-    return leaders, replicas
-
-
-async def list_brokers(call: Call[NoBody]) -> list[BaseModel]:
-    """List the registered brokers."""
-    return list(await brokers_of(call))
-
-
-async def get_broker(call: Call[NoBody]) -> Broker:
-    """Return one broker."""
-    wanted = broker_id(call)
-    for broker in await brokers_of(call):
-        if broker.id == wanted:
-            return broker
-    raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {wanted}")
 
 
 def broker_id(call: Call[B]) -> int:
@@ -244,8 +198,6 @@ OPERATIONS = [
     Operation.get("/v1/me", "Who one is here", get_me, Me),
     Operation.get("/v1/cluster", "The cluster at a glance", get_cluster, Cluster),
     Operation.get("/v1/health", "What needs looking at", get_health, Health),
-    Operation.get("/v1/brokers", "List brokers", list_brokers, Broker, many=True),
-    Operation.get("/v1/brokers/{broker}", "One broker", get_broker, Broker),
     GET_CONFIGS,
     GET_CONFIGS.patch("Change a broker's dynamic configs", alter_broker_configs, ConfigAlter, query=VALIDATE_ONLY),
     GET_CLUSTER_CONFIGS,

@@ -13,9 +13,11 @@ from kvorum.admin.client import EARLIEST, ClusterClient
 from kvorum.admin.metadata_fetch import Fetched, fetch_log, log_from, offset_of_log
 from kvorum.admin.metadata_image import Raw, Source, TooLarge, image_at
 from kvorum.admin.metadata_tree import Tree, tree_of
+from kvorum.admin.registrations import Registrations
 from kvorum.admin.secret_configs import is_secret
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.quorum.image import MetadataImage
+from kvorum.quorum.image.cluster import BrokerRegistration
 from kvorum.runtime import blocking
 
 LOG_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -42,6 +44,8 @@ class MetadataReader:
         self._trees: OrderedDict[int, Tree] = OrderedDict()
         self._too_large: tuple[int, TooLarge] | None = None
         """Where the log began that was too large, and what was said of it."""
+        self._registered: tuple[Fetched, Registrations] | None = None
+        """The brokers of a log."""
 
     async def span(self, cluster: ClusterClient) -> tuple[int, int]:
         """Return (first, last) offset behind whose record the metadata are known, as of now. Raises as `tree`."""
@@ -84,6 +88,16 @@ class MetadataReader:
                 found.append(Epoch(header.partition_leader_epoch, header.base_offset, header.max_timestamp))
         return found
 
+    async def brokers(self, cluster: ClusterClient) -> dict[int, BrokerRegistration]:
+        """Return the registered brokers by id, as of now. Raises as `tree`."""
+        async with self._lock:
+            log = await self._log(cluster)
+            known, self._registered = self._registered, None  # what fails half-way is not gone on with
+            before = known[1] if known is not None and known[0] is log else None
+            read = await blocking.run(asyncio.get_running_loop(), registered, log, before)
+            self._registered = log, read[0]
+            return read[1]
+
     async def _log(self, cluster: ClusterClient) -> Fetched:
         """Return all up to now; fetched from its beginning if it is not known, or no longer goes on from there."""
         if self._fetched is not None:
@@ -112,6 +126,15 @@ class MetadataReader:
 def tree_at(source: Source, at: int) -> Tree:
     """Return the tree behind the record at an offset, the values of secrets hidden; -1: of an empty log."""
     return tree_of(image_at(source, at) if at >= 0 else MetadataImage(), is_secret)
+
+
+def registered(log: Fetched, before: Registrations | None) -> tuple[Registrations, dict[int, BrokerRegistration]]:
+    """Return the brokers of a log, read on from before; and what the next time goes on with. Raises MetadataProblem."""
+    found = before
+    if found is None:
+        snapshot_id = log.snapshot_id
+        found = Registrations() if snapshot_id is None else Registrations.of_snapshot(snapshot_id, log.snapshot)
+    return found, found.read(log.log[from_offset(log.log, found.next_offset) :])
 
 
 def from_offset(log: list[Raw], offset: int) -> int:

@@ -45,18 +45,6 @@ class Me(BaseModel):
     )
 
 
-class Broker(BaseModel):
-    """A registered broker."""
-
-    id: int
-    host: str
-    port: int
-    rack: str | None
-    fenced: bool
-    leaders: int = Field(description="Partitions it leads")
-    replicas: int = Field(description="Partitions it has a replica of")
-
-
 class Cluster(BaseModel):
     """The cluster at a glance."""
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from kvorum.admin.models import INT32_MAX, Problem
+from kvorum.admin.node_routes import LEVELS
 from kvorum.admin.operations import EVENT_STREAM, INT64_MAX, JSON, Broken, Ended, NoBody, Operation
 from kvorum.admin.problems import PROBLEM
 from kvorum.admin.record_filter import ANY, PARTITIONERS
@@ -29,13 +30,13 @@ NUMBERS: dict[str, Any] = {"type": "string", "pattern": r"^[0-9]{1,10}(,[0-9]{1,
 PLACES: dict[str, Any] = {"type": "string", "pattern": r"^[0-9]{1,10}:[0-9]{1,19}(,[0-9]{1,10}:[0-9]{1,19})*$"}
 QUOTA_TYPES: dict[str, Any] = {"type": "string", "pattern": r"^(user|client_id|ip)(,(user|client_id|ip))*$"}
 PARAMETERS: Mapping[str, dict[str, Any]] = {
-    **dict.fromkeys(("broker", "partition", "broker_id", "partition_id"), INT32),
+    **dict.fromkeys(("broker", "partition", "broker_id", "partition_id", "controller"), INT32),
     **dict.fromkeys(
         ("validate_only", "dry_run", "internal", "all", "containing", "include_authorized_operations"), FLAG
     ),
     **dict.fromkeys(("under_replicated", "sizes", "lag", "csv", "with_group"), FLAG),
     "order": {"type": "string", "enum": list(ORDERS)},
-    **dict.fromkeys(("limit", "scanned", "bytes", "time_ms", "tail", "seconds"), COUNT),
+    **dict.fromkeys(("limit", "scanned", "bytes", "time_ms", "tail", "seconds", "lines"), COUNT),
     **dict.fromkeys(("offset", "at", "since", "timestamp_ms", "open_for_ms"), INT64),
     **dict.fromkeys(("partitions", "producer_ids"), NUMBERS),
     "open_for_minutes": NUMBER,
@@ -44,6 +45,7 @@ PARAMETERS: Mapping[str, dict[str, Any]] = {
     "of": {"type": "string", "examples": ["broker:1,broker:1:static"]},
     **dict.fromkeys(("offsets", "before"), PLACES),
     "only": {"type": "string", "enum": ["unpreferred", "leaderless"]},
+    "level": {"type": "string", "enum": list(LEVELS)},
     "from": {"type": "string", "enum": ["earliest", "latest"]},
     "offset_type": {"type": "string", "enum": ["earliest_and_latest"]},
     "isolation": {"type": "string", "enum": ["read_uncommitted", "read_committed"]},

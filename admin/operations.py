@@ -2,12 +2,12 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from pydantic import BaseModel, Field
 
 from kvorum.admin.client import ClusterClient
+from kvorum.admin.roles import Role as Role
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.runtime.clock import Clock, SystemClock
 
@@ -40,16 +40,6 @@ class NotInBody(KafkaError):
         """Hold where in the body it stands, and Kafka's code."""
         super().__init__(code, message)
         self.field = field
-
-
-class Role(IntEnum):
-    """Who may do what: each may do what those below it may."""
-
-    READ = 0
-    """Look at everything, records too."""
-    OPERATE = 1
-    """Change what runs, not what there is: records, leaders, places of groups, transactions."""
-    ADMIN = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +90,8 @@ class Call(Generic[B]):
     """Of who asks."""
     guarded: bool = False
     """Whether the server wants tokens."""
+    authorization: str | None = None
+    """What the caller said to be let in: for the cluster's own processes, which ask for the same."""
 
     def flag(self, name: str) -> bool:
         """Tell whether a query parameter is there and not `false`. Raises BadInput."""

@@ -21,6 +21,7 @@ from kvorum.admin import (
     logger_routes,
     message_routes,
     newest_routes,
+    node_routes,
     partition_routes,
     quorum_stream,
     quota_routes,
@@ -36,6 +37,8 @@ from kvorum.admin import (
     verify_routes,
     voter_routes,
 )
+from kvorum.admin.broker_routes import BrokerRoutes
+from kvorum.admin.debug_bundle_routes import DebugBundleRoutes
 from kvorum.admin.history_routes import HistoryRoutes
 from kvorum.admin.metadata_reader import MetadataReader
 from kvorum.admin.metadata_routes import MetadataRoutes
@@ -49,6 +52,8 @@ def operations(local: LocalLogs | None = None) -> Sequence[Operation]:
     metadata = MetadataReader()
     return [
         *cluster_routes.OPERATIONS,
+        *BrokerRoutes(metadata).operations(),
+        *node_routes.OPERATIONS,
         *api_versions_routes.OPERATIONS,
         *broker_duty_routes.OPERATIONS,
         *topic_list.OPERATIONS,
@@ -83,5 +88,6 @@ def operations(local: LocalLogs | None = None) -> Sequence[Operation]:
         *voter_routes.OPERATIONS,
         *MetadataRoutes(metadata).operations(),
         *HistoryRoutes(metadata).operations(),
+        *DebugBundleRoutes(metadata).operations(),
         *SegmentRoutes(local).operations(),
     ]

@@ -138,6 +138,11 @@ class BrokerServer:
         return self._world.disk
 
     @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """Return those that are open."""
+        return tuple(self._listeners.values())
+
+    @property
     def queued_requests(self) -> int:
         """Return how many requests were received and not answered yet. O(connections)."""
         return sum(listener.queued_requests for listener in self._listeners.values())

@@ -34,6 +34,7 @@ COMMANDS = {
     "transactions": ("cli.transactions:transactions", "Look at transactions, find hanging ones and end them."),
     "reassign": ("cli.reassign:reassign", "Move partitions to other brokers, throttled if wanted."),
     "quorum": ("cli.quorum:quorum", "Look at the metadata quorum, and mend it."),
+    "debug-bundle": ("cli.debug_bundle:debug_bundle", "Gather what helps to look into a fault, as a ZIP."),
     "dump-log": ("cli.dump_log:dump_log", "Print the files of a log: records, indexes, producers, snapshots."),
     "metadata": ("cli.metadata:metadata", "Walk through the cluster's metadata as through a file system."),
     "verifiable-producer": (

@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 from aiohttp import web
 
-from kvorum.admin.access import Access, BadTokens, is_local, labels_of, tokens_of
+from kvorum.admin.access import Access, BadTokens, is_local
 from kvorum.admin.app import AdminApp, runner_of
 from kvorum.admin.client import ClusterClient
 from kvorum.cluster import readiness
@@ -13,6 +13,7 @@ from kvorum.cluster.hosting import Ending, Refusal, host
 from kvorum.cluster.node_logs import NodeLogs
 from kvorum.cluster.paths import NodePaths
 from kvorum.cluster.process_metrics import build_info, watched
+from kvorum.cluster.tokens import KEY, read_access
 from kvorum.network.addresses import Address
 from kvorum.runtime.chance import new_random
 from kvorum.runtime.clock import SystemClock
@@ -37,14 +38,10 @@ def bootstrap_of(settings: Settings) -> list[Address]:
 
 def access_of(settings: Settings, disk: Disk) -> Access:
     """Return who may use the API. Raises Refusal: a file of tokens that cannot be read."""
-    path = settings.optional_str("kvorum.admin.tokens.file")
-    if path is None:
-        return Access()
     try:
-        text = disk.read(path).decode(errors="replace")
-        return Access(tokens_of(text), labels_of(text))
+        return read_access(settings, disk)
     except (OSError, BadTokens) as error:
-        raise Refusal(Exit.CONFIG, f"kvorum.admin.tokens.file: {path}: {error}") from error
+        raise Refusal(Exit.CONFIG, f"{KEY}: {settings.optional_str(KEY)}: {error}") from error
 
 
 def run_admin(settings: Settings, paths: NodePaths) -> int:

@@ -10,6 +10,7 @@ from kvorum.cluster.broker_metrics import follow_broker
 from kvorum.cluster.exits import Exit
 from kvorum.cluster.hosting import Ending, Refusal, host
 from kvorum.cluster.interposed import interposed
+from kvorum.cluster.node_pages import Process
 from kvorum.cluster.observability import observed
 from kvorum.cluster.paths import NodePaths
 from kvorum.cluster.process_metrics import IDLE_NAMES, watched
@@ -19,8 +20,9 @@ from kvorum.runtime import metric_names as names
 from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import OsDisk
-from kvorum.runtime.logs import get_logger
+from kvorum.runtime.logs import get_logger, latest
 from kvorum.runtime.metrics import Metrics
+from kvorum.runtime.process import age_ms
 from kvorum.storage.checkpoints import CheckpointError
 from kvorum.storage.log_dir import DirectoryLocked
 
@@ -54,7 +56,14 @@ def run_broker(settings: Settings, paths: NodePaths) -> int:
             alone = "controller" not in settings.list("process.roles")
             follow_broker(metrics, server, world.clock, tells_raft=alone)
             with watched(metrics, world.clock, (*IDLE_NAMES, *((names.RAFT_POLL_IDLE,) if alone else ()))):
-                async with observed("broker", settings, metrics, server.not_ready):
+                own = Process(
+                    clock=world.clock,
+                    age_ms=age_ms(),
+                    ring=latest,
+                    listeners=lambda: server.listeners,
+                    shut_down=ending.ask,
+                )
+                async with observed("broker", settings, metrics, server.not_ready, own):
                     return await _run(server, ending)
 
     return host("broker", paths, serve)

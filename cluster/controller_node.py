@@ -158,6 +158,11 @@ class ControllerNode:
                 world.interposer.opened(listener)
         self.transport.start()
 
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """Return those that are open."""
+        return tuple(self._listeners)
+
     def not_ready(self) -> str | None:
         """Return why this controller cannot serve yet, None if it can."""
         return self.server.not_ready()

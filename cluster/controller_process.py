@@ -10,6 +10,7 @@ from kvorum.cluster.formatting import controller_directory, raft_directory
 from kvorum.cluster.hosting import Ending, Refusal, host
 from kvorum.cluster.identity import identity_of, lock_directory
 from kvorum.cluster.interposed import interposed
+from kvorum.cluster.node_pages import Process
 from kvorum.cluster.observability import observed
 from kvorum.cluster.paths import NodePaths
 from kvorum.cluster.process_metrics import IDLE_NAMES, follow_volume, watched
@@ -23,8 +24,9 @@ from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk, OsDisk
 from kvorum.runtime.listeners import voters
-from kvorum.runtime.logs import get_logger
+from kvorum.runtime.logs import get_logger, latest
 from kvorum.runtime.metrics import Metrics
+from kvorum.runtime.process import age_ms
 
 log = get_logger("quorum")
 
@@ -70,7 +72,14 @@ def run_controller(settings: Settings, paths: NodePaths) -> int:
             with watched(metrics, clock, idle_names):
                 try:
                     await node.start()
-                    async with observed("controller", settings, metrics, node.not_ready):
+                    own = Process(
+                        clock=clock,
+                        age_ms=age_ms(),
+                        ring=latest,
+                        listeners=lambda: node.listeners,
+                        snapshot=node.metadata_log.snapshot_now,
+                    )
+                    async with observed("controller", settings, metrics, node.not_ready, own):
                         readiness.announce()
                         code = await ending.wait()
                         await node.resign()

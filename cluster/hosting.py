@@ -13,7 +13,7 @@ import uvloop
 
 from kvorum.cluster.exits import Exit
 from kvorum.cluster.paths import NodePaths
-from kvorum.runtime.logs import get_logger
+from kvorum.runtime.logs import get_logger, keep_latest
 from kvorum.runtime.process import remove_pid_file, write_pid_file
 
 ADDRESS_IN_USE = 98
@@ -111,6 +111,7 @@ def host(role: str, paths: NodePaths, serve: Callable[[Ending, ExitStack], Await
         with ExitStack() as stack:
             return await serve(ending, stack)
 
+    keep_latest()
     write_pid_file(paths.pid(role))
     look_for_cycles_less()
     try:

@@ -1,12 +1,15 @@
-"""HTTP/1.1 for a few pages to be got: what Prometheus and load balancers need, and no more.
+"""HTTP/1.1 for a few pages: what Prometheus, load balancers and the admin process ask of a process, and no more.
 
 A connection serves one request after the other until it is told to close, or sends nothing for a while. There are no
 bodies to receive: a request that announces one is answered 400, and the connection closed. Source: RFC 9112.
+
+A page is got. All below the prefix of a section is the section's: methods, parameters, access, and what is not there.
 """
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 
@@ -24,6 +27,10 @@ WRITE_SECONDS: Final = 30.0
 CONNECTIONS_MAX: Final = 64
 """One more is closed at once."""
 TEXT: Final = "text/plain; charset=utf-8"
+JSON: Final = "application/json; charset=utf-8"
+GOT: Final = ("GET", "HEAD")
+ONCE: Final = ("authorization", "host", "origin", "sec-fetch-dest", "sec-fetch-site")
+"""Headers that decide who may: said twice, the one that is looked at might not be the one that was meant."""
 END_OF_HEAD: Final = b"\r\n\r\n"
 
 
@@ -34,6 +41,8 @@ class Answer:
     status: int
     content_type: str
     body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+    """Besides those of every answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,10 @@ class Request:
     method: str
     path: str
     keep_alive: bool
+    query: str = ""
+    """Behind the question mark, as it came."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """By their names in lower case; the last of those that came twice."""
 
 
 class BadRequest(Exception):
@@ -55,16 +68,20 @@ class BadRequest(Exception):
 
 
 Page = Callable[[], Awaitable[Answer]]
+Section = Callable[[Request], Awaitable[Answer]]
 
 
 class HttpServer:
     """Serves pages by their path. `start` once, `close` once or more."""
 
-    def __init__(self, host: str, port: int, pages: Mapping[str, Page]) -> None:
-        """Prepare; nothing is opened yet."""
+    def __init__(
+        self, host: str, port: int, pages: Mapping[str, Page], sections: Mapping[str, Section] | None = None
+    ) -> None:
+        """Prepare; nothing is opened yet. `sections` are by the prefix of their paths."""
         self._host = host
         self._port = port
         self._pages = pages
+        self._sections = dict(sections or {})
         self._server = StreamServer(self._serve, connections_max=CONNECTIONS_MAX, line_bytes_max=HEAD_BYTES_MAX)
 
     async def start(self) -> None:
@@ -100,12 +117,17 @@ class HttpServer:
         return keep_alive
 
     async def _page(self, request: Request) -> Answer:
+        section = next((found for prefix, found in self._sections.items() if request.path.startswith(prefix)), None)
         page = self._pages.get(request.path)
-        if page is None:
-            return Answer(HTTPStatus.NOT_FOUND, TEXT, f"there are {', '.join(self._pages)}\n".encode())
-        if request.method not in ("GET", "HEAD"):
-            return Answer(HTTPStatus.METHOD_NOT_ALLOWED, TEXT, b"GET and HEAD only\n")
+        if section is None and page is None:
+            there = ", ".join((*self._pages, *(f"{prefix}..." for prefix in self._sections)))
+            return Answer(HTTPStatus.NOT_FOUND, TEXT, f"there are {there}\n".encode())
+        if section is None and request.method not in GOT:
+            return Answer(HTTPStatus.METHOD_NOT_ALLOWED, TEXT, b"GET and HEAD only\n", (allow(*GOT),))
         try:
+            if section is not None:
+                return await section(request)
+            assert page is not None, "looked at above"
             return await page()
         except Exception as error:  # a page that fails must not end a broker: the reader of it is told, and the log
             log.error("a page failed", path=request.path, reason=repr(error))
@@ -125,12 +147,25 @@ def parse(head: bytes) -> Request:
         name, colon, value = line.partition(":")
         if not colon or not name or name != name.strip():
             raise BadRequest(HTTPStatus.BAD_REQUEST, "a header line without a name")
-        headers[name.lower()] = value.strip().lower()
+        if name.lower() in ONCE and name.lower() in headers:
+            raise BadRequest(HTTPStatus.BAD_REQUEST, f"{name.lower()} is there twice")
+        headers[name.lower()] = value.strip()
     if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
         raise BadRequest(HTTPStatus.BAD_REQUEST, "requests have no body here")
-    wishes = [each.strip() for each in headers.get("connection", "").split(",")]
+    wishes = [each.strip() for each in headers.get("connection", "").lower().split(",")]
     keep_alive = "close" not in wishes if version == "HTTP/1.1" else "keep-alive" in wishes
-    return Request(method, target.partition("?")[0], keep_alive)
+    path, _, query = target.partition("?")
+    return Request(method, path, keep_alive, query, headers)
+
+
+def allow(*methods: str) -> tuple[str, str]:
+    """Return the header that says what a path may be asked for."""
+    return "Allow", ", ".join(methods)
+
+
+def as_json(status: int, body: object, *headers: tuple[str, str]) -> Answer:
+    """Return an answer in JSON."""
+    return Answer(status, JSON, json.dumps(body).encode(), headers)
 
 
 def head_of(answer: Answer, keep_alive: bool) -> bytes:
@@ -140,7 +175,6 @@ def head_of(answer: Answer, keep_alive: bool) -> bytes:
         f"Content-Type: {answer.content_type}",
         f"Content-Length: {len(answer.body)}",
         f"Connection: {'keep-alive' if keep_alive else 'close'}",
+        *(f"{name}: {value}" for name, value in answer.headers),
     ]
-    if answer.status == HTTPStatus.METHOD_NOT_ALLOWED:
-        lines.append("Allow: GET, HEAD")
     return "\r\n".join([*lines, "", ""]).encode("latin-1")

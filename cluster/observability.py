@@ -1,4 +1,4 @@
-"""/metrics, /health/live and /health/ready of one process, on its metrics.listener.
+"""/metrics, /health/live, /health/ready and /v1/node... (node_pages) of one process, on its metrics.listener.
 
 Metrics are read on the event loop, a slice at a time, and each slice is written down off it and forgotten: with
 thousands of partitions either takes longer than a broker may stand still. HTTP is spoken by cluster/http_pages.py, not
@@ -6,15 +6,17 @@ by aiohttp, whose import costs each process a fifth of its start.
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-from kvorum.cluster.http_pages import Answer, HttpServer
+from kvorum.cluster.http_pages import Answer, HttpServer, as_json
+from kvorum.cluster.node_pages import PREFIX, NodePages, Process
 from kvorum.cluster.process_metrics import build_info, follow_disk
+from kvorum.cluster.tokens import entrance_of
 from kvorum.runtime import blocking
 from kvorum.runtime.config import Settings
+from kvorum.runtime.disk import OsDisk
 from kvorum.runtime.listeners import HttpEndpoint, metrics_listener
 from kvorum.runtime.metrics import CONTENT_TYPE, Metrics, load, render, render_process
 
@@ -65,12 +67,15 @@ class Slice:
 class ObservabilityServer:
     """A small HTTP server in the process's own event loop: what it cannot answer is not alive."""
 
-    def __init__(self, endpoint: HttpEndpoint, metrics: Metrics, not_ready: Readiness) -> None:
-        """Serve these metrics; `not_ready` is asked at each request."""
+    def __init__(
+        self, endpoint: HttpEndpoint, metrics: Metrics, not_ready: Readiness, node: NodePages | None = None
+    ) -> None:
+        """Serve these metrics, and the node's pages; `not_ready` is asked at each request."""
         self._metrics = metrics
         self._not_ready = not_ready
         pages = {"/metrics": self._serve_metrics, "/health/live": self._live, "/health/ready": self._ready}
-        self._server = HttpServer(endpoint.host, endpoint.port, pages)
+        sections = {} if node is None else {PREFIX: node.answer}
+        self._server = HttpServer(endpoint.host, endpoint.port, pages, sections)
 
     async def start(self) -> None:
         """Listen. Raises OSError."""
@@ -101,21 +106,24 @@ class ObservabilityServer:
         return as_json(200 if reason is None else 503, {"ready": reason is None, "reason": reason})
 
 
-def as_json(status: int, body: dict[str, object]) -> Answer:
-    """Return an answer in JSON."""
-    return Answer(status, "application/json; charset=utf-8", json.dumps(body).encode())
-
-
 @asynccontextmanager
-async def observed(role: str, settings: Settings, metrics: Metrics, not_ready: Readiness) -> AsyncIterator[None]:
-    """Serve the metrics and health of the `broker` or `controller` process meanwhile, if it is to. Raises OSError."""
+async def observed(
+    role: str, settings: Settings, metrics: Metrics, not_ready: Readiness, own: Process | None = None
+) -> AsyncIterator[None]:
+    """Serve the pages of the `broker` or `controller` process meanwhile, if it is to. Raises OSError.
+
+    What it tells and does itself is `own`; without it there are metrics and health alone.
+    """
     endpoint = metrics_listener(settings, role)
     if endpoint is None:
         yield
         return
     build_info(metrics, role, settings.int("node.id"))
     follow_disk(metrics)
-    server = ObservabilityServer(endpoint, metrics, not_ready)
+    pages = None
+    if own is not None:
+        pages = NodePages(role, settings.int("node.id"), own, entrance_of(settings, OsDisk(), endpoint))
+    server = ObservabilityServer(endpoint, metrics, not_ready, pages)
     try:
         await server.start()
         yield

@@ -5,7 +5,9 @@
 A controller never shares the broker's event loop: a busy broker must not delay an election. Children die with this
 process (PR_SET_PDEATHSIG), whatever ends it. A child that crashes is started again after a growing delay; one that
 refuses to start (Exit codes for configuration and data) ends the node in the way SIGTERM does, which is a controlled
-shutdown: the broker first, since it needs a controller to hand its leaderships over, then the controller. Blocking
+shutdown: the broker first, since it needs a controller to hand its leaderships over, then the controller. So does one
+that ended in order without this process (a controlled shutdown asked for over HTTP, a signal to it alone), and then
+with the code of a node that was told to end: half a node is none that anybody asked for, or would notice. Blocking
 calls only, no event loop: a supervisor should cost next to nothing.
 """
 
@@ -94,7 +96,7 @@ class Supervisor:
         self._wakeup, self._wakeup_writer = os.pipe()
 
     def run(self) -> int:
-        """Run until told to stop, or until a child says that it must not run. Returns the exit code."""
+        """Run until told to stop, or until a child ended in order or must not run. Returns the exit code."""
         os.set_blocking(self._wakeup_writer, False)
         signal.set_wakeup_fd(self._wakeup_writer, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -143,13 +145,17 @@ class Supervisor:
             self._on_ready()
 
     def _ended(self, child: Child, code: int) -> None:
-        """A child is gone: plan its restart, or take its refusal as the node's."""
+        """A child is gone: plan its restart, or take its end or its refusal as the node's."""
         child.process = None
         if self._stopping:
             return
+        if code == Exit.DONE:
+            log.warning("a role was told to end, so the node ends", node=self._paths.name, role=child.role)
+            self._stopping = True
+            return
         if not restart_helps(code):
             log.error("a role refuses to run, so the node ends", node=self._paths.name, role=child.role, code=code)
-            self._refusal = code or Exit.CRASHED
+            self._refusal = code
             self._stopping = True
             return
         if time.monotonic() - child.started_at > STEADY_SECONDS:

@@ -34,7 +34,7 @@ def arrive(shared: Shared, transport: asyncio.Transport, now_s: float) -> Arriva
     address = f"{host}:{port}"
     shared.opened += 1
     connection_id = f"{shared.listener}-{address}-{shared.opened}"
-    peer = Peer(connection_id, host, shared.listener, shared.security_protocol)
+    peer = Peer(connection_id, host, shared.listener, shared.security_protocol, since_s=now_s)
     try:
         # Before it counts anywhere: who counts it off again begins with a connection that was taken.
         set_buffers(

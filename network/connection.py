@@ -1,7 +1,8 @@
 """The server's side of one connection.
 
 Requests are handed to their handlers in the order they came, one after another; a handler whose answer comes later does
-not hold up the next request; answers leave in request order. States, each a reason not to go on:
+not hold up the next request; answers leave in request order. One handled at once costs no task, no future and no timer.
+States, each a reason not to go on:
 
     waiting frames    in_flight_max requests unanswered, or few where quotas are kept (muting.UNCOUNTED_MAX), the client
                       behind (outbox paused), throttled (KIP-219), come too soon (max.connection.creation.rate), or a
@@ -11,8 +12,6 @@ not hold up the next request; answers leave in request order. States, each a rea
     upgraded          frames go to a FrameSink (Raft), nothing here looks at them
     finishing         nothing is read any more; closes when what came before is answered
     closed            nothing is handled any more; what was given to the socket is still sent
-
-A request handled at once costs no task, no future and no timer.
 """
 
 import asyncio
@@ -50,8 +49,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def __init__(self, shared: Shared, gate: Gate | None = None) -> None:
         """Wait for a transport; `gate` stands in front of the router until the peer has authenticated."""
-        self._shared = shared
-        self._gate = gate
+        self._shared, self._gate = shared, gate
         self._parser = FrameParser(shared.limits.request_bytes_max, shared.scratch)
         self._waiting: deque[memoryview] = deque()
         self._in_flight = self._taken = 0
@@ -128,6 +126,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         shared = self._shared
         self.touch()
         self.came_s = self.active_at
+        self.peer.bytes_in += nbytes
         if shared.metrics is not None:
             shared.metrics.received(shared.listener, nbytes)
         frames = self._parser.received(nbytes)
@@ -197,6 +196,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         shared = self._shared
         router, armed = shared.router, shared.tracing.armed
         traced = None if armed is None else armed.begin(frame, self.address)
+        self.peer.requests += 1
         try:
             if self._goes_elsewhere(frame, traced is None):
                 return
@@ -319,21 +319,20 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._in_flight or len(self._outbox):
             raise ProtocolError(f"private request {api_key} behind unanswered ones")
         self._flush()
-        link = FrameLink(self._transport, self.address)
-        self._sink = hand_over(upgrade, link, self.peer, frame, self._shared.loop.time() * 1000)
+        self._sink = hand_over(upgrade, FrameLink(self._transport, self.address), self.peer, frame, self.came_s * 1000)
         return True
 
     def _flush(self) -> None:
-        outbox = self._outbox
-        before = outbox.sent
+        outbox, peer = self._outbox, self.peer
         try:
             outbox.flush()
         except OSError as error:
             self._failed(error)
-        if outbox.sent != before:
+        if outbox.sent != peer.bytes_out:  # since the last look: a large answer is sent before it comes to this
             self.touch()
             if self._shared.metrics is not None:
-                self._shared.metrics.sent(self._shared.listener, outbox.sent - before)
+                self._shared.metrics.sent(self._shared.listener, outbox.sent - peer.bytes_out)
+            peer.bytes_out = outbox.sent
 
     # Reading or not
 

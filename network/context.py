@@ -24,7 +24,10 @@ UNKNOWN_SOFTWARE = "unknown"
 
 @dataclass(slots=True)
 class Peer:
-    """The other end of one connection; changes when it authenticates and when it says what software it is."""
+    """The other end of one connection; changes when it authenticates and when it says what software it is.
+
+    What came and went is counted here, by the connection alone.
+    """
 
     connection_id: str
     client_address: str
@@ -33,6 +36,15 @@ class Peer:
     principal: Principal = ANONYMOUS
     software_name: str = UNKNOWN_SOFTWARE
     software_version: str = UNKNOWN_SOFTWARE
+    since_s: float = 0.0
+    """The event loop's time when it came."""
+    client_id: str | None = None
+    """Of its latest request that was decoded; those of a lane have a head that was decoded before."""
+    requests: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    upgraded: bool = False
+    """Left request and answer behind: what is sent then counts nowhere here."""
 
 
 @dataclass(slots=True)

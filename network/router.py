@@ -142,6 +142,7 @@ class Router:
         if not route.version_min <= api_version <= route.version_max:
             return self._unsupported(route, peer, api_version, correlation_id, received_ms)
         client_id, position = decode_client_id(frame, 2 if api_version >= route.flexible_from else 1)
+        peer.client_id = client_id
         ctx = context_of(peer, client_id, correlation_id, api_key, api_version, received_ms, len(frame))
         return self._handle(route, ctx, frame[position:], peer, traced)
 

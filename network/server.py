@@ -8,7 +8,7 @@ authenticated): neither changes a connection.
 
 import asyncio
 import ssl as tls
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from kvorum.network.authorizer import NoQuotas, Quotas
@@ -17,7 +17,7 @@ from kvorum.network.connection_counts import ConnectionCounts
 from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.request_queue import RequestQueue
 from kvorum.network.router import Router
-from kvorum.network.shared import Gate, NetworkMetrics, Shared
+from kvorum.network.shared import Connection, Gate, NetworkMetrics, Shared
 from kvorum.network.tracing import Tracing
 from kvorum.runtime.listeners import SecurityProtocol, address
 from kvorum.runtime.logs import get_logger
@@ -88,6 +88,10 @@ class Listener:
     def connection_count(self) -> int:
         """Return how many connections are open."""
         return len(self._shared.by_activity) if self._shared is not None else 0
+
+    def connections(self) -> Iterator[Connection]:
+        """Return the open connections, the latest that was active first. Not to be kept over a turn of the loop."""
+        return reversed(self._shared.by_activity) if self._shared is not None else iter(())
 
     @property
     def queued_requests(self) -> int:

@@ -69,6 +69,7 @@ class Connection(Protocol):
 
     address: str
     active_at: float
+    peer: Peer
 
     @property
     def busy(self) -> bool:

@@ -52,4 +52,6 @@ def hand_over(upgrade: Upgrade, link: UpgradeLink, peer: Peer, frame: memoryview
     api_key, api_version, correlation_id = peek_request(frame)
     client_id, position = decode_client_id(frame, 1)
     ctx = context_of(peer, client_id, correlation_id, api_key, api_version, now_ms)
-    return upgrade(link, ctx, frame[position:])
+    sink = upgrade(link, ctx, frame[position:])
+    peer.client_id, peer.upgraded = client_id, True
+    return sink

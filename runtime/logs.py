@@ -20,6 +20,8 @@ import time
 from collections.abc import Callable, Iterable
 from enum import IntEnum
 
+from kvorum.runtime.log_ring import LogLine, LogRing
+
 ROOT = "root"
 VARIABLE = "KVORUM_LOG_LEVEL"
 FORMAT_VARIABLE = "KVORUM_LOG_FORMAT"
@@ -60,7 +62,7 @@ class Output:
     One that has no level of its own has that of the whole output, the root's.
     """
 
-    __slots__ = ("_loggers", "_own", "fd", "format", "level")
+    __slots__ = ("_loggers", "_own", "fd", "format", "level", "ring")
 
     def __init__(self, fd: int, level: Level, format_: "Format | None" = None) -> None:
         """Write to an open descriptor, as text if nothing else is said."""
@@ -69,6 +71,8 @@ class Output:
         self.format = format_ or line_of
         self._loggers: dict[str, Logger] = {}
         self._own: dict[str, Level] = {}
+        self.ring: LogRing | None = None
+        """Where the latest lines are kept, too."""
 
     def logger(self, room: str) -> "Logger":
         """Return the logger of a room, the same one each time."""
@@ -92,6 +96,14 @@ class Output:
             self._own[room] = level
         for name, logger in self._loggers.items():
             logger.level = self._own.get(name, self.level)
+
+    def event(self, level: str, room: str, message: str, facts: dict[str, object]) -> None:
+        """Write an event, and keep it where lines are kept."""
+        seconds = time.time()
+        line = self.format(seconds, level, room, message, facts)
+        if self.ring is not None:
+            self.ring.add(LogLine(seconds, Level[level], room, message, plain(facts)), len(line))
+        self.write(line)
 
     def write(self, line: str) -> None:
         """Write one line in one system call, so that processes that share a file do not mix theirs.
@@ -140,7 +152,7 @@ class Logger:
         return self.level <= Level.DEBUG
 
     def _write(self, level: str, message: str, facts: dict[str, object]) -> None:
-        self._output.write(self._output.format(time.time(), level, self.room, message, facts))
+        self._output.event(level, self.room, message, facts)
 
 
 def stamp_of(seconds: float) -> str:
@@ -154,8 +166,12 @@ def json_line_of(seconds: float, level: str, room: str, message: str, facts: dic
     """Write an event as a JSON object on a line. Numbers, true, false and null are themselves, all else is text."""
     told = {"time": stamp_of(seconds), "level": level, "room": room, "message": message}
     assert not told.keys() & facts.keys(), "a fact has a name of its own"
-    values = {name: value if is_plain(value) else text_of(value) for name, value in facts.items()}
-    return json.dumps(told | values, separators=(",", ":")) + "\n"
+    return json.dumps(told | plain(facts), separators=(",", ":")) + "\n"
+
+
+def plain(facts: dict[str, object]) -> dict[str, object]:
+    """Return facts as JSON can have them; what they are made of may change later."""
+    return {name: value if is_plain(value) else text_of(value) for name, value in facts.items()}
 
 
 def is_plain(value: object) -> bool:
@@ -235,6 +251,16 @@ def change_levels(changes: Iterable[tuple[str, Level | None]]) -> None:
     for name, level in changes:
         set_level(level, None if name == ROOT else name)
         log.warning("log level changed", of=name, to="" if level is None else level.name)
+
+
+def keep_latest() -> None:
+    """Keep the latest lines of this process in memory from now on, and none of those before (of whom it is a fork)."""
+    _OUTPUT.ring = LogRing()
+
+
+def latest(count: int, level: Level) -> tuple[list[LogLine], int]:
+    """Return the latest lines from a level on, the newest last, and how many older ones are gone."""
+    return ([], 0) if _OUTPUT.ring is None else _OUTPUT.ring.newest(count, level)
 
 
 def log_to(path: str) -> None:

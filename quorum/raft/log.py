@@ -99,6 +99,25 @@ class SnapshotId:
     epoch: int
 
 
+class SnapshotBusy(Exception):
+    """A snapshot is being written: there is one at a time."""
+
+
+class NothingToSnapshot(Exception):
+    """There is no state to be written yet, or no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotTaken:
+    """The newest snapshot, which has all that was applied when it was asked for."""
+
+    snapshot_id: SnapshotId
+    size: int
+    """Of the file."""
+    written: bool
+    """False: it was there already, and nothing has come since."""
+
+
 @dataclass(slots=True, kw_only=True)
 class SnapshotContent:
     """What the layer above wants kept: its state at exactly the current high watermark, as chunks of bytes.

@@ -24,10 +24,13 @@ from kvorum.quorum.raft.log import (
     Dropped,
     MetadataLogListener,
     NotController,
+    NothingToSnapshot,
     ReadmissionRefused,
     ReplicaState,
+    SnapshotBusy,
     SnapshotId,
     SnapshotSource,
+    SnapshotTaken,
     SnapshotView,
     UnknownOutcome,
     Voter,
@@ -251,6 +254,22 @@ class RaftMetadataLog:
         else:
             self.node.snapshotting.request(future)
         return future
+
+    async def snapshot_now(self) -> SnapshotTaken:
+        """Write a snapshot on somebody's demand. Raises SnapshotBusy, NothingToSnapshot."""
+        snapshotting = self.node.snapshotting
+        if snapshotting.source is None or self.node.halted:
+            raise NothingToSnapshot("this node does not take part yet, or no more")
+        if snapshotting.is_busy:
+            raise SnapshotBusy("a snapshot is being written")
+        written = await self.take_snapshot() is not None
+        snapshot = self.node.replica.snapshots.open_latest()
+        if snapshot is None:
+            raise NothingToSnapshot("nothing has been applied yet")
+        try:
+            return SnapshotTaken(snapshot_id=snapshot.snapshot_id, size=snapshot.file_size, written=written)
+        finally:
+            snapshot.close()
 
     def latest_snapshot(self) -> SnapshotView | None:
         """See MetadataLog."""

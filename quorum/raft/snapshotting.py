@@ -38,6 +38,11 @@ class Snapshotting:
         self._waiting.append(future)
         self._replica.wake()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether one is being written, or about to be."""
+        return self._writing or bool(self._waiting)
+
     def _has_news(self) -> bool:
         latest = self._replica.snapshots.latest
         return self._replica.core.last_applied() > (latest.index if latest else 1)

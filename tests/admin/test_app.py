@@ -33,6 +33,7 @@ from kvorum.protocol.messages.describe_quorum import (
     ResponsePartitionData,
     ResponseTopicData,
 )
+from kvorum.protocol.messages.fetch import FetchRequest
 from kvorum.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -181,6 +182,8 @@ class MemoryCluster:
             return DescribeConfigsResponse(
                 results=[DescribeConfigsResult(resource_name=name, configs=found) for name, found in rows.items()]
             )
+        if isinstance(request, FetchRequest):
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "there is no log in it")
         assert isinstance(request, ListOffsetsRequest), "all else has a method of its own"
         return ListOffsetsResponse(
             topics=[

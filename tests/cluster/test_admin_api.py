@@ -195,10 +195,25 @@ def test_a_node_with_tokens_asks_for_them(start_cluster: Start, tmp_path: Path) 
     assert http(cluster, "GET", "/v1/cluster", token="look")[1]["brokers"] == 1
     assert http(cluster, "POST", "/v1/topics", {"name": "t"}, token="look")[1]["error"] == "FORBIDDEN_ROLE"
     assert http(cluster, "POST", "/v1/topics", {"name": "t"}, token="change")[0] == 201
+    assert http(cluster, "GET", "/v1/brokers/1/log", token="look")[1]["lines"], "the token goes along to the process"
+    ends = "/v1/brokers/1/controlled-shutdown"
+    assert http(cluster, "POST", ends, token="look")[1]["error"] == "FORBIDDEN_ROLE"
+    process = cluster.plan.nodes[0].properties["metrics.listener"]
+    assert asked_itself(f"{process}/v1/node/log") == 401
     lines = Path(cluster.node(cluster.plan.nodes[0].name).log("admin")).read_text().splitlines()
-    (change,) = [line for line in lines if "a change was asked for" in line]
+    (change,) = [line for line in lines if "a change was asked for" in line and "/v1/topics" in line]
     assert "who=ops" in change and "method=POST" in change and "status=201" in change
     assert [line for line in lines if "somebody was refused" in line and "UNAUTHENTICATED" in line]
+
+
+def asked_itself(url: str) -> int:
+    """Return the status of a process's own page, asked without a token."""
+    try:
+        with urllib.request.urlopen(url, timeout=60) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
 
 
 def event(stream: Any, field: str = "topic") -> tuple[str, Any]:

@@ -3,6 +3,7 @@
 What HTTP sets an unmodified client of Kafka's protocol sees, and the other way round.
 """
 
+import io
 import json
 import os
 import re
@@ -11,7 +12,9 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+import zipfile
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,8 @@ from tests.cluster.test_quotas import admin_of
 
 pytestmark = pytest.mark.cluster
 THROTTLE = 50_000_000
+PAGES = ("node.json", "metrics.txt", "log.json")
+"""Parts of a debug bundle that a process has."""
 IN_COMMON, BY_DEFAULT = 3, 5
 """Where a config comes from, as Kafka's client tells it."""
 
@@ -224,6 +229,57 @@ def test_a_transaction_is_described_and_aborted_over_http(cluster: LocalCluster)
         producer.commit_transaction(30)
 
 
+def bundle_of(cluster: LocalCluster) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """Return {part: what it says} of a debug bundle, and its manifest."""
+    with urllib.request.urlopen(f"{cluster.plan.admin_urls()[0]}/v1/debug-bundle", timeout=180) as answer:
+        archive = zipfile.ZipFile(io.BytesIO(answer.read()))
+    found = {name: archive.read(name) for name in archive.namelist()}
+    return found, json.loads(found["manifest.json"])
+
+
+def test_processes_tell_of_themselves_and_a_snapshot_is_written(cluster: LocalCluster) -> None:
+    brokers = http(cluster, "GET", "/v1/brokers")[1]
+    assert [row["id"] for row in brokers] == [1, 2, 3]
+    for row in brokers:
+        one = http(cluster, "GET", f"/v1/brokers/{row['id']}")[1]
+        assert (one["registration_error"], one["process_error"]) == (None, None), one["process_message"]
+        assert one["version"] == version("kvorum") and one["uptime_ms"] >= 0 < one["started_ms"]
+        assert one["epoch"] >= 0 and one["incarnation_id"]
+        assert [each["online"] for each in one["log_dirs"]] == [True]
+    assert len({row["incarnation_id"] for row in brokers}) == 3
+
+    consumer = Consumer({"bootstrap.servers": cluster.plan.bootstrap, "group.id": "seen", "client.id": "seen"})
+    consumer.list_topics(timeout=30)
+
+    def seen() -> list[dict[str, Any]]:
+        told = [http(cluster, "GET", f"/v1/brokers/{broker}/connections?limit=1000")[1] for broker in (1, 2, 3)]
+        assert all(each["total"] >= len(each["connections"]) for each in told)
+        return [row for each in told for row in each["connections"] if row["client_id"] == "seen"]
+
+    rows = eventually(seen, "the client's connection")
+    assert rows[0]["listener"] == "PLAINTEXT" and "kafka" in rows[0]["software_name"]
+    consumer.close()
+    for path in ("brokers/2/log?lines=5", "quorum/controllers/2/log?lines=5"):
+        status, log = http(cluster, "GET", f"/v1/{path}")
+        assert status == 200 and 1 <= len(log["lines"]) <= 5, log
+    assert http(cluster, "GET", "/v1/quorum/controllers/9/log")[1]["error"] == "VOTER_NOT_FOUND"
+
+    leader = http(cluster, "GET", "/v1/quorum")[1]["leader_id"]
+    last = http(cluster, "GET", "/v1/metadata/tree")[1]["last"]
+    status, active = http(cluster, "POST", "/v1/metadata/snapshot")
+    assert (status, active["controller"]) == (200, leader) and active["end_offset"] > 0 < active["bytes"], active
+    other = 1 + leader % 3
+    status, named = http(cluster, "POST", f"/v1/metadata/snapshot?controller={other}")
+    assert (status, named["controller"]) == (200, other), named
+    assert active["end_offset"] <= last + 1_000 and http(cluster, "GET", "/v1/metadata/tree")[0] == 200
+
+    found, manifest = bundle_of(cluster)
+    assert manifest["missing"] == []
+    names = {f"{role}s/{node}/{name}" for role in ("broker", "controller") for node in (1, 2, 3) for name in PAGES}
+    assert names <= found.keys() and json.loads(found["health.json"])["controller_id"] == leader
+    assert b"kvorum_build_info" in found[f"controllers/{leader}/metrics.txt"]
+
+
 PAGE = ROOT / "docs" / "admin-api.md"
 BLOCK = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
 STREAM_SECONDS = 1
@@ -311,7 +367,7 @@ def counted_by(admin: AdminClient) -> tuple[int, int]:
 
 
 def test_a_throttled_move_off_a_broker_that_is_dead(cluster: LocalCluster) -> None:
-    """Last in this file: node 3 is started again, its connections are others."""
+    """Last but one in this file: node 3 is started again, its connections are others."""
     bootstrap = cluster.plan.bootstrap
     body = {"name": "orphaned", "assignments": {"0": [3, 1]}}
     assert http(cluster, "POST", "/v1/topics", body)[0] == 201
@@ -349,3 +405,17 @@ def test_a_throttled_move_off_a_broker_that_is_dead(cluster: LocalCluster) -> No
     assert set(cluster.start("node-3").values()) == {"ready"}
     configs = http(cluster, "GET", "/v1/brokers/3/configs")[1]
     assert not [row for row in configs if "throttled" in row["name"]]
+
+
+def test_a_broker_is_shut_down_over_http_and_gives_up_its_leaders_before(cluster: LocalCluster) -> None:
+    """Last in this file: node 3 is stopped."""
+    create_topic(cluster.plan.bootstrap, "given-up", 6, 3)
+    before = http(cluster, "GET", "/v1/metadata/tree")[1]["last"]
+    assert http(cluster, "POST", "/v1/brokers/3/controlled-shutdown") == (202, {"stopping": True})
+    gone = eventually(lambda: (row := http(cluster, "GET", "/v1/brokers/3")[1])["fenced"] and row, "it fenced")
+    eventually(lambda: http(cluster, "GET", "/v1/brokers/3")[1]["process_error"] == "NODE_UNREACHABLE", "it gone")
+    assert gone["leaders"] == 0
+    records = http(cluster, "GET", f"/v1/metadata/records?offset={before}&limit=1000")[1]["records"]
+    changes = [row["record"] for row in records if row["type"] == "BrokerRegistrationChange"]
+    assert [each["broker_id"] for each in changes if each.get("in_controlled_shutdown")] == [3]
+    assert http(cluster, "POST", "/v1/brokers/3/controlled-shutdown")[1]["error"] == "NODE_UNREACHABLE"

@@ -1,15 +1,24 @@
 """Health and metrics of the real processes: what an operator's Prometheus and load balancer see."""
 
 import json
+import os
+import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.exits import Exit
+from kvorum.cluster.formatting import raft_directory
+from kvorum.cluster.local import LocalCluster, wait_for_exit
+from kvorum.quorum.raft.snapshot import open_snapshot
 from kvorum.runtime import metric_names as names
-from tests.cluster.clients import Sender, create_topic, eventually, read_all
+from kvorum.runtime.config_files import load_node
+from kvorum.runtime.disk import OsDisk
+from tests.cluster.clients import Sender, create_topic, eventually, isr_of, leader_of, read_all
 from tests.cluster.conftest import Start
 
 pytestmark = pytest.mark.cluster
@@ -18,6 +27,8 @@ PARTITIONS = 3
 OFFSETS_PARTITIONS = 50
 """Of __consumer_offsets, which a consumer that asks for its coordinator brings into being."""
 TIMEOUT_SECONDS = 10
+
+END_SECONDS = 60
 
 Labels = tuple[tuple[str, str], ...]
 Scrape = dict[tuple[str, Labels], float]
@@ -184,11 +195,76 @@ def test_each_process_tells_its_health_and_metrics(start_cluster: Start) -> None
         assert total(found, "process_cpu_seconds_total") > 0
         assert total(found, names.EVENT_LOOP_LAG_MAX) < TIMEOUT_SECONDS
         assert total(found, f"{names.EVENT_LOOP_LAG}_count") > 0
+    node = cluster.plan.nodes[0].name
+    assert_a_process_tells_of_itself(broker, "broker", cluster.pid_of(node, "broker"))
+    assert_a_process_tells_of_itself(controller, "controller", cluster.pid_of(node, "controller"))
+    assert_a_broker_tells_who_is_connected(broker, cluster.plan.bootstrap)
+    assert_a_snapshot_is_written_on_demand(cluster, node, controller)
     assert get(f"{admin}/health/live")[0] == 200
     assert get(f"{admin}/health/ready")[0] == 200
     status, text = get(f"{admin}/v1/health")
     assert status == 200
     assert json.loads(text)["healthy"] is True
+
+
+def assert_a_process_tells_of_itself(base: str, role: str, pid: int) -> None:
+    status, text = get(f"{base}/v1/node")
+    told = json.loads(text)
+    assert (status, told["node_id"], told["role"], told["pid"]) == (200, 1, role, pid)
+    assert 0 < told["uptime_ms"] <= time.time() * 1000 - told["started_ms"] + TIMEOUT_SECONDS * 1000
+    status, text = get(f"{base}/v1/node/log?lines=1000")
+    lines, room = json.loads(text)["lines"], "quorum" if role == "controller" else role
+    assert status == 200 and room in {line["room"] for line in lines}
+    assert all(set(line) == {"time", "level", "room", "message", "facts"} for line in lines)
+    if role == "broker":
+        assert "broker is up and unfenced" in [line["message"] for line in lines]
+    assert get(f"{base}/v1/node/log?level=loud")[0] == 400
+    assert get(f"{base}/v1/nodes")[0] == 404
+    assert post(f"{base}/v1/node")[0] == 405
+    assert post(f"{base}/v1/node/snapshot", Origin="http://evil.example")[0] == 403
+
+
+def assert_a_broker_tells_who_is_connected(base: str, bootstrap: str) -> None:
+    """A client of librdkafka's is in the list by what it says of itself."""
+    client = AdminClient({"bootstrap.servers": bootstrap, "client.id": "on-call"})
+    client.list_topics(timeout=TIMEOUT_SECONDS)
+    status, text = get(f"{base}/v1/node/connections")
+    told = json.loads(text)
+    assert status == 200 and told["total"] == len(told["connections"])
+    own = [each for each in told["connections"] if each["client_id"] == "on-call"]
+    assert own, told
+    assert {each["software_name"] for each in own} >= {"confluent-kafka-python"}
+    for each in own:
+        assert (each["listener"], each["principal"]) == ("PLAINTEXT", "User:ANONYMOUS")
+        assert each["requests"] >= 1 and each["bytes_in"] > 0 and each["bytes_out"] > 0
+    assert len(json.loads(get(f"{base}/v1/node/connections?limit=1")[1])["connections"]) == 1
+
+
+def assert_a_snapshot_is_written_on_demand(cluster: LocalCluster, node: str, base: str) -> None:
+    settings = load_node(cluster.node(node).config, environment={}).settings
+    folder = f"{raft_directory(settings)}/snapshots"
+    before = set(os.listdir(folder))
+    status, text = post(f"{base}/v1/node/snapshot")
+    told = json.loads(text)
+    assert status == 200 and told["written"], text
+    (name,) = {each for each in os.listdir(folder) if each.endswith(".snapshot")} - before
+    snapshot = open_snapshot(OsDisk(), f"{folder}/{name}")
+    snapshot.close()
+    assert (snapshot.snapshot_id.end_offset, snapshot.snapshot_id.epoch) == (told["end_offset"], told["epoch"])
+    assert snapshot.file_size == told["bytes"] == os.path.getsize(f"{folder}/{name}")
+    assert told["end_offset"] > PARTITIONS and told["took_ms"] >= 0
+
+
+def post(url: str, **headers: str) -> tuple[int, str]:
+    """Return status and body."""
+    try:
+        with urllib.request.urlopen(
+            urllib.request.Request(url, method="POST", headers=headers), timeout=TIMEOUT_SECONDS
+        ) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
 
 
 def test_a_broker_answers_while_its_controller_is_gone_and_the_next_one_counts_it(start_cluster: Start) -> None:
@@ -233,6 +309,23 @@ def test_a_dead_broker_is_fenced_long_before_its_session_is_over(start_cluster: 
     assert sum(total(scrape(base), names.FAST_FENCINGS) for base in left) == 1
     assert sum(total(scrape(base), names.UNCLEAN_LEADER_ELECTIONS) for base in left) == 0
     assert all(total(scrape(base), names.OFFLINE_PARTITIONS_COUNT) == 0 for base in left)
+    a_broker_told_to_end_gives_its_leaders_away(cluster, {each: name for each, name in by_id.items() if each != active})
+
+
+def a_broker_told_to_end_gives_its_leaders_away(cluster: LocalCluster, by_id: dict[int, str]) -> None:
+    """Of two brokers that are left the one that leads is told to end by HTTP: its node ends, with code 0."""
+    bootstrap = cluster.plan.bootstrap
+    eventually(lambda: isr_of(bootstrap, "orders", 0) == sorted(by_id), "both in sync")
+    ending = leader_of(bootstrap, "orders", 0)
+    (left,) = by_id.keys() - {ending}
+    base, process = urls(cluster, by_id[ending])[0], cluster.processes(by_id[ending])["node"]
+    assert post(f"{base}/v1/node/snapshot")[0] == 404, "a broker writes none"
+    assert post(f"{base}/v1/node/controlled-shutdown") == (202, json.dumps({"stopping": True}))
+    assert wait_for_exit(process, END_SECONDS)
+    assert cluster.exit_code(by_id[ending]) == Exit.DONE
+    said = Path(cluster.node(by_id[ending]).log("broker")).read_text()
+    assert f"controlled shutdown broker_id={ending} allowed=True" in said
+    assert [leader_of(bootstrap, "orders", each) for each in range(PARTITIONS)] == [left] * PARTITIONS
 
 
 def followers_tell_their_lag(cluster: LocalCluster, by_id: dict[int, str]) -> None:

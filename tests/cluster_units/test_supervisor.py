@@ -118,6 +118,19 @@ def test_a_child_that_refuses_to_run_ends_the_node_with_its_reason(tmp_path: Pat
     assert all(wait_for_exit(child, 30) for child in node.children())
 
 
+@pytest.mark.parametrize("role", ["broker", "controller"])
+def test_a_child_that_was_told_to_end_by_others_ends_the_node_as_if_it_had_been_told_itself(
+    tmp_path: Path, role: str
+) -> None:
+    """A controlled shutdown asked for over HTTP: nobody is to start the node again for it."""
+    node = Node(tmp_path)
+    (pid,) = [int(event.split()[2]) for event in node.events() if event.startswith(f"{role} started")]
+    os.kill(pid, signal.SIGTERM)
+    assert node.process.wait(60) == Exit.DONE
+    other = {"broker": "controller", "controller": "broker"}[role]
+    assert [event for event in node.events() if "stopped" in event] == [f"{role} stopped", f"{other} stopped"]
+
+
 def test_only_crashes_are_worth_another_try() -> None:
     assert restart_helps(-signal.SIGKILL)
     assert restart_helps(Exit.CRASHED)

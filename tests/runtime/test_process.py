@@ -179,3 +179,11 @@ def test_the_limit_of_open_files_is_raised_as_far_as_allowed() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     assert done.stdout.split() == [str(hard), str(hard)]
+
+
+def test_a_process_knows_how_old_it_is() -> None:
+    code = "from kvorum.runtime.process import age_ms; print(age_ms())"
+    began = time.monotonic()
+    told = int(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, timeout=60).stdout)
+    assert 0 < told <= (time.monotonic() - began) * 1000 + 20, "the kernel's clock ticks each 10 ms"
+    assert process.age_ms() > told, "this one was there before"

@@ -1,9 +1,10 @@
-"""When Raft writes snapshots by itself: by size, by age (metadata.log.max.snapshot.interval.ms), and when not."""
+"""When Raft writes snapshots: by size, by age (metadata.log.max.snapshot.interval.ms), on demand, and when not."""
 
 import pytest
 
 from kvorum.chaos.sim.quorum import QuorumWorld
 from kvorum.chaos.sim.quorum_voter import PATH, SimVoter
+from kvorum.quorum.raft.log import NothingToSnapshot, SnapshotBusy, SnapshotId, SnapshotTaken
 from tests.quorum.raft.test_scenarios import append, appended, settle, world
 
 INTERVAL_S = 30.0
@@ -63,3 +64,40 @@ def test_an_interval_of_zero_switches_snapshots_by_age_off_and_those_by_size_sta
     assert names(leader) == []
     future = append(made, leader, bytes(2000))
     settle(made, lambda: future.done() and len(names(leader)) == 1)
+
+
+@pytest.mark.parametrize("voters", [1, 3])
+def test_a_snapshot_on_demand_is_told_with_its_size_and_only_one_is_written_at_a_time(voters: int) -> None:
+    made = world(voters)
+    leader = made.leader()
+    appended(made, leader, 3)
+    log = leader.log
+    assert log is not None
+    asked = made.do(leader, lambda log: made.loop.create_task(log.snapshot_now()))
+    again = made.do(leader, lambda log: made.loop.create_task(log.snapshot_now()))
+    settle(made, lambda: asked.done() and again.done())
+    assert isinstance(again.exception(), SnapshotBusy)
+    (name,) = names(leader)
+    size = len(leader.disk.read(f"{PATH}/snapshots/{name}"))
+    there = SnapshotId(end_offset=3, epoch=log.epoch)
+    assert asked.result() == SnapshotTaken(snapshot_id=there, size=size, written=True)
+    unchanged = made.do(leader, lambda log: made.loop.create_task(log.snapshot_now()))
+    settle(made, unchanged.done)
+    assert unchanged.result() == SnapshotTaken(snapshot_id=there, size=size, written=False)
+    assert names(leader) == [name]
+    appended(made, leader, 2)
+    last = made.do(leader, lambda log: made.loop.create_task(log.snapshot_now()))
+    settle(made, last.done)
+    assert (last.result().snapshot_id.end_offset, last.result().written) == (5, True)
+    assert len(names(leader)) == 2
+
+
+def test_there_is_nothing_to_write_for_a_node_that_takes_no_part() -> None:
+    made = world(1)
+    leader = made.leader()
+    appended(made, leader)
+    made.do(leader, lambda log: log.stop())
+    stopped = made.do(leader, lambda log: made.loop.create_task(log.snapshot_now()))
+    settle(made, stopped.done)
+    assert isinstance(stopped.exception(), NothingToSnapshot)
+    assert names(leader) == []

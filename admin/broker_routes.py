@@ -1,0 +1,179 @@
+"""Brokers over HTTP: what Metadata tells of them, what they registered with, and what their processes tell."""
+
+import asyncio
+from collections import Counter
+from typing import Final, NamedTuple
+
+from pydantic import BaseModel
+
+from kvorum.admin.access import Refused
+from kvorum.admin.broker_models import Broker, RegisteredLogDir
+from kvorum.admin.client import ClusterClient, Unreachable
+from kvorum.admin.cluster_routes import broker_id
+from kvorum.admin.metadata_image import MetadataProblem, TooLarge
+from kvorum.admin.metadata_reader import MetadataReader
+from kvorum.admin.node_models import NodeProcess
+from kvorum.admin.node_pages import BROKER, Who, pages_of
+from kvorum.admin.operations import Call, NoBody, Operation
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.describe_cluster import DescribeClusterBroker
+from kvorum.protocol.messages.metadata import MetadataResponse
+from kvorum.quorum.image.cluster import BrokerRegistration
+
+LIST_SECONDS: Final = 1.5
+"""What the list waits for brokers' processes, which are asked all at once: one that stands still holds nobody up."""
+ONE_SECONDS: Final = 10.0
+"""What the question for one broker waits for it."""
+REGISTERED_SECONDS: Final = 5.0
+"""What either waits for the metadata log; the first who asks has all of it fetched."""
+
+Registered = dict[int, BrokerRegistration]
+
+
+class Silence(NamedTuple):
+    """Why something is not known: the name of an error, and the same for people."""
+
+    error: str
+    message: str
+
+
+class Registration(NamedTuple):
+    """Those fields of Broker that the metadata log tells."""
+
+    epoch: int | None = None
+    incarnation_id: str | None = None
+    log_dirs: list[RegisteredLogDir] | None = None
+    registration_error: str | None = None
+
+
+class Life(NamedTuple):
+    """Those fields of Broker that its process tells."""
+
+    version: str | None = None
+    started_ms: int | None = None
+    uptime_ms: int | None = None
+    process_error: str | None = None
+    process_message: str | None = None
+
+
+class BrokerRoutes:
+    """The paths of one server; what they share with others is the metadata log that one of them fetched."""
+
+    def __init__(self, reader: MetadataReader) -> None:
+        """Look for registrations through this reader."""
+        self._reader = reader
+
+    async def list_brokers(self, call: Call[NoBody]) -> list[BaseModel]:
+        """List the registered brokers. What a process does not tell of itself within 1.5 s is null, and why is said."""
+        described = await call.cluster.describe_cluster()
+        return [*await self._told(call, described.brokers, LIST_SECONDS)]
+
+    async def get_broker(self, call: Call[NoBody]) -> Broker:
+        """Return one broker. What nobody tells of it is null, and why is said."""
+        wanted = broker_id(call)
+        described = await call.cluster.describe_cluster()
+        named = [broker for broker in described.brokers if broker.broker_id == wanted]
+        if not named:
+            raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {wanted}")
+        return (await self._told(call, named, ONE_SECONDS))[0]
+
+    async def _told(self, call: Call[NoBody], brokers: list[DescribeClusterBroker], seconds: float) -> list[Broker]:
+        """Return brokers by id; each process is waited for no longer than that."""
+        ordered = sorted(brokers, key=lambda broker: broker.broker_id)
+        metadata, registered, processes = await asyncio.gather(
+            call.cluster.metadata(),
+            self._registered(call.cluster),
+            asyncio.gather(*(process_of(call, broker, seconds) for broker in ordered)),
+        )
+        leaders, replicas = holdings(metadata)
+        return [
+            Broker(
+                id=broker.broker_id,
+                host=broker.host,
+                port=broker.port,
+                rack=broker.rack,
+                fenced=broker.is_fenced,
+                leaders=leaders[broker.broker_id],
+                replicas=replicas[broker.broker_id],
+                **registration_of(registered, broker.broker_id)._asdict(),
+                **life_of(process)._asdict(),
+            )
+            for broker, process in zip(ordered, processes, strict=True)
+        ]
+
+    async def _registered(self, cluster: ClusterClient) -> Registered | Silence:
+        try:
+            async with asyncio.timeout(REGISTERED_SECONDS):
+                return await self._reader.brokers(cluster)
+        except TimeoutError:
+            return Silence("REQUEST_TIMED_OUT", f"the metadata log was not read within {REGISTERED_SECONDS:g} s")
+        except TooLarge as error:
+            return Silence("METADATA_TOO_LARGE", str(error))
+        except MetadataProblem as error:
+            return Silence("METADATA_UNREADABLE", str(error))
+        except (KafkaError, Unreachable) as error:
+            return silence_of(error)
+
+    def operations(self) -> list[Operation]:
+        """Return the paths."""
+        return [
+            Operation.get("/v1/brokers", "List brokers", self.list_brokers, Broker, many=True),
+            Operation.get("/v1/brokers/{broker}", "One broker", self.get_broker, Broker),
+        ]
+
+
+async def process_of(call: Call[NoBody], broker: DescribeClusterBroker, seconds: float) -> NodeProcess | Silence:
+    """Return what a broker's process tells of itself, or why it does not."""
+    who, address = Who(BROKER, broker.broker_id), (broker.host, broker.port)
+    try:
+        async with asyncio.timeout(seconds), pages_of(call.cluster, who, call.authorization, address) as pages:
+            assert pages.process is not None, "it has said who it is"
+            return pages.process
+    except TimeoutError:
+        return Silence("NODE_UNREACHABLE", f"{who} did not answer within {seconds:g} s")
+    except (Refused, KafkaError, Unreachable) as error:
+        return silence_of(error)
+
+
+def silence_of(error: Exception) -> Silence:
+    """Return why something is not known, of what asking for it raised."""
+    match error:
+        case Refused():
+            return Silence(error.error, error.message)
+        case KafkaError():
+            return Silence(error.code.name, error.message or error.code.name)
+        case _:
+            return Silence("CLUSTER_UNREACHABLE", str(error))
+
+
+def registration_of(registered: Registered | Silence, wanted: int) -> Registration:
+    """Return what a broker registered with, or why nobody tells."""
+    found = registered.get(wanted) if isinstance(registered, dict) else None
+    if found is None:
+        # One that has registered just now may not be in the log as far as it was read.
+        error = registered.error if isinstance(registered, Silence) else ErrorCode.BROKER_ID_NOT_REGISTERED.name
+        return Registration(registration_error=error)
+    cordoned = found.cordoned_log_dirs or ()
+    log_dirs = [
+        RegisteredLogDir(id=str(each), online=each in found.log_dirs, cordoned=each in cordoned)
+        for each in (*found.log_dirs, *found.failed_log_dirs)
+    ]
+    return Registration(epoch=found.broker_epoch, incarnation_id=str(found.incarnation_id), log_dirs=log_dirs)
+
+
+def life_of(process: NodeProcess | Silence) -> Life:
+    """Return what a process tells of itself, or why it does not."""
+    if isinstance(process, Silence):
+        return Life(process_error=process.error, process_message=process.message)
+    return Life(version=process.version, started_ms=process.started_ms, uptime_ms=process.uptime_ms)
+
+
+def holdings(metadata: MetadataResponse) -> tuple[Counter[int], Counter[int]]:
+    """Count the partitions each broker leads, and those it has a replica of."""
+    leaders: Counter[int] = Counter()
+    replicas: Counter[int] = Counter()
+    for topic in metadata.topics:
+        for partition in topic.partitions:
+            leaders[partition.leader_id] += 1
+            replicas.update(partition.replica_nodes)
+    return leaders, replicas

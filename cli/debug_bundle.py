@@ -1,0 +1,59 @@
+"""`kvorum debug-bundle`: what GET /v1/debug-bundle answers, without an admin process."""
+
+import json
+import zipfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from kvorum.cli.client import bootstrap_option, with_cluster
+from kvorum.cli.output import fail, warn
+
+if TYPE_CHECKING:
+    from kvorum.admin.client import ClusterClient
+
+
+@click.command("debug-bundle")
+@click.option(
+    "--file", "-f", "file", type=click.Path(dir_okay=False), help="What to write; kvorum-debug-TIME.zip if not said."
+)
+@click.option(
+    "--token-file",
+    type=click.Path(exists=True, dir_okay=False),
+    help="A file with a token, where the nodes have kvorum.admin.tokens.file.",
+)
+@bootstrap_option
+def debug_bundle(file: str | None, token_file: str | None, bootstrap: str) -> None:
+    """Gather what helps to look into a fault: what the cluster tells of itself, its processes' metrics and logs.
+
+    No records, and secrets are hidden. What could not be got is named, and in manifest.json why.
+
+    \b
+    kvorum debug-bundle
+    kvorum debug-bundle -f fault.zip -b 127.0.0.1:19091
+    """
+    token = None if token_file is None else Path(token_file).read_text().strip()
+    made = Path(file or f"kvorum-debug-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.zip")
+    with made.open("wb") as out:
+        with_cluster(bootstrap, lambda cluster: write(cluster, out, token))
+    with zipfile.ZipFile(made) as archive:
+        manifest: dict[str, Any] = json.loads(archive.read("manifest.json"))
+    for each in manifest["missing"]:
+        warn(f"not in it: {each['name']} ({each['error']}: {each['message']})")
+    if not manifest["parts"]:
+        fail(f"nothing could be got: {made} says why")
+    click.echo(f"{made}: {len(manifest['parts'])} parts")
+
+
+async def write(cluster: "ClusterClient", out: BinaryIO, token: str | None) -> None:
+    """Write a bundle."""
+    from kvorum.admin.debug_bundle import Bundles
+    from kvorum.admin.metadata_reader import MetadataReader
+    from kvorum.admin.operations import Call, NoBody
+
+    authorization = None if token is None else f"Bearer {token}"
+    call = Call(cluster=cluster, path={}, query={}, body=NoBody(), authorization=authorization)
+    async for piece in Bundles(MetadataReader()).pieces(call):
+        out.write(piece)

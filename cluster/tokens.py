@@ -1,0 +1,52 @@
+"""The file of tokens, read where a process is composed: who may use the admin API, and the pages of its processes."""
+
+from dataclasses import dataclass
+
+from kvorum.admin.access import Access, BadTokens, Refused, is_local, labels_of, tokens_of
+from kvorum.runtime.config import Settings
+from kvorum.runtime.disk import Disk
+from kvorum.runtime.listeners import HttpEndpoint
+from kvorum.runtime.logs import get_logger
+
+KEY = "kvorum.admin.tokens.file"
+
+log = get_logger("cluster")
+
+
+def read_access(settings: Settings, disk: Disk) -> Access:
+    """Return who may, by the file of tokens if there is one. Raises OSError, BadTokens."""
+    path = settings.optional_str(KEY)
+    if path is None:
+        return Access()
+    text = disk.read(path).decode(errors="replace")
+    return Access(tokens_of(text), labels_of(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Entrance:
+    """Who may see the pages of a process, or why nobody may."""
+
+    access: Access
+    shut: tuple[int, str, str] | None = None
+    """The status, the name of the error, and why."""
+
+    def check_open(self) -> None:
+        """Raises Refused."""
+        if self.shut is not None:
+            raise Refused(*self.shut)
+
+
+def entrance_of(settings: Settings, disk: Disk, endpoint: HttpEndpoint) -> Entrance:
+    """Return who may see the pages of a process that listens there.
+
+    A file of tokens that cannot be read shuts them: a broker does not stand still for it, as the admin process does.
+    """
+    try:
+        access = read_access(settings, disk)
+    except (OSError, BadTokens) as error:
+        log.error("the pages of this process are shut", path=settings.optional_str(KEY), reason=error)
+        return Entrance(Access(), (503, "TOKENS_UNREADABLE", f"{KEY} cannot be read: see the log, then start again"))
+    if access.tokens is None and not is_local(endpoint.host):
+        reason = f"{endpoint.url} is not loopback: without {KEY} this is told there only"
+        return Entrance(access, (403, "FORBIDDEN_LISTENER", reason))
+    return Entrance(access)

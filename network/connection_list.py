@@ -1,0 +1,81 @@
+"""What is told of open connections: who is at the other end, since when, and how much it asked. Sans-IO."""
+
+import heapq
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Protocol
+
+from kvorum.network.context import UNKNOWN_SOFTWARE, Peer
+
+TEXT_CHARS_MAX = 256
+"""Of what a client says of itself; more is cut, a request may be of 100 MiB."""
+
+
+class Listed(Protocol):
+    """A connection, as the list sees it."""
+
+    @property
+    def peer(self) -> Peer:
+        """The other end."""
+        ...
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT of the other end."""
+        ...
+
+    @property
+    def active_at(self) -> float:
+        """When something came or went, by the event loop's clock."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionTold:
+    """One open connection."""
+
+    id: str
+    listener: str
+    address: str
+    client_id: str | None
+    software_name: str | None
+    software_version: str | None
+    principal: str
+    since_ms: int
+    """Milliseconds since 1970."""
+    idle_ms: int
+    requests: int
+    """Handed to a handler, the one in hand among them."""
+    bytes_in: int
+    bytes_out: int | None
+    """None: it is no connection of requests and answers any more (Raft's), and is not counted."""
+
+
+def newest_first(listeners: Iterable[Iterable[Listed]], limit: int) -> Iterator[Listed]:
+    """Return the connections of all listeners, the latest that was active first. Each listener's are in that order."""
+    return islice(heapq.merge(*listeners, key=lambda each: -each.active_at), limit)
+
+
+def told(connection: Listed, *, now_s: float, now_ms: int) -> ConnectionTold:
+    """Return what is told of a connection; the same moment by the loop's clock and by the wall's."""
+    peer = connection.peer
+    return ConnectionTold(
+        id=peer.connection_id,
+        listener=peer.listener,
+        address=connection.address,
+        client_id=None if peer.client_id is None else peer.client_id[:TEXT_CHARS_MAX],
+        software_name=said(peer.software_name),
+        software_version=said(peer.software_version),
+        principal=str(peer.principal),
+        since_ms=now_ms - round((now_s - peer.since_s) * 1000),
+        idle_ms=max(0, round((now_s - connection.active_at) * 1000)),
+        requests=peer.requests,
+        bytes_in=peer.bytes_in,
+        bytes_out=None if peer.upgraded else peer.bytes_out,
+    )
+
+
+def said(software: str) -> str | None:
+    """Return what a client said of its software, None if it did not."""
+    return None if software == UNKNOWN_SOFTWARE else software[:TEXT_CHARS_MAX]
