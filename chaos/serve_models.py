@@ -199,5 +199,7 @@ class ScenarioDetail(ScenarioState):
     output: list[str] = Field(description="The last lines")
     lines: int = Field(description="All that it printed")
     verdicts: dict[str, Any] = Field(
-        description="{cell: what `kvorum chaos check` says of its history; `error`: why it says nothing}"
+        description="{cell: what `kvorum chaos check` says of its history; `error`: why it says nothing}. Times are "
+        "seconds since the cell began: `t` of a violation, `begin` and `end` of a fault; `figures.pace` has how many "
+        "operations ended `ok`, `fail` and `info` (nobody knows) in each `width` seconds"
     )

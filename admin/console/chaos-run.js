@@ -2,13 +2,17 @@
 
 import { get, remove, url } from "./api.js";
 import { follow, STATES } from "./chaos-live.js";
-import { act, badge, button, card, figure, figures, h, nothing, table } from "./dom.js";
-import { count, moment, plural } from "./format.js";
+import { judged, keyOf } from "./chaos-verdict.js";
+import { act, button, card, figure, figures, h, nothing } from "./dom.js";
+import { count, moment } from "./format.js";
+import { step } from "./view.js";
 
 const OUTPUT_MS = 250;
 const LINES_MAX = 2000;
 
-export function open({ run: id }) {
+const KINDS = ["violation", "legal"];
+
+export function open({ run: id }, query) {
   const path = url(["v1", "chaos", "scenarios", id]);
   const ends = new AbortController();
   let known = null; // the run, and what it has printed since it was loaded
@@ -21,14 +25,20 @@ export function open({ run: id }) {
   const view = {
     title: `Run ${id}`,
     actions: [h("a", { class: "button plain", href: "#/chaos" }, "Chaos lab"), stop],
-    load: async (signal) => (known = await get(path, { signal })),
+    async load(signal) {
+      const first = known === null;
+      known = await get(path, { signal });
+      if (first) requestAnimationFrame(reveal);
+      return known;
+    },
     draw(run) {
       stop.hidden = run.state !== "running";
       return [
         figures(
           figure("Scenario", run.scenario, "small"), figure("Seed", run.seed),
           figure("State", run.state, STATES[run.state] === "bad" ? "bad" : ""), figure("Begun", moment(run.began_ms), "small")),
-        Object.entries(run.verdicts).map(([name, verdict]) => card(null, judged(name, verdict))),
+        run.state === "running" && h("p", { class: "quiet" }, "What the checker says of it, with a chart of its faults, comes when it is over."),
+        Object.entries(run.verdicts).map(([name, verdict]) => card(null, judged(view, query, name, verdict, shown(name), (kind, place) => show(name, kind, place)))),
         card("Output", output(run)),
         h("p", { class: "quiet" }, "Histories, logs and reports: ", h("code", {}, run.folder)),
       ];
@@ -40,6 +50,29 @@ export function open({ run: id }) {
     },
   };
   follow(() => {}, heard, ends.signal);
+
+  /** Which finding the address is about, where that is in this cell: [kind, place]. */
+  function shown(cell) {
+    const kind = KINDS.find((each) => query.has(each));
+    return kind && query.get("cell") === cell ? [kind, Number(query.get(kind))] : null;
+  }
+
+  function show(cell, kind, place) {
+    step(query, { cell, violation: null, legal: null, [kind]: String(place) });
+    view.redraw();
+    reveal();
+  }
+
+  /** Go to what is said of the finding that the address names. */
+  function reveal() {
+    const cell = query.get("cell");
+    const found = cell !== null && shown(cell);
+    const section = found && document.querySelector(`[data-key="${CSS.escape(keyOf(cell, ...found))}"]`);
+    if (!section) return;
+    for (let folded = section.closest("details"); folded; folded = folded.parentElement.closest("details")) folded.open = true;
+    section.focus({ preventScroll: true });
+    section.scrollIntoView({ block: "nearest" });
+  }
 
   function heard(kind, data) {
     if (String(data.id) !== id || known === null) return;
@@ -67,28 +100,5 @@ function output(run) {
   return [
     run.lines > run.output.length && h("p", { class: "quiet" }, `The last ${count(run.output.length)} of ${count(run.lines)} lines.`),
     h("pre", { class: "output", tabindex: "0", "aria-label": "Output", "data-key": "output", "data-follow": "" }, run.output.join("\n")),
-  ];
-}
-
-function judged(name, verdict) {
-  if (verdict.error) return [h("h2", {}, name, " ", badge("not judged", "bad")), h("pre", {}, verdict.error)];
-  const { figures: found } = verdict;
-  return [
-    h("h2", {}, name, " ", verdict.valid ? badge("all promises held", "good") : badge(plural(verdict.violations.length, "broken promise"), "bad")),
-    figures(
-      figure("Acknowledged", count(found.acked)), figure("Lost", count(found.lost), found.lost > found.lost_legally ? "bad" : ""),
-      figure("Twice", count(found.duplicated)), figure("Out of order", count(found.reordered)),
-      figure("Longest gap", `${found.longest_gap.toFixed(1)} s`)),
-    verdict.violations.map((each) => h("section", {},
-      h("h3", {}, badge(each.anomaly, "bad"), " ", each.partition ?? "", ` × ${count(each.count)}`), h("p", {}, each.reason),
-      h("ol", {}, each.story.map((sentence) => h("li", {}, sentence))))),
-    found.faults?.length > 0 && table("Faults", [
-      { title: "Fault", cell: (fault) => badge(fault.fault, "warn") },
-      { title: "Of", cell: (fault) => fault.targets.join(", ") },
-      { title: "From", number: true, cell: (fault) => `${fault.begin.toFixed(1)} s` },
-      { title: "To", number: true, cell: (fault) => (fault.end === null ? "–" : `${fault.end.toFixed(1)} s`) },
-      { title: "First acknowledged", number: true, cell: (fault) => (fault.first_ack === null ? "–" : `after ${fault.first_ack.toFixed(2)} s`) },
-      { title: "Unavailable", number: true, cell: (fault) => `${fault.unavailable.toFixed(1)} s` },
-    ], found.faults, ""),
   ];
 }

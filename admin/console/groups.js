@@ -3,6 +3,7 @@
 import { get, url } from "./api.js";
 import { badge, card, field, h, link, select, table, unheard } from "./dom.js";
 import { chips, star } from "./favourites.js";
+import { count } from "./format.js";
 import { turner } from "./grid.js";
 import { keptUp } from "./kept-up.js";
 import { setQuery, unhurried } from "./view.js";
@@ -13,9 +14,13 @@ const PAGE = 100;
 
 export function open(values, query) {
   const asked = () => ({ prefix: query.get("prefix"), state: query.get("state"), type: query.get("type"), after: query.get("after"), limit: PAGE });
+  // How far groups are behind takes longer to be known than which there are: it comes by the stream, for those on this page.
+  const followed = () => url(["v1", "live", "groups"], { ...asked(), lag: "true" });
+  let lags = new Map();
   const again = () => {
     setQuery(query, "after", "");
-    live.follow(url(["v1", "live", "groups"], asked()));
+    lags = new Map();
+    live.follow(followed());
     view.look();
   };
   const soon = unhurried(again);
@@ -45,16 +50,35 @@ export function open(values, query) {
         { title: "State", cell: (group) => badge(group.state, STATES[group.state]) },
         { title: "Kind", cell: (group) => group.type },
         { title: "Protocol", cell: (group) => group.protocol_type || "–" },
+        { title: "Lag", number: true, cell: (group) => (lags.has(group.group_id) ? lagOf(lags.get(group.group_id)) : h("span", { class: "quiet" }, "…")) },
         { title: "Coordinator", cell: (group) => link(`#/brokers/${group.coordinator}`, `broker ${group.coordinator}`, { key: `coordinator-${group.group_id}` }) },
       ], page.groups, none(query), { key: (group) => group.group_id }),
-      turner(view, query, page.next, page.groups.length, "groups")),
+      turner({ ...view, look: turned }, query, page.next, page.groups.length, "groups")),
     ],
     cares: (event) => event.kind.startsWith("broker_") || event.kind === "reconnected",
     close: () => live.end(),
   };
-  const live = keptUp(() => view, "groups");
-  live.follow(url(["v1", "live", "groups"], asked()));
+  /** Another page: the lags are of its groups. */
+  function turned() {
+    lags = new Map();
+    live.follow(followed());
+    view.look();
+  }
+  const live = keptUp(() => view, "groups", (page) => {
+    lags = new Map(page.groups.map((group) => [group.group_id, group]));
+    return page;
+  });
+  live.follow(followed());
   return view;
+}
+
+function lagOf({ lag, lag_unknown: unknown }) {
+  return lag === null || lag === undefined ? "–" : lagShown(lag, unknown);
+}
+
+/** How far a group is behind, and in how many partitions that is not known. */
+export function lagShown(lag, unknown) {
+  return [lag ? badge(count(lag), "warn") : "0", unknown > 0 && h("small", {}, ` and ${count(unknown)} not known`)];
 }
 
 export function to(id) {

@@ -5,7 +5,7 @@ import { brokerTable } from "./brokers.js";
 import { badge, card, figure, figures, h, link, nothing } from "./dom.js";
 import { lines } from "./events.js";
 import { chips } from "./favourites.js";
-import { clock, count } from "./format.js";
+import { clock, count, plural } from "./format.js";
 import { recent } from "./live.js";
 
 const SHOWN = 50;
@@ -28,16 +28,24 @@ export function open(values, query) {
         figure("Brokers", `${count(cluster.brokers - cluster.brokers_fenced)} of ${count(cluster.brokers)}`, cluster.brokers_fenced ? "warn" : ""),
         figure("Topics", link("#/topics", count(cluster.topics), { key: "topics", class: "plain" })),
         figure("Partitions", count(cluster.partitions)),
-        figure("Under-replicated", count(health.under_replicated_partitions), health.under_replicated_partitions ? "warn" : ""),
-        figure("Without a leader", count(health.offline_partitions), health.offline_partitions ? "bad" : ""),
+        ill("Under-replicated", health.under_replicated_partitions, "#/topics?under_replicated=true&internal=true", "warn"),
+        ill("Under min ISR", health.under_min_isr_partitions, "#/topics?under_replicated=true&internal=true", "bad"),
+        ill("At min ISR", health.at_min_isr_partitions, "#/topics?under_replicated=true&internal=true", "warn"),
+        ill("Without a leader", health.offline_partitions, "#/leaders", "bad"),
         controller(quorum)),
       chips("topic"), chips("group"),
-      (!health.healthy || quorum === null) && card("What needs looking at", ailing(health, quorum)),
+      (!health.healthy || quorum === null || health.at_min_isr_partitions > 0) && card("What needs looking at", ailing(health, quorum)),
       card("Brokers", brokerTable(view, query, brokers)),
       card("What has happened", happened()),
     ],
   };
   return view;
+}
+
+/** How many partitions are so, with a way to them where there are any; what nobody tells is not none. */
+function ill(title, number, href, kind) {
+  if (number === null || number === undefined) return figure(title, h("span", { title: "Nobody told the topics’ min.insync.replicas." }, "not told"), "small");
+  return figure(title, number ? link(href, count(number), { key: title, class: "plain" }) : "0", number ? kind : "");
 }
 
 function controller(quorum) {
@@ -54,6 +62,8 @@ function ailing(health, quorum) {
   return [
     (quorum === null || health.controller_id < 0) && h("p", {}, `No controller answers${health.controller_error ? ` (${health.controller_error})` : ""}: nothing of the metadata can be changed, no leader elected, and what is shown may be old, until one does.`),
     health.brokers_fenced.length > 0 && h("p", {}, "Fenced: ", health.brokers_fenced.map((id) => [link(`#/brokers/${id}`, `broker ${id}`, { key: `fenced-${id}` }), " "])),
+    health.under_min_isr_partitions > 0 && h("p", {}, `${plural(health.under_min_isr_partitions, "partition")} ${health.under_min_isr_partitions === 1 ? "has" : "have"} fewer replicas in sync than min.insync.replicas, or no leader: what is written with acks=all is refused there.`),
+    health.at_min_isr_partitions > 0 && h("p", {}, `${plural(health.at_min_isr_partitions, "partition")} ${health.at_min_isr_partitions === 1 ? "has" : "have"} just enough in sync: none of those may fall out any more.`),
     places.length > 0 && h("p", {}, places, health.partitions.length > NAMED && `and ${count(health.partitions.length - NAMED)} more`),
   ];
 }

@@ -7,11 +7,22 @@ import { grid } from "./grid.js";
 import { lead } from "./topic-dialogs.js";
 import { to } from "./topics.js";
 
-/** The parts of a partition, as tabs; the batches have a page of their own. */
+const PARTS = ["replicas", "producers", "batches", "segments", "history", "checksums"];
+
+/** The parts of a partition, as tabs; most have a page of their own. */
 export function parts(topic, partition, current) {
   const root = `${to(topic)}/partitions/${encodeURIComponent(partition)}`;
-  const links = [[root, "Replicas"], [`${root}/producers`, "Producers"], [`${to(topic)}/batches/${encodeURIComponent(partition)}`, "Batches"]];
-  return tabs("Parts of the partition", links, { replicas: links[0][0], producers: links[1][0], batches: links[2][0] }[current]);
+  const at = { replicas: root, batches: `${to(topic)}/batches/${encodeURIComponent(partition)}` };
+  const links = PARTS.map((part) => [at[part] ?? `${root}/${part}`, part[0].toUpperCase() + part.slice(1)]);
+  return tabs("Parts of the partition", links, links[PARTS.indexOf(current)][0]);
+}
+
+/** The ways from a partition to what stands around it. */
+export function ways(topic, partition) {
+  return [
+    h("a", { class: "button plain", href: to(topic) }, "Topic"),
+    h("a", { class: "button plain", href: `${to(topic)}/messages?partitions=${encodeURIComponent(partition)}` }, "Messages"),
+  ];
 }
 
 export function open({ topic, partition, tab = "replicas" }, query) {
@@ -21,8 +32,7 @@ export function open({ topic, partition, tab = "replicas" }, query) {
   const view = {
     title: `${topic}-${partition}`,
     actions: [
-      h("a", { class: "button plain", href: to(topic) }, "Topic"),
-      h("a", { class: "button plain", href: `${to(topic)}/messages?partitions=${encodeURIComponent(partition)}` }, "Messages"),
+      ways(topic, partition),
       !writers && button("Move leader", () => known && lead(topic, known, view), { needs: "operate", key: "lead" }),
     ].filter(Boolean),
     tools: parts(topic, partition, writers ? "producers" : "replicas"),

@@ -13,12 +13,17 @@ import * as messages from "./messages.js";
 import * as metadata from "./metadata.js";
 import * as overview from "./overview.js";
 import * as partition from "./partition.js";
+import * as partitionChecksums from "./partition-checksums.js";
+import * as partitionHistory from "./partition-history.js";
+import * as partitionSegments from "./partition-segments.js";
 import * as quorum from "./quorum.js";
 import * as quotas from "./quotas.js";
 import * as reassignment from "./reassignment.js";
 import * as record from "./record.js";
 import * as segments from "./segments.js";
 import * as topic from "./topic.js";
+import * as topicAnalysis from "./topic-analysis.js";
+import * as topicConsumers from "./topic-consumers.js";
 import * as topics from "./topics.js";
 import * as transaction from "./transaction.js";
 import * as transactions from "./transactions.js";
@@ -41,8 +46,13 @@ export const ROUTES = [
   { path: "topics", page: topics, name: "Topics", key: "t", group: "Data" },
   { path: "topics/:topic", page: topic },
   { path: "topics/:topic/messages", page: messages },
+  { path: "topics/:topic/consumers", page: topicConsumers },
+  { path: "topics/:topic/analysis", page: topicAnalysis },
   { path: "topics/:topic/:tab", page: topic },
   { path: "topics/:topic/partitions/:partition", page: partition },
+  { path: "topics/:topic/partitions/:partition/segments", page: partitionSegments },
+  { path: "topics/:topic/partitions/:partition/history", page: partitionHistory },
+  { path: "topics/:topic/partitions/:partition/checksums", page: partitionChecksums },
   { path: "topics/:topic/partitions/:partition/:tab", page: partition },
   { path: "topics/:topic/batches/:partition", page: segments },
   { path: "topics/:topic/records/:partition/:offset", page: record },

@@ -3,17 +3,14 @@
 import { get, url } from "./api.js";
 import { badge, card, field, figure, figures, h, link, table } from "./dom.js";
 import { bytes, count, moment } from "./format.js";
-import { parts } from "./partition.js";
+import { parts, ways } from "./partition.js";
 import { setQuery } from "./view.js";
 
 export function open({ topic, partition }, query) {
   const root = `#/topics/${encodeURIComponent(topic)}`;
   const view = {
     title: `${topic}-${partition} · batches`,
-    actions: [
-      h("a", { class: "button plain", href: root }, "Topic"),
-      h("a", { class: "button plain", href: `${root}/messages?partitions=${encodeURIComponent(partition)}` }, "Messages"),
-    ],
+    actions: ways(topic, partition),
     tools: [parts(topic, partition, "batches"), h("div", { class: "tools" }, field("From offset", h("input", { type: "number", min: 0, "data-filter": true, value: query.get("offset") ?? "", placeholder: "the first", onchange: (event) => {
       setQuery(query, "offset", event.target.value);
       view.look();

@@ -1,8 +1,9 @@
 // What is asked before something is done to a topic.
 
 import { post, remove, url } from "./api.js";
-import { ask, button, field, h, note } from "./dom.js";
+import { ask, button, check, field, h, note } from "./dom.js";
 import { list, plural } from "./format.js";
+import { configsOf, to } from "./topics.js";
 
 /** So many partitions have a field each; of more, one is chosen. */
 const FIELDS_MAX = 24;
@@ -16,6 +17,32 @@ export function grow(name, view) {
       await post(url(["v1", "topics", name, "partitions"]), { count: Number(data.get("count")) });
       note("The partitions are added.");
       view.look();
+    },
+  });
+}
+
+/** A topic after this one: what is left out is as that one has it. */
+export function clone(name, topic) {
+  ask({
+    title: ["Clone ", h("bdi", {}, name)],
+    content: [
+      h("p", {}, "A new topic with as many partitions and replicas and the same configs. Records are not copied."),
+      field("Name", h("input", { name: "name", required: true, maxlength: 249, pattern: "[a-zA-Z0-9._\\-]+", autocomplete: "off", value: `${name}-copy`.slice(0, 249) }), "letters, digits, dot, _ and -"),
+      field("Partitions", h("input", { name: "partitions", type: "number", min: 1, placeholder: topic.partitions })),
+      field("Replicas", h("input", { name: "replication_factor", type: "number", min: 1, placeholder: topic.replication_factor })),
+      field("Other configs", h("textarea", { name: "configs", placeholder: "retention.ms=86400000" }), "besides, or instead of, those of the topic; one a line, name=value, or name= for the default"),
+      check("only try", { name: "dry" }),
+    ],
+    action: "Clone",
+    async submit(data) {
+      const number = (each) => (data.get(each) ? Number(data.get(each)) : null);
+      const dry = data.has("dry");
+      const configs = Object.fromEntries(Object.entries(configsOf(data.get("configs"))).map(([key, value]) => [key, value === "" ? null : value]));
+      const made = await post(url(["v1", "topics", name, "clone"], { validate_only: dry && "true" }), {
+        name: data.get("name"), partitions: number("partitions"), replication_factor: number("replication_factor"), configs,
+      });
+      note(dry ? `${made.name} could be made: ${plural(made.partitions, "partition")}.` : `${made.name} is made after ${name}.`);
+      if (!dry) location.hash = to(made.name);
     },
   });
 }

@@ -2,11 +2,12 @@
 
 import { get, getTagged, url } from "./api.js";
 import { alter, configTable, configTools } from "./configs.js";
-import { badge, button, card, field, figure, figures, h, link, select, tabs } from "./dom.js";
+import { badge, button, card, field, figure, figures, h, link, select } from "./dom.js";
 import { star } from "./favourites.js";
 import { count, list } from "./format.js";
 import { grid } from "./grid.js";
-import { deleteRecords, drop, grow, lead } from "./topic-dialogs.js";
+import { clone, deleteRecords, drop, grow, lead } from "./topic-dialogs.js";
+import { parts, ways } from "./topic-parts.js";
 import { to } from "./topics.js";
 import { setQuery } from "./view.js";
 
@@ -27,13 +28,14 @@ export function open({ topic: name, tab = "partitions" }, query) {
     title: name,
     actions: [
       star("topic", name),
-      h("a", { class: "button plain", href: `${to(name)}/messages` }, "Messages"),
+      ways(name),
       button("Add partitions", () => grow(name, view), { needs: "admin", key: "grow" }),
       h("a", { class: "button plain", href: `#/reassignment?topics=${encodeURIComponent(name)}` }, "Move"),
+      button("Clone", () => known && clone(name, known), { needs: "admin", key: "clone" }),
       button("Delete records …", () => known && deleteRecords(name, known, view), { needs: "admin", key: "delete-records" }),
       button("Delete", () => drop(name), { kind: "danger", needs: "admin", key: "drop" }),
     ],
-    tools: [tabs("Parts of the topic", [[to(name), "Partitions"], [`${to(name)}/configs`, "Configs"]], configs ? `${to(name)}/configs` : to(name)),
+    tools: [parts(name, configs ? "configs" : "partitions"),
       configs ? configTools(query, () => view) : partitionTools(query, () => view)],
     async load(signal) {
       const [topic, found] = await Promise.all([

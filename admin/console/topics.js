@@ -25,12 +25,20 @@ export function open(values, query) {
         setQuery(query, "internal", event.target.checked ? "true" : "");
         setQuery(query, "after", "");
         view.look();
+      } }),
+      check("only those under-replicated", { checked: query.has("under_replicated"), onchange: (event) => {
+        setQuery(query, "under_replicated", event.target.checked ? "true" : "");
+        setQuery(query, "after", "");
+        view.look();
       } })),
-    load: (signal) => get(url(["v1", "topics"], { filter: pattern(query.get("filter")), after: query.get("after"), internal: query.has("internal") && "true", limit: PAGE }), { signal }),
+    load: (signal) => get(url(["v1", "topics"], {
+      filter: pattern(query.get("filter")), after: query.get("after"), internal: query.has("internal") && "true",
+      under_replicated: query.has("under_replicated") && "true", limit: PAGE,
+    }), { signal }),
     draw: (page) => [
       chips("topic"),
       card(null, table("Topics", [
-        { title: "Topic", cell: (topic) => [star("topic", topic.name, () => view.redraw()), " ", link(to(topic.name), topic.name, { key: `topic-${topic.name}` }), topic.internal && [" ", badge("internal")]] },
+        { title: "Topic", cell: (topic) => [star("topic", topic.name, () => view.redraw()), " ", link(`${to(topic.name)}${query.has("under_replicated") ? "?which=unsynced" : ""}`, topic.name, { key: `topic-${topic.name}` }), topic.internal && [" ", badge("internal")]] },
         { title: "Partitions", number: true, cell: (topic) => count(topic.partitions) },
         { title: "Replicas", number: true, cell: (topic) => count(topic.replication_factor) },
         { title: "State", cell: (topic) => (topic.under_replicated ? badge(`${count(topic.under_replicated)} under-replicated`, "warn") : badge("in sync", "good")) },
@@ -48,6 +56,7 @@ export function to(name) {
 }
 
 function none(query) {
+  if (query.has("under_replicated")) return "No topic is so: every replica is in sync.";
   if (query.get("filter")) return "No topic has such a name.";
   return query.get("after") ? "There are no topics behind that." : "There is no topic yet. Create the first one above.";
 }

@@ -11,6 +11,7 @@ from collections import Counter
 from typing import Final
 
 from kvorum.chaos.checker.derive import Derivation, Pending
+from kvorum.chaos.checker.pace import Kind, Paced
 from kvorum.chaos.checker.sends import OK
 from kvorum.chaos.checker.spans import FaultSpan
 from kvorum.chaos.checker.verdict import FaultFigures, PartitionFigures
@@ -65,6 +66,7 @@ class Meter:
         self.operations: dict[str, Counter[str]] = {}
         self.clients: dict[str, Counter[str]] = {}
         self.errors: Counter[str] = Counter()
+        self.pace = Paced()
         self.whole = Wait()
         """All partitions as one."""
         self._waits: list[Wait] = []
@@ -88,7 +90,8 @@ class Meter:
 
     def end(self, event: Ok | Fail | Info, pending: Pending) -> None:
         """Take a completion with its invocation."""
-        kind = "ok" if isinstance(event, Ok) else "fail" if isinstance(event, Fail) else "info"
+        kind: Kind = "ok" if isinstance(event, Ok) else "fail" if isinstance(event, Fail) else "info"
+        self.pace.take(event.t, kind)
         counts = self.operations.get(event.f)
         if counts is None:
             counts = self.operations[event.f] = Counter()

@@ -61,6 +61,16 @@ class PartitionFigures(msgspec.Struct, kw_only=True):
     """Real-time lag: how long a record had been known when a consumer's poll that should see it began (Jepsen)."""
 
 
+class Pace(msgspec.Struct, kw_only=True):
+    """How many operations ended how, in each of some buckets of time, from the begin of the run on."""
+
+    width: float
+    """Seconds of a bucket."""
+    ok: list[int]
+    fail: list[int]
+    info: list[int]
+
+
 class Figures(msgspec.Struct, kw_only=True):
     """A run in numbers. Seconds."""
 
@@ -70,6 +80,8 @@ class Figures(msgspec.Struct, kw_only=True):
     """By f, then by ok, fail, info."""
     clients: dict[str, dict[str, int]] = {}
     """By the client's name, then by ok, fail, info."""
+    pace: Pace | None = None
+    """The same over time; None of a history that was judged in parts."""
     errors: dict[str, int] = {}
     sends: int = 0
     acked: int = 0

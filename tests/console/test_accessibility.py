@@ -7,7 +7,9 @@ from playwright.sync_api import Page
 from tests.console.conftest import Scene
 from tests.console.console_kit import NARROW, ON_STAGE, WIDE
 from tests.console.stage import Answer, Stage, message, page_of, partition, quorum, topic
+from tests.console.test_chaos_timeline import furnish_run
 from tests.console.test_pages_on_stage import DESCRIPTION, described, entry, group, member
+from tests.console.test_topic_parts import FIRST, ORDERS, analysis, furnish_parts, replica, told
 
 pytestmark = ON_STAGE
 LOOKS = pytest.mark.parametrize(("width", "dark"), [(WIDE, False), (NARROW, True)], ids=str)
@@ -23,13 +25,15 @@ PAGES = (
         "topics/orders?sort=-Leader",
     ),
     *("topics/orders/configs", "topics/orders/messages", "topics/orders/records/0/1", "topics/orders/partitions/0"),
-    *("topics/orders/partitions/0/producers", "groups", "groups/g", "transactions?topic=orders", "quorum", "leaders"),
+    *("topics/orders/partitions/0/producers", "topics/orders/partitions/0/history", "chaos/runs/7?cell=mixed&legal=0"),
+    *("groups", "groups/g", "transactions?topic=orders", "quorum", "leaders"),
     *("reassignment", "quotas", "chaos", "api", "no/such/page/at/all", "topics/gone", "transactions/gone"),
 )
 DIALOGS = {
     "topics": ["Create a topic"],
     "topics/orders?page=2&sort=-Partition": [
         "Add partitions",
+        "Clone",
         "Delete records …",
         "Delete",
         "Move the leader of partition 0",
@@ -74,6 +78,8 @@ def furnish(stage: Stage) -> None:
     found = [message(0, 1, long, headers=headers), message(0, 2, None), message(1, 3, "AAEC", value_format="base64")]
     members = [member("one"), member("two", "consumer")]
     stage.says("/v1/me", {"role": "operate", "guarded": True})
+    furnish_parts(stage)
+    furnish_run(stage)
     for path, data in {
         "/v1/brokers/1/configs": Answer([config], headers={"ETag": '"1"'}),
         "/v1/brokers/1/loggers": Answer([{"name": "network", "level": "DEBUG"}], headers={"ETag": '"1"'}),
@@ -167,6 +173,25 @@ def test_what_went_wrong_is_for_everybody(scene: Scene, width: int, dark: bool) 
     page.get_by_role("button", name="Use it").click()
     page.get_by_role("alert").last.wait_for()
     look(page, "a wrong token", "dialog")
+
+
+@LOOKS
+def test_what_a_long_look_found_is_for_everybody(scene: Scene, width: int, dark: bool) -> None:
+    furnish(scene.stage)
+    wrong = {"broker": 2, "kind": "damaged", "base_offset": 4, "last_offset": 6, "message": "its CRC is another"}
+    result = {"topic": "orders", "partition": 0, "sound": False, "stopped_by": "time", "compared": True, "reference": 1}
+    rows = [replica(1), replica(2, damaged=1), replica(3, error="REQUEST_TIMED_OUT", in_sync=False)]
+    told(scene.stage, f"{FIRST}/verify", ("fault", wrong), ("result", result | {"end_offset": 10, "replicas": rows}))
+    told(scene.stage, f"{ORDERS}/analysis", ("result", analysis(stopped_by="time")))
+    page = scene.page("topics/orders/partitions/0/checksums", width, dark)
+    page.get_by_role("button", name="Compare the replicas").click()
+    page.get_by_role("button", name="Compare the replicas again").wait_for()
+    look(page, "compared replicas")
+    page.goto(f"{scene.stage.url}/#/topics/orders/analysis")
+    page.get_by_role("button", name="Analyse").click()
+    page.get_by_role("button", name="Analyse again").wait_for()
+    page.evaluate("for (const each of document.querySelectorAll('main details')) each.open = true")
+    look(page, "an analysis")
 
 
 def test_the_quorum_with_its_drawings_is_for_everybody(scene: Scene) -> None:

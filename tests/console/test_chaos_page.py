@@ -127,6 +127,7 @@ def test_a_scenario_is_run_and_its_verdict_shown(lab: Console) -> None:
     expect(page.locator("pre.output")).to_contain_text("seed 1")
     expect(page.get_by_text("all promises held")).to_be_visible(timeout=RUN_MS)
     expect(page.locator(".figure", has_text="Lost").locator("dd")).to_have_text("0")
+    expect(page.locator(".lane", has_text="Operations")).to_contain_text(re.compile(r"up to [1-9]"))
     page.get_by_role("link", name="Chaos lab").first.click()
     expect(page.get_by_role("row", name=re.compile("run 1 load 1 held"))).to_be_visible()
 

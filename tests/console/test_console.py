@@ -102,6 +102,30 @@ def test_a_group_is_set_back(console: Console) -> None:
     expect(lag).to_have_text("5")
 
 
+def test_who_reads_a_topic_and_what_all_its_replicas_have_is_asked_for(console: Console) -> None:
+    """The streams that the stage only pretends to have: an analysis, checksums, the lag of a list."""
+    create_topic(console.cluster.plan.bootstrap, "gone-through", 1, 3)
+    fill(console.cluster, "gone-through", 20)
+    read_all(console.cluster, "gone-through", "thorough", 20)
+    fill(console.cluster, "gone-through", 5)
+    page = console.page("groups")
+    expect(page.get_by_role("row", name=re.compile("thorough"))).to_contain_text("5")
+    page.goto(f"{console.url}/#/topics/gone-through/consumers")
+    expect(page.get_by_role("row", name=re.compile("^thorough Empty"))).to_contain_text("5")
+    page.get_by_role("link", name="Analysis").click()
+    page.get_by_role("button", name="Analyse").click()
+    expect(page.locator(".figure", has_text="Different keys")).to_contain_text("20")
+    page.goto(f"{console.url}/#/topics/gone-through/partitions/0/checksums")
+    page.get_by_role("button", name="Compare the replicas").click()
+    expect(page.locator(".figure", has_text="The replicas")).to_contain_text("are the same")
+    page.get_by_role("link", name="Segments").click()
+    expect(page.get_by_role("link", name="0 and on")).to_be_visible()
+    page.get_by_role("link", name="History").click()
+    expect(page.get_by_text("it is made, with replicas on")).to_be_visible()
+    page.get_by_role("button", name="Look again").click()
+    expect(page.get_by_role("row", name=re.compile("^0 0: the records from there 24 25"))).to_be_visible()
+
+
 def test_a_broker_dies_and_the_election_is_seen_and_its_leadership_moved_back(console: Console) -> None:
     create_topic(console.cluster.plan.bootstrap, "led", 6, 3)
     page = console.page()

@@ -3,6 +3,7 @@
 import pytest
 from history_kit import History, P
 
+from kvorum.chaos.checker.pace import BUCKETS_MAX, WIDTH_MIN, Paced
 from kvorum.chaos.history import Finish, Invoke, Ok
 
 
@@ -18,6 +19,25 @@ def test_counts() -> None:
     assert figures.clients == {"one": {"ok": 1, "info": 1, "fail": 1}, "two": {"ok": 1}, "unknown": {"ok": 2}}
     assert figures.errors == {"REQUEST_TIMED_OUT": 1, "NOT_ENOUGH_REPLICAS": 1}
     assert (figures.sends, figures.acked, figures.records_read, figures.lost) == (3, 1, 2, 0)
+
+
+def test_how_operations_ended_over_time() -> None:
+    pace = History().send(1, 0).wait(2).send_info(2).wait(1).send_fail(3).check().figures.pace
+    assert pace is not None and len(pace.ok) == len(pace.fail) == len(pace.info)
+    assert [pace.ok.index(1), pace.info.index(1), pace.fail.index(1)] == [
+        pytest.approx(t / pace.width, abs=1) for t in (0.2, 2.4, 3.6)
+    ]
+
+
+def test_a_long_run_is_counted_in_wider_buckets_and_none_is_lost() -> None:
+    paced = Paced()
+    for second in range(1_000):
+        paced.take(float(second), "ok")
+    paced.take(0.0, "fail")  # what comes late is counted where it belongs
+    pace = paced.told()
+    assert pace.width > WIDTH_MIN and 1_000 / pace.width <= BUCKETS_MAX
+    assert sum(pace.ok) == 1_000 and pace.fail[0] == 1 and len(pace.ok) == len(pace.fail) == len(pace.info)
+    assert max(pace.ok) <= pace.width + 1, "each in its own time"
 
 
 def test_the_longest_gap_between_acknowledgements() -> None:

@@ -1,0 +1,77 @@
+// The replicas of a partition, read from each of its brokers and compared: batch by batch, by checksum.
+
+import { get, url } from "./api.js";
+import { badge, card, figure, figures, h, link, table } from "./dom.js";
+import { bytes, count, list, plural } from "./format.js";
+import { grid } from "./grid.js";
+import { longLook } from "./long-look.js";
+import { parts, ways } from "./partition.js";
+import { to } from "./topics.js";
+
+/** The server tells so many one by one. */
+const TOLD_MAX = 1000;
+const WRONG = { damaged: "its bytes do not have its checksum", missing: "it is not there", different: "it is another one", surplus: "it is there, and is not in the one compared with" };
+const KINDS = Object.keys(WRONG);
+
+export function open({ topic, partition }, query) {
+  const path = ["v1", "topics", topic, "partitions", partition];
+  const look = longLook({
+    path: () => url([...path, "verify"]),
+    changed: () => view.redraw(),
+    said: (progress) => ({ share: progress.end_offset ? progress.offset / progress.end_offset : 1, text: `up to offset ${progress.offset} of ${progress.end_offset}, ${bytes(progress.bytes)}` }),
+    text: "Compare the replicas",
+  });
+  const view = {
+    title: `${topic}-${partition} · checksums`,
+    actions: ways(topic, partition),
+    tools: parts(topic, partition, "checksums"),
+    load: (signal) => get(url(path), { signal }),
+    draw: (found) => [
+      card(null, h("p", {}, `Every batch is read from each of the replicas (brokers ${list(found.replicas)}), its checksum computed, and compared with the leader’s: that takes time, and bandwidth of the brokers.`), look.drawn()),
+      look.result && verdict(look.result),
+      look.faults.length > 0 && card("What is wrong", wrong(look.faults)),
+    ],
+    cares: () => false,
+    close: () => look.end(),
+  };
+
+  function wrong(faults) {
+    return [
+      grid(view, query, "What is wrong", [
+        { title: "Broker", cell: (each) => `broker ${each.broker}`, by: (each) => each.broker },
+        { title: "What", cell: (each) => badge(each.kind, "bad"), by: (each) => each.kind },
+        { title: "Offsets", cell: (each) => link(`${to(topic)}/batches/${encodeURIComponent(partition)}?offset=${each.base_offset}`, each.base_offset === each.last_offset ? each.base_offset : `${each.base_offset} to ${each.last_offset}`, { key: `fault-${each.broker}-${each.base_offset}-${each.kind}` }), by: (each) => each.base_offset },
+        { title: "More", cell: (each) => each.message || WRONG[each.kind] },
+      ], faults, "", { name: "wrong-" }),
+      faults.length >= TOLD_MAX && h("p", { class: "quiet" }, `The first ${count(TOLD_MAX)}; the rest is only counted.`),
+    ];
+  }
+  return view;
+}
+
+function verdict(found) {
+  const faults = found.replicas.reduce((sum, each) => sum + KINDS.reduce((more, kind) => more + each[kind], 0), 0);
+  const unread = found.replicas.filter((each) => each.error);
+  return [
+    figures(
+      figure("The replicas", found.sound ? "are the same" : faults ? "are not the same" : "are not all read", found.sound ? "" : faults ? "bad" : "warn"),
+      figure("Wrong", plural(faults, "batch", "batches"), faults ? "bad" : ""), figure("Compared with", `broker ${found.reference}`), figure("Up to offset", found.end_offset)),
+    found.stopped_by === "time" && h("p", { class: "banner", "data-key": "time" }, "It took too long, and ended before all was read."),
+    !found.compared && h("p", { class: "quiet" }, "The topic is compacted, by each broker in its own time: checksums were computed, replicas not compared with each other."),
+    unread.length > 0 && h("p", { class: "banner", "data-key": "unread" }, unread.map((each) => `Broker ${each.broker} was not read to its end: ${each.error}.`).join(" ")),
+    card("Replicas", table("Replicas", [
+      { title: "Broker", cell: (each) => [link(`#/brokers/${each.broker}`, `broker ${each.broker}`, { key: `replica-${each.broker}` }), each.leader && [" ", badge("leader", "good")]] },
+      { title: "State", cell: (each) => stateOf(each) },
+      { title: "Offsets", cell: (each) => (each.start_offset === null ? "–" : each.end_offset > each.start_offset ? `${each.start_offset} to ${each.end_offset - 1}` : "none") },
+      { title: "Batches", number: true, cell: (each) => count(each.batches) },
+      { title: "Size", number: true, cell: (each) => bytes(each.bytes) },
+      ...KINDS.map((kind) => ({ title: kind[0].toUpperCase() + kind.slice(1), number: true, cell: (each) => (each[kind] ? badge(count(each[kind]), "bad") : "0") })),
+    ], found.replicas, "", { key: (each) => each.broker })),
+  ];
+}
+
+function stateOf(each) {
+  if (each.error) return badge("not read", "warn");
+  if (KINDS.some((kind) => each[kind])) return badge("something is wrong", "bad");
+  return each.in_sync ? badge("sound", "good") : [badge("sound", "good"), " ", badge("not in sync", "warn")];
+}

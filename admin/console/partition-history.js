@@ -1,0 +1,81 @@
+// What became of a partition: who led it, who was in sync, what moved it; and the leader epochs of its log.
+
+import { get, url } from "./api.js";
+import { button, card, figure, figures, h, link, nothing, table } from "./dom.js";
+import { told } from "./events.js";
+import { count, list, moment } from "./format.js";
+import { parts, ways } from "./partition.js";
+import { to } from "./topics.js";
+import { step } from "./view.js";
+
+const PAGE = 100;
+
+export function open({ topic, partition }, query) {
+  const path = ["v1", "topics", topic, "partitions", partition];
+  const view = {
+    title: `${topic}-${partition} · history`,
+    actions: ways(topic, partition),
+    tools: parts(topic, partition, "history"),
+    async load(signal) {
+      // Each of them is told by somebody else: what one does not tell leaves the other.
+      const [history, epochs] = await Promise.allSettled([
+        get(url([...path, "history"], { before: query.get("before"), limit: PAGE }), { signal }),
+        get(url([...path, "epochs"], { before: query.get("epoch"), limit: PAGE }), { signal }),
+      ]);
+      const lacking = [history, epochs].filter((each) => each.status === "rejected");
+      if (lacking.length === 2 || (lacking.length && !lacking[0].reason.passing)) throw lacking[0].reason;
+      return { history, epochs };
+    },
+    draw: ({ history, epochs }) => [
+      card("What became of it", history.value ? happened(history.value) : failed(history.reason)),
+      card("Leader epochs of the log", epochs.value ? leaders(epochs.value) : failed(epochs.reason)),
+    ],
+    cares: (event) => event.kind === "reconnected" || (event.data.topic === topic && (event.data.partition ?? Number(partition)) === Number(partition)),
+  };
+
+  /** A page further back: each of both lists by itself, and in the address. */
+  function turn(name, older, text) {
+    const go = (label, value) => button(label, () => {
+      step(query, { [name]: value });
+      view.look();
+    }, { key: `${name}-${label}` });
+    return (older !== null || query.has(name)) && h("nav", { class: "pager", "aria-label": `Pages of ${text}`, "data-key": `pager-${name}` },
+      query.has(name) && go("The newest", null), older !== null && go("Older ones", String(older)));
+  }
+
+  function happened(history) {
+    const rows = [...history.events].reverse();
+    return [
+      table("What became of it", [
+        { title: "When", cell: (each) => h("time", { class: "whole" }, moment(each.timestamp_ms)) },
+        { title: "What", cell: said },
+        { title: "Record", number: true, cell: (each) => link(`#/metadata/records?offset=${each.offset}`, each.offset, { key: `record-${each.offset}-${each.type}`, label: `Record ${each.offset} of the metadata log` }) },
+      ], rows, "The metadata log has nothing of it any more."),
+      h("p", { class: "quiet" }, `The metadata log goes back to its record ${history.first}; what was before stands in a snapshot.`),
+      turn("before", history.more ? history.events[0].offset : null, "what happened"),
+    ];
+  }
+
+  function leaders(found) {
+    return [
+      figures(figure("Leader", found.leader < 0 ? "none" : link(`#/brokers/${found.leader}`, `broker ${found.leader}`, { key: "leader" })), figure("Epoch", found.leader_epoch), figure("Log begins at", found.log_start_offset)),
+      table("Leader epochs", [
+        { title: "Epoch", number: true, cell: (each) => each.epoch },
+        { title: "From offset", number: true, cell: (each) => link(`${to(topic)}/messages?from=offset&at=${each.start_offset}&partitions=${encodeURIComponent(partition)}`, each.start_offset, { key: `epoch-${each.epoch}`, label: `${each.start_offset}: the records from there` }) },
+        { title: "To offset", number: true, cell: (each) => (each.end_offset > each.start_offset ? each.end_offset - 1 : "–") },
+        { title: "Offsets", number: true, cell: (each) => count(each.end_offset - each.start_offset) },
+      ], found.epochs, "Its log has no epoch with records.", { key: (each) => each.epoch }),
+      turn("epoch", found.next, "leader epochs"),
+    ];
+  }
+  return view;
+}
+
+function said(each) {
+  if (each.type === "partition_created") return `it is made, with replicas on ${list(each.after.replicas)}`;
+  return told({ kind: each.type, data: each }) ?? each.type;
+}
+
+function failed(error) {
+  return nothing(`This is not to be had now: ${error.message}`);
+}

@@ -1,0 +1,248 @@
+"""A topic's consumers, analysis and copies; a partition's segments, history and checksums: in front of a stage."""
+
+import re
+from typing import Any
+
+from playwright.sync_api import Page, expect
+
+from tests.console.conftest import Scene
+from tests.console.console_kit import ON_STAGE
+from tests.console.stage import HEALTH, Asked, Stage, partition, refusal, topic
+from tests.console.test_pages_on_stage import group
+
+pytestmark = ON_STAGE
+ORDERS = "/v1/topics/orders"
+FIRST = f"{ORDERS}/partitions/0"
+NOW_MS = 1_700_000_000_000
+
+
+def reader(name: str, **options: Any) -> dict[str, Any]:
+    base = {"type": "consumer", "state": "Stable", "members": 2, "partitions": 2, "lag": 7, "partitions_unknown": 0}
+    return {"group_id": name, **base, **options}
+
+
+def sizes(count: int, mean: float) -> dict[str, Any]:
+    return {"count": count, "total_bytes": int(count * mean), "min": 1, "max": 4096, "mean": mean} | dict.fromkeys(
+        ("p50", "p75", "p95", "p99", "p999"), int(mean)
+    )
+
+
+def analysis(**options: Any) -> dict[str, Any]:
+    """Return what comes of one."""
+    row = {"partition": 0, "records": 1200, "bytes": 48_000, "null_keys": 3, "tombstones": 2, "disordered": 1}
+    row |= {"first_offset": 0, "last_offset": 1199, "first_timestamp_ms": NOW_MS, "last_timestamp_ms": NOW_MS + 5}
+    hours = [
+        {"start_ms": NOW_MS // 3_600_000 * 3_600_000 + each * 3_600_000, "records": 100 * each, "bytes": 4000 * each}
+        for each in (1, 2, 4, 5)
+    ]
+    base = {"topic": "orders", "stopped_by": "end", "next": "0:1200", "elapsed_ms": 1500, "hours": hours}
+    base |= {"distinct_keys": 5000, "distinct_values": 1100, "keys": sizes(1197, 6.0), "values": sizes(1198, 34.0)}
+    return {**{key: value for key, value in row.items() if key in TOTALS}, **base, "partitions": [row], **options}
+
+
+TOTALS = ("records", "bytes", "null_keys", "tombstones", "disordered")
+
+
+def replica(broker: int, **options: Any) -> dict[str, Any]:
+    base = {"leader": broker == 1, "in_sync": True, "error": None, "start_offset": 0, "end_offset": 10, "batches": 4}
+    base |= {"bytes": 2048, "damaged": 0, "missing": 0, "different": 0, "surplus": 0}
+    return {"broker": broker, **base, **options}
+
+
+def furnish_parts(stage: Stage) -> None:
+    """Have something in each of them."""
+    kinds = ("partition_created", "leader_elected", "isr_changed")
+    afters = ({"replicas": [1, 2, 3], "leader": 1, "isr": [1, 2, 3]}, {"leader": 2, "isr": [2, 3]}, {"isr": [1, 2, 3]})
+    befores = ({}, {"leader": 1, "isr": [1, 2, 3]}, {"isr": [2, 3]})
+    events = [
+        {"type": kind, "offset": 40 + 3 * at, "timestamp_ms": NOW_MS + 1000 * at, "before": befores[at]}
+        | {"after": afters[at], "topic": "orders", "topic_id": "A" * 22, "partition": 0, "broker": None}
+        for at, kind in enumerate(kinds)
+    ]
+    segment = {"size_bytes": 1 << 30, "modified_ms": NOW_MS, "max_timestamp_ms": NOW_MS, "index_bytes": 4096}
+    segment |= {"time_index_bytes": 2048, "txn_index_bytes": None}
+    where = {"topic": "orders", "partition": 0}
+    epochs = [{"epoch": 4, "start_offset": 7, "end_offset": 10}, {"epoch": 1, "start_offset": 0, "end_offset": 7}]
+    for path, data in {
+        f"{ORDERS}/groups": {"groups": [reader("billing"), reader("audit", lag=0, partitions_unknown=1, state="Empty")]}
+        | {"next": "billing", "unreachable": [3]},
+        FIRST: partition(0) | {"topic": "orders", "last_stable_offset": 10, "details": []},
+        f"{FIRST}/history": where | {"topic_id": "A" * 22, "first": 12, "last": 90, "events": events, "more": True},
+        f"{FIRST}/epochs": where
+        | {"leader": 1, "leader_epoch": 4, "log_start_offset": 0, "epochs": epochs, "next": None},
+        f"{FIRST}/segments": where
+        | {"broker": 1, "log_dir": "/var/lib/kvorum/data", "future_log_dir": None, "segment_count": 2}
+        | {"size_bytes": 1 << 31, "next": None}
+        | {
+            "segments": [
+                segment | {"base_offset": 0, "next_offset": 7},
+                segment | {"base_offset": 7, "next_offset": None, "max_timestamp_ms": None, "size_bytes": 4_000_000},
+            ]
+        },
+    }.items():
+        stage.says(path, data)
+    stage.tells(f"{ORDERS}/analysis", "progress", {"scanned": 600, "bytes": 24_000, "share": 0.5}, kept=True)
+    stage.tells(f"{FIRST}/verify", "progress", {"offset": 5, "end_offset": 10, "bytes": 1024}, kept=True)
+
+
+def told(stage: Stage, path: str, *events: tuple[str, Any]) -> None:
+    """Tell a stream to its end, to whoever comes."""
+    for kind, data in (*events, ("end", {"stopped_by": "end"})):
+        stage.tells(path, kind, data, kept=True)
+
+
+def test_the_groups_of_a_topic_are_a_part_of_its_page(scene: Scene) -> None:
+    furnish_parts(scene.stage)
+    page = scene.page("topics/orders")
+    page.get_by_role("link", name="Consumers").click()
+    row = page.get_by_role("row", name=re.compile("^billing"))
+    expect(row).to_contain_text("7")
+    expect(page.get_by_role("row", name=re.compile("^audit"))).to_contain_text("0 and 1 not known")
+    expect(page.locator(".banner")).to_contain_text("Broker 3 does not answer")
+    page.get_by_role("button", name="Next page").click()
+    scene.stage.until(lambda: scene.stage.last(f"{ORDERS}/groups").query.get("after") == "billing", "the next page")
+    expect(row.get_by_role("link")).to_have_attribute("href", "#/groups/billing")
+    scene.stage.says(f"{ORDERS}/groups", {"groups": [], "next": None, "unreachable": []})
+    page.goto(f"{scene.stage.url}/#/topics/orders/consumers")
+    expect(page.get_by_text("No group reads this topic.")).to_be_visible()
+
+
+def test_a_topic_is_analysed_on_demand_and_tells_how_far_it_is(scene: Scene) -> None:
+    furnish_parts(scene.stage)
+    path = f"{ORDERS}/analysis"
+    page = scene.page("topics/orders/analysis?partitions=0")
+    assert scene.stage.count(path) == 0, "it is dear: nobody has asked for it yet"
+    page.get_by_role("button", name="Analyse").click()
+    expect(page.get_by_role("status").filter(has_text="50 %, 600 records, 23 KiB")).to_be_visible()
+    assert scene.stage.last(path).query == {"partitions": "0"}
+    page.get_by_role("button", name="Stop").click()
+    scene.stage.until(lambda: scene.stage.readers(path) == 0, "the end of the analysis")
+    expect(page.get_by_role("button", name="Analyse")).to_be_visible()
+    told(scene.stage, path, ("result", analysis(stopped_by="time")))
+    page.get_by_role("button", name="Analyse").click()
+    expect(page.locator(".figure", has_text="Different keys")).to_contain_text("≈ 5,000")
+    expect(page.locator(".banner")).to_contain_text("as long as one analysis may take")
+    expect(page.get_by_role("row", name=re.compile("^values 1,198"))).to_be_visible()
+    expect(page.locator(".hours rect")).to_have_count(4)
+    scene.stage.refuses(path, 400, "INVALID_REQUEST", "filter: an operator is missing")
+    page.get_by_role("button", name="Analyse again").click()
+    expect(page.get_by_role("alert")).to_contain_text("an operator is missing")
+
+
+def clone_dialog(page: Page) -> Any:
+    page.get_by_role("button", name="Clone").click()
+    return page.get_by_role("dialog", name="Clone orders")
+
+
+def test_a_topic_is_cloned_with_other_configs(scene: Scene) -> None:
+    path = f"{ORDERS}/clone"
+    scene.stage.says(path, refusal(409, "TOPIC_ALREADY_EXISTS", "orders-copy is there already", "name"), "POST")
+    page = scene.page("topics/orders")
+    dialog = clone_dialog(page)
+    expect(dialog.get_by_label("Name")).to_have_value("orders-copy")
+    dialog.get_by_label("Other configs").fill("retention.ms=1000\ncleanup.policy=")
+    dialog.get_by_role("button", name="Clone").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("there already")
+    expect(dialog.get_by_label("Name")).to_have_attribute("aria-invalid", "true")
+    made = {"name": "orders-2", "topic_id": "B" * 22, "partitions": 2, "replication_factor": 3, "validated_only": False}
+    scene.stage.says(path, {**made, "configs": {}}, "POST")
+    scene.stage.says("/v1/topics/orders-2", topic("orders-2", partition(0), partition(1)))
+    dialog.get_by_label("Name").fill("orders-2")
+    dialog.get_by_role("button", name="Clone").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("orders-2")
+    assert scene.stage.last(path, "POST").body == {
+        "name": "orders-2",
+        "partitions": None,
+        "replication_factor": None,
+        "configs": {"retention.ms": "1000", "cleanup.policy": None},
+    }
+
+
+def test_replicas_are_compared_and_what_differs_is_named(scene: Scene) -> None:
+    furnish_parts(scene.stage)
+    path = f"{FIRST}/verify"
+    wrong = {"broker": 2, "kind": "damaged", "base_offset": 4, "last_offset": 6, "message": "its CRC is another"}
+    scene.stage.tells(path, "fault", wrong, kept=True)
+    page = scene.page("topics/orders/partitions/0")
+    page.get_by_role("link", name="Checksums").click()
+    page.get_by_role("button", name="Compare the replicas").click()
+    expect(page.get_by_role("row", name=re.compile("broker 2 damaged 4 to 6 its CRC is another"))).to_be_visible()
+    result = {"topic": "orders", "partition": 0, "sound": False, "stopped_by": "end", "compared": True, "reference": 1}
+    replicas = [replica(1), replica(2, damaged=1), replica(3, error="REQUEST_TIMED_OUT", in_sync=False)]
+    end = ("result", result | {"end_offset": 10, "replicas": replicas})
+    told(scene.stage, path, end)
+    expect(page.locator(".figure", has_text="The replicas")).to_contain_text("are not the same")
+    expect(page.locator(".banner")).to_contain_text("Broker 3 was not read to its end: REQUEST_TIMED_OUT")
+    expect(page.get_by_role("row", name=re.compile("^broker 2 something is wrong"))).to_be_visible()
+
+
+def test_segments_are_shown_where_this_server_sees_them(scene: Scene) -> None:
+    furnish_parts(scene.stage)
+    page = scene.page("topics/orders/partitions/0/segments")
+    expect(page.get_by_role("link", name="0 to 6")).to_have_attribute("href", "#/topics/orders/batches/0?offset=0")
+    expect(page.get_by_role("row", name=re.compile("^7 and on written to"))).to_contain_text("not noted yet")
+    elsewhere = "broker 1 has no replica of orders-0; 2, 3 have"
+    scene.stage.says(f"{FIRST}/segments", refusal(421, "MISDIRECTED_REQUEST", elsewhere))
+    page.get_by_role("button", name="Look again").click()
+    expect(page.get_by_text("Broker 1 has no replica of orders-0; 2, 3 have.")).to_be_visible()
+
+
+def test_what_became_of_a_partition_is_told_though_its_leader_is_silent(scene: Scene) -> None:
+    furnish_parts(scene.stage)
+    page = scene.page("topics/orders/partitions/0/history")
+    rows = page.get_by_role("table", name="What became of it").locator("tbody tr")
+    expect(rows.first).to_contain_text("orders-0: in sync 1, 2, 3, before 2, 3")
+    expect(rows.last).to_contain_text("it is made, with replicas on 1, 2, 3")
+    expect(page.get_by_role("row", name=re.compile("^1 0: the records from there 6 7"))).to_be_visible()
+    scene.stage.says(f"{FIRST}/epochs", refusal(503, "LEADER_NOT_AVAILABLE", "orders-0 has no leader now"))
+    page.get_by_role("button", name="Older ones").click()
+    expect(page.get_by_text("This is not to be had now: orders-0 has no leader now")).to_be_visible()
+    assert scene.stage.last(f"{FIRST}/history").query["before"] == "40" and "before=40" in page.url
+    scene.stage.says(f"{FIRST}/history", refusal(503, "CLUSTER_UNREACHABLE", "nobody answers"))
+    page.get_by_role("button", name="The newest").click()
+    expect(page.locator(".banner")).to_contain_text("nobody answers")
+
+
+def test_the_lag_of_groups_comes_by_the_stream_of_those_in_view(scene: Scene) -> None:
+    rows = [group("a"), group("b")]
+    scene.stage.says("/v1/groups", {"groups": rows, "next": "b", "unreachable": []})
+    page = scene.page("groups")
+    row = page.get_by_role("row", name=re.compile("^Favourite: a|a Stable"))
+    expect(row).to_contain_text("…")
+    path = "/v1/live/groups"
+    scene.stage.until(lambda: scene.stage.readers(path) == 1, "a reader of the groups")
+    assert scene.stage.last(path).query["lag"] == "true" and scene.stage.last(path).query["limit"] == "100"
+    lagging = [
+        {**rows[0], "lag": 1234, "lag_partitions": 3, "lag_unknown": 1},
+        {**rows[1], "lag": None, "lag_partitions": None, "lag_unknown": None},
+    ]
+    scene.stage.tells(path, "groups", {"groups": lagging, "next": "b", "unreachable": []})
+    expect(row).to_contain_text("1,234 and 1 not known")
+    page.get_by_role("button", name="Look again").click()
+    expect(row).to_contain_text("1,234 and 1 not known")
+    page.get_by_role("button", name="Next page").click()
+    scene.stage.until(lambda: scene.stage.last(path).query.get("after") == "b", "the lag of the next page")
+
+
+def test_the_overview_leads_to_what_is_under_its_min_isr(scene: Scene) -> None:
+    health = {**HEALTH, "healthy": False, "under_replicated_partitions": 3, "under_min_isr_partitions": 1}
+    scene.stage.says("/v1/health", {**health, "at_min_isr_partitions": 2, "partitions": ["orders-0"]})
+    page = scene.page()
+    under = page.locator(".figure", has_text="Under min ISR")
+    expect(under).to_have_class(re.compile("bad"))
+    expect(page.get_by_text("1 partition has fewer replicas in sync than min.insync.replicas")).to_be_visible()
+    expect(page.locator(".figure", has_text="At min ISR")).to_contain_text("2")
+
+    def ill(asked: Asked) -> Any:
+        found = [topic("orders", under_replicated=1)] if asked.query.get("under_replicated") else []
+        return {"topics": found, "next": None}
+
+    scene.stage.says("/v1/topics", ill)
+    under.get_by_role("link", name="1").click()
+    expect(page.get_by_label("only those under-replicated")).to_be_checked()
+    expect(page.get_by_role("link", name="orders", exact=True)).to_have_attribute(
+        "href", "#/topics/orders?which=unsynced"
+    )
+    scene.stage.says("/v1/health", {**HEALTH, "under_min_isr_partitions": None, "at_min_isr_partitions": None})
+    page.goto(f"{scene.stage.url}/#/")
+    expect(under).to_contain_text("not told")
