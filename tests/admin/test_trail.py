@@ -120,7 +120,7 @@ kind: KafkaTopic
 metadata:
   name: t
   annotations:
-    kubectl.kubernetes.io/last-applied-configuration: '{{"spec": {{"config": {{"{PLUGINS}": "p", "retention.ms": 5}}}}}}'
+    kubectl.kubernetes.io/last-applied-configuration: '{{"spec": {{"config": {{"{PLUGINS}": "p", "x.y": 5}}}}}}'
     strimzi.io/managed: "true"
     team: orders
     example.com/owner: orders@example.com, since 2024
@@ -151,7 +151,7 @@ BODIES: list[tuple[BaseModel, dict[str, str], dict[str, Any]]] = [
                 "name": "t",
                 "annotations": {
                     "kubectl.kubernetes.io/last-applied-configuration": json.dumps(
-                        {"spec": {"config": {PLUGINS: HIDDEN, "retention.ms": 5}}}, separators=(",", ":")
+                        {"spec": {"config": {PLUGINS: HIDDEN, "x.y": 5}}}, separators=(",", ":")
                     ),
                     "strimzi.io/managed": "true",
                     "team": "orders",
