@@ -77,16 +77,17 @@ async def follow_events(call: Call[NoBody]) -> Stream:
         deadline_ms = call.clock.monotonic_ms() + seconds * 1_000
         try:
             offset, missed = (end, None) if after is None else await behind_id(cluster, after, end)
-            known: Known | None = await known_of(cluster)
-            narrator = Narrator(labels=known.names)
+            found_out = await known_of(cluster)
+            narrator = Narrator(labels=found_out.names)
+            to_learn: Known | None = found_out
             yield b": following\n\n"
             if missed is not None:
                 yield event("missed", missed.model_dump_json().encode())
             yield at(offset)
             while call.clock.monotonic_ms() < deadline_ms:
-                if known is not None and offset >= known.offset:
-                    narrator.learn(known)
-                    known = None
+                if to_learn is not None and offset >= to_learn.offset:
+                    narrator.learn(to_learn)
+                    to_learn = None
                 offset, found = await news(cluster, narrator, offset)
                 rows = [each for each in found if not kinds or each.type in kinds]
                 for each, last in marked(rows):

@@ -19,7 +19,8 @@ import socket
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final
+from io import BufferedIOBase
+from typing import Any, Final
 
 from kvorum.chaos.faults.events import FaultRegister, Injected
 from kvorum.chaos.faults.topology import BROKER
@@ -272,7 +273,7 @@ def client_listeners(plan: ClusterPlan, name: str) -> list[str]:
     return [each for each in names if each not in hidden] if BROKER in node.roles else []
 
 
-def _answer(lines: BinaryIO, otherwise: str) -> dict[str, Any]:
+def _answer(lines: BufferedIOBase, otherwise: str) -> dict[str, Any]:
     """Return the next line's object. Raises EndedUnanswered, OSError (nothing came in time)."""
     try:
         line = lines.readline()
