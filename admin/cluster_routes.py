@@ -63,11 +63,11 @@ async def get_health(call: Call[NoBody]) -> Health:
     described, metadata, (controller_id, controller_error) = await asyncio.gather(
         call.cluster.describe_cluster(), call.cluster.metadata(), active_controller(call.cluster)
     )
-    moving, counted = await asyncio.gather(
-        moving_of(call.cluster, metadata.topics), in_sync(call.cluster, metadata.topics)
-    )
+    may_move = metadata.topics if controller_id >= 0 else []  # without a controller nobody could tell
+    moving, counted = await asyncio.gather(moving_of(call.cluster, may_move), in_sync(call.cluster, metadata.topics))
     too_few = frozenset() if counted is None else counted.under
-    wrong, under, offline = [], 0, 0
+    wrong: list[Place] = []
+    under = offline = 0
     for topic in metadata.topics:
         for partition in topic.partitions:
             place = Place(topic.name or "", partition.partition_index)
@@ -75,7 +75,7 @@ async def get_health(call: Call[NoBody]) -> Health:
             under += missing
             offline += partition.leader_id < 0
             if missing or partition.leader_id < 0 or place in too_few:
-                wrong.append(f"{topic.name}-{partition.partition_index}")
+                wrong.append(place)
     fenced = [broker.broker_id for broker in described.brokers if broker.is_fenced]
     return Health(
         healthy=not wrong and not fenced and controller_id >= 0,
@@ -84,7 +84,7 @@ async def get_health(call: Call[NoBody]) -> Health:
         at_min_isr_partitions=None if counted is None else counted.at,
         offline_partitions=offline,
         brokers_fenced=fenced,
-        partitions=wrong[:NAMED_PARTITIONS_MAX],
+        partitions=[str(place) for place in sorted(wrong)[:NAMED_PARTITIONS_MAX]],
         controller_id=controller_id,
         controller_error=controller_error,
     )

@@ -1,11 +1,13 @@
 """What happens in the cluster, as it happens: GET /v1/events.
 
 Any broker serves its copy of the metadata log to who fetches it as a topic; what is committed is told, nothing else. It
-begins where the log ends when the request comes.
+begins where the log ends when the request comes, or behind the offset that the id of an event says: all up to there was
+told. Ids are offsets of the metadata log, the same wherever it is read.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -14,8 +16,8 @@ from pydantic import BaseModel, Field
 from kvorum.admin.client import EARLIEST, LATEST, METADATA_TOPIC, ClusterClient, Unreachable, refuse
 from kvorum.admin.message_routes import event
 from kvorum.admin.metadata_fetch import AGAIN_SECONDS, offset_of_log
-from kvorum.admin.narrator import KINDS, Happening, Narrator, PartitionState
-from kvorum.admin.operations import EVENT_STREAM, Call, NoBody, Operation, Stream
+from kvorum.admin.narrator import KINDS, Happening, Known, Narrator, PartitionState
+from kvorum.admin.operations import EVENT_STREAM, INT64_MAX, Call, NoBody, Operation, Stream, number_of
 from kvorum.admin.parameters import STREAM_COUNT, STREAM_SECONDS
 from kvorum.admin.reading import decoded, request_of
 from kvorum.admin.record_views import NoJson, json_of
@@ -28,6 +30,8 @@ WAIT_MS = 5_000
 """So long a broker waits for news; then a comment shows whether anybody still reads."""
 ANSWER_MS = 10_000
 """What its answer may take beyond that, before the next broker is asked."""
+BEHIND_MS = 5_000
+"""So long a broker is waited for that has not come to where a reader was."""
 PARTITION = 0
 
 
@@ -45,41 +49,94 @@ class Event(BaseModel):
     after: dict[str, Any]
 
 
+class Missed(BaseModel):
+    """What is not told of is missing between two offsets."""
+
+    after: int = Field(description="The id that was given")
+    next: int = Field(description="The offset that it goes on with")
+    message: str
+
+
 async def follow_events(call: Call[NoBody]) -> Stream:
     """Tell what happens as server-sent events, each named by its type; `end` comes last.
 
-    It begins where the metadata log ends now, and goes on until a limit, or until nobody reads any more.
+    It begins where the metadata log ends now, or behind Last-Event-ID (or `after`), and goes on until a limit, or until
+    nobody reads any more. What is not in the log any more is told as `missed`. An id without an event says how far it
+    is while there is nothing to tell.
     """
     limit = STREAM_COUNT.of(call)
     seconds = STREAM_SECONDS.of(call)
     kinds = set(call.words("type", KINDS))
-    begin = await end_of_log(call.cluster)
+    text = call.last_event_id or call.query.get("after")
+    after = None if text is None else number_of("after", text, 0, INT64_MAX)
+    end = await end_of_log(call.cluster)
 
     async def events() -> AsyncIterator[bytes]:
         cluster = call.cluster.another()
         told = 0
         deadline_ms = call.clock.monotonic_ms() + seconds * 1_000
         try:
-            narrator = await known(cluster)
+            offset, missed = (end, None) if after is None else await behind_id(cluster, after, end)
+            found_out = await known_of(cluster)
+            narrator = Narrator(labels=found_out.names)
+            to_learn: Known | None = found_out
             yield b": following\n\n"
-            offset = begin
+            if missed is not None:
+                yield event("missed", missed.model_dump_json().encode())
+            yield at(offset)
             while call.clock.monotonic_ms() < deadline_ms:
+                if to_learn is not None and offset >= to_learn.offset:
+                    narrator.learn(to_learn)
+                    to_learn = None
                 offset, found = await news(cluster, narrator, offset)
-                for each in found:
-                    if kinds and each.type not in kinds:
-                        continue
-                    yield event(each.type, shown(each).model_dump_json().encode())
+                rows = [each for each in found if not kinds or each.type in kinds]
+                for each, last in marked(rows):
+                    yield event(each.type, shown(each).model_dump_json().encode(), each.offset if last else None)
                     told += 1
                     if told >= limit:
                         yield event("end", msgspec.json.encode({"stopped_by": "limit"}))
                         return
-                if not found:
-                    yield b":\n\n"
+                if not rows:
+                    yield at(narrator.told_before(offset))
             yield event("end", msgspec.json.encode({"stopped_by": "time"}))
         finally:
             await cluster.close()
 
     return Stream(media=EVENT_STREAM, chunks=events())
+
+
+def marked(rows: Sequence[Happening]) -> Iterator[tuple[Happening, bool]]:
+    """Return each with whether it is the last of its offset: who has seen it has seen all up to there."""
+    for each, following in zip_longest(rows, rows[1:]):
+        yield each, following is None or following.offset != each.offset
+
+
+def at(offset: int) -> bytes:
+    """Return an id alone: nothing happened that is not told below this offset; nothing can be said of an empty log."""
+    return b"id: %d\n\n" % (offset - 1) if offset else b":\n\n"
+
+
+async def behind_id(cluster: ClusterClient, after: int, end: int) -> tuple[int, Missed | None]:
+    """Return where to go on behind an id, and what is not told of. `end` is where the log ends, as far as is known.
+
+    A broker may not have come so far yet; where it does not come either, the id is none of this cluster. Raises
+    KafkaError, Unreachable.
+    """
+    wanted = after + 1
+    deadline = asyncio.get_running_loop().time() + BEHIND_MS / 1000
+    while end < wanted and (left_ms := int((deadline - asyncio.get_running_loop().time()) * 1000)) > 0:
+        row = await log_row(cluster, end, left_ms)
+        end = end if row is None else max(end, row.high_watermark)
+    if end < wanted:
+        text = (
+            f"{METADATA_TOPIC} ends at {end}: {after} is an offset of another one, and what happened here is not told"
+        )
+        return end, Missed(after=after, next=end, message=text)
+    begin = await offset_of_log(cluster, EARLIEST)
+    if begin > wanted:
+        text = f"{METADATA_TOPIC} begins at {begin} by now: what happened from {wanted} on is not told any more"
+        return begin, Missed(after=after, next=begin, message=text)
+    return wanted, None
 
 
 def shown(each: Happening) -> Event:
@@ -126,18 +183,19 @@ async def log_row(cluster: ClusterClient, offset: int, wait_ms: int) -> Partitio
     return row
 
 
-async def known(cluster: ClusterClient) -> Narrator:
-    """Return what is known of the cluster at the beginning: not older than the end of the log that was asked before."""
-    narrator = Narrator()
+async def known_of(cluster: ClusterClient) -> Known:
+    """Return what is known of the cluster, and an offset that it is not newer than. Raises KafkaError, Unreachable."""
+    names: dict[str, str] = {}
+    partitions: dict[tuple[str, int], PartitionState] = {}
     for topic in (await cluster.metadata()).topics:
         topic_id = str(topic.topic_id)
-        narrator.names[topic_id] = topic.name or ""
+        names[topic_id] = topic.name or ""
         for row in topic.partitions:
             state = PartitionState(row.leader_id, row.leader_epoch, list(row.isr_nodes))
-            narrator.partitions[topic_id, row.partition_index] = state
-    for broker in (await cluster.describe_cluster()).brokers:
-        narrator.fenced[broker.broker_id] = broker.is_fenced
-    return narrator
+            partitions[topic_id, row.partition_index] = state
+    brokers = (await cluster.describe_cluster()).brokers
+    fenced = {broker.broker_id: broker.is_fenced for broker in brokers}
+    return Known(await end_of_log(cluster), names, partitions, fenced)
 
 
 async def news(cluster: ClusterClient, narrator: Narrator, offset: int) -> tuple[int, list[Happening]]:
@@ -170,8 +228,10 @@ OPERATIONS = [
         media=(EVENT_STREAM,),
         query={
             "type": f"only these, comma-separated: {', '.join(KINDS)}",
+            "after": "the id of the last event that was seen, as Last-Event-ID: go on behind it",
             **STREAM_COUNT.told,
             **STREAM_SECONDS.told,
         },
+        events={"missed": Missed},
     )
 ]

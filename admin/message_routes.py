@@ -151,9 +151,10 @@ def header_of(name: str, content: bytes | None) -> MessageHeader:
         return MessageHeader(key=header_name(name), value=base64.b64encode(content).decode(), format="base64")
 
 
-def event(name: str, data: bytes) -> bytes:
+def event(name: str, data: bytes, event_id: int | None = None) -> bytes:
     """Return a server-sent event; JSON has no line breaks of its own."""
-    return b"event: " + name.encode() + b"\ndata: " + data + b"\n\n"
+    marked = b"" if event_id is None else b"id: %d\n" % event_id
+    return marked + b"event: " + name.encode() + b"\ndata: " + data + b"\n\n"
 
 
 def ending(progress: Progress) -> bytes:

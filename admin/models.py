@@ -65,11 +65,13 @@ class Health(BaseModel):
         description="With too few in sync for acks=all, or no leader; null: nobody told the topics' minimums"
     )
     at_min_isr_partitions: int | None = Field(
-        description="With just enough though a replica is missing: none may fall out any more; null: as above"
+        description="With just enough, whether one is missing or not: none may fall out any more; null: as above"
     )
     offline_partitions: int
     brokers_fenced: list[int]
-    partitions: list[str] = Field(description="The first hundred that are not as they should be, as topic-partition")
+    partitions: list[str] = Field(
+        description="The first hundred, by topic and number, that are not as they should be, as topic-partition"
+    )
     controller_id: int = Field(
         description="The active controller's node; -1: nobody tells of one, and all else may be old"
     )

@@ -3,6 +3,9 @@
 The log is read over the wire as any topic (`__cluster_metadata`): each value is an object of JSON with the `type` of
 the record and the fields of Kafka's metadata records. A kind of record that is not told of here is passed over; what
 was begun as one change (BeginTransaction) is told when it is whole, or not at all (KIP-868).
+
+Who begins in the middle of the log knows nothing of what was before: `before` is null then. What is asked of the
+cluster (Known) fills in what no record has told of since: it is as it was.
 """
 
 from collections.abc import Mapping
@@ -38,6 +41,16 @@ class PartitionState:
     isr: list[int] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The cluster as it was asked for, when the log was at an offset."""
+
+    offset: int
+    names: Mapping[str, str]
+    partitions: Mapping[tuple[str, int], PartitionState]
+    fenced: Mapping[int, bool]
+
+
 @dataclass(slots=True)
 class Narrator:
     """What is known of the cluster, kept up to date by the records that come."""
@@ -48,13 +61,32 @@ class Narrator:
     """{(topic id, partition): state}."""
     fenced: dict[int, bool] = field(default_factory=dict)
     """{broker id: fenced}."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """{topic id: name} of topics that may or may not be there yet."""
     _change: list[tuple[int, int, Mapping[str, Any]]] | None = None
+    _begun: int = 0
+    """Where that change begins."""
+
+    def learn(self, known: Known) -> None:
+        """Take over what is known of whatever no record has told of, all of them told up to the offset at least."""
+        self.names = {**known.names, **self.names}
+        self.fenced = {**known.fenced, **self.fenced}
+        for place, found in known.partitions.items():
+            state = self.partitions.setdefault(place, PartitionState())
+            if state.leader in (None, found.leader) and state.leader_epoch is None:
+                state.leader, state.leader_epoch = found.leader, found.leader_epoch
+            if state.isr is None:
+                state.isr = found.isr
+
+    def told_before(self, offset: int) -> int:
+        """Return below which offset all is told, of the records below this one: a change that is not whole is not."""
+        return offset if self._change is None else self._begun
 
     def take(self, offset: int, timestamp_ms: int, record: Mapping[str, Any]) -> list[Happening]:
         """Return what a record tells; of a change in several, all with the last. Raises ValueError: no such record."""
         kind = record.get("type")
         if kind == "BeginTransaction":
-            self._change = []
+            self._change, self._begun = [], offset
             return []
         if kind == "AbortTransaction":
             self._change = None
@@ -86,7 +118,7 @@ class Narrator:
 
     def _remove_topic(self, record: Mapping[str, Any]) -> list[dict[str, Any]]:
         topic_id = record["topic_id"]
-        name = self.names.pop(topic_id, None)
+        name = self.names.pop(topic_id, self.labels.get(topic_id))
         for place in [place for place in self.partitions if place[0] == topic_id]:
             del self.partitions[place]
         return [{"type": "topic_deleted", "topic": name, "topic_id": topic_id}]
@@ -133,12 +165,17 @@ class Narrator:
         return [{"type": "reassignment_changed", **self._where(place), "after": after}] if after else []
 
     def _where(self, place: tuple[str, int]) -> dict[str, Any]:
-        return {"topic": self.names.get(place[0]), "topic_id": place[0], "partition": place[1]}
+        name = self.names.get(place[0], self.labels.get(place[0]))
+        return {"topic": name, "topic_id": place[0], "partition": place[1]}
 
     def _register(self, record: Mapping[str, Any]) -> list[dict[str, Any]]:
         broker = record["broker_id"]
         rows: list[dict[str, Any]] = [{"type": "broker_registered", "broker": broker}]
-        return rows + self._fencing(broker, bool(record.get("fenced", True)))
+        fenced = bool(record.get("fenced", True))
+        if fenced and broker not in self.fenced:  # it comes so: that is no news
+            self.fenced[broker] = True
+            return rows
+        return rows + self._fencing(broker, fenced)
 
     def _unregister(self, record: Mapping[str, Any]) -> list[dict[str, Any]]:
         self.fenced.pop(record["broker_id"], None)
@@ -153,7 +190,7 @@ class Narrator:
 
     def _fencing(self, broker: int, fenced: bool) -> list[dict[str, Any]]:
         before, self.fenced[broker] = self.fenced.get(broker), fenced
-        if before == fenced or (before is None and fenced):
+        if before == fenced:
             return []
         return [{"type": "broker_fenced" if fenced else "broker_unfenced", "broker": broker}]
 

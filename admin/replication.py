@@ -5,6 +5,7 @@ nothing is missing meanwhile.
 Source: Kafka's TopicCommand (getReplicationFactor, isUnderReplicated, isReassignmentInProgress).
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -39,15 +40,27 @@ def is_under_replicated(row: MetadataResponsePartition, moving: UnderWay | None)
     return len(row.isr_nodes) < replication_factor(row, moving)
 
 
-async def moving_of(cluster: ClusterClient, topics: Iterable[MetadataResponseTopic]) -> Moving:
-    """Return what is being reassigned of these; the controller is asked only if a replica is out of sync.
+async def moving_of(
+    cluster: ClusterClient, topics: Iterable[MetadataResponseTopic], timeout_ms: int = ASK_MS
+) -> Moving:
+    """Return what is being reassigned of these; where nobody answers in time, nothing is known (asked_moving)."""
+    found = await asked_moving(cluster, topics, timeout_ms)
+    return NOTHING if found is None else found
 
-    While a replica is being added one is: all in sync end the reassignment. Where nobody answers, nothing is known.
+
+async def asked_moving(
+    cluster: ClusterClient, topics: Iterable[MetadataResponseTopic], timeout_ms: int
+) -> Moving | None:
+    """Return what is being reassigned of these; None: nobody told it in this time, whomever of the brokers was asked.
+
+    The controller is asked only if a replica is out of sync. While a replica is being added one is: all in sync end the
+    reassignment. The first broker has half of the time, so that one that stands still leaves some for the next.
     """
     if all(len(row.isr_nodes) >= len(row.replica_nodes) for topic in topics for row in topic.partitions):
         return NOTHING
     try:
-        return await Reassignments(cluster).under_way(timeout_ms=ASK_MS)
-    except (KafkaError, Unreachable) as error:
+        async with asyncio.timeout(timeout_ms / 1000):
+            return await Reassignments(cluster).under_way(timeout_ms=timeout_ms // 2)
+    except (KafkaError, Unreachable, TimeoutError) as error:
         log.info("nobody tells what is being reassigned", error=error)
-        return NOTHING
+        return None

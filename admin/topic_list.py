@@ -8,14 +8,18 @@ from kvorum.admin.models import TopicSummary
 from kvorum.admin.operations import BadInput, Call, NoBody, Operation
 from kvorum.admin.paging import behind
 from kvorum.admin.parameters import PAGE
-from kvorum.admin.replication import moving_of
+from kvorum.admin.replication import NOTHING, Moving, asked_moving
 from kvorum.admin.topic_models import TopicLine, TopicPage
 from kvorum.admin.topic_routes import summary
 from kvorum.admin.topic_sizes import TopicSize, topic_sizes
+from kvorum.protocol.messages.metadata import MetadataResponseTopic
 
 NAME: Final = "name"
 SIZE: Final = "size"
-ORDERS: Final = (NAME, SIZE, "partitions", "under_replicated")
+DAMAGE: Final = "under_replicated"
+ORDERS: Final = (NAME, SIZE, "partitions", DAMAGE)
+ASK_MS: Final = 1_000
+"""A controller that is there answers in some milliseconds; without one the list is shown without what it would tell."""
 Sizes = Mapping[str, TopicSize]
 
 
@@ -34,7 +38,8 @@ class Key(NamedTuple):
 async def list_topics(call: Call[NoBody]) -> TopicPage:
     """List topics, a page at a time: by name, or those first that are the largest, or have the most of something.
 
-    `next` is the `after` of the next page. Sizes are asked of all brokers.
+    `next` is the `after` of the next page. Sizes are asked of all brokers. What is being reassigned the controller is
+    asked, of what the answer depends on alone, and not for long: `reassigning_known` says whether it told.
     """
     limit, pattern, order = PAGE.of(call), call.query.get("filter", "*"), call.choice("order", NAME, ORDERS)
     internal, damaged, sized = call.flag("internal"), call.flag("under_replicated"), call.flag("sizes")
@@ -45,27 +50,43 @@ async def list_topics(call: Call[NoBody]) -> TopicPage:
         for topic in metadata.topics
         if topic.name and fnmatch.fnmatchcase(topic.name, pattern) and (internal or not topic.is_internal)
     }
-    moving = await moving_of(call.cluster, matching.values())
-    lines = {name: summary(topic, moving) for name, topic in matching.items()}
-    found = {name: (matching[name], line) for name, line in lines.items() if line.under_replicated or not damaged}
+    by_damage = damaged or order == DAMAGE
+    moving: Moving | None = NOTHING
+    damage: dict[str, int] = {}
+    if by_damage:
+        moving = await asked_moving(call.cluster, matching.values(), ASK_MS)
+        damage = {name: summary(topic, moving or NOTHING).under_replicated for name, topic in matching.items()}
+    found = {name: topic for name, topic in matching.items() if not damaged or damage[name]}
     sizes: Sizes = {}
     if order == SIZE:
-        sizes = await topic_sizes(call.cluster, metadata, [topic for topic, _ in found.values()])
-    keyed = sorted((key_of(line, order, sizes), line) for _, line in found.values())
-    page, more = behind(keyed, lambda row: row[0], after, limit)
+        sizes = await topic_sizes(call.cluster, metadata, list(found.values()))
+    keys, more = behind(sorted(key_of(topic, order, sizes, damage) for topic in found.values()), same, after, limit)
+    page = [found[key.name] for key in keys]
+    if not by_damage:
+        moving = await asked_moving(call.cluster, page, ASK_MS)
     if sized and order != SIZE:
-        sizes = await topic_sizes(call.cluster, metadata, [found[key.name][0] for key, _ in page])
-    return TopicPage(topics=[line_of(line, sizes) for _, line in page], next=page[-1][0].text if more else None)
+        sizes = await topic_sizes(call.cluster, metadata, page)
+    return TopicPage(
+        topics=[line_of(summary(topic, moving or NOTHING), sizes) for topic in page],
+        next=keys[-1].text if more else None,
+        reassigning_known=moving is not None,
+    )
 
 
-def key_of(line: TopicSummary, order: str, sizes: Sizes) -> Key:
+def same(key: Key) -> Key:
+    """Return a key as what it is found by."""
+    return key
+
+
+def key_of(topic: MetadataResponseTopic, order: str, sizes: Sizes, damage: Mapping[str, int]) -> Key:
     """Return where a topic is in an order; one whose size nobody knows behind those that are empty."""
+    name = topic.name or ""
     if order == NAME:
-        return Key(1, line.name)
+        return Key(1, name)
     if order == SIZE:
-        size = sizes[line.name].leaders
-        return Key(0 if size is None else -size - 1, line.name)
-    return Key(-int(getattr(line, order)), line.name)
+        size = sizes[name].leaders
+        return Key(0 if size is None else -size - 1, name)
+    return Key(-damage[name] if order == DAMAGE else -len(topic.partitions), name)
 
 
 def key_after(call: Call[NoBody], order: str) -> Key | None:

@@ -28,6 +28,11 @@ class TopicPage(BaseModel):
 
     topics: list[TopicLine]
     next: str | None
+    reassigning_known: bool = Field(
+        True,
+        description="false: the controller did not tell in time what is being reassigned, and replicas that are only "
+        "being added count: in `replication_factor`, and as missing",
+    )
 
 
 class TopicClone(Strict):

@@ -21,9 +21,12 @@ from kvorum.runtime.clock import Clock
 from kvorum.runtime.config_types import HIDDEN
 from kvorum.runtime.logs import get_logger
 
-CONFIG_FIELDS: Final = ("configs", "config", "annotations", "set", "append", "subtract")
-"""Of all bodies: what holds values by the names of configs, quotas, or loggers, or copies of a whole document."""
+CONFIG_FIELDS: Final = ("configs", "config", "set", "append", "subtract")
+"""Of all bodies: what holds values by the names of configs, quotas, or loggers."""
+ANNOTATIONS: Final = "annotations"
+"""What Kubernetes and its tools say of a document, by names that mostly have dots; a text may be a copy of it all."""
 SECRET: Final = re.compile(r"password|secret|token|credential|jaas", re.IGNORECASE)
+USER_IN_URL: Final = re.compile(r"://[^/\s@]*:[^/\s@]*@")
 REFUSALS_MS: Final = 1_000
 """Between two lines about refusals."""
 
@@ -117,10 +120,24 @@ def without_secrets(said: Any, within: str = "") -> Any:
     if isinstance(said.get("name"), str) and "value" in said:  # how Confluent's API has configs
         return {**said, "value": shown(said["name"], said["value"])}
     by_config = within in CONFIG_FIELDS
+    if within == ANNOTATIONS:
+        return {name: annotation(name, value) for name, value in said.items()}
     return {
         name: shown(name, value) if by_config or SECRET.search(name) else without_secrets(value, name)
         for name, value in said.items()
     }
+
+
+def annotation(name: str, value: Any) -> Any:
+    """Return an annotation's text; of JSON what is no secret of it; or that it is hidden, where it may be one."""
+    if not isinstance(value, str) or SECRET.search(name):
+        return HIDDEN
+    if value.lstrip()[:1] in ("{", "["):
+        try:
+            return msgspec.json.encode(without_secrets(msgspec.json.decode(value))).decode()
+        except (ValueError, RecursionError):  # no JSON after all, or deeper than anybody writes it
+            return HIDDEN
+    return HIDDEN if SECRET.search(value) or USER_IN_URL.search(value) else value
 
 
 def shown(name: str, value: Any) -> Any:

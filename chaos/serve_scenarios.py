@@ -12,10 +12,12 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from traceback import format_exception
 from typing import Any, Final, Literal, TypeAlias
 
 from kvorum.chaos.faults.leash import leashed
 from kvorum.runtime.clock import SystemClock
+from kvorum.runtime.logs import get_logger
 
 RUNS_MAX: Final = 1000
 """Kept in the list; the oldest is forgotten (its folder stays)."""
@@ -33,6 +35,8 @@ COMMAND: Final = (sys.executable, "-m", "kvorum.cli.main", "chaos")
 
 State: TypeAlias = Literal["running", "held", "violated", "could not run", "stopped"]
 STATES: Final[dict[int, State]] = {0: "held", 1: "violated"}
+
+log = get_logger("chaos")
 
 
 class Busy(Exception):
@@ -145,8 +149,12 @@ class Scenarios:
             run.exit_code = await self._output(run, process)
             for path in await asyncio.to_thread(histories, run.folder):
                 run.verdicts[path.parent.name] = await self._verdict(path)
-        except OSError as error:
-            run.lines.append(f"it could not be followed to its end: {error}")
+        except (
+            Exception
+        ) as error:  # also of our own: nobody waits for this task, and the run would be "running" for ever
+            log.error("a scenario's run could not be followed", run=run.id, error="".join(format_exception(error)))
+            run.lines.append(f"it could not be followed to its end: {type(error).__name__}: {error}")
+            await ended(process)
         if run.stopped:
             run.state = "stopped"
         else:
@@ -170,7 +178,7 @@ class Scenarios:
             return {"error": f"the checker could not be run: {error}"}
         try:
             return json.loads(output)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {"error": errors[-ERROR_CHARS:] or "the checker said nothing"}
 
     async def _said(self, *arguments: str) -> tuple[bytes, str]:
@@ -231,6 +239,13 @@ class Scenarios:
         task.cancel()
         await asyncio.wait([task])
         await run.process.wait()
+
+
+async def ended(process: asyncio.subprocess.Process) -> None:
+    """Have a process end that nobody reads any more: the next run is not to meet it."""
+    if process.returncode is None:
+        process.kill()
+        await process.wait()
 
 
 async def line_of(output: asyncio.StreamReader) -> bytes:

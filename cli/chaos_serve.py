@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kvorum.cli.output import Exit, fail, pairs
+from kvorum.runtime.listeners import address
 
 if TYPE_CHECKING:
     from kvorum.chaos.serve import ChaosServer
@@ -181,7 +182,7 @@ def token_in(path: Path) -> str:
 
 def url_of(host: str, port: int) -> str:
     """Return where the server is, an IPv6 address in brackets (RFC 3986, 3.2.2)."""
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    return f"http://{address(host, port)}"
 
 
 async def run(server: "ChaosServer", host: str, port: int, token_path: Path) -> None:
@@ -199,8 +200,7 @@ async def run(server: "ChaosServer", host: str, port: int, token_path: Path) -> 
     try:
         site = web.TCPSite(runner, host, port)
         await site.start()
-        address = runner.addresses[0]
-        console = url_of(host, address[1])
+        console = url_of(host, runner.addresses[0][1])
         click.echo(f"chaos control: {console}/v1/chaos/state   token: {token_path}")
         # A terminal is its owner's; a file or a pipe may be kept: there the token is not written, only where it is.
         known = f"?token={server.token}" if sys.stdout.isatty() else ""
@@ -208,6 +208,6 @@ async def run(server: "ChaosServer", host: str, port: int, token_path: Path) -> 
         click.echo(f"bootstrap.servers: {server.served.bootstrap}   Ctrl-C ends it")
         await ending.wait()
     except OSError as error:
-        fail(f"{host}:{port}: {error.strerror}", Exit.FAILED)
+        fail(f"{address(host, port)}: {error.strerror}", Exit.FAILED)
     finally:
         await runner.cleanup()

@@ -13,11 +13,12 @@ const SAID = {
   broker_shutting_down: ({ broker }) => `broker ${broker} is shutting down`,
   broker_unregistered: ({ broker }) => `broker ${broker} is no longer registered`,
   topic_created: ({ topic }) => `topic ${topic} is created`,
-  topic_deleted: ({ topic }) => `topic ${topic} is deleted`,
+  topic_deleted: ({ topic, topic_id: id }) => `topic ${topic ?? `with the id ${id}`} is deleted`,
   config_changed: ({ topic, after }) => `configs of ${topic ? `topic ${topic}` : configured(after)} are changed`,
   quota_changed: ({ after }) => `quotas of ${Object.entries(after.entity).map(([type, name]) => `${type} ${name ?? "(default)"}`).join(", ")} are changed`,
   feature_changed: ({ after }) => `feature ${after.name} is at level ${after.level}`,
   reassignment_changed: ({ after }, where) => moving(after, where),
+  missed: () => "some of what happened before this is not told any more",
 };
 
 const CONFIGURED = { 4: "broker", 16: "client metrics", 32: "group" };

@@ -23,7 +23,7 @@ export function follow(shown) {
       for (const each of before) keep({ ...each, at: each.data?.timestamp_ms ?? Date.now() });
     } else if (state) {
       shown(state, why);
-      // What was missed is not told again: whoever shows something looks anew.
+      // What was missed may not be told again: whoever shows something looks anew.
       if (state === "on" && (again || broken)) heard("reconnected", {});
       broken = state !== "on";
     } else heard(kind, data);

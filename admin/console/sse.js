@@ -14,10 +14,11 @@ export class NotOpened extends Error {
 }
 
 /**
- * Read one stream to its end. `heard(kind, data, id)` is called for each event. Returns at the end of the stream;
- * raises NotOpened, or whatever `signal` was aborted with.
+ * Read one stream to its end. `heard(kind, data)` is called for each event, and `marked(id)` for each id behind it: one that
+ * stands alone says that nothing is left out up to there. Returns at the end of the stream; raises NotOpened, or whatever
+ * `signal` was aborted with.
  */
-export async function listen(path, { token, signal, heard, opened = () => {}, silence_ms = SILENCE_MS, after = null }) {
+export async function listen(path, { token, signal, heard, marked = () => {}, opened = () => {}, silence_ms = SILENCE_MS, after = null }) {
   const silent = new AbortController();
   let timer = null;
   const alive = () => {
@@ -32,7 +33,7 @@ export async function listen(path, { token, signal, heard, opened = () => {}, si
     opened();
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     try {
-      await read(reader, heard, alive);
+      await read(reader, heard, marked, alive);
     } finally {
       reader.cancel().catch(() => {}); // who listens has failed, or the stream has: the connection is not needed any more
     }
@@ -57,7 +58,7 @@ async function asked(path, token, after, signal) {
   }
 }
 
-async function read(reader, heard, alive) {
+async function read(reader, heard, marked, alive) {
   let rest = "";
   for (;;) {
     const { done, value } = await reader.read();
@@ -72,7 +73,8 @@ async function read(reader, heard, alive) {
         if (name === "data") fields.data.push(text);
         else if (name === "event" || name === "id") fields[name] = text;
       }
-      if (fields.data.length) heard(fields.event, JSON.parse(fields.data.join("\n")), fields.id);
+      if (fields.data.length) heard(fields.event, JSON.parse(fields.data.join("\n")));
+      if (fields.id !== null) marked(fields.id);
     }
   }
 }
@@ -99,8 +101,10 @@ export async function follow(path, { token, signal, told, silence_ms, replays = 
           opened = true;
           failures = 0;
         },
-        heard: (kind, data, id) => {
-          last = id ?? last;
+        marked: (id) => {
+          last = id;
+        },
+        heard: (kind, data) => {
           // The server could not go on: that is no event of what it told of, and what opens only to end so is no success.
           if (kind === "error") [said, failures] = [data.message ?? data.error, before];
           else if (kind !== "end") told({ kind, data });

@@ -287,7 +287,7 @@ ALL: Final = (
     *(
         Mutant(name=name, apply=apply, means=QUORUM, quorum=quorum, beyond=beyond, first=first)
         for name, apply, quorum, beyond, first in (
-            ("change-before-committed", voters.change_before_committed, members, 140, 1),
+            ("change-before-committed", voters.change_before_committed, members, 0, 1),
             ("count-a-removed-leader", voters.count_a_removed_leader, members, 0, 34),
             ("count-a-lost-voter", voters.count_a_lost_voter, members, 0, 5),
             ("use-a-set-when-committed", voters.use_a_set_when_committed, members, 0, 0),

@@ -87,6 +87,7 @@ class QuorumWorld:
         voter.seen_term, voter.seen_commit = term, commit
         if core.is_leader():
             self._check_matches(voter, log, term)
+        self.checker.changed(voter.node_id, log.node.replica.voters, commit)
         if self.options.static:
             self.checker.upgraded(voter.node_id, log.node.replica.voters, commit, core.last_applied())
 

@@ -14,6 +14,7 @@ TrueMatch                  where a leader believes a peer to be, the peer is, du
 StateIsReplay              a snapshot's state is what replaying the committed log gives
 LeaderLoadsNoSnapshot      who leads has all of the log: nothing puts its state elsewhere
 UpgradeIsKept              a dynamic quorum is one because that was committed, and never is a static one again anywhere
+OneSetAtATime              no set of voters comes behind one that is not committed: they may have separate majorities
 OneChangeAtATime           each set of a dynamic quorum is the one before it but for one directory, or the same
 Convergence                healed, one leader is active, all nodes are equal, and an append gets through
 """
@@ -21,6 +22,7 @@ Convergence                healed, one leader is active, all nodes are equal, an
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Protocol
 
 from kvorum.chaos.sim.ledger import Violation
@@ -73,6 +75,8 @@ class Checker:
     """Base offset -> digest of the batch as its author knows it."""
     acknowledged_end: int = 0
     committed_index: int = 0
+    highest_commit: int = 0
+    """The highest commit index that any node was ever at, whether it led or not."""
     upgraded_index: int = 0
     """Where a static quorum was seen to have become a dynamic one, committed."""
 
@@ -165,6 +169,17 @@ class Checker:
                 "MajorityReachedHighWatermark",
                 f"index {index} of term {term} is committed, durable only on {holders} of {sorted(agreed)}",
             )
+
+    def changed(self, node_id: int, voters: Voters, commit_index: int) -> None:
+        """Look at the sets of voters in a node's log that it has not applied."""
+        self.highest_commit = max(self.highest_commit, commit_index)
+        for older, newer in pairwise(voters.pending):
+            if older.index > self.highest_commit:
+                raise Violation(
+                    "OneSetAtATime",
+                    f"node {node_id} has voters {sorted(newer.voters)} at index {newer.index}, behind those at "
+                    f"{older.index}, which nobody knows to be committed",
+                )
 
     def upgraded(self, node_id: int, voters: Voters, commit_index: int, last_applied: int) -> None:
         """Look at a node's voters: those of a quorum that was static at first.

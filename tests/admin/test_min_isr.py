@@ -44,23 +44,29 @@ async def health(client: Client) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("replicas", "isr", "leader", "minimum", "counted"),
     [
-        ([1, 2, 3], [1, 2, 3], 1, 3, (0, 0)),
+        ([1, 2, 3], [1, 2, 3], 1, 2, (0, 0)),
+        ([1, 2, 3], [1, 2, 3], 1, 3, (0, 1)),
+        ([1, 2, 3], [1, 2, 3], 1, 4, (0, 1)),
         ([1, 2, 3], [1, 2], 1, 1, (0, 0)),
         ([1, 2, 3], [1, 2], 1, 2, (0, 1)),
         ([1, 2, 3], [1], 1, 2, (1, 0)),
         ([1, 2], [1], 1, 3, (1, 0)),
-        ([1], [1], 1, 2, (0, 0)),
+        ([1], [1], 1, 2, (0, 1)),
+        ([1], [1], 1, None, (0, 1)),
         ([1], [1], -1, 1, (1, 0)),
         ([1, 2], [2], -1, 1, (1, 0)),
         ([1, 2], [1], 1, None, (0, 1)),
     ],
     ids=[
         "whole",
+        "whole and just enough",
+        "whole and fewer than the minimum",
         "more than enough",
         "just enough",
         "too few",
         "too few of all there are",
         "all there are",
+        "the only one",
         "no leader",
         "enough but no leader",
         "a cluster that does not say",
@@ -69,6 +75,8 @@ async def health(client: Client) -> dict[str, Any]:
 def test_partitions_are_held_to_their_topics_minimum(
     replicas: list[int], isr: list[int], leader: int, minimum: int | None, counted: tuple[int, int]
 ) -> None:
+    """As Kafka's gauges UnderMinIsrPartitionCount and AtMinIsrPartitionCount count, and what nobody leads besides."""
+
     async def test(client: Client, cluster: OperatedCluster) -> None:
         cluster.place("t", replicas)
         cluster.isrs["t", 0], cluster.leaders["t", 0] = isr, leader
@@ -95,18 +103,33 @@ def test_one_that_takes_no_writes_while_it_moves_is_named_though_nothing_is_miss
     with_operated(test)
 
 
-def test_only_topics_in_question_are_asked_about_many_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topics_in_question_are_asked_about_first_many_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(min_isr, "TOPICS_MAX", 2)
 
     async def test(client: Client, cluster: OperatedCluster) -> None:
-        cluster.place("whole", [1, 2])
-        assert (await health(client))["at_min_isr_partitions"] == 0
+        cluster.place("lone", [1], [2])
+        assert (await health(client))["at_min_isr_partitions"] == 2
         assert asked_about(cluster) == []
-        for name in ("c", "a", "b"):
+        for name in ("c", "a", "b", "whole"):
             cluster.place(name, [1, 2], [2, 1])
+        for name in ("c", "a", "b"):
             cluster.isrs[name, 1] = [2]
-        assert (await health(client))["at_min_isr_partitions"] == 3
-        assert asked_about(cluster) == [["a", "b"], ["c"]]
+        assert (await health(client))["at_min_isr_partitions"] == 5
+        assert asked_about(cluster) == [["a", "b"], ["c"], ["whole"]]
+
+    with_operated(test)
+
+
+def test_many_topics_do_not_keep_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is over the time is not counted, and not taken for nothing."""
+
+    async def test(client: Client, cluster: OperatedCluster) -> None:
+        cluster.place("t", [1, 2])
+        cluster.place("u", [1, 2])
+        monkeypatch.setattr(min_isr, "ASK_MS", 0)
+        assert [(await health(client))[each] for each in COUNTS] == [0, None]
+        cluster.isrs["t", 0] = [1]
+        assert [(await health(client))[each] for each in COUNTS] == [None, None]
 
     with_operated(test)
 
@@ -119,7 +142,7 @@ class Lacking(OperatedCluster):
     async def ask(self, request: Message, response: type, address: Address | None = None, **options: Any) -> Any:  # type: ignore[override]
         if not isinstance(request, DescribeConfigsRequest):
             return await super().ask(request, response, address, **options)
-        assert options["timeout_ms"] == min_isr.ASK_MS, "whoever looks after the health is not kept long"
+        assert 0 < options["timeout_ms"] <= min_isr.ASK_MS, "whoever looks after the health is not kept long"
         if self.trouble is None:
             raise Unreachable("127.0.0.1:1 refused")
         return DescribeConfigsResponse(results=[self.told(each) for each in request.resources])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.narrator import Narrator
+from kvorum.admin.narrator import Known, Narrator, PartitionState
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
 
@@ -71,6 +71,43 @@ def test_brokers_come_and_go() -> None:
     assert kinds(going) == ["broker_shutting_down"]
     assert kinds(registered(1), registered(2)) == ["broker_registered", "broker_registered", "broker_fenced"]
     assert kinds(records.UnregisterBroker(broker_id=2, broker_epoch=1)) == ["broker_unregistered"]
+
+
+def test_who_begins_in_the_middle_tells_all_and_says_before_of_nothing_it_was_not_told() -> None:
+    narrator = Narrator(labels={str(ID): "t"})
+    fenced = records.BrokerRegistrationChange(broker_id=1, broker_epoch=1, fenced=True)
+    assert told(narrator, fenced, change(isr=(1,))) == [
+        ("broker_fenced", {}, {}),
+        ("isr_changed", {"isr": None}, {"isr": [1]}),
+    ]
+    (row,) = narrator.take(2, 1, {"type": "PartitionChange", "topic_id": str(ID), "partition_id": 0, "leader": 2})
+    assert (row.topic, row.before, row.after["leader_epoch"]) == ("t", {"leader": None, "leader_epoch": None}, None)
+
+
+def test_what_is_known_of_the_cluster_fills_in_what_no_record_told_of() -> None:
+    narrator = Narrator()
+    told(narrator, change(isr=(1,)), records.BrokerRegistrationChange(broker_id=1, broker_epoch=1, fenced=True))
+    places = {(str(ID), 0): PartitionState(2, 7, [1, 2]), (str(ID), 1): PartitionState(1, 3, [1])}
+    narrator.learn(Known(2, {str(ID): "t"}, places, {1: False, 2: True}))
+    assert narrator.names == {str(ID): "t"} and narrator.fenced == {1: True, 2: True}
+    assert narrator.partitions == {
+        (str(ID), 0): PartitionState(2, 7, [1]),
+        (str(ID), 1): PartitionState(1, 3, [1]),
+    }
+    led = Narrator(partitions={(str(ID), 0): PartitionState(leader=3)})
+    led.learn(Known(2, {}, places, {}))
+    assert led.partitions[str(ID), 0] == PartitionState(3, None, [1, 2]), "the epoch is another leader's"
+
+
+def test_a_change_that_is_not_whole_is_not_told_of() -> None:
+    narrator = Narrator()
+    told(narrator, change(leader=1))
+    assert narrator.told_before(1) == 1
+    narrator.take(4, 1, {"type": "BeginTransaction"})
+    narrator.take(5, 1, {"type": "NoOp"})
+    assert narrator.told_before(6) == 4
+    narrator.take(6, 1, {"type": "EndTransaction"})
+    assert narrator.told_before(7) == 7
 
 
 def test_a_change_in_parts_is_told_when_it_is_whole_or_not_at_all() -> None:

@@ -1,13 +1,20 @@
 """A reassignment is no damage: replicas that are being added are missed by nobody."""
 
+import asyncio
+from typing import Any
+
 import pytest
 
+from kvorum.admin import topic_list
 from kvorum.admin.reassignments import UnderWay
 from kvorum.admin.replication import is_under_replicated, replication_factor
+from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.messages.describe_quorum import DescribeQuorumRequest
 from kvorum.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kvorum.protocol.messages.metadata import MetadataResponsePartition
-from tests.admin.fake import Client, call
+from kvorum.protocol.schema import Message
+from tests.admin.fake import Client, call, serve
 from tests.admin.operated import OWN, TOPIC, OperatedCluster, with_operated
 
 LEADERS, FOLLOWERS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
@@ -57,12 +64,66 @@ def test_a_topic_on_the_move_is_whole() -> None:
     with_operated(test)
 
 
-def test_where_nobody_tells_what_is_moving_the_topics_are_told_all_the_same() -> None:
+def test_where_nobody_tells_what_is_moving_the_topics_are_told_and_that_it_is_not_known() -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         begin_move(cluster)
+        page = (await call(client, "GET", "/v1/topics"))[1]
+        assert page["reassigning_known"] is True
         cluster.codes[ListPartitionReassignmentsRequest] = ErrorCode.NOT_CONTROLLER
-        (listed,) = (await call(client, "GET", "/v1/topics"))[1]["topics"]
-        assert (listed["replication_factor"], listed["under_replicated"]) == (4, 1)
+        for query in ("", "?order=under_replicated", "?under_replicated=true"):
+            page = (await call(client, "GET", f"/v1/topics{query}"))[1]
+            (listed,) = page["topics"]
+            assert (listed["replication_factor"], listed["under_replicated"]) == (4, 1)
+            assert page["reassigning_known"] is False
+
+    with_operated(test)
+
+
+class Leaderless(OperatedCluster):
+    """Has no controller: brokers that wait for one answer nothing."""
+
+    async def ask(self, request: Message, response: type, address: Address | None = None, **options: Any) -> Any:  # type: ignore[override]
+        if not isinstance(request, ListPartitionReassignmentsRequest):
+            return await super().ask(request, response, address, **options)
+        assert options["timeout_ms"] == topic_list.ASK_MS // 2, "the next broker gets some of the time"
+        await asyncio.get_running_loop().create_future()
+
+
+def test_the_list_does_not_wait_for_a_controller_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever of the brokers is asked, and however many: all of it takes a second, and the page is told."""
+    assert topic_list.ASK_MS == 1_000
+    monkeypatch.setattr(topic_list, "ASK_MS", 20)
+
+    async def test() -> None:
+        cluster = Leaderless()
+        begin_move(cluster)
+        async with asyncio.timeout(10), serve(cluster) as client:
+            page = (await call(client, "GET", "/v1/topics"))[1]
+        assert (page["topics"][0]["under_replicated"], page["reassigning_known"]) == (1, False)
+
+    asyncio.run(test())
+
+
+def test_the_health_asks_no_controller_that_nobody_knows() -> None:
+    """It would wait as long again for an answer that nobody gives."""
+
+    async def test(client: Client, cluster: OperatedCluster) -> None:
+        begin_move(cluster)
+        cluster.codes[DescribeQuorumRequest] = ErrorCode.NOT_CONTROLLER
+        health = (await call(client, "GET", "/v1/health"))[1]
+        assert (health["controller_id"], health["under_replicated_partitions"]) == (-1, 1)
+        assert not [each for each in cluster.asked if isinstance(each, ListPartitionReassignmentsRequest)]
+
+    with_operated(test)
+
+
+def test_the_controller_is_asked_about_the_page_alone() -> None:
+    async def test(client: Client, cluster: OperatedCluster) -> None:
+        begin_move(cluster)
+        cluster.place("a", [1, 2])
+        page = (await call(client, "GET", "/v1/topics?limit=1"))[1]
+        assert ([each["name"] for each in page["topics"]], page["next"]) == (["a"], "a")
+        assert not [each for each in cluster.asked if isinstance(each, ListPartitionReassignmentsRequest)]
 
     with_operated(test)
 

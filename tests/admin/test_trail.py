@@ -120,7 +120,14 @@ kind: KafkaTopic
 metadata:
   name: t
   annotations:
-    kubectl.kubernetes.io/last-applied-configuration: '{{"spec": {{"config": {{"{PLUGINS}": "p"}}}}}}'
+    kubectl.kubernetes.io/last-applied-configuration: '{{"spec": {{"config": {{"{PLUGINS}": "p", "x.y": 5}}}}}}'
+    strimzi.io/managed: "true"
+    team: orders
+    example.com/owner: orders@example.com, since 2024
+    example.com/api-token: p
+    example.com/hook: https://user:p@example.com
+    example.com/started-with: --password p
+    example.com/cut-off: '{{"spec": {{"config"'
 spec:
   config:
     retention.ms: 5
@@ -140,7 +147,21 @@ BODIES: list[tuple[BaseModel, dict[str, str], dict[str, Any]]] = [
         {
             "apiVersion": "kafka.strimzi.io/v1",
             "kind": "KafkaTopic",
-            "metadata": {"name": "t", "annotations": {"kubectl.kubernetes.io/last-applied-configuration": HIDDEN}},
+            "metadata": {
+                "name": "t",
+                "annotations": {
+                    "kubectl.kubernetes.io/last-applied-configuration": json.dumps(
+                        {"spec": {"config": {PLUGINS: HIDDEN, "x.y": 5}}}, separators=(",", ":")
+                    ),
+                    "strimzi.io/managed": "true",
+                    "team": "orders",
+                    "example.com/owner": "orders@example.com, since 2024",
+                    "example.com/api-token": HIDDEN,
+                    "example.com/hook": HIDDEN,
+                    "example.com/started-with": HIDDEN,
+                    "example.com/cut-off": HIDDEN,
+                },
+            },
             "spec": {"config": {"retention.ms": "5", "my.plugin.key": HIDDEN}},
         },
     ),

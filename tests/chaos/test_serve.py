@@ -5,6 +5,7 @@ import io
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -28,7 +29,7 @@ from kvorum.chaos.serve import fault_told
 from kvorum.chaos.serve_events import BEHIND_MAX, KEPT_MAX, LISTENERS_MAX, Events, SentAway, TooManyListeners
 from kvorum.chaos.serve_routes import silent_of
 from kvorum.chaos.serve_scenarios import Busy, Scenarios
-from kvorum.cli.chaos_serve import serve, url_of
+from kvorum.cli.chaos_serve import run, serve, url_of
 from kvorum.cluster.plan import ClusterPlan, NodePlan
 from tests.chaos.paper import KNOWN, NODE, PRETENDER, TOKEN, Api, Paper, Scenario, api_of, event, on_paper
 
@@ -586,6 +587,17 @@ def test_a_cluster_that_is_there_is_served_and_left_as_it_is(tmp_path: Path) -> 
 
 def test_the_address_that_is_printed_is_one() -> None:
     assert url_of("::1", 9095) == "http://[::1]:9095" and url_of("127.0.0.1", 1) == "http://127.0.0.1:1"
+
+
+def test_an_address_that_is_taken_is_said_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server, _ = on_paper(tmp_path)
+    with socket.socket(socket.AF_INET6) as taken:
+        taken.bind(("::1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(SystemExit):
+            asyncio.run(run(server, "::1", port, tmp_path / "token"))
+    assert f"[::1]:{port}: " in capsys.readouterr().err
 
 
 def test_the_command_says_what_it_needs(tmp_path: Path) -> None:

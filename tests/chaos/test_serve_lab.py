@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
+from kvorum.chaos import serve_scenarios
 from kvorum.chaos.faults.disks import DiskFaults
 from kvorum.chaos.faults.observer import Observer, PartitionView
 from kvorum.chaos.serve import ChaosServer
@@ -254,6 +255,35 @@ def test_a_run_whose_verdict_cannot_be_had_is_over_all_the_same(
         await scenarios.stop(run)
         assert following.process is not None and following.process.returncode is None
         await scenarios.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("broken", "state", "exit_code"), [("histories", "held", 0), ("line_of", "could not run", None)]
+)
+def test_a_run_that_cannot_be_followed_is_over_and_says_why(
+    broken: str, state: str, exit_code: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the reason: threads that cannot be had are no OSError. What it found itself before stays true."""
+
+    def refused(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def main() -> None:
+        told: list[str] = []
+        scenarios = Scenarios(tmp_path / "runs", lambda run: told.append(run.state), pretender(tmp_path))
+        monkeypatch.setattr(serve_scenarios, broken, refused)
+        run = await scenarios.start("good", 1, None)
+        assert scenarios._running is not None
+        await asyncio.wait([scenarios._running[1]])
+        assert (run.state, run.exit_code) == (state, exit_code)
+        assert run.lines[-1] == "it could not be followed to its end: RuntimeError: can't start new thread"
+        assert told == ["running", state]
+        assert run.process is not None and run.process.returncode is not None, "nobody reads it any more"
+        monkeypatch.undo()
+        await scenarios.start("good", 1, None)
+        await ended(scenarios)
 
     asyncio.run(main())
 

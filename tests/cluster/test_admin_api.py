@@ -5,6 +5,7 @@ All tests but one share a cluster of one node.
 
 import hashlib
 import json
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -173,8 +174,17 @@ def test_records_are_browsed_and_written(cluster: LocalCluster) -> None:
 
 def test_what_happens_is_told_and_what_is_written_is_followed(cluster: LocalCluster) -> None:
     base = cluster.plan.admin_urls()[0]
-    with urllib.request.urlopen(f"{base}/v1/events?type=topic_created,topic_deleted&limit=2", timeout=30) as events:
+    path = f"{base}/v1/events?type=topic_created,topic_deleted"
+    with urllib.request.urlopen(f"{path}&limit=1", timeout=30) as events:
         assert events.readline() == b": following\n"
+        create_topic(cluster.plan.bootstrap, "first", 1, 1)
+        told = events.read().decode()
+    (seen,) = re.findall(r"id: (\d+)\nevent: topic_created\n", told)
+    create_topic(cluster.plan.bootstrap, "meanwhile", 1, 1)
+    again = urllib.request.Request(f"{path}&limit=3", headers={"Last-Event-ID": seen})
+    with urllib.request.urlopen(again, timeout=30) as events:
+        assert events.readline() == b": following\n"
+        assert event(events) == ("topic_created", "meanwhile"), "what happened while nobody listened"
         create_topic(cluster.plan.bootstrap, "brief", 1, 1)
         assert event(events) == ("topic_created", "brief")
         with urllib.request.urlopen(f"{base}/v1/topics/brief/messages/stream?limit=1", timeout=30) as stream:

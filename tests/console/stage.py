@@ -198,11 +198,15 @@ class Stage:
             self._backlog[path].append(text)
         self._soon(lambda: [queue.put_nowait(text) for queue in self._streams[path]])
 
-    def happens(self, kind: str, **data: Any) -> None:
+    def marks(self, path: str, event_id: int) -> None:
+        """Tell who reads a stream an id without an event."""
+        self._soon(lambda: [queue.put_nowait(b"id: %d\n\n" % event_id) for queue in self._streams[path]])
+
+    def happens(self, kind: str, event_id: int | None = None, **data: Any) -> None:
         """Tell an event of the cluster."""
         base = {"offset": len(self.asked) * 1_000 + len(kind), "timestamp_ms": 1_700_000_000_000, "before": {}}
         base |= {"after": {}, "topic": None, "topic_id": None, "partition": None, "broker": None}
-        self.tells("/v1/events", kind, base | data)
+        self.tells("/v1/events", kind, base | data, event_id)
 
     def break_streams(self) -> None:
         """End every stream, in the middle of it."""

@@ -202,6 +202,24 @@ def test_a_stream_that_broke_is_taken_up_again_and_the_page_looks_anew(scene: Sc
     assert scene.stage.count("/v1/brokers") > asked
 
 
+def test_a_stream_is_taken_up_again_behind_the_last_id_that_came_with_an_event_or_without(scene: Scene) -> None:
+    page = scene.page()
+    live(scene, page)
+    assert "Last-Event-ID" not in scene.stage.last(EVENTS).headers
+    scene.stage.happens("broker_fenced", 7, broker=2)
+    scene.stage.marks(EVENTS, 9)
+    scene.stage.happens("broker_fenced", broker=3)
+    expect(page.locator(".log")).to_contain_text("broker 3 is fenced")
+    scene.stage.break_streams()
+    scene.stage.until(lambda: scene.stage.count(EVENTS) == 2, "the next stream")
+    assert scene.stage.last(EVENTS).headers["Last-Event-ID"] == "9"
+    live(scene, page)
+    scene.stage.tells(EVENTS, "missed", {"after": 9, "next": 100, "message": "the log begins at 100 by now"})
+    scene.stage.happens("topic_deleted", topic_id="AAAA")
+    expect(page.locator(".log")).to_contain_text("some of what happened before this is not told any more")
+    expect(page.locator(".log")).to_contain_text("topic with the id AAAA is deleted")
+
+
 def test_a_server_with_too_many_streams_says_so_beside_the_word(scene: Scene) -> None:
     scene.stage.refuses(EVENTS, 429, "TOO_MANY_STREAMS", "32 streams run already; end one")
     page = scene.page("brokers")

@@ -212,22 +212,6 @@ def test_a_strict_client_is_refused_once_the_bucket_is_empty_and_not_before() ->
     assert later.throttle_ms() == 0
 
 
-def test_a_bucket_that_lacks_next_to_nothing_refuses_too_though_there_is_no_time_to_tell() -> None:
-    found, time = controller(((("user", "ann"),), {MUTATION: 100.0}))
-    first = found.mutation_quota(client(version=6), 6)
-    assert first is not None
-    first.record(1_200)
-    time.s += 0.9997
-    second = found.mutation_quota(client(version=6), 6)
-    assert second is not None
-    with pytest.raises(KafkaError) as caught:
-        second.record(1)
-    assert caught.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    assert second.throttle_ms() == 0, "0.3 ms"
-    time.s += 0.001
-    second.record(1)
-
-
 def test_just_below_zero_is_below_zero() -> None:
     """Kafka's Sensor refuses below zero, though the time until zero may be none in whole milliseconds."""
     found, time = controller(((("user", "ann"),), {MUTATION: 1.0}))

@@ -15,6 +15,7 @@ from kvorum.protocol.records import Record, build_batch, patch_place
 from kvorum.quorum.raft.journal import DurableJournal
 from kvorum.quorum.raft.log import SnapshotView
 from kvorum.quorum.raft.messages import Ack, Vote, VoteAnswer, encode
+from kvorum.quorum.raft.voters import Pending, Voters
 
 DIRECTORY = b"d" * 16
 OTHER = b"o" * 16
@@ -52,6 +53,12 @@ def voters(*durable: int, **rest: int) -> list[Any]:
         SimpleNamespace(node_id=node_id, journals={DIRECTORY: journal(each, **rest)})
         for node_id, each in enumerate(durable, 1)
     ]
+
+
+def sets(*indexes: int) -> Voters:
+    """Return a node's voters with sets at these indexes that it has not applied."""
+    made = SimpleNamespace(pending=[Pending(index, {1: DIRECTORY}, {}) for index in indexes])
+    return cast(Voters, made)
 
 
 AGREED = {1: DIRECTORY, 2: DIRECTORY, 3: DIRECTORY}
@@ -103,6 +110,7 @@ BROKEN: tuple[tuple[str, str, Deed], ...] = (
     ("KeptTerm", "older than entries taken", both(say(ack(5)), say(stand(4)))),
     ("TrueMatch", "not durable", lambda it: it.believed(1, 1, 2, 3, 1, journal(2))),
     ("TrueMatch", "of another term", lambda it: it.believed(1, 2, 2, 2, 2, journal(2, term=1))),
+    ("OneSetAtATime", "behind one that nobody has committed", lambda it: it.changed(1, sets(4, 6), 3)),
     ("StateIsReplay", "another state", lambda it: it.loaded(2, 1, EMPTY_STATE)),
     ("StateIsReplay", "amid a batch", lambda it: it.loaded(2, 2, EMPTY_STATE)),
 )
@@ -123,6 +131,9 @@ KEPT: tuple[tuple[str, Deed], ...] = (
     ("a term that promised nothing", both(say(ack(5, matched=False)), say(ack(4)))),
     ("a durable match", lambda it: it.believed(1, 1, 2, 2, 1, journal(2))),
     ("a match of a leader that is deposed", lambda it: it.believed(1, 1, 2, 3, 1, journal(2, current=2))),
+    ("one set that is not committed", lambda it: it.changed(1, sets(4), 3)),
+    ("a set behind one that is committed", lambda it: it.changed(1, sets(4, 6), 4)),
+    ("as another node knows", both(lambda it: it.changed(2, sets(), 4), lambda it: it.changed(1, sets(4, 6), 3))),
     ("the replay's state", lambda it: it.loaded(2, 1, next_state(EMPTY_STATE, batch(0)))),
 )  # fmt: skip
 

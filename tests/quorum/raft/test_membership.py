@@ -5,7 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
+from kvorum.chaos.mutants.catalogue import mutated
+from kvorum.chaos.sim.ledger import Violation
 from kvorum.chaos.sim.quorum import QuorumWorld
+from kvorum.chaos.sim.quorum_checker import Checker
 from kvorum.chaos.sim.quorum_options import SEGMENT_BYTES, Options
 from kvorum.chaos.sim.quorum_voter import SimVoter
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -139,6 +142,35 @@ def test_a_change_is_refused_while_an_inherited_one_is_not_committed() -> None:
     assert isinstance(change.exception(), KafkaError)
     message = refused(ErrorCode.REQUEST_TIMED_OUT, lambda: remove(made, leader, four))
     assert "waiting for voters to commit the latest voter change at Optional[" in message
+
+
+def two_at_once() -> QuorumWorld:
+    """Have a leader that reaches nobody but two observers make both of them voters, the second at once."""
+    made = world(5, 3)
+    leader = made.leader()
+    rest(made)
+    followers = [node_id for node_id in (1, 2, 3) if node_id != leader.node_id]
+    for one in followers:
+        for other in (leader.node_id, 4, 5):
+            made.network.cut(one, other)
+            made.network.cut(other, one)
+    add(made, leader, made.voters[4])
+    add(made, leader, made.voters[5])
+    made.loop.run_for(5.0)
+    return made
+
+
+def test_two_changes_at_once_would_be_two_majorities(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three of five commit what the two others never hear of, while these elect a leader of their own: 2 of 3."""
+    with pytest.raises(KafkaError, match="waiting for leader to handle previous voter change"):
+        two_at_once()
+    with mutated("change-before-committed"):
+        with pytest.raises(Violation, match="OneSetAtATime"):
+            two_at_once()
+        monkeypatch.setattr(Checker, "changed", lambda *_: None)
+        made = two_at_once()
+        active = [node for node in made.voters.values() if node.log is not None and node.log.is_active()]
+        assert len(active) == 2, "each of them has a majority"
 
 
 def test_what_is_wrong_with_the_voter_is_said() -> None:
