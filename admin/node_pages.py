@@ -169,6 +169,10 @@ async def pages_of(
         if (process.role, process.node_id) != who:
             other = Who(process.role, process.node_id)
             raise NodeProblem(422, "ANOTHER_NODE", f"at {endpoint.url}, where {who} is to be, {other} answers")
+        ours = (await cluster.describe_cluster()).cluster_id
+        if process.cluster_id not in (None, ours):
+            there = f"{who} of cluster {process.cluster_id} answers"
+            raise NodeProblem(422, "ANOTHER_NODE", f"at {endpoint.url}, where that of {ours} is to be, {there}")
         yield NodePages(who, endpoint.url, session, headers, process)
 
 

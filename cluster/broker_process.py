@@ -61,6 +61,7 @@ def run_broker(settings: Settings, paths: NodePaths) -> int:
                     age_ms=age_ms(),
                     ring=latest,
                     listeners=lambda: server.listeners,
+                    cluster_id=lambda: None if server.parts is None else server.parts.broker.cluster_id,
                     shut_down=ending.ask,
                 )
                 async with observed("broker", settings, metrics, server.not_ready, own):

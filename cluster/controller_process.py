@@ -77,6 +77,7 @@ def run_controller(settings: Settings, paths: NodePaths) -> int:
                         age_ms=age_ms(),
                         ring=latest,
                         listeners=lambda: node.listeners,
+                        cluster_id=lambda: identity.cluster_id,
                         snapshot=node.metadata_log.snapshot_now,
                     )
                     async with observed("controller", settings, metrics, node.not_ready, own):

@@ -54,6 +54,8 @@ class Process:
     ring: Callable[[int, Level], tuple[list[LogLine], int]]
     """The latest lines from a level on, the newest last, and how many older ones are gone."""
     listeners: Callable[[], Iterable[Listener]]
+    cluster_id: Callable[[], str | None]
+    """None: not known yet."""
     shut_down: Callable[[], None] | None = None
     """Ends the process as SIGTERM does; None: it has no such page."""
     snapshot: Callable[[], Awaitable[SnapshotTaken]] | None = None
@@ -126,6 +128,7 @@ class NodePages:
             {
                 "node_id": self._node_id,
                 "role": self._role,
+                "cluster_id": self._own.cluster_id(),
                 "version": self._version,
                 "python": platform.python_version(),
                 "pid": os.getpid(),

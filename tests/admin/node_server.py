@@ -38,6 +38,7 @@ class FakeNode:
     def __init__(self, node_id: int = 1, role: str = "broker", access: Access | None = None) -> None:
         self.node_id = node_id
         self.role = role
+        self.cluster_id: str | None = "c"
         self.access = access or Access()
         self.asked: list[tuple[str, str, dict[str, str]]] = []
         self.answers: dict[str, web.Response] = {}
@@ -79,7 +80,7 @@ class FakeNode:
 
     def node(self) -> dict[str, object]:
         told = {"version": "0.1.0", "python": "3.12.1", "pid": 7, "started_ms": NOW_MS, "uptime_ms": 60_000}
-        return {"node_id": self.node_id, "role": self.role, **told}
+        return {"node_id": self.node_id, "role": self.role, "cluster_id": self.cluster_id, **told}
 
 
 @asynccontextmanager

@@ -184,6 +184,21 @@ def test_another_process_at_the_address_is_neither_asked_nor_stopped() -> None:
     with_node(test)
 
 
+def test_a_process_of_another_cluster_is_neither_asked_nor_stopped() -> None:
+    """Of the same id and role: two clusters' loopback addresses may be the same."""
+
+    async def test(client: Client, cluster: ManagedCluster, node: FakeNode) -> None:
+        node.cluster_id = "other"
+        for method, path in (("GET", "log"), ("POST", "controlled-shutdown")):
+            status, problem = await call(client, method, f"/v1/brokers/1/{path}")
+            assert (status, problem["error"]) == (422, "ANOTHER_NODE") and "cluster other" in problem["message"]
+        assert {each[1] for each in node.asked} == {"/v1/node"}
+        node.cluster_id = None
+        assert (await call(client, "GET", "/v1/brokers/1/log"))[0] == 200
+
+    with_node(test)
+
+
 def test_a_token_goes_nowhere_that_a_dynamic_config_or_a_redirect_says() -> None:
     async def run() -> None:
         node, elsewhere, cluster = FakeNode(), FakeNode(), ManagedCluster()

@@ -53,6 +53,7 @@ class Asked:
                 age_ms=5_000,
                 ring=self.ring.newest,
                 listeners=lambda: listeners,
+                cluster_id=lambda: "c",
                 shut_down=self._end if role == "broker" else None,
                 snapshot=self._snapshot if role == "controller" else None,
             ),
@@ -89,8 +90,8 @@ class Asked:
 def test_a_process_says_who_it_is_and_since_when(role: str) -> None:
     answer, body = Asked(role).ask("GET", "/v1/node")
     assert answer.status == 200
-    assert set(body) == {"node_id", "role", "version", "python", "pid", "started_ms", "uptime_ms"}
-    assert (body["node_id"], body["role"], body["pid"]) == (7, role, os.getpid())
+    assert set(body) == {"node_id", "role", "cluster_id", "version", "python", "pid", "started_ms", "uptime_ms"}
+    assert (body["node_id"], body["role"], body["cluster_id"], body["pid"]) == (7, role, "c", os.getpid())
     assert 5_000 <= body["uptime_ms"] < 60_000
     assert abs(SystemClock().wall_ms() - body["uptime_ms"] - body["started_ms"]) < 10_000
     assert body["version"] and body["python"].startswith("3.")
