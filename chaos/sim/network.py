@@ -3,7 +3,8 @@
 One connection for each direction, dialled by the sender, as production's link does it. On a connection frames arrive
 in order; a *cut* holds them back (TCP retransmits), and on healing they arrive late, or the connection has been given
 up and they are lost. `wild` goes beyond what TCP allows (loss, duplication, reordering on a living connection): Raft
-must bear it. What no setting allows is a frame of an older connection arriving after a newer one's first.
+must bear it. What no setting allows is a frame of an older connection arriving after a newer one's first, nor any of a
+connection before its own first, or without it: that says who speaks, and from which directory.
 """
 
 import random
@@ -45,6 +46,8 @@ class Connection:
     number: int
     source: Endpoint
     target: Endpoint
+    first_at: float | None = None
+    """When its first frame arrives: none of the others does before."""
     last_at: float = 0.0
     held: list[bytes] = field(default_factory=list)
     """Frames behind a cut."""
@@ -147,11 +150,14 @@ class FrameNetwork:
 
     def _deliver(self, connection: Connection, source: int, frame: bytes) -> None:
         options, rng = self.options, self._rng
-        if options.loss and rng.random() < options.loss:
+        if options.loss and rng.random() < options.loss and connection.first_at is not None:
             return
         at = self._loop.time() + self._delay()
         if not options.reorder or rng.random() >= options.reorder:
             at = connection.last_at = max(at, connection.last_at + 1e-7)
+        if connection.first_at is None:
+            connection.first_at = at
+        at = max(at, connection.first_at)
         self._schedule(connection, source, frame, at)
         if options.duplicate and rng.random() < options.duplicate:
             self._schedule(connection, source, frame, at + self._delay() * 3)
