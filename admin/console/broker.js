@@ -4,13 +4,17 @@ import { get, getTagged, guard, patch, url } from "./api.js";
 import { touches } from "./brokers.js";
 import { duty, dutyCard } from "./broker-duty.js";
 import { alter, configTable, configTools } from "./configs.js";
+import { connectionCard, connectionTools, loadConnections } from "./connections.js";
 import { ask, badge, button, card, check, field, figure, figures, h, link, note, nothing, select, table, tabs } from "./dom.js";
 import { bytes, count, plural } from "./format.js";
 import { grid } from "./grid.js";
+import { registrationCard, shutDown } from "./process.js";
+import { loadLog, logCard, logTools } from "./process-log.js";
 
 const REPLICAS_OPEN = 50;
 const LEVELS = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"];
 
+/** `read`: it is read as it was asked for, and stays so whatever happens meanwhile. */
 const TABS = {
   configs: { title: "Configs", tools: configTools,
     load: (path, query, signal) => getTagged(url([...path, "configs"], { all: query.has("all") && "true" }), { signal }),
@@ -18,6 +22,8 @@ const TABS = {
   "log-dirs": { title: "Log directories", load: (path, query, signal) => get(url([...path, "log-dirs"]), { signal }), draw: logDirs },
   loggers: { title: "Loggers", load: (path, query, signal) => getTagged(url([...path, "loggers"]), { signal }), draw: loggers },
   features: { title: "Features", load: (path, query, signal) => getTagged(url(["v1", "features"], { broker: path.at(-1) }), { signal }), draw: features },
+  connections: { title: "Connections", tools: connectionTools, load: loadConnections, draw: connectionCard, read: true },
+  log: { title: "Log", tools: logTools, load: loadLog, draw: logCard, read: true },
 };
 
 export function open({ broker: id, tab = "configs" }, query) {
@@ -29,6 +35,7 @@ export function open({ broker: id, tab = "configs" }, query) {
   const page = { tag: () => tag, look: () => view.look() };
   const view = {
     title: `Broker ${id}`,
+    actions: [button("Controlled shutdown …", () => shutDown(id, view), { needs: "admin", key: "shut-down" })],
     tools: [tabs("Parts of the broker", links, shown === TABS.configs ? root : `${root}/${tab}`), shown.tools?.(query, () => view)],
     async load(signal) {
       const broker = await get(url(path), { signal });
@@ -46,12 +53,13 @@ export function open({ broker: id, tab = "configs" }, query) {
         figure("State", broker.fenced ? "fenced" : "alive", broker.fenced ? "bad" : ""),
         figure("Leads", count(broker.leaders)), figure("Replicas", count(broker.replicas)),
         figure("Address", h("span", { class: "mono" }, broker.host ? `${broker.host}:${broker.port}` : "–"), "small"), figure("Rack", broker.rack ?? "–", "small")),
+      shown === TABS.configs && registrationCard(broker),
       asked && dutyCard(id, asked, view),
-      found instanceof Error
+      found instanceof Error && !shown.read
         ? card(shown.title, nothing(`The broker is fenced and does not tell: ${found.message}`))
         : shown.draw(found, { path, query, view, page }),
     ],
-    cares: (event) => touches(event) || event.kind === "config_changed" || (shown === TABS.features && event.kind === "feature_changed"),
+    cares: (event) => (shown.read ? event.kind === "reconnected" : touches(event) || event.kind === "config_changed" || (shown === TABS.features && event.kind === "feature_changed")),
   };
   return view;
 }

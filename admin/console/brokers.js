@@ -4,6 +4,7 @@ import { get } from "./api.js";
 import { badge, card, h, link } from "./dom.js";
 import { count } from "./format.js";
 import { grid } from "./grid.js";
+import { uptimeOf, versionOf } from "./process.js";
 
 export function open(values, query) {
   const view = {
@@ -28,5 +29,7 @@ export function brokerTable(view, query, brokers) {
     { title: "Rack", cell: (broker) => broker.rack, by: (broker) => broker.rack },
     { title: "Leads", number: true, cell: (broker) => count(broker.leaders), by: (broker) => broker.leaders },
     { title: "Replicas", number: true, cell: (broker) => count(broker.replicas), by: (broker) => broker.replicas },
+    { title: "Version", cell: versionOf, by: (broker) => broker.version },
+    { title: "Uptime", number: true, cell: uptimeOf, by: (broker) => broker.uptime_ms },
   ], brokers, "No broker is registered.", { key: (broker) => broker.id });
 }

@@ -47,9 +47,14 @@ export function zone() {
 const AGES = [[60, 1, "s"], [3600, 60, "min"], [172_800, 3600, "h"], [Infinity, 86_400, "days"]];
 
 export function ago(ms, now = Date.now()) {
-  const seconds = Math.max(0, Math.round((now - ms) / 1000));
+  return `${lasting(now - ms)} ago`;
+}
+
+/** How long something has lasted, to the second at the most. */
+export function lasting(ms) {
+  const seconds = Math.max(0, Math.round(ms / 1000));
   const [, size, unit] = AGES.find(([below]) => seconds < below);
-  return `${count(Math.round(seconds / size))} ${unit} ago`;
+  return `${count(Math.round(seconds / size))} ${unit}`;
 }
 
 /** How long something took, or may take. */

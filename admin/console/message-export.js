@@ -1,10 +1,9 @@
 // Records as a file: what a search finds, as lines of JSON or as CSV.
 
-import { headers, pieces, url } from "./api.js";
-import { ask, field, h, note, select } from "./dom.js";
-import { bytes } from "./format.js";
+import { url } from "./api.js";
+import { ask, field, h, select } from "./dom.js";
+import { getFile } from "./download.js";
 import { begin, chosen, isTail } from "./message-search.js";
-import { token } from "./storage.js";
 
 const LIMIT = 100_000;
 
@@ -22,45 +21,8 @@ export function exportRecords(topic, query) {
     action: "Export",
     async submit(data) {
       const path = url(["v1", "topics", topic, "messages", "export"], { format: data.get("format"), limit: data.get("limit"), ...begin(query), ...chosen(query) });
-      const name = `${topic}.${data.get("format")}`;
-      // Without a token the browser writes it to the disk while it comes; a link cannot say a token.
-      if (token()) await fetched(path, name, progress, ends.signal);
-      else {
-        await tried(path);
-        download(path, name);
-      }
+      await getFile(path, `${topic}.${data.get("format")}`, progress, ends.signal);
     },
   });
   dialog.addEventListener("close", () => ends.abort());
-}
-
-/** A link cannot show why it was refused: whether it is begun at all is seen before. Raises Error. */
-async function tried(path) {
-  const ends = new AbortController();
-  const answer = await fetch(path, { signal: ends.signal });
-  if (!answer.ok) throw new Error((await answer.json().catch(() => ({}))).message ?? `HTTP ${answer.status}`);
-  ends.abort();
-}
-
-async function fetched(path, name, progress, signal) {
-  const answer = await fetch(path, { headers: headers(), signal });
-  if (!answer.ok) throw new Error((await answer.json().catch(() => ({}))).message ?? `HTTP ${answer.status}`);
-  const parts = [];
-  let size = 0;
-  for await (const part of pieces(answer.body)) {
-    parts.push(part);
-    size += part.length;
-    progress.textContent = `${bytes(size)} so far …`;
-  }
-  const made = URL.createObjectURL(new Blob(parts));
-  download(made, name);
-  URL.revokeObjectURL(made);
-  note(`${name}: ${bytes(size)}.`);
-}
-
-function download(href, name) {
-  const link = h("a", { href, download: name });
-  document.body.append(link);
-  link.click();
-  link.remove();
 }

@@ -2,6 +2,7 @@
 
 import { get } from "./api.js";
 import { brokerTable } from "./brokers.js";
+import { bundleButton } from "./debug-bundle.js";
 import { badge, card, figure, figures, h, link, nothing } from "./dom.js";
 import { lines } from "./events.js";
 import { chips } from "./favourites.js";
@@ -14,6 +15,7 @@ const NAMED = 20;
 export function open(values, query) {
   const view = {
     title: "Overview",
+    actions: [bundleButton()],
     async load(signal) {
       const [cluster, health, brokers, quorum] = await Promise.all([
         get("/v1/cluster", { signal }), get("/v1/health", { signal }), get("/v1/brokers", { signal }),

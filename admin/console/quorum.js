@@ -1,10 +1,11 @@
 // The metadata quorum: who leads, how far the others are, and how both have gone since the page was opened.
 
 import { get } from "./api.js";
-import { badge, button, card, figure, figures, h, nothing, table } from "./dom.js";
+import { act, badge, button, card, figure, figures, h, link, nothing, table } from "./dom.js";
 import { aboutBrokers, told } from "./events.js";
 import { ago, clock, count, moment, plural } from "./format.js";
 import { recent } from "./live.js";
+import { writeSnapshot } from "./process.js";
 import { addVoter, removeVoter } from "./quorum-voters.js";
 import { hear } from "./streams.js";
 import { s } from "./svg.js";
@@ -29,6 +30,7 @@ export function open() {
     title: "Quorum",
     actions: [
       h("a", { class: "button plain", href: "#/metadata" }, "Metadata"),
+      button("Write snapshot now", (event) => act(event.currentTarget, () => writeSnapshot()), { needs: "operate", key: "snapshot", title: "The active controller writes one of the metadata" }),
       button("Add a voter …", () => addVoter(known?.quorum?.observers ?? [], view), { needs: "admin", key: "add-voter" }),
     ],
     async load(signal) {
@@ -86,8 +88,9 @@ function live(last, quorum, view) {
       figure("Active controller", last.leader_id), figure("Epoch", last.leader_epoch),
       figure("High watermark", last.high_watermark), figure("Voters", count(last.voters.length)), figure("Observers", count(last.observers.length))),
     card("Since this page was opened", timeline()),
-    card("Voters", members(last.voters, last.leader_id, "No voter.", (member) => last.voters.length > 1 && directories.get(member.id)
-      && button("Remove …", () => removeVoter(member.id, directories.get(member.id), member.id === last.leader_id, view), { needs: "admin", key: `remove-${member.id}`, label: `Have node ${member.id} vote no more` }))),
+    card("Voters", members(last.voters, last.leader_id, "No voter.", (member) => h("div", { class: "actions" },
+      link(`#/quorum/controllers/${member.id}`, "Log", { key: `log-${member.id}`, label: `Log of controller ${member.id}` }),
+      last.voters.length > 1 && directories.get(member.id) && button("Remove …", () => removeVoter(member.id, directories.get(member.id), member.id === last.leader_id, view), { needs: "admin", key: `remove-${member.id}`, label: `Have node ${member.id} vote no more` })))),
     card("Observers", members(last.observers, last.leader_id, "No broker follows the metadata log.")),
   ];
 }

@@ -5,6 +5,7 @@ import * as brokers from "./brokers.js";
 import * as chaos from "./chaos.js";
 import * as chaosRun from "./chaos-run.js";
 import * as configsDiff from "./configs-diff.js";
+import * as controller from "./controller.js";
 import * as explorer from "./explorer.js";
 import * as group from "./group.js";
 import * as groups from "./groups.js";
@@ -41,6 +42,7 @@ export const ROUTES = [
   { path: "brokers/:broker", page: broker },
   { path: "brokers/:broker/:tab", page: broker },
   { path: "quorum", page: quorum, name: "Quorum", key: "q", group: "Cluster" },
+  { path: "quorum/controllers/:controller", page: controller },
   { path: "metadata", page: metadata, name: "Metadata", key: "m", group: "Cluster" },
   { path: "metadata/:tab", page: metadata },
   { path: "topics", page: topics, name: "Topics", key: "t", group: "Data" },

@@ -98,10 +98,21 @@ def quorum(leader: int = 1, epoch: int = 5, **options: Any) -> dict[str, Any]:
     }
 
 
-BROKERS = [
-    {"id": each, "host": "127.0.0.1", "port": 9090 + each, "rack": None, "fenced": False, "leaders": 2, "replicas": 6}
-    for each in (1, 2, 3)
-]
+def broker(broker_id: int, **options: Any) -> dict[str, Any]:
+    """Return one broker, as the cluster knows it and as its process tells of itself."""
+    base = {"id": broker_id, "host": "127.0.0.1", "port": 9090 + broker_id, "rack": None, "fenced": False}
+    base |= {"leaders": 2, "replicas": 6, "epoch": 41, "incarnation_id": "iiiiiiiiiiiiiiiiiiiiiQ"}
+    base |= {"log_dirs": [{"id": "dddddddddddddddddddddQ", "online": True, "cordoned": False}]}
+    base |= {
+        "registration_error": None,
+        "version": "0.1.0",
+        "started_ms": 1_700_000_000_000,
+        "uptime_ms": 3 * 86_400_000,
+    }
+    return base | {"process_error": None, "process_message": None} | options
+
+
+BROKERS = [broker(each) for each in (1, 2, 3)]
 CLUSTER = {"cluster_id": "stage", "controller_id": 1, "brokers": 3, "brokers_fenced": 0, "topics": 2, "partitions": 6}
 HEALTH = {
     "healthy": True,

@@ -1,4 +1,4 @@
-"""FrameNetwork: what it does to frames beyond TCP, and what it does not: a connection's first frame comes, and first."""
+"""FrameNetwork: what it does to frames beyond TCP, and what it does not: a connection begins with its first frame."""
 
 import random
 

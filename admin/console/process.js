@@ -1,0 +1,89 @@
+// What a process of the cluster tells of itself, or why it does not; and what it is asked to do.
+
+import { post, url } from "./api.js";
+import { badge, card, confirm, h, note } from "./dom.js";
+import { bytes, lasting } from "./format.js";
+
+/** Why a process cannot be asked, as the API calls it, and what helps where the message does not say it. */
+const SILENT = {
+  NO_METRICS_LISTENER: "Set it in the configuration of its node, and start the node again.",
+  NOT_KVORUM: "",
+  NODE_UNREACHABLE: "",
+  NODE_REFUSED: "Its node has other tokens than this console’s admin process.",
+  NODE_FAILED: "",
+  ANOTHER_NODE: "Its configuration and where it listens do not belong together.",
+  NO_NODE_PAGES: "It is of an older release.",
+  NO_CONTROLLER_ADDRESS: "It only follows, and no broker beside it tells.",
+  NO_SUCH_ROLE: "",
+};
+
+/** What a process tells; an Error that is to be shown in its place where it cannot be asked. */
+export async function told(answer) {
+  try {
+    return await answer;
+  } catch (error) {
+    if (!(error.error in SILENT)) throw error;
+    return error;
+  }
+}
+
+/** In the place of what a process does not tell. */
+export function silentCard(title, error) {
+  return card(title, h("p", {}, badge(error.error, error.passing ? "bad" : "warn"), ` ${error.message}. ${SILENT[error.error] ?? ""}`));
+}
+
+/** A dash for what nobody tells of a broker; why stands behind it for whoever points there. */
+function untold(broker) {
+  return h("span", { class: "quiet", title: broker.process_message ?? broker.process_error ?? "It is not told." }, "–");
+}
+
+export function versionOf(broker) {
+  return broker.version ?? untold(broker);
+}
+
+export function uptimeOf(broker) {
+  return (broker.uptime_ms ?? null) === null ? untold(broker) : h("span", { class: "whole" }, lasting(broker.uptime_ms));
+}
+
+/** What a broker registered with, and why its process tells nothing where it does not. */
+export function registrationCard(broker) {
+  const why = broker.registration_error;
+  const dirs = broker.log_dirs ?? [];
+  const row = (name, ...value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
+  return card("Registration and process",
+    broker.process_error && h("p", {}, badge(broker.process_error, "warn"), ` Its process does not tell its version and uptime: ${broker.process_message ?? ""}. ${SILENT[broker.process_error] ?? ""}`),
+    why && h("p", {}, badge(why, "warn"), " Nobody tells what it registered with."),
+    h("dl", { class: "pairs" },
+      row("Version", versionOf(broker)),
+      row("Uptime", uptimeOf(broker)),
+      row("Epoch", broker.epoch ?? "–"),
+      row("Incarnation", h("span", { class: "mono" }, broker.incarnation_id ?? "–")),
+      row("Directories", dirs.length ? h("ul", { class: "plain" }, dirs.map((dir) => h("li", { "data-key": `dir-${dir.id}` },
+        h("span", { class: "mono" }, dir.id), " ", dir.online ? badge("online", "good") : badge("offline", "bad"), dir.cordoned && [" ", badge("gets no new replicas", "warn")]))) : "–")));
+}
+
+/** Ask whether a broker's process is to end, and have it end. */
+export function shutDown(id, view) {
+  confirm({
+    title: `Controlled shutdown of broker ${id}`,
+    text: [
+      "Its leaders move to other brokers that are in sync; then its process ends, and with it all else of its node: a controller, and this console where that node serves it.",
+      "The broker stays down until its node is started again. Nothing here can start it.",
+    ],
+    action: "Shut down",
+    async done() {
+      await post(url(["v1", "brokers", id, "controlled-shutdown"]));
+      note(`Broker ${id} shuts down: its leaders move away first. It is down until its node is started again.`);
+      view.look();
+    },
+  });
+}
+
+/** Have a controller write a snapshot now, and tell what became of it; `controller` null: the active one. */
+export async function writeSnapshot(controller = null) {
+  const made = await post(url(["v1", "metadata", "snapshot"], { controller }));
+  const what = `up to offset ${made.end_offset} (epoch ${made.epoch}), ${bytes(made.bytes)}`;
+  note(made.written ? `Controller ${made.controller} wrote a snapshot ${what}, in ${Math.round(made.took_ms)} ms.`
+    : `Nothing has come since controller ${made.controller}’s last snapshot: it is ${what}.`);
+  return made;
+}
