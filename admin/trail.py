@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 from aiohttp import web
-from pydantic import BaseModel
+from pydantic import BaseModel, RootModel
 
 from kvorum.admin.access import Refused
 from kvorum.admin.operations import NoBody, Text
@@ -23,6 +23,10 @@ from kvorum.runtime.logs import get_logger
 
 CONFIG_FIELDS: Final = ("configs", "config", "annotations", "set", "append", "subtract")
 """Of all bodies: what holds values by the names of configs, quotas, or loggers, or copies of a whole document."""
+ENTRY: Final = {"name", "value", "operation"}
+"""How Confluent's API has a config."""
+LOGIN: Final = re.compile(r"://[^/@\s]*:[^/@\s]+@")
+"""A name and a password in an address."""
 SECRET: Final = re.compile(r"password|secret|token|credential|jaas", re.IGNORECASE)
 REFUSALS_MS: Final = 1_000
 """Between two lines about refusals."""
@@ -103,6 +107,8 @@ def asked_of(body: BaseModel, path: Mapping[str, str]) -> str:
     if isinstance(body, NoBody | Text):
         return ""
     said = body.model_dump(mode="json", exclude_unset=True)
+    if isinstance(body, RootModel):  # a connector's config, the whole body of which it is
+        said = {"config": said}
     if "value" in said and "name" not in said:
         said = {**said, "value": shown(path.get("name", "."), said["value"])}
     return msgspec.json.encode(without_secrets(said)).decode()
@@ -114,7 +120,7 @@ def without_secrets(said: Any, within: str = "") -> Any:
         return [without_secrets(each, within) for each in said]
     if not isinstance(said, Mapping):
         return said
-    if isinstance(said.get("name"), str) and "value" in said:  # how Confluent's API has configs
+    if isinstance(said.get("name"), str) and said.keys() <= ENTRY and "value" in said:
         return {**said, "value": shown(said["name"], said["value"])}
     by_config = within in CONFIG_FIELDS
     return {
@@ -130,4 +136,4 @@ def shown(name: str, value: Any) -> Any:
     definition = config_defs.TOPIC.get(name) or config_defs.broker_def(name) or config_defs.GROUP.get(name)
     if definition is not None:
         return HIDDEN if definition.sensitive else value
-    return HIDDEN if "." in name or SECRET.search(name) else value
+    return HIDDEN if "." in name or SECRET.search(name) or LOGIN.search(value) else value
