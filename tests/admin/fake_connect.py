@@ -174,19 +174,28 @@ def running() -> Iterator[tuple[FakeConnect, str]]:
     """Give one that answers in a thread of its own, and its address."""
     connect = FakeConnect()
     connect.reset()
-    runner, loop = web.AppRunner(connect.app()), asyncio.new_event_loop()
+    with in_thread(connect.app) as url:
+        yield connect, url
+
+
+@contextmanager
+def in_thread(build: Callable[[], web.Application]) -> Iterator[str]:
+    """Serve an application in a loop and a thread of its own, where it is made, too; give its address."""
+    loop, runners = asyncio.new_event_loop(), list[web.AppRunner]()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
 
     async def begin() -> str:
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        return f"http://127.0.0.1:{runner.addresses[0][1]}"
+        runners.append(web.AppRunner(build()))
+        await runners[0].setup()
+        await web.TCPSite(runners[0], "127.0.0.1", 0).start()
+        return f"http://127.0.0.1:{runners[0].addresses[0][1]}"
 
     thread.start()
     try:
-        yield connect, asyncio.run_coroutine_threadsafe(begin(), loop).result(30)
+        yield asyncio.run_coroutine_threadsafe(begin(), loop).result(30)
     finally:
-        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(30)
+        for runner in runners:
+            asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(30)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(30)
         loop.close()
