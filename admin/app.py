@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from kvorum.admin.access import Access, Refused
 from kvorum.admin.changes import Changes
 from kvorum.admin.client import ClusterClient, Unreachable
+from kvorum.admin.connect_client import ConnectClient
 from kvorum.admin.console_files import add_console
 from kvorum.admin.incoming import (
     BODY_BYTES_MAX,
@@ -25,6 +26,7 @@ from kvorum.admin.incoming import (
     check_query,
     comes_whole,
     needed,
+    query_of,
     read_body,
     read_json,
 )
@@ -95,16 +97,18 @@ class AdminApp:
         clock: Clock | None = None,
         local: LocalLogs | None = None,
         more: Sequence[Operation] = (),
+        connect: ConnectClient | None = None,
     ) -> None:
         """Serve this cluster, the metrics of this process, and the logs of the broker that it stands beside.
 
-        `more`: what another server does besides, with the same manners.
+        `more`: what another server does besides, with the same manners. `connect`: where jobs are, closed with this.
         """
         self._cluster = cluster
         self._metrics = metrics
         self._access = access or Access()
         self._clock = clock or SystemClock()
-        self._operations = [*operations(local), *more]
+        self._connect = connect or ConnectClient()
+        self._operations = [*operations(local, self._connect), *more]
         self._streams = Streams()
         self._changes = Changes()
         self._turns = Turns()
@@ -127,7 +131,11 @@ class AdminApp:
         add_console(app)
         app.on_shutdown.append(self._streams.end)
         app.on_cleanup.append(self._changes.settle)
+        app.on_cleanup.append(self._close)
         return app
+
+    async def _close(self, app: web.Application) -> None:
+        await self._connect.close()
 
     @property
     def streams(self) -> int:
@@ -208,7 +216,7 @@ class AdminApp:
             call = Call(
                 cluster=self._cluster,
                 path=dict(request.match_info),
-                query=dict(request.query),
+                query=query_of(operation, request),
                 body=body,
                 clock=self._clock,
                 base_url=base_url(operation, request),

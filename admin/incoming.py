@@ -38,8 +38,14 @@ def check_query(operation: Operation, request: web.Request) -> None:
         if name not in known:
             among = f"; there are {', '.join(known)}" if known else ""
             raise BadInput(name, f"there is no query parameter {name!r} here{among}")
-        if len(request.query.getall(name)) > 1:
+        if len(request.query.getall(name)) > 1 and name not in operation.repeated:
             raise BadInput(name, f"{name} is there twice")
+
+
+def query_of(operation: Operation, request: web.Request) -> dict[str, str]:
+    """Return the query; what may be repeated as one value, with commas."""
+    found = dict(request.query)
+    return found | {name: ",".join(request.query.getall(name)) for name in operation.repeated if name in found}
 
 
 def base_url(operation: Operation, request: web.Request) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from kvorum.admin.job_routes import SCOPES
 from kvorum.admin.models import INT32_MAX, Problem
 from kvorum.admin.node_routes import LEVELS
 from kvorum.admin.operations import EVENT_STREAM, INT64_MAX, JSON, Broken, Ended, NoBody, Operation
@@ -30,11 +31,13 @@ NUMBERS: dict[str, Any] = {"type": "string", "pattern": r"^[0-9]{1,10}(,[0-9]{1,
 PLACES: dict[str, Any] = {"type": "string", "pattern": r"^[0-9]{1,10}:[0-9]{1,19}(,[0-9]{1,10}:[0-9]{1,19})*$"}
 QUOTA_TYPES: dict[str, Any] = {"type": "string", "pattern": r"^(user|client_id|ip)(,(user|client_id|ip))*$"}
 PARAMETERS: Mapping[str, dict[str, Any]] = {
-    **dict.fromkeys(("broker", "partition", "broker_id", "partition_id", "controller"), INT32),
+    **dict.fromkeys(("broker", "partition", "broker_id", "partition_id", "controller", "task"), INT32),
     **dict.fromkeys(
         ("validate_only", "dry_run", "internal", "all", "containing", "include_authorized_operations"), FLAG
     ),
     **dict.fromkeys(("under_replicated", "sizes", "lag", "csv", "with_group"), FLAG),
+    **dict.fromkeys(("includeTasks", "onlyFailed", "connectorsOnly"), FLAG),
+    "scope": {"type": "string", "enum": list(SCOPES)},
     "order": {"type": "string", "enum": list(ORDERS)},
     **dict.fromkeys(("limit", "scanned", "bytes", "time_ms", "tail", "seconds", "lines"), COUNT),
     **dict.fromkeys(("offset", "at", "since", "timestamp_ms", "open_for_ms"), INT64),

@@ -197,6 +197,8 @@ class Operation:
     status: int = 200
     query: Mapping[str, str] | None = None
     """Query parameters and what they mean; any other is refused, as an unknown field of a body is."""
+    repeated: Sequence[str] = ()
+    """Those of them that may be there several times: the call has them as one, with commas."""
     fields: Mapping[ErrorCode, str] = field(default_factory=dict)
     """What of the body a refusal of the cluster is about; a config's name is found by itself (admin/fields.py)."""
     also: Mapping[int, type[BaseModel] | None] = field(default_factory=dict)

@@ -38,8 +38,10 @@ from kvorum.admin import (
     voter_routes,
 )
 from kvorum.admin.broker_routes import BrokerRoutes
+from kvorum.admin.connect_client import ConnectClient
 from kvorum.admin.debug_bundle_routes import DebugBundleRoutes
 from kvorum.admin.history_routes import HistoryRoutes
+from kvorum.admin.job_routes import JobRoutes
 from kvorum.admin.metadata_reader import MetadataReader
 from kvorum.admin.metadata_routes import MetadataRoutes
 from kvorum.admin.operations import Operation
@@ -47,8 +49,11 @@ from kvorum.admin.segment_routes import LocalLogs, SegmentRoutes
 from kvorum.admin.v3 import routes as v3_routes
 
 
-def operations(local: LocalLogs | None = None) -> Sequence[Operation]:
-    """Return everything the API does; `local`: the logs of the broker that the server stands beside."""
+def operations(local: LocalLogs | None = None, connect: ConnectClient | None = None) -> Sequence[Operation]:
+    """Return everything the API does.
+
+    `local`: the logs of the broker that the server stands beside; `connect`: where jobs are.
+    """
     metadata = MetadataReader()
     return [
         *cluster_routes.OPERATIONS,
@@ -90,4 +95,5 @@ def operations(local: LocalLogs | None = None) -> Sequence[Operation]:
         *HistoryRoutes(metadata).operations(),
         *DebugBundleRoutes(metadata).operations(),
         *SegmentRoutes(local).operations(),
+        *JobRoutes(connect or ConnectClient()).operations(),
     ]

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 from aiohttp import web
-from pydantic import BaseModel
+from pydantic import BaseModel, RootModel
 
 from kvorum.admin.access import Refused
 from kvorum.admin.operations import NoBody, Text
@@ -25,6 +25,8 @@ CONFIG_FIELDS: Final = ("configs", "config", "set", "append", "subtract")
 """Of all bodies: what holds values by the names of configs, quotas, or loggers."""
 ANNOTATIONS: Final = "annotations"
 """What Kubernetes and its tools say of a document, by names that mostly have dots; a text may be a copy of it all."""
+ENTRY: Final = {"name", "value", "operation"}
+"""How Confluent's API has a config."""
 SECRET: Final = re.compile(r"password|secret|token|credential|jaas", re.IGNORECASE)
 USER_IN_URL: Final = re.compile(r"://[^/\s@]*:[^/\s@]*@")
 REFUSALS_MS: Final = 1_000
@@ -106,6 +108,8 @@ def asked_of(body: BaseModel, path: Mapping[str, str]) -> str:
     if isinstance(body, NoBody | Text):
         return ""
     said = body.model_dump(mode="json", exclude_unset=True)
+    if isinstance(body, RootModel):  # a connector's config, the whole body of which it is
+        said = {"config": said}
     if "value" in said and "name" not in said:
         said = {**said, "value": shown(path.get("name", "."), said["value"])}
     return msgspec.json.encode(without_secrets(said)).decode()
@@ -117,7 +121,7 @@ def without_secrets(said: Any, within: str = "") -> Any:
         return [without_secrets(each, within) for each in said]
     if not isinstance(said, Mapping):
         return said
-    if isinstance(said.get("name"), str) and "value" in said:  # how Confluent's API has configs
+    if isinstance(said.get("name"), str) and said.keys() <= ENTRY and "value" in said:
         return {**said, "value": shown(said["name"], said["value"])}
     by_config = within in CONFIG_FIELDS
     if within == ANNOTATIONS:
@@ -147,4 +151,4 @@ def shown(name: str, value: Any) -> Any:
     definition = config_defs.TOPIC.get(name) or config_defs.broker_def(name) or config_defs.GROUP.get(name)
     if definition is not None:
         return HIDDEN if definition.sensitive else value
-    return HIDDEN if "." in name or SECRET.search(name) else value
+    return HIDDEN if "." in name or SECRET.search(name) or USER_IN_URL.search(value) else value

@@ -7,6 +7,7 @@ from aiohttp import web
 from kvorum.admin.access import Access, BadTokens, is_local
 from kvorum.admin.app import AdminApp, runner_of
 from kvorum.admin.client import ClusterClient
+from kvorum.admin.connect_client import ConnectClient
 from kvorum.cluster import readiness
 from kvorum.cluster.exits import Exit
 from kvorum.cluster.hosting import Ending, Refusal, host
@@ -19,7 +20,7 @@ from kvorum.runtime.chance import new_random
 from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk, OsDisk
-from kvorum.runtime.listeners import admin_listeners, advertised_listeners, voters
+from kvorum.runtime.listeners import admin_listeners, advertised_listeners, connect_urls, voters
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import Metrics
 
@@ -52,7 +53,8 @@ def run_admin(settings: Settings, paths: NodePaths) -> int:
         local = NodeLogs(OsDisk(), settings.int("node.id"), settings.list("log.dirs"))
         cluster, metrics = ClusterClient(bootstrap_of(settings), chance=new_random()), Metrics()
         build_info(metrics, "admin", settings.int("node.id"))
-        runner = runner_of(AdminApp(cluster, metrics, access, local=local).build())
+        connect = ConnectClient(connect_urls(settings))
+        runner = runner_of(AdminApp(cluster, metrics, access, local=local, connect=connect).build())
         await runner.setup()
         try:
             with watched(metrics, SystemClock()):

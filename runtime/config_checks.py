@@ -14,6 +14,7 @@ from kvorum.runtime.listeners import (
     advertised_listeners,
     broker_listeners,
     chaos_listener,
+    connect_urls,
     controller_listener_names,
     controller_listeners,
     inter_broker_listener_name,
@@ -182,6 +183,7 @@ def check_exposure(settings: Settings) -> None:
         if not is_loopback(http.host) and settings.optional_str("kvorum.admin.tokens.file") is None:
             text = f"{http.url}: without kvorum.admin.tokens.file it listens on loopback only"
             raise refuse(settings, "admin.listeners", text)
+    connect_urls(settings)
     for role in settings.list("process.roles"):
         metrics_listener(settings, role)
         if chaos_listener(settings, role) is not None:

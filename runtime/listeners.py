@@ -17,6 +17,10 @@ LISTENER = re.compile(r"([^:/]+)://\[?([0-9a-zA-Z\-%._:]*?)\]?:(-?[0-9]{1,10})")
 PEER_ADDRESS = re.compile(
     r"(?:(?P<own>broker|controller)>(?P<peer>broker|controller)/)?(?P<id>[0-9]{1,10})=(?P<address>.+)"
 )
+CONNECT_URL = re.compile(
+    r"https?://(?:\[[0-9a-f:.]+\]|[0-9a-z._-]+)(?::(?P<port>[0-9]{1,5}))?(?P<path>(?:/[0-9a-z._~-]+)*)/?", re.IGNORECASE
+)
+"""Nothing with a name and a password before the host: a config is shown to whoever asks."""
 ANY_ADDRESS = ("0.0.0.0", "::")
 LOOPBACK = "127.0.0.1"
 LOOPBACK_HOSTS = ("localhost", "::1")
@@ -158,6 +162,19 @@ def http_endpoint(settings: Settings, key: str, text: str) -> HttpEndpoint:
 def admin_listeners(settings: Settings) -> list[HttpEndpoint]:
     """Return where the admin process of this node listens; none: there is none. Raises ConfigError."""
     return [http_endpoint(settings, "admin.listeners", text) for text in settings.list("admin.listeners")]
+
+
+def connect_urls(settings: Settings) -> list[str]:
+    """Return where Kafka Connect's REST interface is, without a slash at the end; none: nowhere. Raises ConfigError."""
+    key = "kvorum.connect.urls"
+    found = []
+    for text in settings.list(key):
+        match = CONNECT_URL.fullmatch(text)
+        port = int(match["port"] or 1) if match is not None else 0
+        if match is None or not 0 < port <= PORT_MAX or {".", ".."} & {*match["path"].split("/")}:
+            raise _error(settings, key, f"{text!r} is not of the form http://HOST:PORT")
+        found.append(text.rstrip("/"))
+    return found
 
 
 def metrics_listener(settings: Settings, role: str) -> HttpEndpoint | None:

@@ -68,6 +68,7 @@ SANS_IO = (
     "admin/expression.py",
     "admin/group_members.py",
     "admin/internal_records.py",
+    "admin/job_answers.py",
     "admin/narrator.py",
     "admin/offset_csv.py",
     "admin/offset_reset.py",

@@ -9,6 +9,8 @@ import * as controller from "./controller.js";
 import * as explorer from "./explorer.js";
 import * as group from "./group.js";
 import * as groups from "./groups.js";
+import * as job from "./job.js";
+import * as jobs from "./jobs.js";
 import * as leaders from "./leaders.js";
 import * as messages from "./messages.js";
 import * as metadata from "./metadata.js";
@@ -62,6 +64,9 @@ export const ROUTES = [
   { path: "groups/:group", page: group },
   { path: "transactions", page: transactions, name: "Transactions", key: "x", group: "Data" },
   { path: "transactions/:id", page: transaction },
+  { path: "jobs", page: jobs, name: "Jobs", key: "j", group: "Data" },
+  { path: "jobs/:connector", page: job },
+  { path: "jobs/:connector/:tab", page: job },
   { path: "leaders", page: leaders, name: "Elections", key: "e", group: "Operations" },
   { path: "reassignment", page: reassignment, name: "Reassignment", key: "r", group: "Operations" },
   { path: "quotas", page: quotas, name: "Quotas", key: "u", group: "Operations" },

@@ -14,6 +14,7 @@ from aiohttp.web import BaseRunner
 from kvorum.admin.access import Access
 from kvorum.admin.app import AdminApp, runner_of
 from kvorum.admin.client import METADATA_TOPIC, ClusterClient, Unreachable
+from kvorum.admin.connect_client import ConnectClient
 from kvorum.network.addresses import Address
 from kvorum.protocol.batch_header import HEADER_SIZE
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -520,10 +521,14 @@ class Server(TestServer):
 
 @asynccontextmanager
 async def serve(
-    cluster: FakeCluster, access: Access | None = None, clock: Any = None, local: Any = None
+    cluster: FakeCluster,
+    access: Access | None = None,
+    clock: Any = None,
+    local: Any = None,
+    connect: ConnectClient | None = None,
 ) -> AsyncIterator[Client]:
     """Serve the API of a fake cluster over real HTTP."""
-    app = AdminApp(cluster, Metrics(), access, clock, local).build()
+    app = AdminApp(cluster, Metrics(), access, clock, local, connect=connect).build()
     async with TestClient(Server(app)) as client:
         yield client
 

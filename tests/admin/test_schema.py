@@ -10,12 +10,14 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from aiohttp.test_utils import TestServer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from kvorum.admin.app import operations
 from kvorum.admin.client import METADATA_TOPIC
+from kvorum.admin.connect_client import ConnectClient
 from kvorum.admin.models import Problem
 from kvorum.admin.openapi import document
 from kvorum.admin.operations import JSON, Operation
@@ -23,6 +25,7 @@ from kvorum.admin.problems import PROBLEM
 from kvorum.admin.v3.links import is_v3
 from kvorum.admin.v3.models import ErrorResponse
 from tests.admin.fake import NOW_MS, Client, FakeCluster, serve
+from tests.admin.fake_connect import FakeConnect
 from tests.admin.managed import ManagedCluster
 from tests.admin.node_server import FakeNode, name_listeners, running
 from tests.admin.operated import CONTROLLER
@@ -30,6 +33,7 @@ from tests.admin.test_groups_routes import fill as fill_groups
 from tests.admin.test_other_routes import begin
 
 EXAMPLES = 30
+CONNECT = FakeConnect()
 DOCUMENT = document(operations(), "0")
 SCHEMAS = DOCUMENT["components"]["schemas"]
 WORDS = ("t", "e", "c", "k", "known", "0", "1", "7", "-1", "true", "false", "all", "earliest", "read_committed", "json")
@@ -48,6 +52,9 @@ THERE = {
     "consumer_group_id": ("c", "e", "k"),
     "consumer_id": ("m1", "old"),
     "name": ("known",),
+    "connector": ("numbers",),
+    "task": ("0",),
+    "expand": ("info", "status", "status,info"),
     "partitions": ("0", "0,1"),
     "offsets": ("0:1,1:0",),
     "filter": ("offset > 2", 'value ~ "v" && partition in [0, 1]', "value.a.b == 1"),
@@ -178,12 +185,16 @@ def served() -> Iterator[tuple[asyncio.Runner, Client, FakeCluster]]:
     with asyncio.Runner() as runner:
         cluster = WithProcesses()
         cluster.waits = False
-        processes, context = running(*cluster.nodes), serve(cluster, clock=Hasty())
+        connect = TestServer(CONNECT.app())
+        runner.run(connect.start_server())
+        jobs = ConnectClient([str(connect.make_url("")).rstrip("/")])
+        processes, context = running(*cluster.nodes), serve(cluster, clock=Hasty(), connect=jobs)
         runner.run(processes.__aenter__())
         client = runner.run(context.__aenter__())
         yield runner, client, cluster
         runner.run(context.__aexit__(None, None, None))
         runner.run(processes.__aexit__(None, None, None))
+        runner.run(connect.close())
 
 
 @pytest.mark.parametrize("operation", operations(), ids=lambda operation: operation.name)
@@ -196,6 +207,7 @@ def test_answers_are_those_the_document_has(
     @given(requests(operation))
     def check(request: tuple[str, dict[str, str], Any]) -> None:
         cluster.reset()
+        CONNECT.reset()
         fill_groups(cluster)
         begin_transactions(cluster)
         runner.run(answer_fits(client, operation, *request))

@@ -24,6 +24,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from kvorum.cluster.local import LocalCluster
 from kvorum.runtime import metric_names as names
+from tests.admin.fake_connect import FakeConnect, running
 from tests.cluster.clients import create_topic, eventually, leader_of
 from tests.cluster.conftest import ROOT, clusters_in
 from tests.cluster.test_admin_api import http
@@ -39,9 +40,16 @@ IN_COMMON, BY_DEFAULT = 3, 5
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def connect() -> Iterator[tuple[FakeConnect, str]]:
+    """Return a Kafka Connect in memory, and its address."""
+    with running() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, connect: tuple[FakeConnect, str]) -> Iterator[LocalCluster]:
     with clusters_in(tmp_path_factory.mktemp("operations")) as start:
-        yield start("three-nodes.yaml")
+        yield start("three-nodes.yaml", f"kvorum.connect.urls={connect[1]}")
 
 
 def etag(cluster: LocalCluster, path: str) -> str:
@@ -327,7 +335,9 @@ def is_expected(asked: str, told: dict[str, Any]) -> bool:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="missing tool: curl")
-def test_the_lines_of_the_admin_apis_page_are_answered(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_the_lines_of_the_admin_apis_page_are_answered(
+    cluster: LocalCluster, connect: tuple[FakeConnect, str], tmp_path: Path
+) -> None:
     """Typed as they stand. What cannot be here (a member, a broker 4) is refused with Kafka's error."""
     bootstrap, calls = cluster.plan.bootstrap, tmp_path / "calls"
     create_topic(bootstrap, "orders", 3, 3)
@@ -351,6 +361,8 @@ def test_the_lines_of_the_admin_apis_page_are_answered(cluster: LocalCluster, tm
     assert len(answered) - len(refused) > 30
     wrong = [(asked, told) for asked, told in refused if not is_expected(asked, told)]
     assert not wrong, wrong
+    jobs = [(each.method, each.path) for each in connect[0].asked]
+    assert ("POST", "/connectors") in jobs and jobs[-1] == ("DELETE", "/connectors/lines"), jobs
 
 
 def counted_by(admin: AdminClient) -> tuple[int, int, list[str]]:

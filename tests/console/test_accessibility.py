@@ -8,6 +8,7 @@ from tests.console.conftest import Scene
 from tests.console.console_kit import NARROW, ON_STAGE, WIDE
 from tests.console.stage import Answer, Stage, message, page_of, partition, quorum, topic
 from tests.console.test_chaos_timeline import furnish_run
+from tests.console.test_jobs_page import TRACE, connector, employ, state
 from tests.console.test_pages_on_stage import DESCRIPTION, described, entry, group, member
 from tests.console.test_topic_parts import FIRST, ORDERS, analysis, furnish_parts, replica, told
 
@@ -27,6 +28,7 @@ PAGES = (
     *("topics/orders/configs", "topics/orders/messages", "topics/orders/records/0/1", "topics/orders/partitions/0"),
     *("topics/orders/partitions/0/producers", "topics/orders/partitions/0/history", "chaos/runs/7?cell=mixed&legal=0"),
     *("groups", "groups/g", "transactions?topic=orders", "quorum", "leaders"),
+    *("jobs", "jobs/numbers", "jobs/numbers/config", "jobs/numbers/offsets", "jobs/numbers/topics"),
     *("reassignment", "quotas", "chaos", "api", "no/such/page/at/all", "topics/gone", "transactions/gone"),
 )
 DIALOGS = {
@@ -43,6 +45,10 @@ DIALOGS = {
     "brokers/1": ["Decommission", "Change log.cleaner.threads"],
     "quorum": ["Add a voter …", "Have node 1 vote no more"],
     "quotas": ["Set a quota"],
+    "jobs": ["Deploy …"],
+    "jobs/numbers": ["Restart …", "Stop …", "Delete …"],
+    "jobs/numbers/config": ["Change …"],
+    "jobs/asleep/offsets": ["Set …", "Reset …"],
     "chaos": ["Inject a fault"],
     "": ["Keyboard shortcuts"],
 }
@@ -110,6 +116,8 @@ def furnish(stage: Stage) -> None:
         "/openapi.json": DESCRIPTION,
     }.items():
         stage.says(path, data)
+    failing = connector("numbers", "FAILED", state("RUNNING"), state("FAILED", TRACE))
+    employ(stage, numbers=failing, asleep=connector("asleep", "STOPPED"))
 
 
 def look(page: Page, what: str, within: str | None = None) -> None:

@@ -100,6 +100,19 @@ REFUSED = [
     (CONTROLLER, {"listeners": "CONTROLLER://10.0.0.1:19191"}, "listeners"),
     (COMBINED, {"admin.listeners": "http://0.0.0.0:18080"}, "admin.listeners"),
     (COMBINED, {"admin.listeners": "ftp://127.0.0.1:18080"}, "admin.listeners"),
+    *(
+        (COMBINED, {"kvorum.connect.urls": url}, "kvorum.connect.urls")
+        for url in (
+            "127.0.0.1:8083",
+            "ftp://127.0.0.1:8083",
+            "http://127.0.0.1:8083,http://",
+            "http://127.0.0.1:70000",
+            "http://127.0.0.1:0",
+            "http://user:secret@127.0.0.1:8083",
+            "http://127.0.0.1:8083/a/../b",
+            "http://127.0.0.1:8083/?a=b",
+        )
+    ),
     (COMBINED, {"metrics.listener": "19291"}, "metrics.listener"),
     (COMBINED, {"kvorum.peer.addresses": "1:127.0.0.1:5"}, "kvorum.peer.addresses"),
     (COMBINED, {"log.roll.ms": 0}, "log.roll.ms"),
@@ -161,6 +174,7 @@ ACCEPTED: list[tuple[dict[str, object], dict[str, object]]] = [
     (COMBINED, {"connections.max.idle.ms": -1}),
     (COMBINED, {"metrics.listener": "http://0.0.0.0:9100", "admin.listeners": "http://[::1]:80"}),
     (COMBINED, {"admin.listeners": "http://0.0.0.0:18080", "kvorum.admin.tokens.file": "/etc/tokens"}),
+    (COMBINED, {"kvorum.connect.urls": "http://127.0.0.1:8083,https://connect.example/rest/,http://[::1]:8083"}),
 ]
 
 

@@ -11,15 +11,21 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from confluent_kafka import Consumer
 
+from kvorum.admin.app import AdminApp
+from kvorum.admin.client import ClusterClient
+from kvorum.admin.connect_client import ConnectClient
 from kvorum.pipelines.connect.lease import LEASE
 from kvorum.pipelines.connect.processes import kill_tree, started
+from kvorum.runtime.metrics import Metrics
+from tests.admin.fake_connect import in_thread
 from tests.cluster.clients import eventually
 
 pytestmark = pytest.mark.pipelines
@@ -158,14 +164,65 @@ def test_a_pipeline_outlives_its_manager_and_is_started_again_when_it_dies(
     grows(bootstrap, topic)
 
     again = manager.worker("numbers")
-    assert manager.call("PUT", "/connectors/numbers/pause")[0] == 202
-    wait_for(manager, "numbers", "PAUSED", "PAUSED")
-    assert manager.call("PUT", "/connectors/numbers/resume")[0] == 202
-    wait_for(manager, "numbers", "RUNNING", "RUNNING")
-    assert manager.worker("numbers") == again
-    assert manager.call("GET", "/connectors/numbers/offsets")[1]["offsets"]
+    with in_thread(lambda: admin_before(manager)) as url:
+        jobs = replace(manager, url=f"{url}/v1/jobs")
+        found = jobs.call("GET", "/connectors?expand=status&expand=info")[1]["numbers"]
+        assert found["status"]["tasks"][0]["state"] == "RUNNING" and found["info"]["type"] == "source"
+        assert jobs.call("PUT", "/connectors/numbers/pause")[0] == 202
+        wait_for(jobs, "numbers", "PAUSED", "PAUSED")
+        assert jobs.call("PUT", "/connectors/numbers/resume")[0] == 202
+        wait_for(jobs, "numbers", "RUNNING", "RUNNING")
+        assert manager.worker("numbers") == again
+        assert jobs.call("GET", "/connectors/numbers/offsets")[1]["offsets"]
     manager.end(signal.SIGTERM)
     assert manager.process.returncode == 0 and not started(again)
+
+
+def admin_before(manager: Managed) -> web.Application:
+    """Return an admin API that knows of this manager; of the cluster it is asked nothing."""
+    connect = ConnectClient([manager.url.rstrip("/")])
+    return AdminApp(ClusterClient([("127.0.0.1", 1)]), Metrics(), connect=connect).build()
+
+
+def handed_on(manager: Managed, jobs: Managed) -> None:
+    """Ask the admin API for everything that can be looked at, as Connect has it; and for what is refused."""
+    looks = [f"/connectors/asleep{part}" for part in ("", "/config", "/status", "/tasks", "/offsets", "/topics")]
+    looks += ["/connectors", "/connectors?expand=info&expand=status", "/connector-plugins?connectorsOnly=false"]
+    looks += ["/connector-plugins/GeneratorSource/config", "/admin/loggers", "/admin/loggers/root"]
+    for path in looks:
+        assert jobs.call("GET", path) == manager.call("GET", path), path
+    assert jobs.call("GET", "")[1]["version"] == "4.3.0"
+
+    status, checked = jobs.call("PUT", "/connector-plugins/GeneratorSource/config/validate", {**CONFIG, "rate": "x"})
+    wrong = {each["value"]["name"] for each in checked["configs"] if each["value"]["errors"]}
+    assert status == 200 and wrong == {"name", "rate"}, wrong
+    for method, path, body, code, error in (
+        ("GET", "/connectors/nobody/status", None, 404, "CONNECT_NOT_FOUND"),
+        ("POST", "/connectors", {"name": "bad", "config": {**CONFIG, "rate": "x"}}, 400, "CONNECT_REFUSED"),
+        (
+            "PATCH",
+            "/connectors/asleep/offsets",
+            {"offsets": [{"partition": {}, "offset": {}}]},
+            400,
+            "CONNECT_REFUSED",
+        ),
+        ("PUT", "/admin/loggers/root?scope=cluster", {"level": "INFO"}, 501, "CONNECT_FAILED"),
+    ):
+        status, problem = jobs.call(method, path, body)
+        assert (status, problem["error"]) == (code, error), problem
+        assert problem["message"] == manager.call(method, path, body)[1]["message"]
+
+    another = {"name": "another", "config": {**CONFIG, "topic": "t", "rate": 5}, "initial_state": "STOPPED"}
+    assert jobs.call("POST", "/connectors", another)[0] == 201
+    path = "/connectors/another"
+    assert jobs.call("PATCH", f"{path}/config", {"rate": None})[0] == 200
+    assert "rate" not in manager.call("GET", f"{path}/config")[1]
+    assert jobs.call("PUT", f"{path}/config", {**CONFIG, "topic": "u"})[1]["config"]["topic"] == "u"
+    assert jobs.call("DELETE", f"{path}/offsets")[0] == 200
+    assert jobs.call("PUT", "/admin/loggers/nobody", {"level": "INFO"}) == (200, ["nobody"])
+    assert jobs.call("PUT", f"{path}/topics/reset") == (202, None)
+    assert jobs.call("DELETE", path) == (204, None)
+    assert manager.call("GET", "/connectors")[1] == ["asleep"]
 
 
 def _other(manager: Managed, worker: int) -> bool:
@@ -183,6 +240,8 @@ def test_another_manager_leads_when_the_leader_is_killed_and_knows_what_he_knew(
     assert first.call("GET", "/connectors")[1] == ["asleep"]
     wait_for(first, "asleep", "STOPPED")
     assert first.call("GET", "/connectors/asleep/status")[1]["connector"]["worker_id"] in first.url
+    with in_thread(lambda: admin_before(second)) as url:
+        handed_on(second, replace(second, url=f"{url}/v1/jobs"))
     first.end(signal.SIGKILL)
     eventually(lambda: second.call("GET", "/connectors") == (200, ["asleep"]), second.log, START_SECONDS)
     wait_for(second, "asleep", "STOPPED")

@@ -1,0 +1,133 @@
+"""Kafka Connect's REST interface, asked for those who ask here: that of `kvorum pipelines connect`, or Apache Kafka's.
+
+Only the addresses of the node's configuration are asked, and nothing of a request is handed on but its path below
+/v1/jobs, the parameters that the operation knows and its checked body: no header, so no token. Several addresses are
+workers of one Connect cluster. The one that answered last is asked first; the next one is where nobody is reached,
+and where a look was broken off. A change that may have come to a worker is not asked for again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote, urlencode
+
+import aiohttp
+from yarl import URL
+
+from kvorum.admin.access import Refused
+from kvorum.admin.job_answers import unintelligible
+
+REACH_SECONDS: Final = 5.0
+"""Until a worker has taken a connection."""
+LOOK_SECONDS: Final = 45.0
+CHANGE_SECONDS: Final = 100.0
+"""Connect itself waits 90 s for whoever leads its workers."""
+ANSWER_BYTES_MAX: Final = 16 << 20
+"""Some thousand connectors with their configs."""
+PIECE_BYTES: Final = 1 << 16
+CONNECTIONS_MAX: Final = 16
+NOT_REACHED: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+"""Nothing of the request has left."""
+NOT_CONFIGURED: Final = (
+    "kvorum.connect.urls of this node names no address of Kafka Connect's REST interface: start "
+    "`kvorum pipelines connect`, and name where it listens"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came, and from where."""
+
+    url: str
+    status: int
+    content: bytes
+
+
+class BrokenOff(aiohttp.ClientError):
+    """A connection that ended before an answer had come."""
+
+
+async def once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Send a request: aiohttp would send a PUT and a DELETE once more where the connection broke. Raises BrokenOff."""
+    try:
+        return await send(request)
+    except NOT_REACHED:
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise BrokenOff(str(error) or type(error).__name__) from error
+
+
+class ConnectClient:
+    """The workers of one Connect cluster, as one admin server knows them."""
+
+    def __init__(self, urls: Sequence[str] = ()) -> None:
+        """Begin with the addresses, each without a slash at its end; none: whatever is asked is refused."""
+        self._urls = [*urls]
+        self._session: aiohttp.ClientSession | None = None
+
+    async def ask(
+        self, method: str, parts: Sequence[str], *, query: Sequence[tuple[str, str]] = (), body: bytes | None = None
+    ) -> Answer:
+        """Return the first answer, whatever it says. Raises Refused where there is none.
+
+        `parts` are those of the path, not escaped.
+        """
+        if not self._urls:
+            raise Refused(404, "CONNECT_NOT_CONFIGURED", NOT_CONFIGURED)
+        path = "/" + "/".join(quote(part, safe="") for part in parts) + (f"?{urlencode(query)}" if query else "")
+        silent = []
+        for url in [*self._urls]:
+            try:
+                found = await self._ask_one(method, url, path, body)
+            except NOT_REACHED as error:
+                silent.append(f"{url}: {error}")
+            except TimeoutError as error:
+                left = "" if method == "GET" else ": what was asked for may be done or not"
+                raise Refused(504, "CONNECT_TIMED_OUT", f"{url} did not answer in time{left}") from error
+            except aiohttp.ClientError as error:
+                if method != "GET":
+                    text = f"{url} broke off before it answered: what was asked for may be done or not"
+                    raise Refused(502, "CONNECT_BROKE_OFF", text) from error
+                silent.append(f"{url}: {error}")
+            else:
+                self._urls.sort(key=lambda each: each != url)
+                return found
+        raise Refused(502, "CONNECT_UNREACHABLE", f"no worker of Kafka Connect answers: {'; '.join(silent)}")
+
+    async def close(self) -> None:
+        """Close what is open."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def _ask_one(self, method: str, url: str, path: str, body: bytes | None) -> Answer:
+        """Raises aiohttp.ClientError, TimeoutError, Refused."""
+        session = self._opened()
+        seconds = LOOK_SECONDS if method == "GET" else CHANGE_SECONDS
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        async with session.request(
+            method,
+            URL(url + path, encoded=True),
+            data=body,
+            headers=headers,
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=REACH_SECONDS),
+        ) as answer:
+            content = bytearray()
+            async for piece in answer.content.iter_chunked(PIECE_BYTES):
+                content += piece
+                if len(content) > ANSWER_BYTES_MAX:
+                    raise unintelligible(f"{url} answers more than {ANSWER_BYTES_MAX} bytes")
+            return Answer(url=url, status=answer.status, content=bytes(content))
+
+    def _opened(self) -> aiohttp.ClientSession:
+        """Return the session, which belongs to the loop that asks first.
+
+        A connection is for one request: one that was kept may have been closed meanwhile.
+        """
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=CONNECTIONS_MAX, force_close=True)
+            cookies = aiohttp.DummyCookieJar()
+            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=cookies, middlewares=(once,))
+        return self._session

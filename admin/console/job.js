@@ -1,0 +1,140 @@
+// One connector: its tasks, its config, where it has come to, the topics it uses.
+
+import { get, post, put, remove, url } from "./api.js";
+import { act, ask as dialog, badge, button, card, check, confirm, dotted, figure, figures, h, link, note, table, tabs } from "./dom.js";
+import { grid } from "./grid.js";
+import { JOBS, moveOffsets, reconfigure } from "./job-forms.js";
+import { ask, failures, STATES, topicsOf, turn, why } from "./jobs.js";
+
+const TABS = {
+  tasks: { title: "Tasks", draw: drawTasks },
+  config: { title: "Config", draw: drawConfig },
+  offsets: { title: "Offsets", draw: drawOffsets },
+  topics: { title: "Topics", draw: drawTopics },
+};
+
+export function open({ connector: name, tab = "tasks" }, query) {
+  const key = tab in TABS ? tab : "tasks";
+  const shown = TABS[key];
+  const path = (...more) => url([...JOBS, "connectors", name, ...more]);
+  const root = `#/jobs/${encodeURIComponent(name)}`;
+  const links = Object.entries(TABS).map(([each, { title }]) => [each === "tasks" ? root : `${root}/${each}`, title]);
+  const does = (text, word, told) => button(text, (event) => act(event.currentTarget, () => ask(() => turn(name, word), told, view)), { needs: "operate", key: word });
+  const pause = does("Pause", "pause", `${name} is to pause.`);
+  const resume = does("Resume", "resume", `${name} is to go on.`);
+  const again = button("Restart …", () => restart(), { needs: "operate", key: "restart" });
+  const stop = button("Stop …", () => end(), { needs: "operate", key: "stop" });
+  const view = {
+    title: name,
+    actions: [pause, resume, again, stop, button("Delete …", () => drop(), { kind: "danger", needs: "admin", key: "delete" })],
+    tools: tabs("Parts of the connector", links, key === "tasks" ? root : `${root}/${key}`),
+    async load(signal) {
+      const [status, found] = await Promise.all([get(path("status"), { signal }), key === "tasks" ? null : get(path(key), { signal })]);
+      return { status, found };
+    },
+    draw({ status, found }) {
+      const now = status.connector.state;
+      pause.hidden = ["PAUSED", "STOPPED"].includes(now);
+      resume.hidden = !pause.hidden;
+      again.hidden = stop.hidden = now === "STOPPED";
+      return [
+        figures(
+          figure("State", now, ["bad", "warn"].find((each) => STATES[now] === each) ?? ""),
+          figure("Kind", status.type ?? "–"), figure("Tasks", status.tasks.length),
+          figure("Worker", h("span", { class: "mono" }, status.connector.worker_id || "–"), "small")),
+        status.connector.trace && card(null, why(name, { ...status.connector, what: "the connector" })),
+        shown.draw({ name, status, found, view, query, path }),
+      ];
+    },
+    cares: (event) => event.kind === "reconnected",
+  };
+
+  function restart() {
+    dialog({
+      title: ["Restart ", h("bdi", {}, name)],
+      content: [check("its tasks, too", { name: "includeTasks", checked: true }), check("only what has failed", { name: "onlyFailed" })],
+      action: "Restart",
+      submit: (data) => ask(() => post(url([...JOBS, "connectors", name, "restart"], { includeTasks: data.has("includeTasks") && "true", onlyFailed: data.has("onlyFailed") && "true" })), `${name} is started again.`, view),
+    });
+  }
+
+  function end() {
+    confirm({
+      title: ["Stop ", h("bdi", {}, name)],
+      text: "Its tasks end. It stays, with its config and where it has come to, which may be changed meanwhile; resumed, it goes on there.",
+      action: "Stop it", done: () => ask(() => turn(name, "stop"), `${name} is to stop.`, view),
+    });
+  }
+
+  function drop() {
+    confirm({
+      title: ["Delete ", h("bdi", {}, name)],
+      text: "Its tasks end, and its config is gone. Where it has come to stays: one of the same name goes on there.",
+      action: "Delete it",
+      async done() {
+        await remove(path());
+        note(`${name} is deleted.`);
+        location.hash = "#/jobs";
+      },
+    });
+  }
+  return view;
+}
+
+function drawTasks({ name, status, view, path }) {
+  const begin = (task) => (event) => act(event.currentTarget, () => ask(() => post(path("tasks", String(task.id), "restart")), `Task ${task.id} is started again.`, view));
+  return card("Tasks", table("Tasks", [
+    { title: "Task", number: true, cell: (task) => task.id },
+    { title: "State", cell: (task) => [badge(task.state, STATES[task.state]), failures({ connector: {}, tasks: [task] }).map((each) => why(name, each))] },
+    { title: "Worker", cell: (task) => h("span", { class: "mono" }, task.worker_id || "–") },
+    { title: "", cell: (task) => button("Restart", begin(task), { needs: "operate", key: `restart-${task.id}`, label: `Restart task ${task.id}` }) },
+  ], status.tasks, "It has no task now.", { key: (task) => task.id }));
+}
+
+function drawConfig({ name, found, view, query }) {
+  const rows = Object.entries(found).map(([key, value]) => ({ key, value }));
+  return card("Config",
+    h("div", { class: "actions start" }, button("Change …", () => reconfigure(name, found, view), { needs: "admin", key: "reconfigure" })),
+    grid(view, query, "Config", [
+      { title: "Key", cell: ({ key }) => dotted(key), by: ({ key }) => key },
+      { title: "Value", cell: ({ value }) => h("span", { class: "mono" }, value === "" ? "“”" : value) },
+    ], rows, "Its config is empty.", { key: ({ key }) => key }));
+}
+
+function drawOffsets({ name, status, found: { offsets }, view, query, path }) {
+  const reset = () => confirm({
+    title: ["Reset the offsets of ", h("bdi", {}, name)],
+    text: "It begins anew, as its config says: what it has read it reads once more.",
+    action: "Reset them",
+    async done() {
+      note((await remove(path("offsets"))).message);
+      view.look();
+    },
+  });
+  const stopped = status.connector.state === "STOPPED";
+  return card("Where it has come to",
+    stopped
+      ? h("div", { class: "actions start" },
+        button("Set …", () => moveOffsets(name, offsets, view), { needs: "operate", key: "move" }),
+        button("Reset …", reset, { kind: "danger", needs: "operate", key: "reset" }))
+      : h("p", { class: "quiet" }, "It can be changed while the connector is stopped."),
+    grid(view, query, "Offsets", [
+      { title: "Of", cell: ({ partition }) => place(partition), by: ({ partition }) => JSON.stringify(partition) },
+      { title: "Offset", cell: ({ offset }) => h("span", { class: "mono" }, offset?.kafka_offset ?? JSON.stringify(offset)), by: ({ offset }) => offset?.kafka_offset ?? JSON.stringify(offset) },
+    ], offsets, "It has come nowhere yet.", { key: ({ partition }) => JSON.stringify(partition) }));
+}
+
+/** A partition of a topic, or what else a source calls a place. */
+function place(partition) {
+  const { kafka_topic: topic, kafka_partition: index } = partition;
+  if (topic === undefined || index === undefined) return h("span", { class: "mono" }, JSON.stringify(partition));
+  return link(`#/topics/${encodeURIComponent(topic)}/partitions/${index}`, `${topic}-${index}`, { key: `to-${topic}-${index}` });
+}
+
+function drawTopics({ name, found, view, path }) {
+  const { topics } = found[name] ?? { topics: [] };
+  const forget = (event) => act(event.currentTarget, () => ask(() => put(path("topics", "reset")), "They are forgotten: what it uses from now on is told.", view));
+  return card("Topics it was seen to use",
+    topics.length > 0 && h("div", { class: "actions start" }, button("Forget them", forget, { needs: "operate", key: "forget" })),
+    topicsOf(topics));
+}

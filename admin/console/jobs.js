@@ -1,0 +1,128 @@
+// Jobs: the connectors that Kafka Connect keeps running, as its REST interface tells of them below /v1/jobs.
+
+import { get, post, put, url } from "./api.js";
+import { act, badge, button, card, field, figure, figures, h, link, note, nothing } from "./dom.js";
+import { count, list, plural } from "./format.js";
+import { grid } from "./grid.js";
+import { deploy, JOBS } from "./job-forms.js";
+import { setQuery } from "./view.js";
+
+export const STATES = { RUNNING: "good", PAUSED: "warn", STOPPED: "", UNASSIGNED: "warn", RESTARTING: "warn", FAILED: "bad" };
+const FAILED = "FAILED";
+
+export function open(values, query) {
+  const action = button("Deploy …", (event) => act(event.currentTarget, () => deploy(view)), { kind: "", needs: "admin", key: "deploy" });
+  const tools = h("div", { class: "tools", hidden: true },
+    field("Filter", h("input", { type: "search", "data-filter": true, value: query.get("name") ?? "", placeholder: "part of a name or class",
+      oninput: (event) => {
+        setQuery(query, "name", event.target.value);
+        setQuery(query, "page", "");
+        view.redraw();
+      } })));
+  const view = {
+    title: "Jobs",
+    actions: action,
+    tools,
+    async load(signal) {
+      try {
+        const [server, connectors] = await Promise.all([
+          get(url(JOBS), { signal }), get(url([...JOBS, "connectors"], { expand: "status,info" }), { signal })]);
+        return { server, rows: Object.entries(connectors).map(([name, told]) => ({ name, ...told })).filter((row) => row.info && row.status) };
+      } catch (error) {
+        if (error.error === "CONNECT_NOT_CONFIGURED") return null;
+        throw error;
+      }
+    },
+    draw(found) {
+      action.hidden = tools.hidden = found === null;
+      return found === null ? missing() : drawn(found, query, view);
+    },
+    // They come, go and fail without an event of the cluster's.
+    cares: (event) => event.kind === "reconnected",
+  };
+  return view;
+}
+
+function missing() {
+  return card("No jobs here",
+    h("p", {}, "Jobs are connectors: pipelines that read from topics or write to them, kept running by a process of its own behind Kafka Connect’s REST interface. This server knows of none. Start one, and name its address in the configuration of this node:"),
+    h("dl", {},
+      h("dt", {}, h("code", {}, "kvorum pipelines connect --bootstrap HOST:PORT --state DIR")), h("dd", {}, "prints where it listens; a worker of Apache Kafka Connect will do, too"),
+      h("dt", {}, h("code", {}, "kvorum.connect.urls=http://127.0.0.1:8083")), h("dd", {}, "in the node’s configuration; it is read when the node starts")));
+}
+
+function drawn({ server, rows }, query, view) {
+  const part = (query.get("name") ?? "").toLowerCase();
+  const shown = rows.filter(({ name, info }) => `${name} ${info.config["connector.class"] ?? ""}`.toLowerCase().includes(part));
+  const failed = rows.filter(({ status }) => failures(status).length);
+  return [
+    figures(
+      figure("Connectors", count(rows.length)),
+      figure("Run", count(rows.filter(({ status }) => status.connector.state === "RUNNING").length)),
+      figure("Failed", count(failed.length), failed.length ? "bad" : ""),
+      figure("Connect", server.version, "small"), figure("Of the cluster", h("span", { class: "mono" }, server.kafka_cluster_id), "small")),
+    card(null, grid(view, query, "Connectors", [
+      { title: "Name", cell: ({ name }) => link(`#/jobs/${encodeURIComponent(name)}`, name, { key: `job-${name}` }), by: ({ name }) => name },
+      { title: "State", cell: ({ name, status }) => state(name, status), by: ({ status }) => status.connector.state },
+      { title: "Kind", cell: ({ info }) => [h("div", {}, info.type ?? "–"), of(info.config["connector.class"] ?? "")], by: ({ info }) => info.type },
+      { title: "Tasks", cell: ({ status }) => tasks(status), by: ({ status }) => status.tasks.length },
+      { title: "Worker", cell: ({ status }) => workers(status), by: ({ status }) => workers(status) },
+      { title: "", cell: ({ name, status }) => h("div", { class: "actions" }, deeds(name, status, view)) },
+    ], shown, rows.length ? "No connector has that in its name or its class." : "There is no connector yet: deploy one.", { key: ({ name }) => name })),
+  ];
+}
+
+/** A class, which is broken at its dots alone. */
+function of(cls) {
+  return h("span", { class: "quiet" }, cls.split(".").flatMap((part, at) => (at ? [".", h("wbr"), part] : [part])));
+}
+
+/** What failed, with why: the connector itself, and its tasks. */
+export function failures({ connector, tasks: all }) {
+  return [{ ...connector, what: "the connector" }, ...all.map((task) => ({ ...task, what: `task ${task.id}` }))].filter((each) => each.state === FAILED || each.trace);
+}
+
+function state(name, status) {
+  const found = failures(status);
+  return [badge(status.connector.state, STATES[status.connector.state]), found.map((each) => why(name, each))];
+}
+
+/** Why something failed, behind a fold. */
+export function why(name, { what, state: its, trace }) {
+  if (!trace) return its === FAILED ? h("div", {}, `${what} failed, and does not say why`) : null;
+  return h("details", { "data-key": `why-${name}-${what}` }, h("summary", {}, `why ${what} ${its === FAILED ? "failed" : `is ${its}`}`), h("pre", { class: "output", tabindex: 0 }, trace));
+}
+
+function tasks({ tasks: all }) {
+  if (!all.length) return "none";
+  const by = Object.entries(Object.groupBy(all, (task) => task.state));
+  return h("span", { class: "steps" }, by.map(([each, found]) => [badge(`${found.length} ${each}`, STATES[each]), " "]));
+}
+
+function workers({ connector, tasks: all }) {
+  return list([...new Set([connector, ...all].map((each) => each.worker_id).filter(Boolean))]) || "–";
+}
+
+function deeds(name, status, view) {
+  const rests = ["PAUSED", "STOPPED"].includes(status.connector.state);
+  const does = (text, work, told) => button(text, (event) => act(event.currentTarget, () => ask(work, told, view)), { needs: "operate", key: `${text}-${name}`, label: `${text} ${name}` });
+  return [
+    rests ? does("Resume", () => turn(name, "resume"), `${name} is to go on.`) : does("Pause", () => turn(name, "pause"), `${name} is to pause.`),
+    !rests && does("Restart", () => post(url([...JOBS, "connectors", name, "restart"], { includeTasks: "true" })), `${name} is started again.`),
+  ];
+}
+
+export const turn = (name, word) => put(url([...JOBS, "connectors", name, word]));
+
+/** Connect does it in its own time: the page is looked at anew at once and a moment later, and by hand from then on. */
+export async function ask(work, told, view) {
+  await work();
+  note(told);
+  await view.look();
+  view.stir();
+}
+
+export function topicsOf(names) {
+  if (!names.length) return nothing("It was not seen to use any.");
+  return [h("p", { class: "quiet" }, plural(names.length, "topic")), h("ul", {}, names.map((name) => h("li", {}, link(`#/topics/${encodeURIComponent(name)}`, name, { key: `topic-${name}` }))))];
+}

@@ -1,0 +1,104 @@
+"""What Kafka Connect answers: judged, held to the shape it should have, and without secrets for those who only look.
+
+Sans-IO. Connect says what is wrong as {"error_code", "message"}. Of the statuses some are not handed on: who asks here
+has not to say to Connect who he is (401, 403), and is not sent elsewhere (a redirect).
+"""
+
+import json
+import re
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+
+from kvorum.admin.access import Refused
+
+MESSAGE_CHARS_MAX: Final = 10_000
+HIDDEN: Final = "[hidden]"
+SECRET: Final = re.compile(
+    r"password|passphrase|secret|token|credential|jaas|(api|access|private)[._-]?key", re.IGNORECASE
+)
+"""Names of connectors' configs, which may be of any plugin: what its values are nobody here knows."""
+REFERENCE: Final = re.compile(r"\$\{[^}]+\}")
+"""Where a value is to be found by the worker that needs it: no secret itself."""
+LOGIN: Final = re.compile(r"(://[^/@:\s]*:)[^/@\s]+@")
+"""A name and a password in an address."""
+CONFIG: Final = "config"
+NAMES: Final = {404: "CONNECT_NOT_FOUND", 409: "CONNECT_CONFLICT"}
+"""Other statuses of 4xx are CONNECT_REFUSED."""
+HANDED_ON: Final = (501, 503)
+"""Of what fails in Connect: what it does not do, and that it is not ready yet."""
+
+
+def check_status(url: str, status: int, content: bytes) -> None:
+    """Refuse for Connect what it refused. Raises Refused."""
+    if status < 300:
+        return
+    if status < 400:
+        raise unintelligible(f"{url} answers with a redirect ({status}), which is not followed")
+    message = message_of(content)
+    if status in (401, 403):
+        why = f": {message}" if message else ""
+        raise Refused(502, "CONNECT_UNAUTHORIZED", f"{url} does not take requests of this server ({status}){why}")
+    if message is None:
+        raise unintelligible(f"{url} answers {status}, and not as Kafka Connect does")
+    if status < 500:
+        raise Refused(status, NAMES.get(status, "CONNECT_REFUSED"), message)
+    raise Refused(status if status in HANDED_ON else 502, "CONNECT_FAILED", message)
+
+
+def message_of(content: bytes) -> str | None:
+    """Return what Connect says of an error; None where it was not Connect that spoke."""
+    try:
+        said = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    message = said.get("message") if isinstance(said, dict) else None
+    return message[:MESSAGE_CHARS_MAX] if isinstance(message, str) else None
+
+
+def shaped(url: str, content: bytes, model: type[BaseModel], *, hide: bool, flat: bool) -> str:
+    """Return an answer as it came, held to its model. Raises Refused.
+
+    `hide`: without what may be a secret; `flat`: the whole answer is a connector's config.
+    """
+    try:
+        said = json.loads(content)
+        model.model_validate(said)
+        if hide:
+            said = hidden_config(said) if flat else without_secrets(said)
+        return json.dumps(said)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise unintelligible(f"{url} does not answer as Kafka Connect does: {place}: {first['msg']}") from error
+    except (ValueError, RecursionError) as error:
+        raise unintelligible(f"{url} does not answer in JSON") from error
+
+
+def unintelligible(message: str) -> Refused:
+    """Return the refusal for an answer that is not Connect's."""
+    return Refused(502, "CONNECT_UNINTELLIGIBLE", message)
+
+
+def without_secrets(said: Any) -> Any:
+    """Return an answer with the values hidden that may be secret, of every config in it."""
+    if isinstance(said, list):
+        return [without_secrets(each) for each in said]
+    if not isinstance(said, dict):
+        return said
+    return {
+        name: hidden_config(value) if name == CONFIG and isinstance(value, dict) else without_secrets(value)
+        for name, value in said.items()
+    }
+
+
+def hidden_config(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a connector's config without what may be secret: by its name, or since it stands in an address."""
+    return {name: hidden_value(name, value) for name, value in config.items()}
+
+
+def hidden_value(name: str, value: Any) -> Any:
+    """Return one value, if it may be seen."""
+    if not isinstance(value, str) or REFERENCE.fullmatch(value):
+        return value
+    return HIDDEN if SECRET.search(name) else LOGIN.sub(rf"\g<1>{HIDDEN}@", value)

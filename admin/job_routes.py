@@ -1,0 +1,322 @@
+"""/v1/jobs: what keeps pipelines running, by the paths of Kafka Connect's REST interface, handed on to it.
+
+A user interface for Connect that is given http://HOST:PORT/v1/jobs as its address finds everything there; refusals are
+problem details as elsewhere. See connect_client for what is handed on, job_answers for what comes back.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+from urllib.parse import quote
+
+from pydantic import BaseModel
+
+from kvorum.admin import job_models as models
+from kvorum.admin.connect_client import ConnectClient
+from kvorum.admin.job_answers import CONFIG, check_status, shaped
+from kvorum.admin.models import INT32_MAX
+from kvorum.admin.operations import BadInput, Call, Handle, NoBody, Operation, Reply, Role, number_of
+from kvorum.runtime import blocking
+
+BASE: Final = "/v1/jobs"
+CONNECTORS: Final = "connectors"
+EXPAND: Final = ("info", "status")
+SCOPES: Final = ("worker", "cluster")
+FOLDERS: Final = (".", "..")
+"""Parts of a path that many take for steps in it, escaped or not."""
+RESTART: Final = {"includeTasks": "true: its tasks, too", "onlyFailed": "true: only what has failed"}
+
+
+class JobRoutes:
+    """Connect as one admin server hands it on."""
+
+    def __init__(self, connect: ConnectClient) -> None:
+        """Begin with whom to ask."""
+        self._connect = connect
+
+    async def describe_connect(self, call: Call[NoBody]) -> Reply:
+        """Tell who answers: the version of its interface, and the cluster it keeps its state in."""
+        return await self._hand_on(call, "GET", [""], models.ConnectServer)
+
+    async def list_connectors(self, call: Call[NoBody]) -> Reply:
+        """List the names of all connectors, or with `expand` what they are and how they and their tasks are."""
+        query = [("expand", each) for each in call.words("expand", EXPAND)]
+        return await self._hand_on(call, "GET", [CONNECTORS], models.Connectors, query)
+
+    async def create_connector(self, call: Call[models.ConnectorCreate]) -> Reply:
+        """Create a connector; one of that name is refused. Its config is checked before."""
+        place = {"Location": f"{BASE}/{CONNECTORS}/{quote(call.body.name, safe='')}"}
+        return await self._hand_on(call, "POST", [CONNECTORS], models.ConnectorInfo, status=201, headers=place)
+
+    async def describe_connector(self, call: Call[NoBody]) -> Reply:
+        """Describe a connector: its config and its tasks."""
+        return await self._hand_on(call, "GET", self._path(call), models.ConnectorInfo)
+
+    async def delete_connector(self, call: Call[NoBody]) -> Reply:
+        """Delete a connector. The places it has come to stay: one of the same name goes on there."""
+        return await self._hand_on(call, "DELETE", self._path(call), status=204)
+
+    async def describe_connector_config(self, call: Call[NoBody]) -> Reply:
+        """Tell a connector's config as it was given."""
+        return await self._hand_on(call, "GET", self._path(call, CONFIG), models.ConnectorConfigTold)
+
+    async def put_connector_config(self, call: Call[models.ConnectorConfig]) -> Reply:
+        """Give a connector another config, or create it. It is checked before."""
+        return await self._hand_on(call, "PUT", self._path(call, CONFIG), models.ConnectorInfo, also=(201,))
+
+    async def patch_connector_config(self, call: Call[models.ConnectorConfig]) -> Reply:
+        """Change some keys of a connector's config; null takes one away (KIP-477)."""
+        return await self._hand_on(call, "PATCH", self._path(call, CONFIG), models.ConnectorInfo)
+
+    async def describe_connector_status(self, call: Call[NoBody]) -> Reply:
+        """Tell how a connector and its tasks are, and why what failed did."""
+        return await self._hand_on(call, "GET", self._path(call, "status"), models.ConnectorStatus)
+
+    async def pause_connector(self, call: Call[NoBody]) -> Reply:
+        """Have a connector pause; its tasks stay."""
+        return await self._hand_on(call, "PUT", self._path(call, "pause"), status=202)
+
+    async def resume_connector(self, call: Call[NoBody]) -> Reply:
+        """Have a connector go on that was paused or stopped."""
+        return await self._hand_on(call, "PUT", self._path(call, "resume"), status=202)
+
+    async def stop_connector(self, call: Call[NoBody]) -> Reply:
+        """Stop a connector: its tasks end, and where it goes on may be changed (KIP-875)."""
+        return await self._hand_on(call, "PUT", self._path(call, "stop"), status=204)
+
+    async def restart_connector(self, call: Call[NoBody]) -> Reply:
+        """Start a connector again, and with `includeTasks` its tasks, or only those that failed (KIP-745)."""
+        query = [(name, str(call.flag(name)).lower()) for name in RESTART if name in call.query]
+        path = self._path(call, "restart")
+        return await self._hand_on(call, "POST", path, models.ConnectorStatus, query, status=204, also=(202,))
+
+    async def list_connector_tasks(self, call: Call[NoBody]) -> Reply:
+        """List the tasks of a connector with their configs."""
+        return await self._hand_on(call, "GET", self._path(call, "tasks"), models.ConnectorTasks)
+
+    async def describe_connector_task(self, call: Call[NoBody]) -> Reply:
+        """Tell how a task is."""
+        return await self._hand_on(call, "GET", self._path(call, "tasks", task_of(call), "status"), models.TaskState)
+
+    async def restart_connector_task(self, call: Call[NoBody]) -> Reply:
+        """Start a task again."""
+        return await self._hand_on(call, "POST", self._path(call, "tasks", task_of(call), "restart"), status=204)
+
+    async def list_connector_offsets(self, call: Call[NoBody]) -> Reply:
+        """Tell the places a connector has come to (KIP-875)."""
+        return await self._hand_on(call, "GET", self._path(call, "offsets"), models.ConnectorOffsets)
+
+    async def alter_connector_offsets(self, call: Call[models.ConnectorOffsetsAlter]) -> Reply:
+        """Set where a stopped connector is to go on; an offset of null: as if it had never been there."""
+        return await self._hand_on(call, "PATCH", self._path(call, "offsets"), models.ConnectMessage)
+
+    async def reset_connector_offsets(self, call: Call[NoBody]) -> Reply:
+        """Have a stopped connector begin anew, as its config says."""
+        return await self._hand_on(call, "DELETE", self._path(call, "offsets"), models.ConnectMessage)
+
+    async def list_connector_topics(self, call: Call[NoBody]) -> Reply:
+        """List the topics a connector was seen to use (KIP-558)."""
+        return await self._hand_on(call, "GET", self._path(call, "topics"), models.ConnectorTopics)
+
+    async def reset_connector_topics(self, call: Call[NoBody]) -> Reply:
+        """Forget which topics a connector was seen to use."""
+        return await self._hand_on(call, "PUT", self._path(call, "topics", "reset"), status=202)
+
+    async def list_connector_plugins(self, call: Call[NoBody]) -> Reply:
+        """List the connectors that can be configured, or all plugins."""
+        query = [(name, str(call.flag(name)).lower()) for name in ("connectorsOnly",) if name in call.query]
+        return await self._hand_on(call, "GET", ["connector-plugins"], models.ConnectPlugins, query)
+
+    async def describe_connector_plugin(self, call: Call[NoBody]) -> Reply:
+        """Tell the keys of a plugin's config (KIP-769)."""
+        return await self._hand_on(call, "GET", ["connector-plugins", part(call, "plugin"), CONFIG], models.ConnectKeys)
+
+    async def validate_connector_config(self, call: Call[models.ConnectorConfig]) -> Reply:
+        """Say what is wrong with a config, key by key; nothing is changed."""
+        path = ["connector-plugins", part(call, "plugin"), CONFIG, "validate"]
+        return await self._hand_on(call, "PUT", path, models.ConnectChecked)
+
+    async def list_connect_loggers(self, call: Call[NoBody]) -> Reply:
+        """List the loggers, of the worker that answers, whose level is set."""
+        return await self._hand_on(call, "GET", ["admin", "loggers"], models.ConnectLoggers)
+
+    async def describe_connect_logger(self, call: Call[NoBody]) -> Reply:
+        """Tell the level of a logger of the worker that answers."""
+        return await self._hand_on(call, "GET", ["admin", "loggers", part(call, "logger")], models.ConnectLoggerLevel)
+
+    async def alter_connect_logger(self, call: Call[models.ConnectLoggerAlter]) -> Reply:
+        """Set the level of a logger, and of all below it: at the worker that answers, or at all of them (KIP-976)."""
+        path, query = ["admin", "loggers", part(call, "logger")], [("scope", call.choice("scope", "worker", SCOPES))]
+        return await self._hand_on(call, "PUT", path, models.ConnectLoggerNames, query, also=(204,))
+
+    def operations(self) -> Sequence[Operation]:
+        """Return the paths."""
+        return [*self._of_connectors(), *self._of_tasks(), *self._of_workers()]
+
+    def _of_connectors(self) -> Sequence[Operation]:
+        """Return what there is, and changes of it."""
+        one, config, info = f"{CONNECTORS}/{{connector}}", f"{CONNECTORS}/{{connector}}/config", models.ConnectorInfo
+        return [
+            look(
+                CONNECTORS,
+                self.list_connectors,
+                models.Connectors,
+                query={"expand": "info, status or both, as expand=info&expand=status or with a comma"},
+                repeated=("expand",),
+            ),
+            change("POST", CONNECTORS, self.create_connector, info, body=models.ConnectorCreate, status=201),
+            look(one, self.describe_connector, info),
+            change("DELETE", one, self.delete_connector, status=204),
+            look(config, self.describe_connector_config, models.ConnectorConfigTold),
+            change("PUT", config, self.put_connector_config, info, body=models.ConnectorConfig, also={201: info}),
+            change("PATCH", config, self.patch_connector_config, info, body=models.ConnectorConfig),
+            look(f"{one}/topics", self.list_connector_topics, models.ConnectorTopics),
+            run("PUT", f"{one}/topics/reset", self.reset_connector_topics, status=202),
+        ]
+
+    def _of_tasks(self) -> Sequence[Operation]:
+        """Return what runs, and how far it is."""
+        one, told = f"{CONNECTORS}/{{connector}}", models.ConnectMessage
+        task, offsets, status = f"{one}/tasks/{{task}}", f"{one}/offsets", models.ConnectorStatus
+        return [
+            look(f"{one}/status", self.describe_connector_status, status),
+            run("PUT", f"{one}/pause", self.pause_connector, status=202),
+            run("PUT", f"{one}/resume", self.resume_connector, status=202),
+            run("PUT", f"{one}/stop", self.stop_connector, status=204),
+            run("POST", f"{one}/restart", self.restart_connector, status=204, query=RESTART, also={202: status}),
+            look(f"{one}/tasks", self.list_connector_tasks, models.ConnectorTasks),
+            look(f"{task}/status", self.describe_connector_task, models.TaskState),
+            run("POST", f"{task}/restart", self.restart_connector_task, status=204),
+            look(offsets, self.list_connector_offsets, models.ConnectorOffsets),
+            run("PATCH", offsets, self.alter_connector_offsets, told, body=models.ConnectorOffsetsAlter),
+            run("DELETE", offsets, self.reset_connector_offsets, told),
+        ]
+
+    def _of_workers(self) -> Sequence[Operation]:
+        """Return what workers are, and have."""
+        plugin, logger = "connector-plugins/{plugin}/config", "admin/loggers/{logger}"
+        check, checked, config = f"{plugin}/validate", models.ConnectChecked, models.ConnectorConfig
+        return [
+            look("", self.describe_connect, models.ConnectServer),
+            look(
+                "connector-plugins",
+                self.list_connector_plugins,
+                models.ConnectPlugins,
+                query={"connectorsOnly": "false: transforms, converters and the rest, too"},
+            ),
+            look(plugin, self.describe_connector_plugin, models.ConnectKeys),
+            change("PUT", check, self.validate_connector_config, checked, body=config, noted=False),
+            look("admin/loggers", self.list_connect_loggers, models.ConnectLoggers),
+            look(logger, self.describe_connect_logger, models.ConnectLoggerLevel),
+            run(
+                "PUT",
+                logger,
+                self.alter_connect_logger,
+                models.ConnectLoggerNames,
+                body=models.ConnectLoggerAlter,
+                query={"scope": "worker: the one that answers, which it is if left out; cluster: all"},
+                also={204: None},
+            ),
+        ]
+
+    def _path(self, call: Call[Any], *more: str) -> list[str]:
+        """Return a connector's path, and what is below it. Raises BadInput."""
+        return [CONNECTORS, part(call, "connector"), *more]
+
+    async def _hand_on(
+        self,
+        call: Call[Any],
+        method: str,
+        path: Sequence[str],
+        model: type[BaseModel] | None = None,
+        query: Sequence[tuple[str, str]] = (),
+        *,
+        status: int = 200,
+        also: Sequence[int] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply:
+        """Ask Connect, and return what it says, with its own status where that is one of these. Raises Refused."""
+        body = None if isinstance(call.body, NoBody) else call.body.model_dump_json(exclude_unset=True).encode()
+        found = await self._connect.ask(method, path, query=query, body=body)
+        check_status(found.url, found.status, found.content)
+        told = found.status if found.status in also else status
+        if model is None or told == 204:
+            return Reply(status=told, headers=headers or {})
+        hide = call.role < Role.ADMIN
+        flat = path[-1] == CONFIG and model is models.ConnectorConfigTold
+        loop = asyncio.get_running_loop()
+        text = await blocking.run(loop, lambda: shaped(found.url, found.content, model, hide=hide, flat=flat))
+        return Reply(status=told, text=text, headers=headers or {})
+
+
+def look(
+    path: str,
+    handle: Handle,
+    answer: type[BaseModel],
+    *,
+    query: Mapping[str, str] | None = None,
+    repeated: Sequence[str] = (),
+) -> Operation:
+    """Return a GET below /v1/jobs."""
+    return Operation(
+        method="GET",
+        path=f"{BASE}/{path}".rstrip("/"),
+        summary=summary_of(handle),
+        handle=handle,
+        answer=answer,
+        query=query,
+        repeated=repeated,
+    )
+
+
+def change(
+    method: str,
+    path: str,
+    handle: Handle,
+    answer: type[BaseModel] | None = None,
+    *,
+    body: type[BaseModel] = NoBody,
+    status: int = 200,
+    query: Mapping[str, str] | None = None,
+    also: Mapping[int, type[BaseModel] | None] | None = None,
+    noted: bool = True,
+    role: Role = Role.ADMIN,
+) -> Operation:
+    """Return a change of what there is."""
+    return Operation(
+        method=method,
+        path=f"{BASE}/{path}",
+        summary=summary_of(handle),
+        handle=handle,
+        body=body,
+        answer=answer,
+        status=status,
+        query=query,
+        also=also or {},
+        noted=noted,
+        role=role,
+    )
+
+
+run = partial(change, role=Role.OPERATE)
+"""A change of what runs, and of where it goes on: who moves groups may do that."""
+
+
+def summary_of(handle: Handle) -> str:
+    """Return the first of what a function says of itself."""
+    return re.split(r"[.:;,]", handle.__doc__ or "", maxsplit=1)[0]
+
+
+def part(call: Call[Any], name: str) -> str:
+    """Return a part of the path. Raises BadInput."""
+    found = call.path[name]
+    if found in FOLDERS:
+        raise BadInput(name, f"what is called {found!r} cannot be asked for by a path")
+    return found
+
+
+def task_of(call: Call[Any]) -> str:
+    """Return the number of a task. Raises BadInput."""
+    return str(number_of("task", call.path["task"], 0, INT32_MAX))
