@@ -23,6 +23,9 @@ class Broker(BaseModel):
     replicas: int = Field(description="Partitions it has a replica of")
     epoch: int | None = Field(description="Of this registration; null: nobody tells the metadata log")
     incarnation_id: str | None = Field(description="Another one each time that the broker starts; null: as above")
+    in_controlled_shutdown: bool | None = Field(
+        description="Its leaders are moving away, and it ends then; of a fenced one: that it ended so; null: as above"
+    )
     log_dirs: list[RegisteredLogDir] | None = Field(description="null: as above")
     registration_error: str | None = Field(description="Why nobody tells", examples=["METADATA_TOO_LARGE"])
     version: str | None = Field(description="Kvorum's; null: the process cannot be asked")

@@ -42,6 +42,7 @@ class Registration(NamedTuple):
 
     epoch: int | None = None
     incarnation_id: str | None = None
+    in_controlled_shutdown: bool | None = None
     log_dirs: list[RegisteredLogDir] | None = None
     registration_error: str | None = None
 
@@ -158,7 +159,12 @@ def registration_of(registered: Registered | Silence, wanted: int) -> Registrati
         RegisteredLogDir(id=str(each), online=each in found.log_dirs, cordoned=each in cordoned)
         for each in (*found.log_dirs, *found.failed_log_dirs)
     ]
-    return Registration(epoch=found.broker_epoch, incarnation_id=str(found.incarnation_id), log_dirs=log_dirs)
+    return Registration(
+        epoch=found.broker_epoch,
+        incarnation_id=str(found.incarnation_id),
+        in_controlled_shutdown=found.in_controlled_shutdown,
+        log_dirs=log_dirs,
+    )
 
 
 def life_of(process: NodeProcess | Silence) -> Life:

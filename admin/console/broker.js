@@ -50,7 +50,7 @@ export function open({ broker: id, tab = "configs" }, query) {
     },
     draw: ({ broker, found, asked }) => [
       figures(
-        figure("State", broker.fenced ? "fenced" : "alive", broker.fenced ? "bad" : ""),
+        figure("State", broker.fenced ? "fenced" : broker.in_controlled_shutdown ? "shutting down" : "alive", broker.fenced ? "bad" : ""),
         figure("Leads", count(broker.leaders)), figure("Replicas", count(broker.replicas)),
         figure("Address", h("span", { class: "mono" }, broker.host ? `${broker.host}:${broker.port}` : "–"), "small"), figure("Rack", broker.rack ?? "–", "small")),
       shown === TABS.configs && registrationCard(broker),

@@ -24,7 +24,7 @@ export function touches({ kind }) {
 export function brokerTable(view, query, brokers) {
   return grid(view, query, "Brokers", [
     { title: "Broker", cell: (broker) => link(`#/brokers/${broker.id}`, `broker ${broker.id}`, { key: `broker-${broker.id}` }), by: (broker) => broker.id },
-    { title: "State", cell: (broker) => (broker.fenced ? badge("fenced", "bad") : badge("alive", "good")), by: (broker) => Number(!broker.fenced) },
+    { title: "State", cell: (broker) => (broker.fenced ? badge("fenced", "bad") : broker.in_controlled_shutdown ? badge("shutting down", "warn") : badge("alive", "good")), by: (broker) => Number(!broker.fenced) },
     { title: "Address", cell: (broker) => h("span", { class: "mono" }, broker.host ? `${broker.host}:${broker.port}` : "–") },
     { title: "Rack", cell: (broker) => broker.rack, by: (broker) => broker.rack },
     { title: "Leads", number: true, cell: (broker) => count(broker.leaders), by: (broker) => broker.leaders },

@@ -76,6 +76,10 @@ def test_a_broker_has_what_it_registered_with_and_what_its_process_tells() -> No
         ]
         assert (found["version"], found["started_ms"], found["uptime_ms"]) == ("0.1.0", NOW_MS, 60_000)
         assert (found["process_error"], found["process_message"]) == (None, None)
+        assert found["in_controlled_shutdown"] is False
+        leaves = records.BrokerRegistrationChange(broker_id=1, broker_epoch=0, in_controlled_shutdown=True)
+        write(cluster, 1, leaves)
+        assert (await call(client, "GET", "/v1/brokers/1"))[1]["in_controlled_shutdown"] is True
         write(cluster, 1, records.UnregisterBroker(broker_id=1, broker_epoch=0))
         again = (await call(client, "GET", "/v1/brokers/1"))[1]
         assert (again["epoch"], again["registration_error"]) == (None, "BROKER_ID_NOT_REGISTERED"), "the log went on"

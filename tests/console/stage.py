@@ -101,7 +101,13 @@ def quorum(leader: int = 1, epoch: int = 5, **options: Any) -> dict[str, Any]:
 def broker(broker_id: int, **options: Any) -> dict[str, Any]:
     """Return one broker, as the cluster knows it and as its process tells of itself."""
     base = {"id": broker_id, "host": "127.0.0.1", "port": 9090 + broker_id, "rack": None, "fenced": False}
-    base |= {"leaders": 2, "replicas": 6, "epoch": 41, "incarnation_id": "iiiiiiiiiiiiiiiiiiiiiQ"}
+    base |= {
+        "leaders": 2,
+        "replicas": 6,
+        "epoch": 41,
+        "incarnation_id": "iiiiiiiiiiiiiiiiiiiiiQ",
+        "in_controlled_shutdown": False,
+    }
     base |= {"log_dirs": [{"id": "dddddddddddddddddddddQ", "online": True, "cordoned": False}]}
     base |= {
         "registration_error": None,

@@ -37,7 +37,7 @@ def furnish(stage: Stage) -> None:
     lost = {"epoch": None, "incarnation_id": None, "log_dirs": None, "registration_error": "METADATA_TOO_LARGE"}
     lines = [line("it is ready", port=9091), line("it is slow", "WARNING", topic="orders", took_ms=700)]
     lines.append(line("it failed", "ERROR", traceback="Traceback\n  File here\nOSError: " + "x" * 200))
-    stage.says("/v1/brokers", [broker(1), silent])
+    stage.says("/v1/brokers", [broker(1), silent, broker(3, in_controlled_shutdown=True)])
     stage.says("/v1/brokers/1", broker(1, log_dirs=dirs))
     stage.says("/v1/brokers/2", silent | lost)
     stage.says("/v1/brokers/2/maintenance", refusal(503, "CLUSTER_UNREACHABLE", "nobody tells"))
@@ -57,6 +57,8 @@ def test_the_list_has_versions_and_why_one_is_not_known(scene: Scene) -> None:
     untold = page.get_by_role("row", name="broker 2").locator("[data-label=Version] span")
     expect(untold).to_have_text("\u2013")
     expect(untold).to_have_attribute("title", "broker 2 serves no pages")
+    leaving = page.get_by_role("row", name="broker 3").locator("[data-label=State]")
+    expect(leaving).to_have_text("shutting down")
 
 
 def test_a_broker_tells_its_registration_or_why_nobody_does(scene: Scene) -> None:
