@@ -122,7 +122,7 @@ async function bar() {
 }
 
 function askForToken() {
-  if (document.querySelector("dialog [name=token]")) return;
+  if (document.querySelector("dialog[open] [name=token]")) return;
   ask({
     title: "This server wants a token",
     content: [

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 LOOKS_SECONDS: Final = (1.0, 2.0, 3.0, 4.0)
 """Ten in all: longer than a broker's restart takes to open its port again, shorter than anybody's patience. In parts,
 so that a command is obeyed in between."""
-BROKER: Final = re.compile(r"^(?:\w+://)?(?P<where>[^/\s]+)(?:/\w+)?: (?P<what>.*?)(?: \(after \d+ms in state \w+\))?$")
+BROKER: Final = re.compile(r"^(?:\w+://)?(?P<where>[^/\s]+)(?:/\w+)?: (?P<what>.*?)(?: \(after \d+ms in state .*\))?$")
 REFUSED: Final = {KafkaError._AUTHENTICATION, KafkaError._SSL}
 """Somebody is there, and does not want us; what is said of the connection besides is less to the point."""
 

@@ -64,6 +64,14 @@ def told(bootstrap: str, **settings: str) -> str:
     return str(caught.value)
 
 
+@pytest.mark.parametrize("behind", ["", ", 1 identical error(s) suppressed"])
+def test_how_long_and_how_often_is_left_out_of_why(behind: str) -> None:
+    why = "Connect to ipv4#127.0.0.1:1 failed: Connection refused"
+    said = f"127.0.0.1:1/bootstrap: {why} (after 0ms in state CONNECT{behind})"
+    error = KafkaError(KafkaError._TRANSPORT, said)
+    assert reach.plain(error) == "Connection refused"
+
+
 def test_why_nobody_answers_is_told(speaks_http: str) -> None:
     begin = "source topics: no broker answers at"
     assert told(NOBODY) == f"{begin} 127.0.0.1:1: Connection refused"

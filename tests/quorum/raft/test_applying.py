@@ -24,6 +24,8 @@ from kvorum.quorum.raft.settings import RaftSettings
 
 STEP_S = 0.002
 TURN_S = 0.00001
+SLOW_SEEDS = (*range(15), 28, 34, 38, 46, 56)
+"""In the latter a snapshot comes while another or a batch is under way, which is rare."""
 
 
 @pytest.fixture(autouse=True)
@@ -87,9 +89,12 @@ class Slow:
 
 def test_seeds_hold_every_invariant_when_the_state_machine_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Elections, snapshots of others, kills and commits come in the middle of batches and of loads."""
-    slow = Slow(monkeypatch, 1, steps_max=12)
-    acked = sum(run_seed(seed).acked for seed in range(25))
-    assert acked > 25 * 50 and slow.loads > 25 and slow.ticks_while_busy > 1_000
+    slow, acked = Slow(monkeypatch, 1, steps_max=12), 0
+    for seed in SLOW_SEEDS:
+        slow.rng.seed(seed)
+        acked += run_seed(seed).acked
+    count = len(SLOW_SEEDS)
+    assert acked > count * 50 and slow.loads > count and slow.ticks_while_busy > 1_000
     assert slow.deferred > 0, "a snapshot came while another or a batch was under way"
 
 
