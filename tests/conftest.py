@@ -35,6 +35,9 @@ LONG_IN_THE_LAB = (
             *("fence-nobody", "forget-aborted", "ignore-last-stable-offset", "answer-of-former-epoch", "look-once"),
             *("show-open-offsets", "serve-unstable-offsets", "forget-a-marker", "accept-old-generation", "keep-epoch"),
             *("answer-before-committed", "read-before-quota", "assign-before-revoked", "keep-new-quotas-alone"),
+            *("accept-old-member-epoch", "forget-producer-state", "rebalance-without-waiting", "place-on-who-leaves"),
+            *("hold-back-who-is-in-sync", "keep-who-fell-eligible", "hold-for-ever", "tell-without-holding"),
+            *("elect-who-rests", "end-every-throttle", "accept-stale-partition-epoch", "send-anywhere"),
         )
     ),
     "test_voters_leave_and_come_back_though_the_active_controller_dies_and_is_removed",

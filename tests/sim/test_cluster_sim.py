@@ -15,7 +15,7 @@ from kvorum.chaos.sim.campaign import plan_result, read_plan
 from kvorum.chaos.sim.draw import drawn
 from kvorum.chaos.sim.run import run_plan
 
-SEEDS = 16
+SEEDS = 8
 CHUNK = 4
 SECONDS = 40.0
 FIRST = int(os.environ.get("KVORUM_SIM_FIRST_SEED", "0"))

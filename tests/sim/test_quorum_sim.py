@@ -11,7 +11,7 @@ from kvorum.chaos.sim.quorum_checker import Violation
 from kvorum.chaos.sim.quorum_faults import run_seed
 from kvorum.chaos.sim.unguarded import UnguardedLog
 
-SEEDS = 150
+SEEDS = 100
 CHUNK = 20
 FIRST = int(os.environ.get("KVORUM_SIM_FIRST_SEED", "0"))
 KEPT = (7, 123, 505, 620, 672)
