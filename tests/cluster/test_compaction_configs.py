@@ -129,7 +129,7 @@ def test_a_consumer_reads_over_segments_of_which_nothing_is_left(start_cluster: 
     It doubles what it asks for, from 1 MiB on, and gives up at 1 GiB (MSG_SIZE_TOO_LARGE).
     """
     node = Node(start_cluster)
-    # Synced as it is written, so that all of it is cleaned in one go; and not once more, by which the dead would be joined.
+    # Synced as it is written, so that all is cleaned in one go; and not once more, which would join the dead.
     node.create("dead", "delete", retention_ms="-1", flush_messages="1", min_cleanable_dirty_ratio="0.5")
     assert node.send("dead", *[("key", f"{number:600}") for number in range(DEAD_SEGMENTS + 1)], ("key", "last")) == []
     node.pad("dead")
