@@ -56,6 +56,17 @@ LONG_IN_THE_LAB = (
 )
 
 
+BENCH_KEPT = ("produce-0", "consume-0", "latency-0", "start-0", "metadata-0", "transactions-0")
+"""Of bench/test_smoke.py, where every measure of `make bench` comes to a figure."""
+
+
+def is_long_in_the_lab(item: pytest.Item) -> bool:
+    """Tell whether a test is left to `make acceptance`."""
+    measure = item.name.partition("[")[2].rstrip("]")
+    is_bench = item.path.parts[-2:] == ("bench", "test_smoke.py")
+    return item.name in LONG_IN_THE_LAB or (is_bench and measure not in BENCH_KEPT)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave the long ones out unless they are asked for."""
     on_spark, in_the_lab = (os.environ.get(name) == "all" for name in ("KVORUM_PIPELINES", "KVORUM_LAB"))
@@ -64,5 +75,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             is_long = "/".join(item.path.parts[-2:]) in LONG_ON_SPARK or item.name == LONG_CASE_ON_SPARK
             if is_long and not on_spark:
                 item.add_marker(pytest.mark.skip(reason="long, run by `make pipelines-test` (KVORUM_PIPELINES=all)"))
-        elif not in_the_lab and item.name in LONG_IN_THE_LAB:
+        elif not in_the_lab and is_long_in_the_lab(item):
             item.add_marker(pytest.mark.skip(reason="long, run by `make acceptance` (KVORUM_LAB=all)"))
