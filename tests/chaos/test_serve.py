@@ -524,7 +524,15 @@ def the_words_of_a_partition_and_its_slow_disk(command: Command) -> None:
         (row,) = command.admin("POST", "/topics/orders/messages", {"records": [{"value": "a"}]})["records"]
         return row["error"]
 
-    assert written() is None
+    def is_known() -> bool:
+        """Whether the broker that is asked has heard of the topic: it is made when the controller has it."""
+        try:
+            return written() is None
+        except AssertionError as error:
+            assert "UNKNOWN_TOPIC_OR_PARTITION" in str(error)
+            return False
+
+    until(is_known)
     slow = {"fault": "slow_disk", "targets": ["leader orders-0/broker"], "options": {"delay_ms": 700, "what": "writes"}}
     fault = ask("POST", "/faults", slow)
     assert fault["targets"] == ["node-1/broker"]
