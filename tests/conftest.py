@@ -48,6 +48,7 @@ LONG_IN_THE_LAB = (
     "test_one_of_two_log_directories_fails_under_a_replica_that_moved_into_it",
     "test_a_leader_sleeps_through_its_deposition",
     "test_links_are_cut_one_way",
+    "test_what_coordinators_partitions_and_moves_do_wrong_is_found[vouch-for-a-lost-directory-lost-write]",
     "test_packets_and_syns_between_clients_and_brokers_are_lost",
     # The console with a real cluster behind it: test_accessibility looks at the same pages in front of a stage.
     "test_the_pages_are_for_everybody",
