@@ -138,10 +138,8 @@ class Bundles:
         """Yield a bundle's bytes as they are made."""
         async with self._turns:
             made_at = datetime.fromtimestamp(call.clock.wall_ms() / 1000, UTC)
-            archive, manifest = (
-                ZipPieces(made_at),
-                Manifest(made_at=made_at, kvorum_version=version("kvorum"), parts=[], missing=[]),
-            )
+            archive = ZipPieces(made_at)
+            manifest = Manifest(made_at=made_at, kvorum_version=version("kvorum"), parts=[], missing=[])
             loop = asyncio.get_running_loop()
             async with aclosing(_Parts(call, self.reader, manifest).all()) as parts:
                 async for name, data in parts:

@@ -11,16 +11,16 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 
 from kvorum.admin.access import Refused
+from kvorum.runtime.config_types import HIDDEN
 
 MESSAGE_CHARS_MAX: Final = 10_000
-HIDDEN: Final = "[hidden]"
 SECRET: Final = re.compile(
     r"password|passphrase|secret|token|credential|jaas|(api|access|private)[._-]?key", re.IGNORECASE
 )
-"""Names of connectors' configs, which may be of any plugin: what its values are nobody here knows."""
+"""In names of configs, of connectors and others, which may be of any plugin: what its values are nobody here knows."""
 REFERENCE: Final = re.compile(r"\$\{[^}]+\}")
 """Where a value is to be found by the worker that needs it: no secret itself."""
-LOGIN: Final = re.compile(r"(://[^/@:\s]*:)[^/@\s]+@")
+LOGIN: Final = re.compile(r"(://[^/@:\s]*:)[^/@\s]*@")
 """A name and a password in an address."""
 CONFIG: Final = "config"
 NAMES: Final = {404: "CONNECT_NOT_FOUND", 409: "CONNECT_CONFLICT"}

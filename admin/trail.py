@@ -4,7 +4,6 @@ Who asks is known by what stands behind the token in the file of tokens. Values 
 are records; and of refusals, which anybody can have as many of as he likes, one line a second.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -14,6 +13,7 @@ from aiohttp import web
 from pydantic import BaseModel, RootModel
 
 from kvorum.admin.access import Refused
+from kvorum.admin.job_answers import LOGIN, SECRET
 from kvorum.admin.operations import NoBody, Text
 from kvorum.admin.problems import Refusal
 from kvorum.runtime import config_defs
@@ -27,8 +27,6 @@ ANNOTATIONS: Final = "annotations"
 """What Kubernetes and its tools say of a document, by names that mostly have dots; a text may be a copy of it all."""
 ENTRY: Final = {"name", "value", "operation"}
 """How Confluent's API has a config."""
-SECRET: Final = re.compile(r"password|secret|token|credential|jaas", re.IGNORECASE)
-USER_IN_URL: Final = re.compile(r"://[^/\s@]*:[^/\s@]*@")
 REFUSALS_MS: Final = 1_000
 """Between two lines about refusals."""
 
@@ -141,7 +139,7 @@ def annotation(name: str, value: Any) -> Any:
             return msgspec.json.encode(without_secrets(msgspec.json.decode(value))).decode()
         except (ValueError, RecursionError):  # no JSON after all, or deeper than anybody writes it
             return HIDDEN
-    return HIDDEN if SECRET.search(value) or USER_IN_URL.search(value) else value
+    return HIDDEN if SECRET.search(value) or LOGIN.search(value) else value
 
 
 def shown(name: str, value: Any) -> Any:
@@ -151,4 +149,4 @@ def shown(name: str, value: Any) -> Any:
     definition = config_defs.TOPIC.get(name) or config_defs.broker_def(name) or config_defs.GROUP.get(name)
     if definition is not None:
         return HIDDEN if definition.sensitive else value
-    return HIDDEN if "." in name or SECRET.search(name) or USER_IN_URL.search(value) else value
+    return HIDDEN if "." in name or SECRET.search(name) or LOGIN.search(value) else value

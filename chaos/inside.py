@@ -196,7 +196,7 @@ class Inside:
     def failpoints(self, name: str, arm: str) -> Injected:
         """Arm failpoints ("log.append.after=kill@3"), in place of those armed before. Raises InsideError.
 
-        A process that dies of it before it could answer has had its fault.
+        A process that is to be killed and dies before it could answer has had its fault.
         """
         processes = self.processes(name)
         return self._each(
@@ -205,6 +205,7 @@ class Inside:
             f"armed in {', '.join(processes)}: {arm}",
             {"do": "failpoints", "arm": arm},
             {"do": "failpoints", "arm": ""},
+            kills="=kill" in arm,
         )
 
     def slow_disk(self, name: str, arm: str, story: str) -> Injected:
@@ -244,13 +245,20 @@ class Inside:
         return self.register.begin(kind, processes, story, do=do, undo=undo)
 
     def _each(
-        self, kind: str, processes: Sequence[str], story: str, begin: Mapping[str, object], end: Mapping[str, object]
+        self,
+        kind: str,
+        processes: Sequence[str],
+        story: str,
+        begin: Mapping[str, object],
+        end: Mapping[str, object],
+        *,
+        kills: bool = False,
     ) -> Injected:
         def do() -> None:
             done: list[str] = []
             try:
                 for process in processes:
-                    with suppress(EndedUnanswered):
+                    with suppress(*((EndedUnanswered,) if kills else ())):
                         self.ask(process, begin)
                     done.append(process)
             except InsideError:

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from kvorum.admin import trail
 from kvorum.admin.access import Access, labels_of, tokens_of
+from kvorum.admin.job_models import ConnectorConfig
 from kvorum.admin.models import ConfigAlter, TopicCreate
 from kvorum.admin.topic_document import read_yaml
 from kvorum.admin.trail import asked_of
@@ -171,6 +172,11 @@ BODIES: list[tuple[BaseModel, dict[str, str], dict[str, Any]]] = [
         v3.AlterConfigBatchRequestData(data=[v3.AlterEntry(name=SECRET, value="p")]),
         {},
         {"data": [{"name": SECRET, "value": HIDDEN}]},
+    ),
+    (
+        ConnectorConfig({"passphrase": "p", "apikey": "p", "access_key": "p", "topics": "t", "url": "db://u:p@h/d"}),
+        {"connector": "c"},
+        {"config": {"passphrase": HIDDEN, "apikey": HIDDEN, "access_key": HIDDEN, "topics": "t", "url": HIDDEN}},
     ),
 ]
 

@@ -294,6 +294,14 @@ def test_who_dies_of_what_it_is_told_before_it_can_answer_has_had_its_fault() ->
             with pytest.raises(EndedUnanswered, match="ended the connection"):
                 inside.ask("node-1/broker", {"do": "state"})
             death.result()
+            for arm in (
+                lambda: inside.failpoints("node-1", "log.append.after=raise"),
+                lambda: inside.slow_disk("node-1", "", ""),
+            ):
+                death = others.submit(die_once)
+                with pytest.raises(EndedUnanswered):
+                    arm()  # nobody told it to die
+                death.result()
             death = others.submit(die_once)
             armed.end()
             death.result()
