@@ -289,3 +289,8 @@ def as_json(found: BaseModel | list[BaseModel]) -> bytes:
     if isinstance(found, list):
         return json.dumps([each.model_dump(mode="json") for each in found], indent=1).encode()
     return found.model_dump_json(indent=1).encode()
+
+
+def file_name(made_at: datetime) -> str:
+    """Return what to call the bundle of a moment."""
+    return f"kvorum-debug-{made_at:%Y%m%dT%H%M%SZ}.zip"

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from kvorum.admin.debug_bundle import Bundles
+from kvorum.admin.debug_bundle import Bundles, file_name
 from kvorum.admin.metadata_reader import MetadataReader
 from kvorum.admin.operations import Call, NoBody, Operation, Stream
 
@@ -35,8 +35,3 @@ class DebugBundleRoutes:
                 media=(ZIP,),
             )
         ]
-
-
-def file_name(made_at: datetime) -> str:
-    """Return what to call the bundle of a moment."""
-    return f"kvorum-debug-{made_at:%Y%m%dT%H%M%SZ}.zip"

@@ -35,7 +35,9 @@ def debug_bundle(file: str | None, token_file: str | None, bootstrap: str) -> No
     kvorum debug-bundle -f fault.zip -b 127.0.0.1:19091
     """
     token = None if token_file is None else Path(token_file).read_text().strip()
-    made = Path(file or f"kvorum-debug-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.zip")
+    from kvorum.admin.debug_bundle import file_name
+
+    made = Path(file or file_name(datetime.now(UTC)))
     with made.open("wb") as out:
         with_cluster(bootstrap, lambda cluster: write(cluster, out, token))
     with zipfile.ZipFile(made) as archive:
