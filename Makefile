@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: run test check compiled unit sim cluster pipelines-test spark-jars chaos acceptance soak bench bench-curves generated compatibility lint-deploy clean
+.PHONY: run test test-long check compiled unit sim cluster pipelines-test spark-jars chaos acceptance soak bench bench-curves generated compatibility lint-deploy clean
 
 run: $(VENV)/.installed
 	@$(BIN)/python -m kvorum.cli.main quickstart $(if $(FROM),--from "$(FROM)")
@@ -28,17 +28,19 @@ $(VENV)/.dev: $(VENV)/.tests
 	@mkdir -p build/types && ln -sfn ../.. build/types/kvorum
 	@touch $@
 
-# Units and simulation beside each other; clusters of real processes one at a time, after them.
-# KVORUM_STEP names a file that collects what each step printed; the last line sums them up.
+# Units and simulation in parallel, then clusters of real processes, then one pipeline on Spark. Nothing is compiled.
 test: $(VENV)/.tests
-	@if $(CAN_COMPILE); then $(MAKE) --no-print-directory compiled; else rm -rf $(COMPILED); fi
 	$(BIN)/python tools/run_tests.py --workers $(WORKERS)
+
+# Every test: also those marked `long`, and units and clusters on the compiled modules.
+test-long: $(VENV)/.tests compiled
+	-command -v mvn >/dev/null && $(MAKE) spark-jars
+	KVORUM_LONG=all KVORUM_SPARK_JARS=$$(test -d $(SPARK_JARS) && echo $(CURDIR)/$(SPARK_JARS)) \
+		$(BIN)/python tools/run_tests.py --workers $(WORKERS) --compiled
 
 # The hot modules as C (setup.py, by mypyc), the rest as it is: PYTHONPATH=build/compiled runs them. Needs a C compiler
 # and Python's headers; a minute and a half.
 COMPILED := build/compiled
-CAN_COMPILE = command -v cc >/dev/null && $(BIN)/python -c 'import pathlib, sys, sysconfig; \
-	sys.exit(not (pathlib.Path(sysconfig.get_path("include")) / "Python.h").is_file())'
 compiled: $(COMPILED)/.built
 $(COMPILED)/.built: $(VENV)/.installed $(shell git ls-files '*.py' '*.tsv' '*.yaml' 'admin/console/*' 2>/dev/null | grep -v '^\(tests\|bench\|tools\)/')
 	rm -rf $(COMPILED) build/lib* build/temp* build/bdist*
@@ -71,7 +73,7 @@ $(SPARK_JARS)/.fetched: Makefile
 # With Maven at hand Spark's connector and Delta are there, too; what needs them is skipped without.
 pipelines-test: $(VENV)/.tests
 	-command -v mvn >/dev/null && $(MAKE) spark-jars
-	KVORUM_PIPELINES=all KVORUM_SPARK_JARS=$$(test -d $(SPARK_JARS) && echo $(CURDIR)/$(SPARK_JARS)) $(BIN)/python -m pytest -q -rs -m pipelines
+	KVORUM_LONG=all KVORUM_SPARK_JARS=$$(test -d $(SPARK_JARS) && echo $(CURDIR)/$(SPARK_JARS)) $(BIN)/python -m pytest -q -rs -m pipelines
 
 # Every shipped scenario, a table at the end; histories, reports and node logs stay in build/chaos.
 chaos: $(VENV)/.tests
@@ -81,10 +83,10 @@ chaos: $(VENV)/.tests
 acceptance: $(VENV)/.tests
 	$(BIN)/python -m kvorum.cli.main sim --kind quorum --seeds 1000-4000 --time 600
 	KVORUM_RECORDS=20000 KVORUM_ROUNDS=5 KVORUM_EXACTLY_ONCE_RECORDS=100000 KVORUM_EXACTLY_ONCE_SECONDS=600 \
-		KVORUM_LAB=all $(BIN)/python -m pytest -q -m cluster --deselect tests/cluster/test_quorum.py
-	KVORUM_LAB=all $(BIN)/python -m pytest -q -n $(WORKERS) -m sim tests/chaos/mutants
+		KVORUM_LONG=all $(BIN)/python -m pytest -q -m cluster --deselect tests/cluster/test_quorum.py
+	KVORUM_LONG=all $(BIN)/python -m pytest -q -n $(WORKERS) -m sim tests/chaos/mutants
 	KVORUM_ROUNDS=20 $(BIN)/python -m pytest -q -m cluster tests/cluster/test_quorum.py
-	KVORUM_PIPELINES=all KVORUM_ROUNDS=10 KVORUM_RECORDS=1000000 $(BIN)/python -m pytest -q -rs -m pipelines \
+	KVORUM_LONG=all KVORUM_ROUNDS=10 KVORUM_RECORDS=1000000 $(BIN)/python -m pytest -q -rs -m pipelines \
 		tests/pipelines/bridge/test_kills.py tests/pipelines/bridge/test_executor_kills.py tests/pipelines/mirror/test_mirror.py
 	$(BIN)/python -m kvorum.cli.main sim --seeds 1-5000
 

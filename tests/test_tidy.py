@@ -2,6 +2,7 @@
 
 import ast
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = "kvorum"
 FUNCTION_LINES_MAX = 70
-MODULE_LINES_MAX = 400
+MODULE_LINES_MAX = 600  # A limit for accidents; cut a module at a joint, not at a line count.
 
 # A room may import itself and what is named here. Think hard about the layering before you add one.
 READING_SIDE = {"quorum.image", "quorum.loader", "quorum.publisher", "quorum.controller_channel", "quorum.records"}
@@ -108,69 +109,85 @@ SEAM_EXCEPTIONS = {
 FILES = sorted(path for room in MAY_IMPORT for path in (ROOT / room).rglob("*.py"))
 WRITTEN = [path for path in FILES if "protocol/messages/" not in path.as_posix()]
 MEASURED = [*WRITTEN, *sorted(path for room in ("bench", "tools") for path in (ROOT / room).rglob("*.py"))]
-every_file = pytest.mark.parametrize("path", FILES, ids=[p.relative_to(ROOT).as_posix() for p in FILES])
-every_written_file = pytest.mark.parametrize("path", WRITTEN, ids=[p.relative_to(ROOT).as_posix() for p in WRITTEN])
-every_measured_file = pytest.mark.parametrize("path", MEASURED, ids=[p.relative_to(ROOT).as_posix() for p in MEASURED])
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """Return a file's syntax tree, parsed once for all tests."""
+    return ast.parse(path.read_text())
+
+
+@cache
 def imports(path: Path) -> set[str]:
     """Return the absolute dotted names that a file imports."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "write imports in full"
+            assert node.level == 0, f"{path}: write imports in full"
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
     return names
 
 
-@every_file
-def test_imports_follow_the_dependency_rule(path: Path) -> None:
-    room = path.relative_to(ROOT).parts[0]
-    allowed = MAY_IMPORT[room] | {room}
-    for name in imports(path):
-        if name.startswith(f"{PACKAGE}."):
-            target = name.removeprefix(f"{PACKAGE}.")
-            assert any(target == a or target.startswith(f"{a}.") for a in allowed), name
-        else:
-            assert name.partition(".")[0] not in MAY_IMPORT, f"write {PACKAGE}.{name}"
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
 
 
-@every_file
-def test_sans_io_modules_import_no_io(path: Path) -> None:
-    if path.relative_to(ROOT).as_posix().startswith(SANS_IO):
-        used = {name for name in imports(path) if name.partition(".")[0] in IO_MODULES}
-        assert not used - {"random.Random"}
+def test_imports_follow_the_dependency_rule() -> None:
+    wrong = []
+    for path in FILES:
+        room = path.relative_to(ROOT).parts[0]
+        allowed = MAY_IMPORT[room] | {room}
+        for name in imports(path):
+            if name.startswith(f"{PACKAGE}."):
+                target = name.removeprefix(f"{PACKAGE}.")
+                if not any(target == a or target.startswith(f"{a}.") for a in allowed):
+                    wrong.append(f"{relative(path)} imports {name}")
+            elif name.partition(".")[0] in MAY_IMPORT:
+                wrong.append(f"{relative(path)}: write {PACKAGE}.{name}")
+    assert not wrong
 
 
-@every_written_file
-def test_files_time_and_chance_come_through_the_seams(path: Path) -> None:
-    if path.relative_to(ROOT).parts[0] not in SEAM_ROOMS:
-        return
-    for name in imports(path):
-        module, _, rest = name.partition(".")
-        assert module not in SEAM_MODULES or rest in SEAM_EXCEPTIONS.get(module, set()), f"{name}: use kvorum.runtime"
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            assert node.func.id not in SEAM_CALLS, f"line {node.lineno}: {node.func.id}() outside runtime"
+def test_sans_io_modules_import_no_io() -> None:
+    decided = [path for path in FILES if relative(path).startswith(SANS_IO)]
+    used = {
+        (relative(path), name) for path in decided for name in imports(path) if name.partition(".")[0] in IO_MODULES
+    }
+    assert decided and not {each for each in used if each[1] != "random.Random"}
 
 
-@every_measured_file
-def test_functions_fit_on_a_screen(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert (node.end_lineno or 0) - node.lineno < FUNCTION_LINES_MAX, node.name
+def test_files_time_and_chance_come_through_the_seams() -> None:
+    wrong = []
+    for path in WRITTEN:
+        if path.relative_to(ROOT).parts[0] not in SEAM_ROOMS:
+            continue
+        for name in imports(path):
+            module, _, rest = name.partition(".")
+            if module in SEAM_MODULES and rest not in SEAM_EXCEPTIONS.get(module, set()):
+                wrong.append(f"{relative(path)} imports {name}: use kvorum.runtime")
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in SEAM_CALLS:
+                wrong.append(f"{relative(path)}:{node.lineno} calls {node.func.id}() outside runtime")
+    assert not wrong
 
 
-@every_measured_file
-def test_modules_hold_one_idea(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= MODULE_LINES_MAX
+def test_functions_fit_on_a_screen() -> None:
+    assert not [
+        f"{relative(path)}:{node.lineno} {node.name}"
+        for path in MEASURED
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.lineno >= FUNCTION_LINES_MAX
+    ]
 
 
-@every_file
-def test_modules_say_what_they_are(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text()))
+def test_modules_hold_one_idea() -> None:
+    assert not [relative(path) for path in MEASURED if len(path.read_text().splitlines()) > MODULE_LINES_MAX]
+
+
+def test_modules_say_what_they_are() -> None:
+    assert not [relative(path) for path in FILES if not ast.get_docstring(tree_of(path))]
 
 
 def test_every_package_is_packaged() -> None:

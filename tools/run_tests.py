@@ -1,8 +1,8 @@
-"""Run the whole suite: units and simulation in parallel, then clusters one at a time, then Spark; end with one sum.
+"""Run the test suite in steps: units and simulation in parallel, clusters one at a time, Spark. Print one sum at the end.
 
-Units, simulation and Spark run what is in the checkout, all of it Python; clusters run the compiled modules, whose
-units run once more. Without a C compiler all is Python, and that is said. pytest's own summary closes each step; the
-last line adds the steps up in pytest's words. What each test took is in build/tests, a JUnit XML a step.
+Everything runs as Python. With --compiled (`make test-long`), the units of the compiled modules run once more, and the
+clusters run on the compiled modules. pytest's own summary closes each step; the last line adds the steps up in
+pytest's words. build/tests has the time of each test: one JUnit XML file per step.
 """
 
 import argparse
@@ -43,14 +43,16 @@ FAILURE = re.compile(r"(FAILED|ERROR) \S+::")
 COUNTS = re.compile(r"(\d+) (passed|failed|skipped|xfailed|xpassed|errors?)\b")
 
 
-def run_step(step: Step, workers: int, extra: list[str], failures: list[str]) -> tuple[int, dict[str, int]]:
+def run_step(
+    step: Step, workers: int, use_compiled: bool, extra: list[str], failures: list[str]
+) -> tuple[int, dict[str, int]]:
     """Run one pytest; return its exit code and what its last line counted. Its lines of failed tests are collected."""
-    command = [sys.executable, "-m", "pytest", "-q", "-rfEs", "-m", step.marks, *step.paths, *extra]
+    command = [sys.executable, "-m", "pytest", "-q", "-rfEs", "--durations=10", "-m", step.marks, *step.paths, *extra]
     command.append(f"--junitxml={RESULTS / step.title.replace(' ', '-')}.xml")
     if step.is_parallel and workers > 1:
-        # Who is done takes of what others have left: the long simulations come late, and all in a row.
+        # The long simulations are collected last and in a row: idle workers take over tests of busy ones.
         command += ["-n", str(workers), "--dist", "worksteal"]
-    environment = os.environ | ({"PYTHONPATH": str(COMPILED)} if step.is_compiled else {})
+    environment = os.environ | ({"PYTHONPATH": str(COMPILED)} if use_compiled and step.is_compiled else {})
     print(f"== {step.title}", flush=True)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None
@@ -68,21 +70,19 @@ def main() -> int:
     """Run the steps; exit non-zero when one failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--compiled", action="store_true", help="run clusters on build/compiled (make compiled)")
     parser.add_argument("extra", nargs="*", help="more options for pytest")
     options = parser.parse_args()
     worst, total, failures = 0, {"passed": 0, "failed": 0, "skipped": 0}, list[str]()
-    is_compiled = (COMPILED / "kvorum").is_dir()
-    if not is_compiled:
-        print("== nothing is compiled (see `make compiled`): clusters run on Python alone")
     for step in STEPS:
-        if step.paths and not is_compiled:
+        if step.paths and not options.compiled:
             continue
-        code, counts = run_step(step, options.workers, options.extra, failures)
+        code, counts = run_step(step, options.workers, options.compiled, options.extra, failures)
         worst = worst or (0 if code == 5 else code)
         for word, count in counts.items():
             key = "failed" if word == "error" else word
             total[key] = total.get(key, 0) + count
-    # Again, where whoever looks at the end of a long log finds them.
+    # Repeat the failures at the end of the log.
     print("\n".join(failures), end="\n" if failures else "")
     print(", ".join(f"{count} {word}" for word, count in total.items() if count or word in ("passed", "failed")))
     return worst or (0 if total["passed"] else 1)

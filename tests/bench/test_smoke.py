@@ -28,6 +28,9 @@ QUICK = {"group.initial.rebalance.delay.ms": "0"}
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A JVM that lives for a second is not worth the better compiler."""
 
+SHORT = {"produce-0", "consume-0", "start-0"}
+"""The measures of the default run; the others are long."""
+
 BedOf = Callable[[Measure], contextlib.AbstractContextManager[Bed]]
 
 
@@ -40,7 +43,8 @@ def cases() -> Iterator[object]:
             what = function.__module__, function.__qualname__
             if what not in seen or not number:
                 seen.add(what)
-                yield pytest.param(measure, case, id=f"{measure.name}-{number}")
+                name = f"{measure.name}-{number}"
+                yield pytest.param(measure, case, id=name, marks=() if name in SHORT else pytest.mark.long)
 
 
 @pytest.fixture(scope="module")

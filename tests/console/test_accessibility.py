@@ -130,6 +130,7 @@ def look(page: Page, what: str, within: str | None = None) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{what} is too wide"
 
 
+@pytest.mark.long
 @LOOKS
 def test_the_pages_are_for_everybody(scene: Scene, width: int, dark: bool) -> None:
     furnish(scene.stage)

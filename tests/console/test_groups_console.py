@@ -1,5 +1,6 @@
 """The group's page in a real browser: members are removed after a question, and its lag is seen as it grows."""
 
+import pytest
 from confluent_kafka import Consumer
 from playwright.sync_api import expect
 
@@ -54,6 +55,7 @@ def test_how_far_a_group_is_behind_is_seen_as_it_grows_and_its_offsets_are_forgo
     expect(page.get_by_text("Nothing is committed.")).to_be_visible()
 
 
+@pytest.mark.long
 def test_axe_finds_nothing_on_a_page_with_members(console: Console) -> None:
     bootstrap = console.cluster.plan.bootstrap
     create_topic(bootstrap, "looked-at", 2, 3)

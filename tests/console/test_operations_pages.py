@@ -3,6 +3,7 @@
 import json
 import re
 
+import pytest
 from confluent_kafka import Producer
 from playwright.sync_api import expect
 
@@ -183,6 +184,7 @@ def test_a_transaction_is_looked_at_and_aborted(console: Console) -> None:
     expect(page.get_by_text("No transaction hangs there.")).to_be_visible()
 
 
+@pytest.mark.long
 def test_axe_finds_nothing_on_these_pages(console: Console) -> None:
     create_topic(console.cluster.plan.bootstrap, "looked-at", 2, 3)
     parts = ("brokers/1/log-dirs", "brokers/1/loggers", "brokers/1/features", "topics/looked-at")

@@ -23,7 +23,7 @@ KEPT = sorted(Path(__file__).with_name("seeds").glob("*.json"))
 TRACE = """
 from kvorum.chaos.sim.draw import drawn
 from kvorum.chaos.sim.run import run_plan
-for seed in (3, 7, 20, 53):
+for seed in (7, 53):
     print(run_plan(drawn(seed, 15.0)).trace)
 """
 
@@ -43,6 +43,7 @@ def test_seeds_hold_every_invariant_and_come_to_rest(first: int) -> None:
     assert faults > 5 * CHUNK
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
 def test_schedules_that_failed_once_are_kept(path: Path) -> None:
     result = plan_result(read_plan(path.read_bytes()))
@@ -52,7 +53,7 @@ def test_schedules_that_failed_once_are_kept(path: Path) -> None:
 def test_the_same_seed_does_the_same_in_any_process() -> None:
     """Two processes with different hash seeds: neither the order of sets nor addresses may steer anything.
 
-    The last three have groups and transactions, of either protocol; one or another has each of what is drawn beside a
+    Both have groups and transactions, of either protocol; one or another has each of what is drawn beside a
     seed's faults: quotas, racks, reassignments, throttles, levels, moves, what is asked of brokers, lost directories.
     """
     traces = []
@@ -63,4 +64,4 @@ def test_the_same_seed_does_the_same_in_any_process() -> None:
         assert done.returncode == 0, done.stderr
         traces.append(done.stdout.split())
     assert traces[0] == traces[1]
-    assert len(set(traces[0])) == 4
+    assert len(set(traces[0])) == 2

@@ -319,6 +319,7 @@ def test_what_is_not_covered_is_said() -> None:
 
 
 @pytest.mark.pipelines
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 5, 12])
 def test_spark_says_the_same(spark: "SparkSession", tmp_path: Path, seed: int) -> None:  # noqa: F811
     history = spoiled(seed)

@@ -29,7 +29,14 @@ OFTEN = (
 )
 LATER_HIT = 5
 """Places that are reached often are tried there too."""
-CASES = [(place, 1) for place in PLACES] + [(place, LATER_HIT) for place in PLACES if place.startswith(OFTEN)]
+SHORT = {
+    *("checkpoint.write.before", "clean-shutdown.write.before", "cleaner.swap.prepared", "file.replace.written"),
+    *("index.write.after", "log.append.after", "log.create-segment.created", "log.flush.sync.before"),
+    *("log.promote.renamed", "log.recover.cut.before", "log.truncate.renamed", "producer-snapshot.write.before"),
+}
+"""The failpoints of the default run, at their first hit; the others are long."""
+HITS = [(place, 1) for place in PLACES] + [(place, LATER_HIT) for place in PLACES if place.startswith(OFTEN)]
+CASES = [pytest.param(place, hit, marks=() if place in SHORT and hit == 1 else pytest.mark.long) for place, hit in HITS]
 
 
 @dataclass(slots=True)

@@ -19,9 +19,18 @@ from kvorum.runtime.disk import OsDisk
 TRIES = 4
 """Seeds from the first known one on: whatever changes the load moves what a seed finds."""
 
+SENTINELS = {
+    *("acknowledge-before-isr", "no-maximal-isr", "ignore-broker-epoch", "accept-stale-partition-epoch"),
+    *("acknowledge-metadata-before-commit", "journal-without-sync", "answer-before-durable", "guard-off"),
+}
+"""The mutants of the default run; the others are long."""
+
 
 @pytest.mark.sim
-@pytest.mark.parametrize("mutant", [MUTANTS[name] for name in SIMULATED], ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize(
+    "mutant",
+    [pytest.param(MUTANTS[name], id=name, marks=() if name in SENTINELS else pytest.mark.long) for name in SIMULATED],
+)
 def test_the_simulation_catches_it_and_not_the_code_as_it_is(mutant: Mutant) -> None:
     result = hunt(mutant, range(mutant.first, mutant.first + TRIES))
     assert result.caught_by is not None and result.seeds is not None

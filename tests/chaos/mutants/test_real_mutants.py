@@ -25,6 +25,7 @@ def test_records_acknowledged_before_the_isr_has_them_are_found_lost(tmp_path: P
     assert "lost-write" in anomalies_of("acknowledge-before-isr", tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.cluster
 @pytest.mark.patches
 def test_records_that_a_forgetful_leader_wrote_twice_are_found(tmp_path: Path) -> None:
@@ -40,16 +41,17 @@ def test_records_that_a_forgetful_leader_wrote_twice_are_found(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("name", "anomaly"),
     [
-        ("drop-before-in-sync", "lost-write"),
-        ("forget-aborted", "aborted-read"),
-        ("rebalance-without-waiting", "two-owners"),
-        ("vouch-for-a-lost-directory", "lost-write"),
+        pytest.param("drop-before-in-sync", "lost-write", marks=pytest.mark.long),
+        pytest.param("forget-aborted", "aborted-read", marks=pytest.mark.long),
+        pytest.param("rebalance-without-waiting", "two-owners", marks=pytest.mark.long),
+        pytest.param("vouch-for-a-lost-directory", "lost-write", marks=pytest.mark.long),
     ],
 )
 def test_what_coordinators_partitions_and_moves_do_wrong_is_found(name: str, anomaly: str, tmp_path: Path) -> None:
     assert anomaly in anomalies_of(name, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.cluster
 @pytest.mark.patches
 def test_what_a_follower_shows_above_its_high_watermark_is_found(tmp_path: Path) -> None:

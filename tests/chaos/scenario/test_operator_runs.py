@@ -44,18 +44,21 @@ def test_a_partition_moves_though_whoever_has_to_do_with_it_dies(tmp_path: Path)
     assert sum(bool(each.get("removing_replicas")) for each in records(outcome, "PartitionChange")) >= 2
 
 
+@pytest.mark.long
 def test_a_broker_leaves_by_its_throttle_though_it_and_the_controller_die(tmp_path: Path) -> None:
     outcome = run("decommission", tmp_path)
     rates = [each.get("value") for each in records(outcome, "Config") if "throttled.rate" in str(each.get("name"))]
     assert "1000000" in rates and rates[-1] is None, "it is taken off when nothing is left"
 
 
+@pytest.mark.long
 def test_voters_leave_and_come_back_though_the_active_controller_dies_and_is_removed(tmp_path: Path) -> None:
     outcome = run("voters", tmp_path)
     assert done(outcome).count("remove-controller") == done(outcome).count("add-controller") == 2
     assert [each.get("level") for each in records(outcome, "Feature") if each.get("name") == "kraft.version"] == [1]
 
 
+@pytest.mark.long
 def test_levels_go_down_and_up_though_the_active_controller_dies_each_time(tmp_path: Path) -> None:
     outcome = run("features", tmp_path)
     levels = [each.get("level") for each in records(outcome, "Feature") if each.get("name") == "transaction.version"]

@@ -91,6 +91,7 @@ def test_clients_are_held_to_their_quotas_by_whoever_leads(tmp_path: Path) -> No
     assert_compared(outcome, replicas=9)
 
 
+@pytest.mark.long
 @pytest.mark.cluster
 def test_consumers_read_from_followers_that_lag_are_cut_off_and_die(tmp_path: Path) -> None:
     try:

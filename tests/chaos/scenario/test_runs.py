@@ -53,11 +53,13 @@ def assert_compared(outcome: Outcome, replicas: int) -> None:
     assert kinds.count(Replica) == replicas and kinds.count(Image) >= 3 and kinds.count(Metadata) > 10
 
 
+@pytest.mark.long
 def test_a_broker_in_maintenance_leads_nothing_though_it_and_the_controller_die(tmp_path: Path) -> None:
     outcome = run("maintenance", tmp_path)
     assert_broken_and_used(outcome, {"kill": 2}, 500)
 
 
+@pytest.mark.long
 def test_one_of_two_log_directories_fails_under_a_replica_that_moved_into_it(tmp_path: Path) -> None:
     outcome = run("failing-directory", tmp_path)
     assert_broken_and_used(outcome, {"fail_directory": 1, "restart": 2}, 500)
@@ -79,12 +81,14 @@ def test_leaders_are_killed_one_after_the_other(tmp_path: Path) -> None:
     assert_compared(outcome, replicas=9)
 
 
+@pytest.mark.long
 def test_a_leader_sleeps_through_its_deposition(tmp_path: Path) -> None:
     outcome = run("frozen-leader", tmp_path)
     assert_broken_and_used(outcome, {"pause": 2}, 1000)
     assert_compared(outcome, replicas=9)
 
 
+@pytest.mark.long
 def test_packets_and_syns_between_clients_and_brokers_are_lost(tmp_path: Path) -> None:
     outcome = run("packet-loss", tmp_path)
     assert_broken_and_used(outcome, {"packet_loss": 1, "drop_syn": 1}, 1000)
@@ -104,6 +108,7 @@ def test_packets_and_syns_between_clients_and_brokers_are_lost(tmp_path: Path) -
     assert late & sent, "there was somebody"
 
 
+@pytest.mark.long
 def test_links_are_cut_one_way(tmp_path: Path) -> None:
     outcome = run("one-way-cuts", tmp_path)
     assert_broken_and_used(outcome, {"black_hole": 4}, 1000)

@@ -28,7 +28,7 @@ from tests.pipelines.bridge.kills import (
 from tests.pipelines.bridge.standalone import START_SECONDS, Standalone
 from tests.pipelines.conftest import TopicFactory
 
-pytestmark = pytest.mark.pipelines
+pytestmark = [pytest.mark.pipelines, pytest.mark.long]
 
 # Rows come to a task in several parts, so that an end may lie between them.
 IN_PARTS = {"spark.sql.execution.arrow.maxRecordsPerBatch": "50", "spark.buffer.size": "1024"}

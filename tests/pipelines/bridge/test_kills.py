@@ -26,7 +26,7 @@ from tests.pipelines.bridge.kills import (
 )
 from tests.pipelines.conftest import TopicFactory
 
-pytestmark = pytest.mark.pipelines
+pytestmark = [pytest.mark.pipelines, pytest.mark.long]
 
 
 @pytest.mark.parametrize("shuffle", [False, True], ids=["each task writes what it read", "staged"])

@@ -13,7 +13,7 @@ from tests.cluster.clients import eventually
 from tests.pipelines.bridge.records import numbered, produce, read_all, values
 from tests.pipelines.conftest import TopicFactory
 
-pytestmark = pytest.mark.pipelines
+pytestmark = [pytest.mark.pipelines, pytest.mark.long]
 
 END_SECONDS = 300
 

@@ -25,6 +25,7 @@ from tests.pipelines.conftest import TopicFactory
 
 pytestmark = [
     pytest.mark.pipelines,
+    pytest.mark.long,
     # A producer that was fenced while it committed says at its end that it cannot abort either. It need not.
     pytest.mark.filterwarnings("ignore:Producer abort_transaction failed during close:RuntimeWarning"),
 ]

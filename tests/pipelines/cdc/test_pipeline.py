@@ -21,7 +21,7 @@ from kvorum.pipelines.cdc.snapshot import INTENT, MANIFEST
 from tests.pipelines.cdc.conftest import Database
 from tests.pipelines.cdc.model import CREATE, Ledger
 
-pytestmark = pytest.mark.pipelines
+pytestmark = [pytest.mark.pipelines, pytest.mark.long]
 
 ROOT = Path(__file__).parents[3]
 ROUNDS = int(os.environ.get("KVORUM_ROUNDS", "1"))

@@ -28,7 +28,7 @@ from kvorum.runtime.metrics import Metrics
 from tests.admin.fake_connect import in_thread
 from tests.cluster.clients import eventually
 
-pytestmark = pytest.mark.pipelines
+pytestmark = [pytest.mark.pipelines, pytest.mark.long]
 
 START_SECONDS = 120.0
 WORKER_SECONDS = 240.0

@@ -38,6 +38,7 @@ def test_nesting_ends_somewhere() -> None:
 
 
 @pytest.mark.pipelines
+@pytest.mark.long
 def test_sparks_own_parser_says_the_same(spark: "SparkSession") -> None:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException

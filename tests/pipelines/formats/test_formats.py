@@ -15,7 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.pipelines
+pytestmark = [pytest.mark.pipelines, pytest.mark.long]
 
 MOMENT = datetime(2020, 2, 29, 23, 59, 59, 123000, tzinfo=UTC)
 

@@ -15,7 +15,7 @@ from tests.pipelines.mirror.kit import BASE_MS, produce, produce_transactions, r
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.pipelines
+pytestmark = [pytest.mark.pipelines, pytest.mark.long]
 
 RECORDS = min(int(os.environ.get("KVORUM_RECORDS", "4000")), 100_000)
 

@@ -16,6 +16,7 @@ from tests.pipelines.mirror.kit import commit, committed, everything, produce, p
 
 pytestmark = [
     pytest.mark.pipelines,
+    pytest.mark.long,
     pytest.mark.skipif(shutil.which("java") is None, reason="missing tool: java (17 or 21)"),
 ]
 PAGE = Path(__file__).parents[3] / "docs" / "migration.md"

@@ -31,7 +31,7 @@ from tests.pipelines.mirror.kit import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.pipelines
+pytestmark = [pytest.mark.pipelines, pytest.mark.long]
 
 RECORDS = int(os.environ.get("KVORUM_RECORDS", "10000"))
 TOPICS = 100 if RECORDS >= 1_000_000 else 5

@@ -112,6 +112,7 @@ def test_the_doctor_and_the_plugins_answer(kvorum: Command) -> None:
 
 
 @pytest.mark.pipelines
+@pytest.mark.long
 def test_a_table_becomes_a_topic_a_transformed_topic_and_parquet(
     kvorum: Command, bootstrap: str, make_topic: TopicFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

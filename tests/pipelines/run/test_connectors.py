@@ -12,7 +12,7 @@ import pytest
 from tests.pipelines.conftest import TopicFactory
 from tests.pipelines.run.topics import consume, produce
 
-pytestmark = pytest.mark.pipelines
+pytestmark = [pytest.mark.pipelines, pytest.mark.long]
 
 SECONDS = 300.0
 RECORDS = [(f"k{n}", json.dumps({"id": n})) for n in range(50)]

@@ -23,7 +23,7 @@ from kvorum.pipelines.spec import Pipeline, from_data, load
 from tests.pipelines.conftest import TopicFactory
 from tests.pipelines.run.topics import consume, produce, values
 
-pytestmark = pytest.mark.pipelines
+pytestmark = [pytest.mark.pipelines, pytest.mark.long]
 
 SECONDS = 300.0
 SHIPPED = Path(__file__).parent.parent.parent.parent / "configs" / "pipelines"

@@ -19,7 +19,7 @@ from kvorum.pipelines import plugins
 from kvorum.pipelines.frames import record_frame
 from kvorum.pipelines.plugins import Context, PluginError, Trigger
 
-pytestmark = pytest.mark.pipelines
+pytestmark = [pytest.mark.pipelines, pytest.mark.long]
 
 SECONDS = 240
 """A limit, for a machine with much else to do."""

@@ -14,7 +14,7 @@ from kvorum.pipelines import frames, plugins
 from kvorum.pipelines.bridge.layout import Layout, layout_of
 from kvorum.pipelines.plugins import Context
 
-pytestmark = pytest.mark.pipelines
+pytestmark = [pytest.mark.pipelines, pytest.mark.long]
 
 SECONDS = 240
 """A limit, for a machine with much else to do."""

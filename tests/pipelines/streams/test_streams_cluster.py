@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tests.pipelines.conftest import TopicFactory
 
-pytestmark = pytest.mark.pipelines
+pytestmark = [pytest.mark.pipelines, pytest.mark.long]
 
 LINES = ["to be or not to be", "that is the question", "be quiet"] * 20
 PATIENCE_SECONDS = 120.0

@@ -14,7 +14,7 @@ from kvorum.pipelines.streams.testing import TopologyTestDriver
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.pipelines
+pytestmark = [pytest.mark.pipelines, pytest.mark.long]
 
 ROOT = Path(__file__).parent.parent.parent.parent
 EXAMPLES = ROOT / "docs" / "examples" / "streams"

@@ -21,7 +21,7 @@ from tests.cluster.clients import eventually
 from tests.pipelines.conftest import TopicFactory
 from tests.pipelines.streams.test_streams_cluster import consume, expected, produce
 
-pytestmark = pytest.mark.pipelines
+pytestmark = [pytest.mark.pipelines, pytest.mark.long]
 
 ROOT = Path(__file__).parents[3]
 LINES = ["to be or not to be", "that is the question", "be quiet", "to the point"] * 500

@@ -30,7 +30,7 @@ from kvorum.pipelines.streams.testing import TopologyTestDriver
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.pipelines
+pytestmark = [pytest.mark.pipelines, pytest.mark.long]
 
 TEN = timedelta(seconds=10)
 FINAL = Suppressed.until_window_closes()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.pipelines.transforms.cases import CASES, Case
 
-pytestmark = pytest.mark.pipelines
+pytestmark = [pytest.mark.pipelines, pytest.mark.long]
 
 EXPECTED: Mapping[str, Any] = json.loads(Path(__file__, "../connect/expected.json").resolve().read_text())["answers"]
 
