@@ -1,4 +1,4 @@
-"""Run the test suite in steps: units and simulation in parallel, clusters one at a time, Spark. Print one sum at the end.
+"""Run the test suite in steps: units and simulation in parallel, clusters one at a time, Spark. Print one sum at last.
 
 Everything runs as Python. With --compiled (`make test-long`), the units of the compiled modules run once more, and the
 clusters run on the compiled modules. pytest's own summary closes each step; the last line adds the steps up in
