@@ -12,6 +12,7 @@ from kvorum.storage.checkpoints import (
     CLEANED_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
+    NO_BROKER_EPOCH,
     RECOVERY_POINTS,
     encode_offsets,
     write_clean_shutdown,
@@ -41,6 +42,15 @@ class DirectoryCheckpoints:
                 for directory in self._table.dirs:
                     await self._write(directory, name)
 
+    async def drop_deleted_rows(self) -> None:
+        """Do as `forget_deleted`, for a caller that does not hold `disk_work`; continues if the caller is cancelled."""
+        await asyncio.shield(self._drop_deleted_rows())
+
+    async def _drop_deleted_rows(self) -> None:
+        async with self._table.disk_work:
+            if not self._table.is_closed:
+                await self.forget_deleted()
+
     async def forget_deleted(self) -> None:
         """Have no checkpoint speak of a log that is gone: a topic made anew would begin where the old one did.
 
@@ -48,20 +58,23 @@ class DirectoryCheckpoints:
         The caller holds `disk_work`.
         """
         for directory in self._table.dirs:
-            present = {each.partition for each in self._table.logs_in(directory)}
+            present = {each.partition for each in self._table.open_logs_in(directory)}
             for name in (LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANED_OFFSETS):
                 if not directory.checkpoints[name].keys() <= present:
                     await self._write(directory, name)
 
     async def _write(self, directory: LogDir, name: str) -> None:
-        """Write one checkpoint of a directory, as of now. Holds `disk_work`."""
-        if not directory.is_online:
+        """Write one checkpoint of a directory, as of now. Holds `disk_work`.
+
+        Not before all its logs are open: the rows of the others would be gone.
+        """
+        if not directory.is_online or not directory.is_loaded:
             return
         loop = asyncio.get_running_loop()
         offsets: dict[TopicPartition, int] | None = None
         while offsets is None or (name == CLEANED_OFFSETS and directory.is_online and offsets != self._now(directory)):
             # What is clean may fall while it is being written: a later cut has removed the file, this brought it back.
-            offsets = offsets_of(name, self._table.logs_in(directory))
+            offsets = offsets_of(name, self._table.open_logs_in(directory))
             try:
                 await blocking.run(loop, write_checkpoint, self._disk, directory.path, name, offsets)
             except OSError as error:
@@ -69,11 +82,12 @@ class DirectoryCheckpoints:
         directory.checkpoints[name] = offsets
 
     def _now(self, directory: LogDir) -> dict[TopicPartition, int]:
-        return offsets_of(CLEANED_OFFSETS, self._table.logs_in(directory))
+        return offsets_of(CLEANED_OFFSETS, self._table.open_logs_in(directory))
 
     def is_cleaned_stale(self, directory: LogDir) -> bool:
         """Tell whether the checkpoint of what is clean says something else than the logs."""
-        return directory.is_online and directory.checkpoints[CLEANED_OFFSETS] != self._now(directory)
+        is_in_use = directory.is_online and directory.is_loaded
+        return is_in_use and directory.checkpoints[CLEANED_OFFSETS] != self._now(directory)
 
 
 def offsets_of(name: str, logs: Iterable[Log]) -> dict[TopicPartition, int]:
@@ -110,10 +124,18 @@ def forget_cleaned(disk: Disk, directory: LogDir) -> None:
     directory.checkpoints[CLEANED_OFFSETS] = {}
 
 
-def write_last_words(disk: Disk, folder: str, logs: Sequence[Log], broker_epoch: int) -> None:
-    """Write a directory's checkpoints, then its clean-shutdown mark. Raises OSError."""
-    if cleaned := offsets_of(CLEANED_OFFSETS, logs):
-        write_checkpoint(disk, folder, CLEANED_OFFSETS, cleaned)
-    for name in (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS):
-        write_checkpoint(disk, folder, name, offsets_of(name, logs))
-    write_clean_shutdown(disk, folder, broker_epoch)
+def write_at_shutdown(disk: Disk, directory: LogDir, logs: Sequence[Log], broker_epoch: int) -> None:
+    """Write a directory's checkpoints, then its clean-shutdown mark. Raises OSError.
+
+    `logs` are all its logs, closed. Without a registration (`broker_epoch` -1) nothing was appended: the epoch stays
+    that of the last clean shutdown, if there was one. A directory that is not loaded keeps its checkpoints, which have
+    rows of logs that were never opened, and its mark if it had one; Kafka's LogManager.shutdown.
+    """
+    if directory.is_loaded:
+        if cleaned := offsets_of(CLEANED_OFFSETS, logs):
+            write_checkpoint(disk, directory.path, CLEANED_OFFSETS, cleaned)
+        for name in (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS):
+            write_checkpoint(disk, directory.path, name, offsets_of(name, logs))
+    if directory.is_loaded or directory.is_clean:
+        epoch = directory.previous_broker_epoch if broker_epoch == NO_BROKER_EPOCH else broker_epoch
+        write_clean_shutdown(disk, directory.path, epoch)

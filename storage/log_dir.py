@@ -51,6 +51,10 @@ class LogDir:
         self.failure: Exception | None = None
         self.is_clean = False
         """Whether the process before this one shut down cleanly."""
+        self.is_open = False
+        """Whether `open` succeeded: before that nothing may be written, the directory may be another process's."""
+        self.is_loaded = False
+        """Whether all its logs are in the table. Before that a checkpoint would drop the rows of the others."""
         self.previous_broker_epoch = NO_BROKER_EPOCH
         self.checkpoints: dict[str, dict[TopicPartition, int]] = {name: {} for name in CHECKPOINTS}
         """What each checkpoint on disk says: as it was read, or written last."""
@@ -81,10 +85,11 @@ class LogDir:
             ):
                 if wanted is not None and wanted != found:
                     raise CheckpointError(f"{self.path} belongs to {name} {found}, this is {wanted}")
+        self.checkpoints = {name: self._read(name) for name in CHECKPOINTS}
         epoch = take_clean_shutdown(self._disk, self.path)
         self.is_clean = epoch is not None
         self.previous_broker_epoch = NO_BROKER_EPOCH if epoch is None else epoch
-        self.checkpoints = {name: self._read(name) for name in CHECKPOINTS}
+        self.is_open = True
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
         """Return a checkpoint; a damaged one counts as empty, which costs work but no record."""

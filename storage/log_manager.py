@@ -40,7 +40,7 @@ from kvorum.storage.checkpoints import (
 )
 from kvorum.storage.cleaner.hosts import OpenHost, open_host
 from kvorum.storage.cleaner.manager import LogCleaner
-from kvorum.storage.directory_checkpoints import DirectoryCheckpoints, write_last_words
+from kvorum.storage.directory_checkpoints import DirectoryCheckpoints, write_at_shutdown
 from kvorum.storage.future_logs import FutureLogs
 from kvorum.storage.log import Log
 from kvorum.storage.log_config import LogConfig
@@ -113,6 +113,7 @@ class LogManager:
         """Open everything. A directory that fails goes offline; the others go on.
 
         Raises CheckpointError for a directory that is another process's, node's or cluster's: the node must not start.
+        May be cancelled at any point; `shutdown` follows.
         """
         self._table.begin()
         node_id = self._settings.int("node.id")
@@ -125,8 +126,7 @@ class LogManager:
             for directory in self._table.dirs:
                 if directory.is_online:
                     group.create_task(self._opening.open_all(directory))
-        async with self._disk_work:
-            await self._checkpoints.forget_deleted()
+        await self._checkpoints.drop_deleted_rows()
 
     # Logs
 
@@ -360,18 +360,20 @@ class LogManager:
     async def shutdown(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
         """Close every log, write the checkpoints, and as the last thing mark each directory as cleanly shut down.
 
-        A directory in which anything failed gets no mark. The locks are released.
+        A directory in which anything failed gets no mark. One whose logs were not all opened keeps the checkpoints and
+        the mark that it had before the start: nothing was appended. The locks are released.
         """
+        await self._opening.close()
         async with self._disk_work:
             self._table.is_closed = True
             loop = asyncio.get_running_loop()
             for directory in self._table.dirs:
-                logs = self._table.logs_in(directory)
+                logs = self._table.open_logs_in(directory)
                 try:
-                    if directory.is_online:
+                    if directory.is_online and directory.is_loaded:
                         await blocking.run(loop, close_logs, logs)
-                    if directory.is_online:
-                        await blocking.run(loop, write_last_words, self._disk, directory.path, logs, broker_epoch)
+                    if directory.is_online and directory.is_open:
+                        await blocking.run(loop, write_at_shutdown, self._disk, directory, logs, broker_epoch)
                 except (OSError, KafkaError) as error:
                     self._table.take_offline(directory, error)
                 for each in logs:

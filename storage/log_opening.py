@@ -49,9 +49,11 @@ class LogOpening:
         self._threads_max = max(1, settings.int("num.recovery.threads.per.data.dir"))
         self._producer_id_expiration_ms = settings.int("producer.id.expiration.ms")
         self._tail_budget = TailBudget() if tail_budget is None else tail_budget
+        self._unfinished: set[asyncio.Future[Log]] = set()
+        """Openings in threads whose log is in no table (yet, or because the start was cancelled)."""
 
     async def open_all(self, directory: LogDir) -> None:
-        """Open a directory's logs, num.recovery.threads.per.data.dir at a time."""
+        """Open a directory's logs, num.recovery.threads.per.data.dir at a time; it `is_loaded` when all are open."""
         limit = asyncio.Semaphore(self._threads_max)
         started_ms = self._clock.monotonic_ms()
         try:
@@ -77,6 +79,7 @@ class LogOpening:
                 group.create_task(open_one(partition))
             for folder, partition in futures.items():
                 group.create_task(open_future(folder, partition))
+        directory.is_loaded = directory.is_online
         log.info(
             "logs opened",
             dir=directory.path,
@@ -89,7 +92,7 @@ class LogOpening:
         """Open one log in a thread; what cannot be opened takes its directory offline."""
         config = self._topic_config(partition.topic)
         try:
-            opened = await blocking.run(asyncio.get_running_loop(), self.open, directory, partition, config, None)
+            opened = await self._open_in_thread(directory, partition, config)
         except (OSError, LogDirectoryError, KafkaError) as error:
             self._table.take_offline(directory, error)
             return
@@ -108,16 +111,31 @@ class LogOpening:
         """Open one future log in a thread, to be gone on with."""
         config = self._topic_config(partition.topic)
         try:
-            loop = asyncio.get_running_loop()
-            opened = await blocking.run(loop, self.open, directory, partition, config, None, folder)
+            opened = await self._open_in_thread(directory, partition, config, folder)
             if directory.is_online and partition not in self._table.futures:
                 self._table.futures[partition] = (directory, opened)
                 return
             opened.release()
             if directory.is_online:  # one is enough, and a copy is nobody's only one
-                await blocking.run(loop, self._disk.remove_tree, folder)
+                await blocking.run(asyncio.get_running_loop(), self._disk.remove_tree, folder)
         except (OSError, LogDirectoryError, KafkaError) as error:
             self._table.take_offline(directory, error)
+
+    async def _open_in_thread(
+        self, directory: LogDir, partition: TopicPartition, config: LogConfig, folder: str | None = None
+    ) -> Log:
+        """Open a log in a thread. A thread cannot be cancelled: `close` waits for it when the caller is."""
+        work = blocking.run(asyncio.get_running_loop(), self.open, directory, partition, config, None, folder)
+        self._unfinished.add(work)
+        opened = await asyncio.shield(work)
+        self._unfinished.discard(work)
+        return opened
+
+    async def close(self) -> None:
+        """Wait for the threads of a cancelled or failed start, and release the logs they opened."""
+        for found in await asyncio.gather(*self._unfinished, return_exceptions=True):
+            if isinstance(found, Log):
+                found.release()
 
     def open(
         self,

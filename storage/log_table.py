@@ -84,6 +84,10 @@ class LogTable:
         found = [each for partition, each in self._logs.items() if self._dir_of[partition] is directory]
         return found + [each for place, each in self.futures.values() if place is directory]
 
+    def open_logs_in(self, directory: LogDir) -> list[Log]:
+        """Return all logs that lie in a directory, also those of `rivals`: what its checkpoints have rows of."""
+        return self.logs_in(directory) + [each for place, each in self.rivals if place is directory]
+
     def place_for(self, partition: TopicPartition, named: Uuid = ZERO_UUID) -> LogDir | None:
         """Return where a new log is to lie: as was asked for, else where it is `named`, else in the emptiest place.
 
@@ -113,7 +117,7 @@ class LogTable:
             return
         directory.failure = error
         log.error("log directory offline", dir=directory.path, error=error)
-        for each in (*self.logs_in(directory), *(rival for place, rival in self.rivals if place is directory)):
+        for each in self.open_logs_in(directory):
             each.abandon(error)
         if self._on_offline is not None:
             self._on_offline(directory.path, error)
