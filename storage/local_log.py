@@ -72,11 +72,14 @@ class LocalLog:
         self._warm: Segment | None = None
 
     def groups(self, headers: list[BatchHeader]) -> Iterator[list[BatchHeader]]:
-        """Cut what was fetched into writes that fit into a segment each."""
+        """Cut what was fetched into writes that fit into a segment each, by their bytes and by their offsets."""
         group: list[BatchHeader] = []
         size = self.segments.active.size
         for header in headers:
-            if group and size + header.size > self.config.segment_bytes:
+            if group and (
+                size + header.size > self.config.segment_bytes
+                or header.last_offset - group[0].base_offset > RELATIVE_OFFSET_MAX
+            ):
                 yield group
                 group, size = [], self.segments.active.size
             group.append(header)
@@ -231,6 +234,8 @@ class LocalLog:
             failpoints.hit("log.truncate.renamed")
             sync_names(self._disk, self.folder)
         last.truncate_to(offset)
+        if last.size == 0:
+            last.created_ms = now_ms
         last.sync()
         self.sync_state.has_new_names = True  # snapshots go, too: a later recovery point must not bring them back
         self.log_end_offset = end_offset

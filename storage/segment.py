@@ -196,10 +196,6 @@ class Segment:
         """The time by which retention.ms counts: the greatest timestamp, else when the file was changed."""
         return self.max_timestamp if self.max_timestamp >= 0 else self._disk.modified_ms(self.path(LOG_SUFFIX))
 
-    def has_room_for(self, last_offset: int, index_size_max: int) -> bool:
-        """Tell whether the indexes can take this offset and one more entry."""
-        return last_offset - self.base_offset <= RELATIVE_OFFSET_MAX and self.index_room(index_size_max) > 0
-
     def index_room(self, index_size_max: int) -> int:
         """Return how many more entries the indexes can take."""
         return min(
@@ -316,7 +312,17 @@ class Segment:
     def rebuild_indexes(self) -> None:
         """Make offset and time index anew from the batches' headers, and save them. Raises CorruptSegment."""
         self.begin_rebuild()
+        next_offset = self.base_offset
         for position, header in self.batches():
+            is_last_right = (
+                0 <= header.last_offset_delta <= RELATIVE_OFFSET_MAX - (header.base_offset - self.base_offset)
+            )
+            if header.base_offset < next_offset or not is_last_right:
+                raise CorruptSegment(
+                    f"{self.path(LOG_SUFFIX)}: offset {header.base_offset} at byte {position} "
+                    f"cannot follow {next_offset - 1}"
+                )
+            next_offset = header.next_offset
             self.index_batch(position, header)
         self.save_indexes(with_last_timestamp=True)
 

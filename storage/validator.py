@@ -6,6 +6,7 @@ every record inside. The bytes stay as they came but for the max timestamp (with
 stamps its own; a batch is built anew only for another codec or offset deltas that do not count up.
 """
 
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from kvorum.protocol.batch_header import (
@@ -117,9 +118,11 @@ def validate_replicated(records: memoryview, log_end_offset: int, leader_epoch: 
         if leader_epoch is not None and header.partition_leader_epoch > leader_epoch:
             break
         check_crc(records, position, header)
-        if header.base_offset < next_offset or header.last_offset_delta < 0:
+        if header.base_offset < next_offset or header.last_offset_delta < 0 or header.next_offset > INT64_MAX:
             text = f"a batch of offsets {header.base_offset} to {header.last_offset} cannot follow {next_offset - 1}"
             raise KafkaError(ErrorCode.INVALID_RECORD, text)
+        if header.records_count < 0:
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"a batch of {header.records_count} records")
         next_offset = header.next_offset
         headers.append(header)
     return headers
@@ -229,8 +232,12 @@ def _rebuilt(view: memoryview, header: BatchHeader, codec: Codec, config: LogCon
     Raises KafkaError MESSAGE_TOO_LARGE.
     """
     log_append_time_ms = now_ms if config.uses_log_append_time else None
+    records = decode_records(view)
+    if any(not -INT64_MAX <= record.timestamp <= INT64_MAX for record in records):
+        # Only LogAppendTime lets these through: no reader sees the timestamps of the records then.
+        records = [replace(record, timestamp=now_ms) for record in records]
     batch = build_batch(
-        decode_records(view),
+        records,
         codec=codec,
         compression_level=config.compression_level(codec),
         producer_id=header.producer_id,
