@@ -120,6 +120,7 @@ class LocalLog:
         old = self.segments.active
         # First, so that a kill in between leaves no segment behind one that still has its zeros.
         old.trim()
+        self._before_roll(base_offset)
         new = self._new_segment(base_offset, now_ms)
         if old.size == 0:
             # An empty segment rolls only when the next offset is too far above its base: nothing refers to it.
@@ -131,7 +132,6 @@ class LocalLog:
             self.sync_state.indexes_saved(old)
             self.segments.add(new)
         failpoints.hit("log.roll.created")
-        self._before_roll(base_offset)
         self.sync_state.has_new_names = True
         failpoints.hit("log.roll.after")
 
@@ -234,6 +234,7 @@ class LocalLog:
             failpoints.hit("log.truncate.renamed")
             sync_names(self._disk, self.folder)
         last.truncate_to(offset)
+        last.trim()  # bytes of a write that failed may follow the last whole batch
         if last.size == 0:
             last.created_ms = now_ms
         last.sync()

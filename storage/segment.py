@@ -176,13 +176,13 @@ class Segment:
         if self._max_timestamp is not None:
             return
         were_loaded = self._time_index is not None
-        self._max_timestamp, self._offset_of_max_timestamp = self.time_index.last or (NO_TIMESTAMP, -1)
-        start = self.start_position(max(self._offset_of_max_timestamp, self.base_offset))
-        for _, header in self.batches(start):
-            if header.max_timestamp > self._max_timestamp:
-                self._max_timestamp, self._offset_of_max_timestamp = header.max_timestamp, header.last_offset
+        greatest, offset = self.time_index.last or (NO_TIMESTAMP, -1)
+        for _, header in self.batches(self.start_position(max(offset, self.base_offset))):
+            if header.max_timestamp > greatest:
+                greatest, offset = header.max_timestamp, header.last_offset
         if not were_loaded:
             self._offset_index = self._time_index = None
+        self._max_timestamp, self._offset_of_max_timestamp = greatest, offset
 
     @property
     def first_timestamp(self) -> int | None:
@@ -204,24 +204,29 @@ class Segment:
         )
 
     def append(self, data: memoryview, headers: list[BatchHeader]) -> None:
-        """Write batches whose offsets follow on from what is there, and keep the indexes. Raises OSError."""
+        """Write batches whose offsets follow those in the segment, and keep the indexes.
+
+        Raises OSError. Whatever it raises, `truncate_to` the offset of the first batch removes what was written.
+        """
+        assert sum([header.size for header in headers]) == len(data), "the headers are those of the data"
         position = self.size
+        if self._max_timestamp is None:
+            self._load_max_timestamp()
+        if self._offset_index is None:
+            self._load_indexes()  # before the write: an error that follows it is harder to undo
         failpoints.hit("log.append.before")
         self.file.pwrite(data, position)
+        self.size += len(data)
         failpoints.hit("log.append.after")
         if position == 0:
             self._first_timestamp = headers[0].max_timestamp
         for header in headers:
             self.index_batch(position, header)
             position += header.size
-        assert position == self.size + len(data), "the headers are those of the data"
-        self.size = position
 
     def index_batch(self, position: int, header: BatchHeader) -> None:
         """Take note of a batch: its timestamp, and an index entry for every index.interval.bytes."""
-        if self._max_timestamp is None:
-            self._load_max_timestamp()
-        assert self._max_timestamp is not None
+        assert self._max_timestamp is not None, "loaded before a batch is indexed"
         if header.max_timestamp > self._max_timestamp:
             self._max_timestamp, self._offset_of_max_timestamp = header.max_timestamp, header.last_offset
         if self._bytes_since_index_entry > self.index_interval_bytes:

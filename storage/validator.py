@@ -34,6 +34,7 @@ from kvorum.protocol.records import (
     patch_times,
 )
 from kvorum.storage.log_config import INT64_MAX, LogConfig
+from kvorum.storage.producer_replay import end_marker
 from kvorum.storage.producer_state import Origin
 
 RECORD_ERRORS_MAX: Final = 1000
@@ -110,7 +111,8 @@ def validate_replicated(records: memoryview, log_end_offset: int, leader_epoch: 
     """Return the headers of the whole batches that a follower may append; a partial one at the end is left out.
 
     Ends before a batch of an epoch above `leader_epoch` (if given). Raises KafkaError CORRUPT_MESSAGE (CRC),
-    UNSUPPORTED_FOR_MESSAGE_FORMAT (an old format), INVALID_RECORD (offsets that do not ascend from the log end).
+    UNSUPPORTED_FOR_MESSAGE_FORMAT (an old format), INVALID_RECORD (offsets that do not ascend from the log end, or a
+    control record that cannot be decoded).
     """
     headers: list[BatchHeader] = []
     next_offset = log_end_offset
@@ -123,6 +125,8 @@ def validate_replicated(records: memoryview, log_end_offset: int, leader_epoch: 
             raise KafkaError(ErrorCode.INVALID_RECORD, text)
         if header.records_count < 0:
             raise KafkaError(ErrorCode.INVALID_RECORD, f"a batch of {header.records_count} records")
+        if header.is_control and header.has_producer_id:
+            end_marker(records, position)  # it is decoded again after the write, when it is too late to refuse it
         next_offset = header.next_offset
         headers.append(header)
     return headers
