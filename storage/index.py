@@ -15,6 +15,7 @@ from operator import ge
 from struct import Struct
 from typing import Final
 
+from kvorum.protocol.batch_header import NO_TIMESTAMP
 from kvorum.runtime import failpoints
 from kvorum.runtime.disk import Disk
 
@@ -157,8 +158,12 @@ class TimeIndex:
         self._timestamps, self._offsets, self._saved = timestamps, offsets, len(timestamps)
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Add an entry if it tells anything new: a greater timestamp than the last one's."""
-        if self._timestamps and timestamp <= self._timestamps[-1]:
+        """Add an entry if its timestamp is greater than the last entry's.
+
+        An empty index counts as one whose last entry has NO_TIMESTAMP, as in Kafka: a segment without a timestamp, or
+        only with timestamps before 1970, has no entries.
+        """
+        if timestamp <= (self._timestamps[-1] if self._timestamps else NO_TIMESTAMP):
             return
         relative = offset - self._base_offset
         assert 0 <= relative <= RELATIVE_OFFSET_MAX, "the segment rolls before its offsets overflow"

@@ -72,11 +72,14 @@ class LocalLog:
         self._warm: Segment | None = None
 
     def groups(self, headers: list[BatchHeader]) -> Iterator[list[BatchHeader]]:
-        """Cut what was fetched into writes that fit into a segment each."""
+        """Cut what was fetched into writes that fit into a segment each, by their bytes and by their offsets."""
         group: list[BatchHeader] = []
         size = self.segments.active.size
         for header in headers:
-            if group and size + header.size > self.config.segment_bytes:
+            if group and (
+                size + header.size > self.config.segment_bytes
+                or header.last_offset - group[0].base_offset > RELATIVE_OFFSET_MAX
+            ):
                 yield group
                 group, size = [], self.segments.active.size
             group.append(header)
@@ -117,6 +120,7 @@ class LocalLog:
         old = self.segments.active
         # First, so that a kill in between leaves no segment behind one that still has its zeros.
         old.trim()
+        self._before_roll(base_offset)
         new = self._new_segment(base_offset, now_ms)
         if old.size == 0:
             # An empty segment rolls only when the next offset is too far above its base: nothing refers to it.
@@ -128,7 +132,6 @@ class LocalLog:
             self.sync_state.indexes_saved(old)
             self.segments.add(new)
         failpoints.hit("log.roll.created")
-        self._before_roll(base_offset)
         self.sync_state.has_new_names = True
         failpoints.hit("log.roll.after")
 
@@ -231,6 +234,9 @@ class LocalLog:
             failpoints.hit("log.truncate.renamed")
             sync_names(self._disk, self.folder)
         last.truncate_to(offset)
+        last.trim()  # bytes of a write that failed may follow the last whole batch
+        if last.size == 0:
+            last.created_ms = now_ms
         last.sync()
         self.sync_state.has_new_names = True  # snapshots go, too: a later recovery point must not bring them back
         self.log_end_offset = end_offset

@@ -15,7 +15,7 @@ Cost: an append is one write; a read at the end is a look into the tail ring; el
 
 from collections.abc import Callable, Sequence
 
-from kvorum.protocol.batch_header import NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
+from kvorum.protocol.batch_header import NO_SEQUENCE, NO_TIMESTAMP
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.parts import Part
 from kvorum.protocol.records import patch_place
@@ -24,6 +24,7 @@ from kvorum.runtime.clock import Clock
 from kvorum.runtime.disk import Disk
 from kvorum.storage.admission import admit
 from kvorum.storage.append_run import RunInfo, append_run
+from kvorum.storage.atomic_append import AtomicAppend
 from kvorum.storage.disk_health import DiskHealth
 from kvorum.storage.epoch_cache import EpochEndOffset
 from kvorum.storage.local_log import LocalLog
@@ -76,6 +77,7 @@ class Log:
         self._health = DiskHealth(partition, on_io_error)
         self.producers = LogProducers(parts.producer_state, parts.snapshots, clock, producer_id_expiration_ms)
         self._local = LocalLog(disk, folder, config, parts, tail_budget, self.producers.take_snapshot)
+        self._appending = AtomicAppend(self._health, self._local, self.producers, self.epoch_cache, clock.wall_ms)
         self.retention = LogRetention(self._local, self.producers, self._health)
         self.cleaning = LogCleaning(self._local, parts.producer_state, parts.snapshots, self._health)
         self.durability = LogDurability(self._local, self.epoch_cache, parts.snapshots, self._health, clock)
@@ -202,8 +204,9 @@ class Log:
         patch_place(view, 0, base_offset, leader_epoch)
         header.place(base_offset, leader_epoch)
         self.epoch_cache.assign(leader_epoch, base_offset)
-        self._write(view, [header], now_ms)
-        self.producers.note(self._local, header, view, 0)
+        with self._appending:
+            self._local.write(view, [header], now_ms)
+            self.producers.note(self._local, header, view, 0)
         return AppendInfo(
             base_offset, header.last_offset, max_timestamp, append_time_ms, len(view), header.records_count
         )
@@ -215,7 +218,7 @@ class Log:
         """
         self._health.check()
         self.epoch_cache.assign(leader_epoch, self._local.log_end_offset)
-        with self._health.access():
+        with self._appending:
             return append_run(batches, leader_epoch, self._clock.wall_ms(), self._config, self._local, self.producers)
 
     def append_as_follower(self, records: memoryview, leader_epoch: int | None = None) -> AppendInfo | None:
@@ -233,24 +236,19 @@ class Log:
         position = 0
         for group in self._local.groups(headers):
             view = records[position : position + sum([header.size for header in group])]
-            for header in group:
-                if header.partition_leader_epoch >= 0:
-                    self.epoch_cache.assign(header.partition_leader_epoch, header.base_offset)
-            self._write(view, group, now_ms)
-            place = 0
-            for header in group:
-                self.producers.note(self._local, header, view, place)
-                place += header.size
-            position += place
+            with self._appending:
+                for header in group:
+                    if header.partition_leader_epoch >= 0:
+                        self.epoch_cache.assign(header.partition_leader_epoch, header.base_offset)
+                self._local.write(view, group, now_ms)
+                place = 0
+                for header in group:
+                    self.producers.note(self._local, header, view, place)
+                    place += header.size
+            position += len(view)
         max_timestamp = max([header.max_timestamp for header in headers])
         count = sum([header.records_count for header in headers])
         return AppendInfo(headers[0].base_offset, headers[-1].last_offset, max_timestamp, NO_TIMESTAMP, position, count)
-
-    def _write(self, view: memoryview, headers: list[BatchHeader], now_ms: int) -> None:
-        try:
-            self._local.write(view, headers, now_ms)
-        except (OSError, CorruptSegment) as error:
-            raise self._health.failed(error) from error
 
     def read(
         self, offset: int, max_bytes: int, upper_bound_offset: int | None = None, min_one_message: bool = True

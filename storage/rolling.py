@@ -23,11 +23,17 @@ NO_ROOM: Final = Room(0, 0, -1, NO_TIMESTAMP - 1)
 
 
 def must_roll(segment: Segment, config: LogConfig, header: BatchHeader, size: int, now_ms: int) -> bool:
-    """Tell whether this batch begins a new segment."""
-    if not segment.has_room_for(header.last_offset, config.segment_index_bytes):
+    """Return whether this batch begins a new segment.
+
+    An empty segment takes one batch even if segment.index.bytes has no room for an index entry: the first batch of a
+    segment needs none. Kafka replaces such a segment by another one at the same base offset.
+    """
+    if header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
         return True
     if segment.size == 0:
         return False
+    if segment.index_room(config.segment_index_bytes) <= 0:
+        return True
     if segment.size + size > config.segment_bytes:
         return True
     first_timestamp = segment.first_timestamp

@@ -176,13 +176,13 @@ class Segment:
         if self._max_timestamp is not None:
             return
         were_loaded = self._time_index is not None
-        self._max_timestamp, self._offset_of_max_timestamp = self.time_index.last or (NO_TIMESTAMP, -1)
-        start = self.start_position(max(self._offset_of_max_timestamp, self.base_offset))
-        for _, header in self.batches(start):
-            if header.max_timestamp > self._max_timestamp:
-                self._max_timestamp, self._offset_of_max_timestamp = header.max_timestamp, header.last_offset
+        greatest, offset = self.time_index.last or (NO_TIMESTAMP, -1)
+        for _, header in self.batches(self.start_position(max(offset, self.base_offset))):
+            if header.max_timestamp > greatest:
+                greatest, offset = header.max_timestamp, header.last_offset
         if not were_loaded:
             self._offset_index = self._time_index = None
+        self._max_timestamp, self._offset_of_max_timestamp = greatest, offset
 
     @property
     def first_timestamp(self) -> int | None:
@@ -196,10 +196,6 @@ class Segment:
         """The time by which retention.ms counts: the greatest timestamp, else when the file was changed."""
         return self.max_timestamp if self.max_timestamp >= 0 else self._disk.modified_ms(self.path(LOG_SUFFIX))
 
-    def has_room_for(self, last_offset: int, index_size_max: int) -> bool:
-        """Tell whether the indexes can take this offset and one more entry."""
-        return last_offset - self.base_offset <= RELATIVE_OFFSET_MAX and self.index_room(index_size_max) > 0
-
     def index_room(self, index_size_max: int) -> int:
         """Return how many more entries the indexes can take."""
         return min(
@@ -208,24 +204,29 @@ class Segment:
         )
 
     def append(self, data: memoryview, headers: list[BatchHeader]) -> None:
-        """Write batches whose offsets follow on from what is there, and keep the indexes. Raises OSError."""
+        """Write batches whose offsets follow those in the segment, and keep the indexes.
+
+        Raises OSError. Whatever it raises, `truncate_to` the offset of the first batch removes what was written.
+        """
+        assert sum([header.size for header in headers]) == len(data), "the headers are those of the data"
         position = self.size
+        if self._max_timestamp is None:
+            self._load_max_timestamp()
+        if self._offset_index is None:
+            self._load_indexes()  # before the write: an error that follows it is harder to undo
         failpoints.hit("log.append.before")
         self.file.pwrite(data, position)
+        self.size += len(data)
         failpoints.hit("log.append.after")
         if position == 0:
             self._first_timestamp = headers[0].max_timestamp
         for header in headers:
             self.index_batch(position, header)
             position += header.size
-        assert position == self.size + len(data), "the headers are those of the data"
-        self.size = position
 
     def index_batch(self, position: int, header: BatchHeader) -> None:
         """Take note of a batch: its timestamp, and an index entry for every index.interval.bytes."""
-        if self._max_timestamp is None:
-            self._load_max_timestamp()
-        assert self._max_timestamp is not None
+        assert self._max_timestamp is not None, "loaded before a batch is indexed"
         if header.max_timestamp > self._max_timestamp:
             self._max_timestamp, self._offset_of_max_timestamp = header.max_timestamp, header.last_offset
         if self._bytes_since_index_entry > self.index_interval_bytes:
@@ -316,7 +317,17 @@ class Segment:
     def rebuild_indexes(self) -> None:
         """Make offset and time index anew from the batches' headers, and save them. Raises CorruptSegment."""
         self.begin_rebuild()
+        next_offset = self.base_offset
         for position, header in self.batches():
+            is_last_right = (
+                0 <= header.last_offset_delta <= RELATIVE_OFFSET_MAX - (header.base_offset - self.base_offset)
+            )
+            if header.base_offset < next_offset or not is_last_right:
+                raise CorruptSegment(
+                    f"{self.path(LOG_SUFFIX)}: offset {header.base_offset} at byte {position} "
+                    f"cannot follow {next_offset - 1}"
+                )
+            next_offset = header.next_offset
             self.index_batch(position, header)
         self.save_indexes(with_last_timestamp=True)
 

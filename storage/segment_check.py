@@ -5,6 +5,8 @@ from typing import Final
 
 from kvorum.protocol.batch_header import HEADER_SIZE, MAGIC, parse_header
 from kvorum.protocol.records import crc_of
+from kvorum.storage.index import RELATIVE_OFFSET_MAX
+from kvorum.storage.log_config import INT64_MAX
 from kvorum.storage.segment import Placed, Segment
 
 RECOVERY_READ_SIZE: Final = 1024 * 1024
@@ -28,6 +30,8 @@ def valid_batches(segment: Segment) -> Iterator[tuple[Placed, memoryview]]:
         if header.magic != MAGIC or size < HEADER_SIZE or position + size > file_size:
             return
         if header.base_offset < next_offset or header.last_offset_delta < 0 or header.records_count < 0:
+            return
+        if header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX or header.next_offset > INT64_MAX:
             return
         if place + size > len(data):
             data = memoryview(segment.file.pread(max(RECOVERY_READ_SIZE, size), position))

@@ -6,6 +6,7 @@ every record inside. The bytes stay as they came but for the max timestamp (with
 stamps its own; a batch is built anew only for another codec or offset deltas that do not count up.
 """
 
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from kvorum.protocol.batch_header import (
@@ -33,6 +34,7 @@ from kvorum.protocol.records import (
     patch_times,
 )
 from kvorum.storage.log_config import INT64_MAX, LogConfig
+from kvorum.storage.producer_replay import end_marker
 from kvorum.storage.producer_state import Origin
 
 RECORD_ERRORS_MAX: Final = 1000
@@ -109,7 +111,8 @@ def validate_replicated(records: memoryview, log_end_offset: int, leader_epoch: 
     """Return the headers of the whole batches that a follower may append; a partial one at the end is left out.
 
     Ends before a batch of an epoch above `leader_epoch` (if given). Raises KafkaError CORRUPT_MESSAGE (CRC),
-    UNSUPPORTED_FOR_MESSAGE_FORMAT (an old format), INVALID_RECORD (offsets that do not ascend from the log end).
+    UNSUPPORTED_FOR_MESSAGE_FORMAT (an old format), INVALID_RECORD (offsets that do not ascend from the log end, or a
+    control record that cannot be decoded).
     """
     headers: list[BatchHeader] = []
     next_offset = log_end_offset
@@ -117,9 +120,13 @@ def validate_replicated(records: memoryview, log_end_offset: int, leader_epoch: 
         if leader_epoch is not None and header.partition_leader_epoch > leader_epoch:
             break
         check_crc(records, position, header)
-        if header.base_offset < next_offset or header.last_offset_delta < 0:
+        if header.base_offset < next_offset or header.last_offset_delta < 0 or header.next_offset > INT64_MAX:
             text = f"a batch of offsets {header.base_offset} to {header.last_offset} cannot follow {next_offset - 1}"
             raise KafkaError(ErrorCode.INVALID_RECORD, text)
+        if header.records_count < 0:
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"a batch of {header.records_count} records")
+        if header.is_control and header.has_producer_id:
+            end_marker(records, position)  # it is decoded again after the write, when it is too late to refuse it
         next_offset = header.next_offset
         headers.append(header)
     return headers
@@ -229,8 +236,12 @@ def _rebuilt(view: memoryview, header: BatchHeader, codec: Codec, config: LogCon
     Raises KafkaError MESSAGE_TOO_LARGE.
     """
     log_append_time_ms = now_ms if config.uses_log_append_time else None
+    records = decode_records(view)
+    if any(not -INT64_MAX <= record.timestamp <= INT64_MAX for record in records):
+        # Only LogAppendTime lets these through: no reader sees the timestamps of the records then.
+        records = [replace(record, timestamp=now_ms) for record in records]
     batch = build_batch(
-        decode_records(view),
+        records,
         codec=codec,
         compression_level=config.compression_level(codec),
         producer_id=header.producer_id,

@@ -193,17 +193,22 @@ class BatchFilter:
             return view
         left = header.replaced(records_count=kept.count)
         if not header.is_log_append_time:
-            left = left.replaced(max_timestamp=header.base_timestamp + kept.timestamp_delta_max)
+            left = left.replaced(max_timestamp=max(header.base_timestamp + kept.timestamp_delta_max, NO_TIMESTAMP))
         payload = b"".join(kept.pieces)
         if new_horizon_ms is None:
             return packed(left, payload)
         return (yield from self._with_horizon(payload, left, new_horizon_ms))
 
     def _with_horizon(self, payload: bytes, header: BatchHeader, horizon_ms: int) -> Steps:
-        """Return a batch of these records whose base timestamp is its horizon; each keeps the timestamp it has."""
+        """Return a batch of these records whose base timestamp is its horizon; each keeps the timestamp it has.
+
+        Where a timestamp is so small that its delta to the horizon is no int64, the batch gets no horizon.
+        """
         shift = header.base_timestamp - horizon_ms
         pieces: list[bytes] = []
         for records in scanned_bytes(payload, header.records_count):
+            if min([record[3] for record in records]) + shift < -INT64_MAX:
+                return packed(header, payload)
             pieces += [with_timestamp_delta(payload, record, record[3] + shift) for record in records]
             yield 0
         flagged = header.replaced(attributes=header.attributes | DELETE_HORIZON_FLAG, base_timestamp=horizon_ms)

@@ -92,6 +92,31 @@ def test_segments_roll_when_an_index_is_full() -> None:
     assert log.segment_count > 3
 
 
+@pytest.mark.parametrize("index_bytes", [4, 8, 12, 23, 24, 36])
+@pytest.mark.parametrize("interval", [0, 4096])
+def test_the_smallest_indexes_take_any_number_of_batches(index_bytes: int, interval: int) -> None:
+    """As in Kafka 4.3.0, an index without room for an entry only means that a segment has one batch."""
+    disk = new_disk()
+    config = small_config(segment_bytes=10**6, segment_index_bytes=index_bytes, index_interval_bytes=interval)
+    log = open_test_log(disk, config)
+    for _ in range(5):
+        log.append_as_leader(batch(), 0)
+    log.append_run_as_leader([batch() for _ in range(5)], 0)
+    fetched = b"".join(bytes(batch(base_offset=offset, partition_leader_epoch=0)) for offset in range(10, 15))
+    log.append_as_follower(memoryview(fetched))
+    log.roll()
+    log.roll()
+    if index_bytes < 24:
+        assert log.segment_count == 12  # what is fetched goes to one segment
+    content = read_all(log)
+    log.close()
+    again = open_test_log(disk, config)
+    assert (again.log_end_offset, read_all(again)) == (15, content)
+    assert again.truncate_to(3)
+    again.append_as_leader(batch(), 0)
+    assert again.log_end_offset == 4
+
+
 def test_segments_roll_before_an_offset_no_longer_fits_an_index() -> None:
     log = open_test_log(new_disk(), small_config(segment_bytes=10**6))
     far = 2**31 + 50

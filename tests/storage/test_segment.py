@@ -212,11 +212,18 @@ def test_truncation_takes_the_batch_that_holds_the_offset(position: int) -> None
 
 
 def test_indexes_are_full_before_they_outgrow_their_limit() -> None:
-    disk = new_disk()
-    segment, headers = filled(disk, count=30)
+    segment, _ = filled(new_disk(), count=30)
     entries = len(segment.offset_index)
-    last = headers[-1].next_offset
-    assert segment.has_room_for(last, (entries + 1) * 12 + 12)
-    assert not segment.has_room_for(last, entries * 8)
-    assert not segment.has_room_for(100 + 2**31, 1 << 20)
-    assert segment.has_room_for(100 + 2**31 - 1, 1 << 20)
+    assert segment.index_room((entries + 1) * 12 + 12) == 1
+    assert segment.index_room(entries * 8) <= 0
+
+
+@pytest.mark.parametrize("next_batch", [{"base_offset": 100}, {"base_offset": 100 + 2**31}], ids=["back", "too far"])
+def test_indexes_are_not_rebuilt_from_offsets_that_do_not_follow(next_batch: dict[str, int]) -> None:
+    disk = new_disk()
+    segment = new_segment(disk, interval=0)
+    data = b"".join(bytes(batch(base_offset=offset)) for offset in (100, 101, next_batch["base_offset"]))
+    segment.file.pwrite(data, 0)
+    again = Segment(disk, FOLDER, 100, size=len(data), index_interval_bytes=0, created_ms=NOW_MS)
+    with pytest.raises(CorruptSegment, match="cannot follow 101"):
+        again.rebuild_indexes()

@@ -188,6 +188,28 @@ def test_a_tombstone_that_is_to_stay_for_ever_gets_no_horizon() -> None:
     assert [header.delete_horizon_ms for header in headers_of(broker.log)] == [None, None]
 
 
+@pytest.mark.parametrize("timestamp", [-1, -2, -62_135_596_800_000, NOW_MS - INT64_MAX])
+def test_records_without_a_time_or_from_before_1970_are_compacted(timestamp: int) -> None:
+    """The delta from a horizon to the least timestamp is no int64: such a batch gets none."""
+    broker = Broker(compacted(delete_retention_ms=1000, segment_bytes=10_000, index_interval_bytes=0))
+    for number in range(20):
+        put(broker.log, (A, b"%d" % number), (B, b"%d" % number), timestamp=timestamp)
+    put(broker.log, (A, None), (B, b"last"), timestamp=timestamp)
+    broker.settle()
+    assert broker.clean()
+    assert [tuple(record) for record in records_of(broker.log)] == [
+        (40, A, None, timestamp), (41, B, b"last", timestamp)
+    ]  # fmt: skip
+    expected = None if timestamp == NOW_MS - INT64_MAX else NOW_MS + 1000
+    assert [(each.max_timestamp, each.delete_horizon_ms) for each in headers_of(broker.log)] == [(-1, expected)]
+    put(broker.log, (B, b"newer"), timestamp=timestamp)
+    broker.settle()
+    assert broker.clean()
+    assert [tuple(record)[1:] for record in records_of(broker.log)] == [
+        (A, None, timestamp), (B, b"newer", timestamp)
+    ]  # fmt: skip
+
+
 def test_the_horizon_of_a_batch_is_set_once() -> None:
     broker = Broker(compacted(delete_retention_ms=1000, segment_bytes=10_000))
     put(broker.log, (A, None), (B, b"1"))
