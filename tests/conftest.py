@@ -1,9 +1,12 @@
 """What holds for every test: a loaded machine fails none; which of the long ones are left to `make acceptance`."""
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.unexpected import expected_exceptions, none_unexpected
 
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("kvorum", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -78,3 +81,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="long, run by `make pipelines-test` (KVORUM_PIPELINES=all)"))
         elif not in_the_lab and is_long_in_the_lab(item):
             item.add_marker(pytest.mark.skip(reason="long, run by `make acceptance` (KVORUM_LAB=all)"))
+
+
+@pytest.fixture(autouse=True)
+def no_unexpected_exception(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test in whose process an exception reached no handler that expected it (see tests/unexpected.py)."""
+    with none_unexpected(*expected_exceptions(request.node)):
+        yield
