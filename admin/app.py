@@ -6,7 +6,6 @@ that it is JSON (a form can send text without asking first, but no JSON). An ans
 """
 
 import asyncio
-import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
 from typing import NamedTuple
@@ -193,8 +192,7 @@ class AdminApp:
             name = error.reason.upper().replace(" ", "_")
             return problem(error.status, name, f"{request.method} {request.path}", headers=headers)
         except Exception as error:  # whatever it is, the caller is told in our shape, and the log has the rest
-            stack = "".join(traceback.format_exception(error))
-            log.error("a request failed", method=request.method, path=request.path, error=error, stack=stack)
+            log.unexpected("admin request", error, method=request.method, path=request.path)
             return problem(500, ErrorCode.UNKNOWN_SERVER_ERROR.name, "see the log of the admin process")
 
     async def _call(

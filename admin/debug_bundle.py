@@ -211,7 +211,7 @@ class _Parts:
         except MetadataProblem as error:
             self._missing(name, "METADATA_UNREADABLE", str(error))
         except Exception as error:  # one part that we fail at is no reason to have none of the others
-            log.error("a part of a debug bundle failed", part=name, error=repr(error))
+            log.unexpected("debug bundle", error, part=name)
             self._missing(name, "UNKNOWN_SERVER_ERROR", f"{type(error).__name__}: see the log of the admin process")
         return None
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import traceback
 from collections.abc import Awaitable
 
 import msgspec
@@ -58,7 +57,7 @@ class Streams:
             log.warning("a stream failed", path=request.path, error=error)
             await break_off(stream, request, response, str(error))
         except Exception as error:  # the head is out: no answer in our shape can follow it
-            log.error("a stream failed", path=request.path, error="".join(traceback.format_exception(error)))
+            log.unexpected("admin stream", error, path=request.path)
             await break_off(stream, request, response, "see the log of the admin process")
         finally:
             self._running.discard(task)

@@ -4,7 +4,6 @@ import asyncio
 import gc
 import os
 import signal
-import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import Any, Final, NoReturn
@@ -13,6 +12,12 @@ import uvloop
 
 from kvorum.cluster.exits import Exit
 from kvorum.cluster.paths import NodePaths
+from kvorum.network.dial import ChannelError
+from kvorum.protocol.errors import KafkaError
+from kvorum.quorum.loader import ClusterIdMismatch
+from kvorum.quorum.raft.journal_format import JournalCorrupt
+from kvorum.quorum.raft.log import MetadataLogError
+from kvorum.quorum.raft.snapshot import SnapshotCorrupt
 from kvorum.runtime.logs import get_logger, keep_latest
 from kvorum.runtime.process import remove_pid_file, write_pid_file
 
@@ -29,6 +34,12 @@ YOUNG_LOOKS_MAX: Final = 3
 held the loop for 30 to 70 ms while thousands of partitions were made."""
 OLDER_LOOKS_MAX: Final = 33
 """So many of those until everything is, if it has grown by a quarter: after as many new objects as with 10 times 10."""
+
+EXPECTED: Final = (
+    *(OSError, KafkaError, ChannelError, MetadataLogError),
+    *(ClusterIdMismatch, JournalCorrupt, SnapshotCorrupt),
+)
+"""Exceptions whose cause is a disk, a peer or a lost leadership."""
 
 log = get_logger("cluster")
 
@@ -55,9 +66,12 @@ class Ending:
         if not self._reason.done():
             self._reason.set_result(Exit.DONE)
 
-    def fatal(self, reason: str) -> None:
+    def fatal(self, error: BaseException) -> None:
         """End because going on could answer wrongly."""
-        log.error("this process ends itself", reason=reason)
+        if is_expected(error):
+            log.error("this process ends itself", reason=error)
+        else:
+            log.unexpected("process", error)
         crash(Exit.FATAL)
 
     def refuse(self, code: Exit, reason: str) -> None:
@@ -77,15 +91,27 @@ def crash(code: Exit) -> NoReturn:
 
 
 def unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Take an exception that nobody took: a fault of ours. The supervisor starts the process again.
+    """End the process after an exception that no code handled. The supervisor starts it again.
 
-    A future that was dropped with its exception unread is only told of: nobody's state depended on it.
+    A future that was dropped with its exception unread does not end the process, because no state depends on it.
     """
     error, what = context.get("exception"), str(context.get("message"))
-    stack = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
-    log.error("unhandled", what=what, error=error, stack=stack)
-    if error is not None and not is_unread(what):
+    if error is None or is_harmless(what, error):
+        log.warning("event loop", what=what, error=error)
+        return
+    log.unexpected("event loop", error, what=what)
+    if not is_unread(what):
         crash(Exit.CRASHED)
+
+
+def is_harmless(what: str, error: BaseException) -> bool:
+    """Tell whether an exception passed to the loop's exception handler is an expected one that was not read."""
+    return is_unread(what) and is_expected(error)
+
+
+def is_expected(error: BaseException) -> bool:
+    """Tell whether an exception has a cause outside of this process, and is no bug."""
+    return isinstance(error, EXPECTED)
 
 
 def is_unread(what: str) -> bool:
@@ -122,5 +148,8 @@ def host(role: str, paths: NodePaths, serve: Callable[[Ending, ExitStack], Await
     except OSError as error:
         log.error("this process does not start", role=role, reason=str(error))
         return Exit.BUSY if error.errno == ADDRESS_IN_USE else Exit.CRASHED
+    except Exception as error:
+        log.unexpected(role, error)
+        return Exit.CRASHED
     finally:
         remove_pid_file(paths.pid(role))

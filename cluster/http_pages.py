@@ -130,7 +130,7 @@ class HttpServer:
             assert page is not None, "looked at above"
             return await page()
         except Exception as error:  # a page that fails must not end a broker: the reader of it is told, and the log
-            log.error("a page failed", path=request.path, reason=repr(error))
+            log.unexpected("page", error, path=request.path)
             return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, b"see the log\n")
 
 

@@ -20,6 +20,7 @@ from kvorum.cluster.plan import ClusterPlan, read_plan, write_node_configs, writ
 from kvorum.protocol.uuids import Uuid
 from kvorum.runtime.config_files import load_node
 from kvorum.runtime.disk import OsDisk
+from kvorum.runtime.logs import UNEXPECTED
 from kvorum.runtime.process import ProcessId, identify, living, send
 
 START_SECONDS = 60.0
@@ -29,6 +30,7 @@ STOP_SECONDS = 60.0
 GONE_SECONDS = 60.0
 """From SIGKILL to a process's end, at most: the kernel may have much of its to clear away."""
 
+TRACEBACK = "Traceback (most recent call last)"
 LAST_STEPS_SECONDS = 10.0
 """From the removal of its pid file to a process's end."""
 
@@ -214,6 +216,15 @@ class LocalCluster:
         if process is not None and process.poll() is None:
             self._started[name] = process
 
+    def unexpected_exceptions(self) -> list[str]:
+        """Return the lines of all nodes' logs that report an exception no handler expected: each is a bug."""
+        logs = [(node.name, process) for node in self.plan.nodes for process in PROCESSES]
+        return [
+            f"{name} {process}: {line}"
+            for name, process in logs
+            for line in unexpected_lines(self.node(name).log(process))
+        ]
+
     def exit_code(self, name: str) -> int | None:
         """Return with what a node's supervisor ended; None for one that was not started here, or lives."""
         process = self._started.get(name)
@@ -228,6 +239,15 @@ class LocalCluster:
         if found is None:
             raise ClusterError(f"{name} has no running {role}")
         return found.pid
+
+
+def unexpected_lines(path: str) -> list[str]:
+    """Return the lines of one log that report an unexpected exception, or a traceback of Python's."""
+    try:
+        with open(path, errors="replace") as file:
+            return [line.rstrip() for line in file if any(text in line for text in (UNEXPECTED, TRACEBACK))]
+    except FileNotFoundError:
+        return []
 
 
 def wait_for_all(processes: list[ProcessId]) -> None:

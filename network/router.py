@@ -10,7 +10,6 @@ the connection (AnswerImpossible). Such an answer counts for its client's quotas
 """
 
 import re
-import traceback
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -36,7 +35,6 @@ PRIVATE_KEY_MIN: Final = 10_000
 """Api keys from here on are ours (Raft on a controller's listener), never advertised."""
 JOINED_BYTES_MAX: Final = 2048
 """Below this a copy is cheaper than another piece in the system call's list."""
-STACK_FRAMES_MAX: Final = 12
 CLUSTER_ACTIONS: Final = frozenset({ApiKey.WRITE_TXN_MARKERS, ApiKey.DESCRIBE_QUORUM, ApiKey.UPDATE_FEATURES})
 """What brokers serve of Kafka's cluster actions: refused for lack of the right alone they count for a quota."""
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -274,14 +272,13 @@ class Router:
         return Call(route, ctx, None, ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own]))
 
     def _log_fault(self, call: Call, error: BaseException) -> None:
-        log.error(
-            "request failed unexpectedly",
+        log.unexpected(
+            "request",
+            error,
             api=call.route.name,
             version=call.ctx.api_version,
             client=call.ctx.client_address,
             client_id=call.ctx.client_id,
-            error=error,
-            stack=stack_of(error),
         )
 
 
@@ -299,12 +296,6 @@ def _route(handler: Handler) -> Route:
         handle=handler.handle,
         abandon=handler.abandon,
     )
-
-
-def stack_of(error: BaseException) -> str:
-    """Return where an exception came from on one line, the innermost place first."""
-    frames = traceback.extract_tb(error.__traceback__)[-STACK_FRAMES_MAX:]
-    return " < ".join(f"{frame.name} {frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in reversed(frames))
 
 
 def is_message(result: object) -> TypeIs[Message]:

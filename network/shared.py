@@ -15,12 +15,12 @@ from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.outbox import Outbox, Slot
 from kvorum.network.request_queue import RequestQueue
 from kvorum.network.request_times import TOLD_APART, RequestTimes, Sample, told_as
-from kvorum.network.router import Call, Router, stack_of
+from kvorum.network.router import Call, Router
 from kvorum.network.tracing import Tracing
 from kvorum.protocol.errors import ProtocolError
 from kvorum.protocol.schema import Message
 from kvorum.runtime.listeners import SecurityProtocol
-from kvorum.runtime.logs import get_logger
+from kvorum.runtime.logs import get_logger, stack_of
 
 log = get_logger("network")
 

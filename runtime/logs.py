@@ -17,7 +17,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 
 from kvorum.runtime.log_ring import LogLine, LogRing
@@ -25,6 +27,9 @@ from kvorum.runtime.log_ring import LogLine, LogRing
 ROOT = "root"
 VARIABLE = "KVORUM_LOG_LEVEL"
 FORMAT_VARIABLE = "KVORUM_LOG_FORMAT"
+UNEXPECTED = "unexpected exception"
+"""The message of Logger.unexpected. Tests of running clusters search the nodes' logs for it."""
+STACK_FRAMES_MAX = 12
 VALUE_CHARS_MAX = 1_000  # a fact is a name or a number; what a peer sent may be anything
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/@,+%*<>()[]")
 
@@ -62,7 +67,7 @@ class Output:
     One that has no level of its own has that of the whole output, the root's.
     """
 
-    __slots__ = ("_loggers", "_own", "fd", "format", "level", "ring")
+    __slots__ = ("_loggers", "_own", "fd", "format", "level", "on_unexpected", "ring")
 
     def __init__(self, fd: int, level: Level, format_: "Format | None" = None) -> None:
         """Write to an open descriptor, as text if nothing else is said."""
@@ -73,6 +78,8 @@ class Output:
         self._own: dict[str, Level] = {}
         self.ring: LogRing | None = None
         """Where the latest lines are kept, too."""
+        self.on_unexpected: Callable[[str, BaseException], None] = lambda where, error: None
+        """Called by Logger.unexpected, whatever the level. See `observe_unexpected`."""
 
     def logger(self, room: str) -> "Logger":
         """Return the logger of a room, the same one each time."""
@@ -147,12 +154,24 @@ class Logger:
         if self.level <= Level.ERROR:
             self._write("ERROR", message, facts)
 
+    def unexpected(self, where: str, error: BaseException, **facts: object) -> None:
+        """Write an exception that no handler expected, with its stack. It is a bug, and fails tests and simulations."""
+        self._output.on_unexpected(where, error)
+        if self.level <= Level.ERROR:
+            self._write("ERROR", UNEXPECTED, {"where": where, **facts, "error": error, "stack": stack_of(error)})
+
     def is_debug(self) -> bool:
         """Tell whether DEBUG is written, for facts that are dear to gather."""
         return self.level <= Level.DEBUG
 
     def _write(self, level: str, message: str, facts: dict[str, object]) -> None:
         self._output.event(level, self.room, message, facts)
+
+
+def stack_of(error: BaseException) -> str:
+    """Return the stack of an exception on one line, the innermost frame first."""
+    frames = traceback.extract_tb(error.__traceback__)[-STACK_FRAMES_MAX:]
+    return " < ".join(f"{frame.name} {frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in reversed(frames))
 
 
 def stamp_of(seconds: float) -> str:
@@ -251,6 +270,16 @@ def change_levels(changes: Iterable[tuple[str, Level | None]]) -> None:
     for name, level in changes:
         set_level(level, None if name == ROOT else name)
         log.warning("log level changed", of=name, to="" if level is None else level.name)
+
+
+@contextmanager
+def observe_unexpected(observer: Callable[[str, BaseException], None]) -> Iterator[None]:
+    """Call `observer(where, error)` for every unexpected exception of this process, instead of any other observer."""
+    before, _OUTPUT.on_unexpected = _OUTPUT.on_unexpected, observer
+    try:
+        yield
+    finally:
+        _OUTPUT.on_unexpected = before
 
 
 def keep_latest() -> None:

@@ -1,9 +1,12 @@
 """Settings for every test. Long tests (`@pytest.mark.long`) run only with KVORUM_LONG=all: see `make test-long`."""
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.unexpected import expected_exceptions, none_unexpected
 
 # The time that an example takes depends on the machine's load, not on the code under test.
 settings.register_profile("kvorum", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -20,3 +23,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if long:
         items[:] = [item for item in items if not item.get_closest_marker("long")]
         config.hook.pytest_deselected(items=long)
+
+
+@pytest.fixture(autouse=True)
+def no_unexpected_exception(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test in whose process an exception reached no handler that expected it (see tests/unexpected.py)."""
+    with none_unexpected(*expected_exceptions(request.node)):
+        yield

@@ -42,7 +42,6 @@ from kvorum.network.authorizer import Operation, ResourceType
 from kvorum.network.context import RequestContext
 from kvorum.network.lane import LaneCaller
 from kvorum.network.outbox import Slot
-from kvorum.network.router import stack_of
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.batch_header import TRANSACTIONAL_FLAG
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -271,7 +270,7 @@ class ProduceLane:
             try:
                 self._append(key, group)
             except Exception as error:  # our fault, and nobody knows what was appended: the clients have to ask again
-                log.error("produces failed unexpectedly", partition=key, error=error, stack=stack_of(error))
+                log.unexpected("produce", error, partition=key)
                 for piece in group:
                     piece.taken.caller.close()
         self._answered = None

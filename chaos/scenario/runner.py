@@ -168,6 +168,7 @@ class Run:
             schedule = self._broken(recorder, system, outcome)
             if self._healed(system, outcome):
                 self._last_looks(recorder, system, followers, outcome)
+            outcome.failures += [f"unexpected exception: {line}" for line in system.unexpected_exceptions()]
             recorder.write(lambda t: history.Finish(t=t))
         self._judge(recorder, schedule, outcome)
         if not self.keep_data and self.elsewhere is None:

@@ -98,6 +98,10 @@ class System(Protocol):
         """Write what the disks hold at the end, where they can be seen; returns what is wrong with it."""
         ...
 
+    def unexpected_exceptions(self) -> list[str]:
+        """Return the exceptions in the nodes' logs that no handler expected, where the logs can be read."""
+        ...
+
     def close(self) -> None:
         """Give everything back."""
         ...
@@ -180,6 +184,10 @@ class LabSystem:
         found = self.lab.observer.active_controller()
         return None if found is None else self.lab.name_of(found)
 
+    def unexpected_exceptions(self) -> list[str]:
+        """See System."""
+        return self.lab.cluster.unexpected_exceptions()
+
     def compare(self, recorder: Recorder, high_watermarks: Mapping[str, int]) -> list[str]:
         """Stop all nodes in order and read what lies on their disks. Raises Unreadable, ClusterError, OSError."""
         lab = self.lab
@@ -252,6 +260,10 @@ class ExternalSystem:
             MetadataSampler(self.external.addresses, self._topics, recorder),
             ControllerWatch(self.external.active_controller_now, recorder),
         ]
+
+    def unexpected_exceptions(self) -> list[str]:
+        """Return none: the logs are elsewhere."""
+        return []
 
     def compare(self, recorder: Recorder, high_watermarks: Mapping[str, int]) -> list[str]:
         """Say that nobody can look at the disks."""

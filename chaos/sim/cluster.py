@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
 from functools import partial
+from ipaddress import IPv4Address
 from random import Random
 from typing import Any, Final
 
@@ -36,7 +37,7 @@ from kvorum.chaos.sim.streams import StreamNetwork
 from kvorum.chaos.sim.throttles import ThrottleWatch
 from kvorum.chaos.sim.workload import Producer, Recorder
 from kvorum.cluster.controller_node import ControllerNode
-from kvorum.cluster.hosting import is_unread
+from kvorum.cluster.hosting import is_harmless
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.create_topics import (
     CreatableTopic,
@@ -57,6 +58,9 @@ from kvorum.runtime.chance import random_uuid_bytes
 CLUSTER_ID: Final = "c2ltdWxhdGVkY2x1c3Rlcg"
 TOPIC: Final = "orders"
 BOOT_LIMIT_S: Final = 30.0
+FIRST_CLIENTS_NETWORK: Final = IPv4Address("10.0.1.0")
+CLIENTS_END: Final = 255 * 256
+"""Addresses from 10.0.1.1 to 10.0.255.255; brokers and controllers have 10.0.0.1 to 10.0.0.255."""
 
 
 class SimCluster:
@@ -193,7 +197,7 @@ class SimCluster:
 
     def start_client(self, name: str, work: Callable[[SimClient], Coroutine[Any, Any, None]]) -> None:
         """Start a client on a machine of its own."""
-        host = self.clients[name] = Host(f"10.0.1.{len(self.clients) + 1}/client")
+        host = self.clients[name] = Host(f"{client_address(len(self.clients) + 1)}/client")
         rng = Random(self.rng.getrandbits(64))
         brokers = [machine.address for machine in self.machines.values() if BROKER in machine.processes]
 
@@ -329,10 +333,15 @@ class SimCluster:
             error = context["exception"]
             if isinstance(error, Violation):
                 raise error
-            if is_unread(str(context.get("message"))) or isinstance(error, SystemExit):
+            if is_harmless(str(context.get("message")), error) or isinstance(error, SystemExit):
                 continue
-            violation = Violation("Unhandled", f"in {host.name}: {type(error).__name__}: {error}")
-            raise violation from error
+            raise unexpected(host.name, "event loop", error) from error
+
+    def unexpected(self, where: str, error: BaseException) -> None:
+        """Take an exception that production logged as unexpected (see runtime.logs.observe_unexpected)."""
+        name = "no process" if self.loop.host is None else self.loop.host.name
+        if self.violation is None:
+            self.violation = error if isinstance(error, Violation) else unexpected(name, where, error)
 
     def _ended(self, process: SimProcess, error: BaseException) -> None:
         """Judge why a process ended itself, and start it again as a supervisor does."""
@@ -356,3 +365,16 @@ class SimCluster:
         if wrong is not None and not ledger.losses:
             message = f"{ledger.name} offset {offset} was acknowledged, but {wrong}"
             self.violation = self.violation or Violation("AcknowledgedIsCommitted", message)
+
+
+def client_address(number: int) -> str:
+    """Return the address of a client's machine: 10.0.1.1 for the first, 10.0.2.0 for the 256th."""
+    assert 0 < number < CLIENTS_END, f"client {number}: the simulator has addresses for {CLIENTS_END - 1} clients"
+    return str(FIRST_CLIENTS_NETWORK + number)
+
+
+def unexpected(host: str, where: str, error: BaseException) -> Violation:
+    """Return the violation for an exception that no handler expected."""
+    violation = Violation("UnexpectedException", f"in {host} ({where}): {type(error).__name__}: {error}")
+    violation.__cause__ = error
+    return violation

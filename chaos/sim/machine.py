@@ -294,4 +294,5 @@ class Machine:
 
 def address_of(node_id: int) -> str:
     """Return a node's address."""
+    assert 0 < node_id < 256, f"node {node_id}: the simulator has addresses for 255 nodes"
     return f"10.0.0.{node_id}"

@@ -199,7 +199,7 @@ class QuorumWorld:
             self.loop._leave()
 
     def check_errors(self) -> None:
-        """Raise what a callback raised, and what ended a node for no fault of its disk."""
+        """Raise what a callback raised, what no handler expected, and what ended a node without a fault of its disk."""
         for context in self.loop.errors:
             raise context["exception"]
 

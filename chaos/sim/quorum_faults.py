@@ -14,6 +14,7 @@ from kvorum.chaos.sim.quorum_plan import QuorumFault, QuorumPlan, plan_of
 from kvorum.chaos.sim.quorum_voter import SimVoter
 from kvorum.protocol.errors import KafkaError
 from kvorum.quorum.raft.replicated import RaftMetadataLog
+from kvorum.runtime import logs
 
 BOTH: Final = "both"
 IN: Final = "in"
@@ -362,6 +363,10 @@ class QuorumRun:
     def run(self) -> None:
         """Run to the end. Raises what does not hold, with the seed in a note."""
         world = self.world
+        with logs.observe_unexpected(lambda where, error: world.loop.errors.append({"exception": error})):
+            self._run(world)
+
+    def _run(self, world: QuorumWorld) -> None:
         try:
             world.boot()
             faults = self._faults = Faults(world)

@@ -602,6 +602,7 @@ def test_a_body_that_does_not_say_that_it_is_json_is_refused(kind: str) -> None:
     with_api(test)
 
 
+@pytest.mark.unexpected("admin request:")
 def test_what_was_not_foreseen_is_a_problem_in_the_same_shape_and_in_the_log(
     capfd: pytest.CaptureFixture[str],
 ) -> None:

@@ -104,6 +104,7 @@ def test_each_limit_leaves_a_part_out_by_name(monkeypatch: pytest.MonkeyPatch) -
     with_node(test)
 
 
+@pytest.mark.unexpected("debug bundle:")
 def test_a_part_that_we_fail_at_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(client: Client, cluster: ManagedCluster, node: FakeNode) -> None:
         async def fails(*_: Any) -> Any:

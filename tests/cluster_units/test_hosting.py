@@ -7,7 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from kvorum.cluster import hosting
-from kvorum.cluster.hosting import YOUNG_LOOKS_MAX, YOUNG_OBJECTS_MAX, look_for_cycles_less, unhandled
+from kvorum.cluster.exits import Exit
+from kvorum.cluster.hosting import YOUNG_LOOKS_MAX, YOUNG_OBJECTS_MAX, Ending, look_for_cycles_less, unhandled
+from kvorum.network.dial import ConnectionLost
+from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.runtime.logs import observe_unexpected
 
 
 @pytest.fixture
@@ -56,8 +60,10 @@ def test_what_survives_is_looked_through_in_small_lots(looks: list[int]) -> None
         ("Task exception was never retrieved", ValueError("nobody's"), False),
         ("ValueError exception in shielded future", ValueError("nobody's: of Python 3.14"), False),
         ("Unclosed transport", None, False),
+        ("Exception in callback", OSError("disk"), True),
     ],
 )
+@pytest.mark.unexpected("ValueError", "OSError: disk")
 def test_an_exception_that_nobody_waited_for_is_told_and_any_other_ends_the_process(
     monkeypatch: pytest.MonkeyPatch, what: str, error: BaseException | None, ends: bool
 ) -> None:
@@ -67,3 +73,29 @@ def test_an_exception_that_nobody_waited_for_is_told_and_any_other_ends_the_proc
     unhandled(loop, {"message": what, "exception": error})
     loop.close()
     assert bool(ended) is ends
+
+
+@pytest.mark.parametrize(
+    "error", [KafkaError(ErrorCode.NOT_CONTROLLER), ConnectionLost("x", maybe_sent=True), OSError()]
+)
+def test_an_expected_exception_that_is_never_read_is_no_unexpected_one(error: Exception) -> None:
+    """The test fails where it is logged as unexpected."""
+    loop = asyncio.new_event_loop()
+    unhandled(loop, {"message": "Future exception was never retrieved", "exception": error})
+    loop.close()
+
+
+@pytest.mark.parametrize(("error", "logged"), [(ValueError("bug"), 1), (OSError(28, "No space left"), 0)])
+def test_a_process_that_ends_itself_logs_a_bug_as_unexpected_and_a_failed_disk_not(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, logged: int
+) -> None:
+    ended: list[object] = []
+    found: list[BaseException] = []
+    monkeypatch.setattr(hosting, "crash", ended.append)
+
+    async def end() -> None:
+        Ending().fatal(error)
+
+    with observe_unexpected(lambda where, error: found.append(error)):
+        asyncio.run(end())
+    assert (len(found), ended) == (logged, [Exit.FATAL])

@@ -89,6 +89,7 @@ def test_http_1_0_closes_unless_it_asks_otherwise() -> None:
         (b"GET /broken HTTP/1.1\r\n\r\n", 500),
     ],
 )
+@pytest.mark.unexpected("page:")
 def test_a_page_that_cannot_be_got_leaves_the_connection_open(request_bytes: bytes, status: int) -> None:
     async def go(connect: Open) -> None:
         streams = await connect()

@@ -15,6 +15,7 @@ from kvorum.cluster.plan import plan_of
 from kvorum.runtime.cluster_file import dev_cluster
 from kvorum.runtime.process import identify
 from tests.cluster.clients import eventually
+from tests.unexpected import assert_none_unexpected
 
 NODE = "node-1"
 WITHOUT_PID_FILE = [sys.executable, "-c", "import signal; signal.pause()"]
@@ -115,3 +116,18 @@ def processes_of(folder: str) -> list[int]:
         if folder.encode() in command and int(pid) != os.getpid():
             found.append(int(pid))
     return found
+
+
+def test_unexpected_exceptions_are_found_in_the_logs_of_all_processes(cluster: LocalCluster) -> None:
+    paths = cluster.node(NODE)
+    assert cluster.unexpected_exceptions() == []
+    unexpected = "2026-03-01T10:15:30.123Z ERROR network unexpected exception where=request error=KeyError"
+    Path(paths.log("broker")).write_text(f"2026-03-01T10:15:30.122Z INFO broker up\n{unexpected}\n")
+    Path(paths.log("node")).write_text("Traceback (most recent call last):\n")
+    assert cluster.unexpected_exceptions() == [
+        f"{NODE} node: Traceback (most recent call last):",
+        f"{NODE} broker: {unexpected}",
+    ]
+    with pytest.raises(AssertionError, match="where=request"):
+        assert_none_unexpected(cluster.unexpected_exceptions(), "Traceback")
+    assert_none_unexpected(cluster.unexpected_exceptions(), "Traceback", "KeyError")

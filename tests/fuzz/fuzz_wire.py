@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import mutate
 import targets
@@ -41,6 +42,8 @@ class Fuzzer:
 
     def __init__(self, seed: int, loop: asyncio.AbstractEventLoop) -> None:
         """Start from the corpus."""
+        self._unexpected: list[BaseException] = []
+        loop.set_exception_handler(self._unhandled)
         self.rng = random.Random(seed)
         self.seed = seed
         self.targets: dict[str, Callable[[bytes], str]] = {
@@ -53,6 +56,9 @@ class Fuzzer:
         self.pools: dict[str, list[bytes]] = {name: [] for name in self.targets}
         self.outcomes: dict[str, dict[str, bytes]] = {name: {} for name in self.targets}
         self.runs = 0
+
+    def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        self._unexpected.append(context.get("exception") or AssertionError(str(context)))
 
     def replay(self) -> int:
         """Feed every line of the corpus; return how many there were. Raises Broken."""
@@ -104,7 +110,10 @@ class Fuzzer:
         """Give one input to its target. Raises Broken."""
         self.runs += 1
         try:
-            outcome = self.targets[name](data)
+            with logs.observe_unexpected(lambda where, error: self._unexpected.append(error)):
+                outcome = self.targets[name](data)
+            if self._unexpected:
+                raise self._unexpected[0]
         except Exception as error:  # anything at all is a finding
             line = f"{name} {data.hex()}"
             raise Broken(f"{type(error).__name__}: {error} (seed {self.seed}, run {self.runs})\n{line}") from error

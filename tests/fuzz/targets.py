@@ -118,16 +118,17 @@ class Pipe:
         self.reading = True
 
 
+def empty_response(ctx: Any, request: Any) -> Any:
+    """Return the response of the request's API, without content."""
+    return message_class(request.API_KEY, "Response")()
+
+
 class Connections:
     """A router with a handler for every API, and connections over pipes to it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Serve every version of every API the codec knows."""
-
-        def handle(ctx: Any, request: Any) -> Any:
-            return message_class(request.API_KEY, "Response")()
-
-        handlers = [Handler(key, message_class(key, "Request").VERSIONS, handle) for key in ApiKey]
+        handlers = [Handler(key, message_class(key, "Request").VERSIONS, empty_response) for key in ApiKey]
         self._loop = loop
         self.shared = Shared(
             loop=loop,

@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Callable
+from typing import NoReturn
 
 import fuzz_wire
 import pytest
@@ -44,4 +45,13 @@ def test_the_fuzzer_finds_a_decoder_that_raises_something_else_or_reserves_much(
     original = fuzz_wire.targets.decode_request
     monkeypatch.setattr(fuzz_wire.targets, "decode_request", faulty)
     with pytest.raises(fuzz_wire.Broken, match=finding):
+        fuzz_wire.fuzz(2, SEED)
+
+
+def test_the_fuzzer_finds_a_handler_whose_exception_becomes_a_response(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(ctx: object, request: object) -> NoReturn:
+        raise KeyError("a fault of ours")
+
+    monkeypatch.setattr(fuzz_wire.targets, "empty_response", fail)
+    with pytest.raises(fuzz_wire.Broken, match="KeyError"):
         fuzz_wire.fuzz(2, SEED)

@@ -226,3 +226,24 @@ def test_a_process_logs_by_its_environment_into_its_file(tmp_path: Path) -> None
     old, after, printed, end = path.read_text().splitlines()
     assert (old, printed, end) == ("old", "printed", "the end")
     assert after.endswith("DEBUG broker after n=1")
+
+
+@pytest.mark.parametrize("level", [Level.ERROR, Level.OFF])
+def test_an_unexpected_exception_is_one_line_with_its_stack_and_is_observed_at_any_level(
+    tmp_path: Path, level: Level
+) -> None:
+    observed: list[tuple[str, BaseException]] = []
+    fd = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
+    output = Output(fd, level)
+    output.on_unexpected = lambda where, error: observed.append((where, error))
+    try:
+        {}["absent"]
+    except KeyError as error:
+        Logger("network", output).unexpected("request", error, api="Fetch")
+        assert observed == [("request", error)]
+    os.close(fd)
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert len(lines) == (0 if level is Level.OFF else 1)
+    for line in lines:
+        assert " ERROR network unexpected exception where=request api=Fetch error=\"KeyError: 'absent'\"" in line
+        assert "test_logs.py" in line
