@@ -16,7 +16,7 @@ import hashlib
 import hmac
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kvorum.admin.roles import Role
@@ -46,6 +46,26 @@ class Refused(Exception):
         self.status = status
         self.error = error
         self.message = message
+
+
+def condition_headers(names: Iterable[str]) -> list[str]:
+    """Return those of a request's header names that are conditions, in lower case.
+
+    That is every `If-...`, the ones of later RFCs included, and WebDAV's `If`.
+    """
+    lowered = (name.lower() for name in names)
+    return sorted({name for name in lowered if name.startswith("if-") or name == "if"})
+
+
+def refuse_conditions(names: Iterable[str]) -> None:
+    """Refuse a change of a resource without ETag that has any condition among its header names. Raises Refused."""
+    for name in condition_headers(names):
+        raise precondition_failed(f"{name} cannot be evaluated: this resource has no ETag; send the request without it")
+
+
+def precondition_failed(message: str) -> Refused:
+    """Return the refusal of a change whose condition does not hold."""
+    return Refused(412, "PRECONDITION_FAILED", f"{message}; nothing was changed")
 
 
 def tokens_of(text: str) -> dict[str, Role]:

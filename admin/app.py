@@ -42,7 +42,7 @@ from kvorum.admin.operations import (
     Stream,
     Text,
 )
-from kvorum.admin.preconditions import Turns, check_unchanged, etag
+from kvorum.admin.preconditions import NO_CONDITIONS, Conditions, Turns, check_conditions, etag, read_conditions
 from kvorum.admin.problems import Refusal, problem
 from kvorum.admin.refusals import FORESEEN, refusal_of
 from kvorum.admin.routes import operations
@@ -199,6 +199,9 @@ class AdminApp:
         self, operation: Operation, request: web.Request, role: Role, entry: Entry | None = None
     ) -> web.StreamResponse:
         body: BaseModel = NoBody()
+        conditions = NO_CONDITIONS
+        if operation.method != "GET":
+            conditions = read_conditions(tuple(request.headers.items()), operation.guard)
         try:
             check_query(operation, request)
             piecemeal = operation.streamed and not comes_whole(request)
@@ -223,25 +226,22 @@ class AdminApp:
                 role=role,
                 guarded=self._access.tokens is not None,
                 authorization=request.headers.get("Authorization"),
+                only_create=conditions.only_create,
             )
-            result = await self._result(operation, call, request.headers.get("If-Match"))
+            result = await self._result(operation, call, conditions)
         except FORESEEN as error:
             return refusal_of(error, operation, body)
         if isinstance(result, Stream):
             return await self._streams.serve(result, request)
         return answer_of(operation, result)
 
-    async def _result(self, operation: Operation, call: Call[BaseModel], match: str | None) -> Result:
-        """Do what was asked, in its turn. Raises as the operation does; Refused."""
+    async def _result(self, operation: Operation, call: Call[BaseModel], conditions: Conditions) -> Result:
+        """Run the operation; changes of one resource one at a time. Raises as the operation does; Refused."""
         if operation.guard is not None:
             async with self._turns.of(call):
-                if match is not None:
-                    await check_unchanged(operation.guard, call, match)
+                if conditions != NO_CONDITIONS:
+                    await check_conditions(operation.guard, call, conditions)
                 return await operation.handle(call)
-        if match is not None and operation.method != "GET":
-            raise Refused(
-                412, "PRECONDITION_FAILED", "nothing here has an ETag: it cannot be compared, and was not done"
-            )
         if operation.large:
             async with self._large:
                 return await operation.handle(call)

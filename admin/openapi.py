@@ -59,6 +59,12 @@ PARAMETERS: Mapping[str, dict[str, Any]] = {
 }
 """What is no plain text, by its name: it means the same wherever it is."""
 
+CONDITIONS = {
+    "If-Match": "ETags, one of which the resource must have, or * if it must exist; otherwise 412",
+    "If-None-Match": "ETags, none of which the resource may have, or * if it must not exist; otherwise 412",
+}
+"""Headers of changes that have a guard."""
+
 
 def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
     """Return the document as OpenAPI 3.1."""
@@ -95,8 +101,8 @@ def described(operation: Operation) -> dict[str, Any]:
         for name, text in (operation.query or {}).items()
     ]
     if operation.guard is not None:
-        text = "The ETag that the change is based on; another one now: 412"
-        parameters.append({"name": "If-Match", "in": "header", "description": text, "schema": {"type": "string"}})
+        for name, text in CONDITIONS.items():
+            parameters.append({"name": name, "in": "header", "description": text, "schema": {"type": "string"}})
     problem = {PROBLEM: {"schema": {"$ref": REFERENCE.format(model="Problem")}}}
     if is_v3(operation.path):
         problem = {JSON: {"schema": {"$ref": REFERENCE.format(model="ErrorResponse")}}}
@@ -176,7 +182,7 @@ def refusals(operation: Operation) -> list[tuple[int, str]]:
     if operation.parameters:
         found.append((404, "There is no such thing"))
     if operation.guard is not None:
-        found.append((412, "Somebody changed it since the ETag of If-Match was given out"))
+        found.append((412, "If-Match or If-None-Match does not hold, is malformed, or another condition was sent"))
     if operation.body is not NoBody:
         found.append((413, "The body is too large"))
         found.append((415, "The body is no JSON, or does not say so"))

@@ -92,6 +92,8 @@ class Call(Generic[B]):
     """Whether the server wants tokens."""
     authorization: str | None = None
     """What the caller said to be let in: for the cluster's own processes, which ask for the same."""
+    only_create: bool = False
+    """The caller sent `If-None-Match: *`: a resource that appears meanwhile is not changed, but answered 412."""
 
     def flag(self, name: str) -> bool:
         """Tell whether a query parameter is there and not `false`. Raises BadInput."""
@@ -223,7 +225,7 @@ class Operation:
     state: Callable[[Any], object] | None = None
     """Of a GET: what of its answer a change may overwrite. The ETag is made of it."""
     guard: "Operation | None" = None
-    """Of a change: the GET whose ETag its If-Match is compared with."""
+    """Of a change: the GET whose ETag its If-Match and If-None-Match are compared with."""
 
     @classmethod
     def get(

@@ -63,7 +63,7 @@ async def apply_topic(call: Call[TopicSpec] | Call[KafkaTopic]) -> TopicApplied:
     topic, spec, resizing = await found_topic(cluster, name), body.plain(), NO_RESIZING
     if topic is None:
         spec.replication_factor = body.spec.replicas
-    elif body.spec.replicas is not None:
+    elif body.spec.replicas is not None and not call.only_create:
         resizing = await planned(cluster, topic, body.spec.replicas)
     applied = await topic_routes.apply_topic(with_spec(call, spec))
     changes = list(applied.changes)
@@ -80,7 +80,14 @@ async def apply_topic(call: Call[TopicSpec] | Call[KafkaTopic]) -> TopicApplied:
 
 def with_spec(call: Call[TopicSpec] | Call[KafkaTopic], spec: TopicSpec) -> Call[TopicSpec]:
     """Return the call with a plain body."""
-    return Call(cluster=call.cluster, path=call.path, query=call.query, body=spec, clock=call.clock)
+    return Call(
+        cluster=call.cluster,
+        path=call.path,
+        query=call.query,
+        body=spec,
+        clock=call.clock,
+        only_create=call.only_create,
+    )
 
 
 async def planned(cluster: ClusterClient, topic: MetadataResponseTopic, factor: int) -> Resizing:

@@ -2,6 +2,7 @@
 
 from pydantic import BaseModel
 
+from kvorum.admin.access import Refused
 from kvorum.admin.client import EARLIEST, LATEST, ClusterClient, ConfigChange, ConfigOperation, Eligible, ResourceType
 from kvorum.admin.models import (
     Change,
@@ -137,13 +138,15 @@ async def apply_topic(call: Call[TopicSpec]) -> TopicApplied:
                 raise
             cluster = await call.cluster.up_to_date()
             topic = await found_topic(cluster, name)
-            if topic is None:
+            if topic is None and not call.only_create:
                 raise
         else:
             changes = [Change(what="partitions", before=None, after=made.num_partitions)]
             changes.append(Change(what="replication_factor", before=None, after=made.replication_factor))
             changes += [Change(what=f"configs.{key}", before=None, after=value) for key, value in spec.configs.items()]
             return TopicApplied(name=name, created=True, changes=changes, validated_only=only)
+    if call.only_create or topic is None:
+        raise Refused(412, "PRECONDITION_FAILED", f"if-none-match is false: topic {name} was created meanwhile")
     now = summary(topic, await moving_of(cluster, [topic]))
     if spec.replication_factor not in (None, now.replication_factor):
         raise KafkaError(

@@ -19,7 +19,7 @@ from importlib.metadata import version
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl
 
-from kvorum.admin.access import Refused
+from kvorum.admin.access import Refused, refuse_conditions
 from kvorum.admin.roles import Role
 from kvorum.cluster.http_pages import GOT, Answer, Request, allow, as_json
 from kvorum.cluster.tokens import Entrance
@@ -116,6 +116,8 @@ class NodePages:
         if request.method != page.method and not (request.method == "HEAD" and page.method == "GET"):
             raise Refused(405, "METHOD_NOT_ALLOWED", f"{request.path} is for {page.method}")
         access.check_role(said("authorization"), page.needs)
+        if page.method != "GET":
+            refuse_conditions(request.headers)
         return page
 
     def _who(self, request: Request) -> str:

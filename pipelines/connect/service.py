@@ -3,7 +3,7 @@
 import ipaddress
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ FORWARD_SECONDS: Final = 90.0
 FORWARDED: Final = "forward"
 """The query's part that says that a request has been passed on: it is not passed on again."""
 JSON: Final = "application/json"
+SAFE: Final = ("GET", "HEAD", "OPTIONS")
 
 log = logging.getLogger("kvorum.pipelines.connect.service")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -119,6 +120,13 @@ def is_local(host: str) -> bool:
         return False
 
 
+def refuse_conditions(names: Iterable[str]) -> None:
+    """Refuse a change with a condition (RFC 9110, 13): no resource here has an ETag. Raises ConnectError."""
+    for name in names:
+        if name.lower().startswith("if-") or name.lower() == "if":
+            raise ConnectError(412, f"{name} cannot be evaluated: no resource here has an ETag; nothing was changed")
+
+
 def guard(service: Service) -> Any:
     """Return the middleware that refuses foreign pages and gives every error Connect's shape."""
 
@@ -130,6 +138,8 @@ def guard(service: Service) -> Any:
                 raise ConnectError(403, f"Host {host!r} is not this machine's loopback")
             if origin is not None and origin.lower() != f"http://{host.lower()}":
                 raise ConnectError(403, f"a page of {origin!r} may not use this API")
+            if request.method not in SAFE:
+                refuse_conditions(request.headers)
             return await handler(request)
         except ConnectError as error:
             return answer(error.body(), error.status)

@@ -168,6 +168,14 @@ def test_a_controlled_shutdown_is_answered_and_begun() -> None:
     assert (answer.status, body, asked.ended) == (202, {"stopping": True}, 1)
 
 
+def test_an_action_with_a_condition_is_refused() -> None:
+    for name in ("if-match", "if-none-match", "if-unmodified-since", "if-something-new"):
+        asked = Asked()
+        assert asked.refused("POST", "/v1/node/controlled-shutdown", {**LOCAL, name: "*"})[0] == 412
+        assert asked.ended == 0
+        assert asked.ask("GET", "/v1/node", {**LOCAL, name: "*"})[0].status == 200
+
+
 def test_a_snapshot_is_answered_when_it_is_written_and_refused_while_one_is() -> None:
     there = SnapshotTaken(snapshot_id=SnapshotId(end_offset=42, epoch=3), size=1_234, written=True)
     answer, body = Asked("controller", taken=there).ask("POST", "/v1/node/snapshot")

@@ -39,6 +39,16 @@ def test_a_new_manager_goes_on_with_the_workers_of_the_one_before() -> None:
     run(go())
 
 
+def test_a_change_with_a_condition_is_refused() -> None:
+    async def go() -> None:
+        async with manager() as fake:
+            for name in ("If-None-Match", "If-Match", "If-Unmodified-Since", "If-Something-New"):
+                assert (await fake.call("PUT", "/connectors/a/config", CONFIG, headers={name: "*"}))[0] == 412
+                assert await fake.call("GET", "/connectors", headers={name: "*"}) == (200, [])
+
+    run(go())
+
+
 def test_what_changed_while_no_manager_ran_is_put_right() -> None:
     """One worker has died, one has another configuration, one belongs to no connector any more."""
 
