@@ -176,6 +176,8 @@ async def remove_members(call: Call[NoBody]) -> list[BaseModel]:
     group_id, instance = call.path["group"], call.query.get("instance")
     if (instance is not None) == call.flag("all"):
         raise BadInput("instance", "say either which instance, or all=true")
+    if instance == "":
+        raise BadInput("instance", "a group.instance.id is not empty")
     groups = Groups(call.cluster)
     if instance is None:
         removed = await groups.remove_all_members(group_id, reason_of(call))

@@ -13,7 +13,7 @@ from kvorum.runtime.clock import Clock, SystemClock
 
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
-YES, NO = ("", "true", "1", "yes"), ("false", "0", "no")
+YES, NO = ("true", "1", "yes"), ("false", "0", "no")
 NUMBER_DIGITS_MAX = 10
 """What is shown of a number that is none; most numbers here have no more."""
 WORD_CHARS_SHOWN = 40
@@ -96,7 +96,7 @@ class Call(Generic[B]):
     """The caller sent `If-None-Match: *`: a resource that appears meanwhile is not changed, but answered 412."""
 
     def flag(self, name: str) -> bool:
-        """Tell whether a query parameter is there and not `false`. Raises BadInput."""
+        """Return a query parameter that is true or false: false if left out. Raises BadInput, also if it is empty."""
         text = self.query.get(name, "false").lower()
         if text not in YES + NO:
             raise BadInput(name, f"{text!r} is neither true nor false")
@@ -118,8 +118,13 @@ class Call(Generic[B]):
         return text
 
     def words(self, name: str, known: Sequence[str] | None = None) -> list[str]:
-        """Return the words of a query parameter, comma-separated, each one of `known` if given. Raises BadInput."""
+        """Return the words of a query parameter, comma-separated, each one of `known` if given; none if it is left out.
+
+        Raises BadInput, also for a parameter without words: it must not mean the same as one that is left out.
+        """
         found = [word for part in self.query.get(name, "").split(",") if (word := part.strip())]
+        if not found and name in self.query:
+            raise BadInput(name, f"{name} is empty: name something, or leave it out")
         for word in found:
             if known is not None and word not in known:
                 raise BadInput(name, f"{word[:WORD_CHARS_SHOWN]!r} is none of {', '.join(known)}")

@@ -1,7 +1,6 @@
 """What commands that speak to a cluster share: --bootstrap, --profile, and errors said in one line."""
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Mapping
 from struct import error as StructError
 from types import MappingProxyType
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kvorum.cli.client_properties import PropertyError, translated
+from kvorum.cli.empty_values import UNSET_HINT, environment_value
 from kvorum.cli.librdkafka import Watch
 from kvorum.cli.output import Exit, fail, warn
 from kvorum.cli.profiles import PROFILE_KEY, Profile, ProfileError, chosen, profile_option
@@ -48,7 +48,7 @@ def profile_properties(bootstrap: str) -> dict[str, str]:
 def default_bootstrap() -> str:
     """Return where the cluster is when nobody said it with the command."""
     profile = profile_in_use()
-    return profile.bootstrap if profile is not None else os.environ.get("KVORUM_BOOTSTRAP", DEFAULT)
+    return profile.bootstrap if profile is not None else environment_value("KVORUM_BOOTSTRAP") or DEFAULT
 
 
 def bootstrap_option(command: F) -> F:
@@ -152,6 +152,8 @@ def client_of(make: Callable[[dict[str, Any]], C], options: dict[str, Any], watc
     """Make an unmodified client; a property it does not take (-X) ends the command with the reason."""
     from confluent_kafka import KafkaException
 
+    if options.get("group.id") == "":  # confluent_kafka aborts the process
+        raise click.UsageError(f"group.id must not be empty; {UNSET_HINT}")
     try:
         return make({**options, **(watch or Watch()).options()})
     except KafkaException as error:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from kvorum.cli.empty_values import environment_value
 from kvorum.cli.output import Exit, fail
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def folder_option(command: "click.decorators.FC") -> "click.decorators.FC":
         "-d",
         "--dir",
         "folder",
-        default=lambda: os.environ.get("KVORUM_DIR", "kvorum-data"),
+        default=lambda: environment_value("KVORUM_DIR") or "kvorum-data",
         show_default="$KVORUM_DIR, else ./kvorum-data",
         help="The cluster's folder.",
     )(command)

@@ -6,9 +6,14 @@ from collections.abc import Mapping
 
 import click
 
+from kvorum.cli.empty_values import refuse_empty_values
+
 
 class LazyGroup(click.Group):
     """See the head of the module. `table`: "module:attribute" (below kvorum) and a line of help, by command name."""
+
+    refuses_empty_values = True
+    """False for Kafka's scripts: what an empty value means there is Kafka's to say."""
 
     def __init__(self, *, table: Mapping[str, tuple[str, str]], **settings: object) -> None:
         """Take the table; the rest is click.Group's."""
@@ -26,7 +31,7 @@ class LazyGroup(click.Group):
         module, _, name = self._table[cmd_name][0].partition(":")
         command = getattr(importlib.import_module(f"kvorum.{module}"), name)
         assert isinstance(command, click.Command)
-        return command
+        return refuse_empty_values(command) if self.refuses_empty_values else command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing any."""

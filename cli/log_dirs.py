@@ -38,6 +38,8 @@ def log_dirs(topics: tuple[str, ...], brokers: str | None, volumes: bool, bootst
     kvorum log-dirs -o json
     """
     wanted = numbers(brokers, "--brokers")
+    if brokers is not None and not wanted:
+        raise click.BadParameter(f"{brokers!r} names no broker", param_hint="--brokers")
 
     async def work(cluster: "ClusterClient") -> "dict[int, list[DescribeLogDirsResult]]":
         from kvorum.admin.log_dirs import describe_log_dirs

@@ -35,9 +35,12 @@ def parse_time(text: str) -> int:
 
 
 def topic_pattern(text: str | None) -> re.Pattern[str]:
-    """Return the pattern of a list of patterns, of any topic without one. Raises FilterError."""
+    """Return the pattern of a list of patterns, of any topic for None. Raises FilterError.
+
+    An empty text matches no topic, as in Kafka's IncludeList.
+    """
     try:
-        return re.compile((text or ".*").strip().replace(",", "|").replace(" ", "").strip("\"'"))
+        return re.compile((".*" if text is None else text).strip().replace(",", "|").replace(" ", "").strip("\"'"))
     except re.error as error:
         raise FilterError(f"{text!r} is no regular expression: {error}") from None
 

@@ -101,7 +101,11 @@ def chosen(given: str | None, environment: "os._Environ[str] | dict[str, str]" =
     if given is None and "KVORUM_BOOTSTRAP" in environment:
         return None
     found = load_profiles(profiles_file(environment))
-    name = given or environment.get("KVORUM_PROFILE") or found.current
+    if given is None:
+        given = environment.get("KVORUM_PROFILE")
+    if given == "":
+        raise ProfileError("the profile's name is empty: give --profile (or KVORUM_PROFILE) a value, or leave it out")
+    name = found.current if given is None else given
     return None if name is None else found.get(name)
 
 

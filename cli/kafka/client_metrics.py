@@ -56,7 +56,7 @@ def client_metrics(
             raise click.UsageError("One of --name or --generate-name must be specified with --alter.")
         if interval and not interval.isdecimal():
             raise click.UsageError("Invalid interval value. Enter an integer, or leave empty to reset.")
-        change(connection, name or str(Uuid(secrets.token_bytes(16))), given)
+        change(connection, str(Uuid(secrets.token_bytes(16))) if name is None else name, given)
         return
     if action == "delete":
         if name is None:

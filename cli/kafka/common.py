@@ -5,7 +5,6 @@ is named where it is declared.
 """
 
 import functools
-import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kvorum.cli.client import NOTHING, check_security, for_librdkafka, profile_in_use, profile_properties, with_cluster
+from kvorum.cli.empty_values import UNSET_HINT, environment_value
 from kvorum.cli.output import say, warn
 from kvorum.cli.profiles import profile_option
 
@@ -41,6 +41,8 @@ class Connection:
         """Return the brokers to begin with; where nobody named any, the command ends."""
         if self.where is None:
             raise click.UsageError('Missing required argument "[bootstrap-server]"')
+        if not self.where.strip(" ,"):
+            raise click.UsageError(f"No resolvable bootstrap urls given in bootstrap.servers; {UNSET_HINT}")
         return self.where
 
     def run(self, work: Callable[["ClusterClient"], Awaitable[T]], *, timeout_ms: int | None = None) -> T:
@@ -110,8 +112,10 @@ def connect(bootstrap: str | None, controller: str | None, command_config: str |
         raise click.UsageError("Only one of --bootstrap-server or --bootstrap-controller can be specified")
     properties = read_properties(command_config)
     profile = profile_in_use()
-    where = bootstrap or controller or (profile.bootstrap if profile is not None else None)
-    where = where or os.environ.get("KVORUM_BOOTSTRAP") or properties.get("bootstrap.servers")
+    places = (bootstrap, controller, None if profile is None else profile.bootstrap)
+    where = next((each for each in places if each is not None), environment_value("KVORUM_BOOTSTRAP"))
+    if where is None:
+        where = properties.get("bootstrap.servers")
     if where is not None:
         properties = profile_properties(where) | properties
     return Connection(where=where, properties=properties)
@@ -157,17 +161,22 @@ def one_action(actions: Mapping[str, bool]) -> str:
     return given[0]
 
 
+def is_given(value: object) -> bool:
+    """Return whether an option was given: 0 and an empty text are values."""
+    return value is not None and value is not False and value != ()
+
+
 def without(options: Mapping[str, object], allowed: str) -> None:
     """Refuse options that go with another action: {--option: its value}."""
     for name, value in options.items():
-        if value not in (None, False, (), ""):
+        if is_given(value):
             raise click.UsageError(f"Option [{name}] can't be used with option(s) {allowed}")
 
 
 def invalid_beside(used: str, others: Mapping[str, object]) -> None:
     """Refuse options beside one that is given: {name: its value} (CommandLineUtils.checkInvalidArgs)."""
     for name, value in others.items():
-        if value not in (None, False, (), []):
+        if is_given(value):
             raise click.UsageError(f'Option "[{used}]" can\'t be used with option "[{name}]"')
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kvorum.cli.empty_values import UNSET_HINT
 from kvorum.cli.java_numbers import java_double
 from kvorum.cli.kafka.common import (
     ARGUMENTS_KEY,
@@ -16,7 +17,7 @@ from kvorum.cli.kafka.common import (
     one_action,
     read_properties,
 )
-from kvorum.cli.output import say
+from kvorum.cli.output import say, warn
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -111,9 +112,19 @@ def configs(
                 "At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter"
             )
         changes = Changes(values=values, deleted=removed)
-        alter_entity(connection, {kind: name or "" for kind, name in entity.items()}, changes)
+        for kind in defaults_by_empty_name(entity, names, named):
+            warn(f"an empty name means the default of all {kind}, as in Kafka; {UNSET_HINT}")
+        alter_entity(connection, {kind: name for kind, name in entity.items() if name is not None}, changes)
     except EntityError as error:
         raise click.UsageError(str(error)) from None
+
+
+def defaults_by_empty_name(
+    entity: Mapping[str, str | None], names: tuple[str, ...], named: Mapping[str, Any]
+) -> list[str]:
+    """Return the types whose default is meant because --entity-name, --user, ... is empty."""
+    own = {OWN_OPTIONS[key] for key in OWN_OPTIONS if named[key] == ""}
+    return [kind for kind, name in entity.items() if name == "" and ("" in names or kind in own)]
 
 
 def entity_of(

@@ -107,12 +107,14 @@ def producer(connection: Connection, **options: Any) -> None:
     given |= pairs(options["producer_props"] + options["command_property"], "--command-property")
     connection = with_servers(connection, given)
     transaction_ms = None
-    named = (
-        options["transactional_id"] or given.get("transactional.id") or connection.properties.get("transactional.id")
-    )
+    places = (options["transactional_id"], given.get("transactional.id"), connection.properties.get("transactional.id"))
+    named = next((each for each in places if each is not None), None)
+    if named == "":
+        raise click.UsageError("transactional.id must not be empty")
     if named is not None or options["transaction_duration_ms"] is not None:
-        given["transactional.id"] = named or f"performance-producer-{random_id()}"
-        transaction_ms = options["transaction_duration_ms"] or TRANSACTION_MS
+        given["transactional.id"] = f"performance-producer-{random_id()}" if named is None else named
+        transaction_ms = options["transaction_duration_ms"]
+        transaction_ms = TRANSACTION_MS if transaction_ms is None else transaction_ms
     statistics: dict[str, Any] = {}
     own: dict[str, Any] = {"client.id": "perf-producer-client", "acks": "all", "partitioner": "murmur2_random"}
     if options["print_metrics"]:
@@ -231,8 +233,8 @@ def consumer(connection: Connection, **options: Any) -> None:
 
     if (options["topic"] is None) == (options["include"] is None):
         raise click.UsageError("Exactly one of the following arguments is required: [topic], [include]")
-    count = options["num_records"] or options["messages"]
-    if count is None or (options["num_records"] and options["messages"]):
+    counts = [each for each in (options["num_records"], options["messages"]) if each is not None]
+    if len(counts) != 1:
         raise click.UsageError("Exactly one of the following arguments is required: [messages], [num-records]")
     try:
         date_text(0, options["date_format"])
@@ -245,8 +247,9 @@ def consumer(connection: Connection, **options: Any) -> None:
     own: dict[str, Any] = {"client.id": "perf-consumer-client"}
     if options["print_metrics"]:
         own |= {"statistics.interval.ms": 500, "stats_cb": lambda text: statistics.update(json.loads(text))}
+    own_group = f"perf-consumer-{new_random().randrange(100_000)}"
     fixed: dict[str, Any] = {
-        "group.id": options["group"] or f"perf-consumer-{new_random().randrange(100_000)}",
+        "group.id": own_group if options["group"] is None else options["group"],
         "socket.receive.buffer.bytes": options["socket_buffer_size"],
         "max.partition.fetch.bytes": options["fetch_size"],
         "auto.offset.reset": "latest" if options["from_latest"] else "earliest",
@@ -257,7 +260,7 @@ def consumer(connection: Connection, **options: Any) -> None:
     client: Any = client_of(Consumer, connection.client_options(own, given, fixed))
     reading = Reading(
         topics=[options["topic"]] if options["topic"] is not None else [f"^({options['include']})$"],
-        count=count,
+        count=counts[0],
         timeout_ms=options["timeout"],
         reporting_ms=options["reporting_interval"],
         detailed=options["show_detailed_stats"],

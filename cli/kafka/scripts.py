@@ -130,6 +130,8 @@ def with_version(command: click.Command) -> click.Command:
 class Scripts(LazyGroup):
     """The scripts; their names may end in .sh."""
 
+    refuses_empty_values = False
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the script."""
         command = super().get_command(ctx, cmd_name)

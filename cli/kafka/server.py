@@ -52,7 +52,7 @@ def start(config: str, override: tuple[str, ...], daemon: bool) -> None:
         context = click.get_current_context()
         context.invoke(node, config=config, folder=None, override=override)
         return
-    folder = Path(os.environ.get("LOG_DIR", "logs"))
+    folder = Path(os.environ.get("LOG_DIR") or "logs")
     folder.mkdir(parents=True, exist_ok=True)
     words = [sys.executable, "-m", "kvorum.cli.main", "node", config]
     words += [word for each in override for word in ("--override", each)]

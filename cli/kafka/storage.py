@@ -132,7 +132,7 @@ def checked_release(release: str | None, levels: tuple[str, ...]) -> str:
 
     newest = list(METADATA_LEVELS)[-1]
     try:
-        own, wanted = release_levels(newest), release_levels(release or newest)
+        own, wanted = release_levels(newest), release_levels(newest if release is None else release)
         wanted |= parse_levels(levels)
     except LevelError as error:
         fail(str(error))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from kvorum.cli.completion import topic_names
-from kvorum.cli.kafka.common import Connection, connected, one_action
+from kvorum.cli.kafka.common import Connection, connected, is_given, one_action
 from kvorum.cli.kafka.topics_described import Shown, described
-from kvorum.cli.output import say
+from kvorum.cli.output import say, warn
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -101,9 +101,11 @@ def topics(
     match action:
         case "create":
             check_numbers(partitions, replication_factor)
-            create_topic(connection, topic or "", partitions, replication_factor, assignment, configs, if_not_exists)
+            assert topic is not None
+            create_topic(connection, topic, partitions, replication_factor, assignment, configs, if_not_exists)
         case "alter":
-            alter_topics(connection, topic or "", partitions or 0, assignment, if_exists)
+            assert topic is not None and partitions is not None
+            alter_topics(connection, topic, partitions, assignment, if_exists)
         case "list":
             wanted = matching(topic, exclude_internal)
             found = run(connection, lambda cluster: chosen(cluster, wanted))
@@ -111,7 +113,8 @@ def topics(
         case "describe":
             describe_topics(connection, topic, topic_id, if_exists, exclude_internal, Shown(**shown))
         case _:
-            delete_topics(connection, topic or "", if_exists)
+            assert topic is not None
+            delete_topics(connection, topic, if_exists)
 
 
 def check(action: str, options: Mapping[str, Any]) -> None:
@@ -121,8 +124,9 @@ def check(action: str, options: Mapping[str, Any]) -> None:
         first, second = (f'"[{name.replace("_", "-")}]"' for name in (one, other))
         raise click.UsageError(f"Option {first} can't be used with option {second}")
 
-    given = {name for name in GOES_WITH if options[name] not in (None, False, ())}
-    if action == "describe" and options["if_exists"] and not options["topic"] and not options["topic_id"]:
+    given = {name for name in GOES_WITH if is_given(options[name])}
+    unnamed = options["topic"] is None and options["topic_id"] is None
+    if action == "describe" and options["if_exists"] and unnamed:
         raise click.UsageError("--topic or --topic-id is required to describe a topic")
     if action not in ("list", "describe") and options["topic"] is None:
         raise click.UsageError('Missing required argument "[topic]"')
@@ -203,6 +207,22 @@ def matching(topic: str | None, exclude_internal: bool) -> Callable[["MetadataRe
     return lambda each: pattern.fullmatch(each.name or "") is not None and not (exclude_internal and each.is_internal)
 
 
+async def chosen_for_change(cluster: "ClusterClient", topic: str, if_exists: bool) -> list["MetadataResponseTopic"]:
+    """Return the topics that --alter or --delete changes: an internal topic only where --topic names it.
+
+    Kafka's script lets a pattern take internal topics, too, and with them all committed offsets.
+    """
+    found = await chosen(cluster, matching(topic, exclude_internal=False))
+    require(found, topic, if_exists)
+    named = {name.strip(" \"'") for name in re.split(r"[,|]", topic)}
+    kept = [each.name or "" for each in found if each.is_internal and each.name not in named]
+    if kept:
+        warn(f"internal topics are left out, because --topic {topic!r} does not name them: {', '.join(kept)}")
+    if kept and len(kept) == len(found):
+        stop(f"Topic pattern '{topic}' matches internal topics only; name each of them exactly to change it")
+    return [each for each in found if each.name not in kept]
+
+
 async def chosen(
     cluster: "ClusterClient", wanted: Callable[["MetadataResponseTopic"], bool]
 ) -> list["MetadataResponseTopic"]:
@@ -272,11 +292,8 @@ def alter_topics(
         CreatePartitionsTopic,
     )
 
-    wanted = matching(topic, exclude_internal=False)
-
     async def work(cluster: "ClusterClient") -> None:
-        found = await chosen(cluster, wanted)
-        require(found, topic, if_exists)
+        found = await chosen_for_change(cluster, topic, if_exists)
         rows = [
             CreatePartitionsTopic(
                 name=each.name or "",
@@ -298,13 +315,10 @@ def alter_topics(
 
 def delete_topics(connection: Connection, topic: str, if_exists: bool) -> None:
     """Delete the topics that match."""
-    wanted = matching(topic, exclude_internal=False)
 
     async def work(cluster: "ClusterClient") -> None:
-        found = [each.name or "" for each in await chosen(cluster, wanted)]
-        require(found, topic, if_exists)
-        for name in found:
-            await cluster.delete_topic(name)
+        for each in await chosen_for_change(cluster, topic, if_exists):
+            await cluster.delete_topic(each.name or "")
 
     run(connection, work)
 
