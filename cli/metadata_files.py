@@ -29,9 +29,7 @@ def folder_source(path: str) -> Source:
     found = [
         SnapshotId(end_offset=int(match[1]), epoch=int(match[2])) for match in map(CHECKPOINT.fullmatch, names) if match
     ]
-    segments = sorted(
-        (offset, name) for name in names if name.endswith(LOG_SUFFIX) and (offset := offset_of(name)) is not None
-    )
+    segments = sorted((offset, name) for name in names if (offset := offset_of(name, LOG_SUFFIX)) is not None)
     own = raft_snapshots(os.path.join(os.path.dirname(os.path.abspath(folder)), *RAFT_SNAPSHOTS))
     if not found and not segments:
         raise MetadataProblem(f"{path} has no metadata log: neither segments nor snapshots")
@@ -61,7 +59,7 @@ def file_source(path: str) -> Source:
     """Return what one file holds: a snapshot (.checkpoint), or a segment from the beginning. Raises MetadataProblem."""
     name = os.path.basename(path)
     match = CHECKPOINT.fullmatch(name)
-    if match is None and (not name.endswith(LOG_SUFFIX) or offset_of(name) is None):
+    if match is None and offset_of(name, LOG_SUFFIX) is None:
         raise MetadataProblem(f"{name} is neither a snapshot (OFFSET-EPOCH.checkpoint) nor a segment (OFFSET.log)")
 
     def read_snapshot(_: SnapshotId) -> Iterator[bytes]:

@@ -13,6 +13,7 @@ from typing import Final
 from kvorum.admin.segment_routes import LocalLog, LocalSegment
 from kvorum.runtime.disk import Disk
 from kvorum.storage.names import (
+    FUTURE_FOLDER_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
@@ -20,7 +21,7 @@ from kvorum.storage.names import (
     TopicPartition,
     join,
     offset_of,
-    parse_future_folder,
+    parse_suffixed_folder,
 )
 
 TIME_ENTRY: Final = Struct(">qi")
@@ -43,7 +44,7 @@ class NodeLogs:
             if not self._disk.is_dir(directory):
                 continue  # a directory that failed: its replicas are offline, the others' are told
             for name in self._disk.listdir(directory):
-                future = parse_future_folder(name) == wanted
+                future = parse_suffixed_folder(name, FUTURE_FOLDER_SUFFIX) == wanted
                 if future or name == str(wanted):
                     found.append(LocalLog(directory, future, self._segments(join(directory, name))))
         return found

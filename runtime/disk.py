@@ -8,7 +8,7 @@ may be there, may be missing, may be torn.
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Final, Protocol
 
 from typing_extensions import Buffer
@@ -76,6 +76,10 @@ class Disk(Protocol):
 
     def is_dir(self, path: str) -> bool:
         """Tell whether the name is a folder."""
+        ...
+
+    def identity(self, path: str) -> Hashable:
+        """Return what is equal for two paths of one file or folder (links, mounts). Raises FileNotFoundError."""
         ...
 
     def size(self, path: str) -> int:
@@ -212,6 +216,11 @@ class OsDisk:
     def is_dir(self, path: str) -> bool:
         """See Disk."""
         return os.path.isdir(path)
+
+    def identity(self, path: str) -> Hashable:
+        """See Disk."""
+        found = os.stat(path)
+        return found.st_dev, found.st_ino
 
     def size(self, path: str) -> int:
         """See Disk."""

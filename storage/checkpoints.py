@@ -15,7 +15,7 @@ from kvorum.protocol.uuids import Uuid
 from kvorum.runtime import failpoints
 from kvorum.runtime.disk import Disk
 from kvorum.runtime.properties import PropertiesError, parse_properties
-from kvorum.storage.names import PARTITION_METADATA, TopicPartition, join
+from kvorum.storage.names import PARTITION_METADATA, TopicPartition, join, parse_number
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
@@ -50,10 +50,8 @@ def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
     for line in filter(None, (line.strip() for line in lines[2:])):
         topic, partition, offset = line.split()
-        if int(partition) < 0 or int(offset) < 0:
-            raise ValueError(f"negative number in {line[:300]!r}")
-        found[TopicPartition(topic, int(partition))] = int(offset)
-    if len(found) != int(lines[1]):
+        found[TopicPartition(topic, parse_number(partition))] = parse_number(offset)
+    if len(found) != parse_number(lines[1].strip()):
         raise ValueError(f"expected {lines[1][:20]} entries, found {len(found)}")
     return found
 

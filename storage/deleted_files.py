@@ -5,6 +5,7 @@ removed at once.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from kvorum.runtime import failpoints
 from kvorum.runtime.disk import Disk
@@ -15,8 +16,11 @@ from kvorum.storage.names import (
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     join,
+    offset_of,
 )
 from kvorum.storage.segment import Segment
+
+SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 
 @dataclass(slots=True, eq=False)
@@ -43,7 +47,7 @@ class DeletedFiles:
 
     def add(self, segment: Segment, deadline_ms: int) -> None:
         """Rename a segment's files; they stay readable where they are open. Raises OSError."""
-        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
+        for suffix in SUFFIXES:
             path = segment.path(suffix)
             if self._disk.exists(path):
                 self._disk.rename(path, path + DELETED_SUFFIX)
@@ -65,7 +69,7 @@ class DeletedFiles:
             self._waiting.remove(waiting)  # in place: the event loop may add to it while this runs in a thread
             failpoints.hit("log.purge.before")
             waiting.segment.close()
-            for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
+            for suffix in SUFFIXES:
                 self._disk.remove(waiting.segment.path(suffix) + DELETED_SUFFIX)
                 failpoints.hit("log.purge.removed")
 
@@ -78,5 +82,6 @@ class DeletedFiles:
 def remove_leftovers(disk: Disk, folder: str) -> None:
     """Remove what an earlier process left waiting."""
     for name in disk.listdir(folder):
-        if name.endswith(DELETED_SUFFIX):
+        offset = offset_of(name)
+        if offset is not None and name[20:].removesuffix(DELETED_SUFFIX) in SUFFIXES and name.endswith(DELETED_SUFFIX):
             disk.remove(join(folder, name))

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from kvorum.storage.names import parse_number
+
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_EPOCH_OFFSET: Final = -1
 CHECKPOINT_VERSION: Final = 0
@@ -163,16 +165,14 @@ class EpochCache:
         if len(lines) < 2 or lines[0] != str(CHECKPOINT_VERSION):
             raise ValueError(f"unrecognized version of the checkpoint: {lines[0][:20]!r}")
         rows = [line.split() for line in lines[2:] if line.strip()]
-        if not lines[1].isdigit() or int(lines[1]) != len(rows):
+        if parse_number(lines[1]) != len(rows):
             raise ValueError(f"expected {lines[1][:20]!r} entries but found {len(rows)}")
         entries = []
         for row in rows:
             if len(row) != 2:
                 raise ValueError(f"malformed line: {' '.join(row)[:80]!r}")
-            entries.append(EpochEntry(int(row[0]), int(row[1])))
+            entries.append(EpochEntry(parse_number(row[0]), parse_number(row[1])))
         for entry, following in pairwise(entries):
             if not (entry.epoch < following.epoch and entry.start_offset < following.start_offset):
                 raise ValueError(f"{following} does not follow {entry}")
-        if entries and (entries[0].epoch < 0 or entries[0].start_offset < 0):
-            raise ValueError(f"{entries[0]} is negative")
         return EpochCache(entries)

@@ -1,7 +1,7 @@
 """One of a broker's log directories: its identity, its lock, what its checkpoints say, and whether it still works."""
 
 from contextlib import AbstractContextManager
-from typing import Final
+from typing import Final, NamedTuple
 
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime.disk import Disk
@@ -20,16 +20,23 @@ from kvorum.storage.checkpoints import (
 )
 from kvorum.storage.names import (
     DELETE_FOLDER_SUFFIX,
+    FUTURE_FOLDER_SUFFIX,
+    LOG_SUFFIX,
     PARTITION_METADATA,
+    STRAY_FOLDER_SUFFIX,
     TopicPartition,
-    is_marked_folder,
     join,
+    offset_of,
     parse_folder,
-    parse_future_folder,
+    parse_suffixed_folder,
 )
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 """Its log may lie in the same directory; the quorum opens it."""
+
+FOREIGN_FOLDERS: Final = frozenset({".kvorum", "lost+found", "remote-log-index-cache"})
+"""Folders beside the logs that need no warning: a node's pid files, a file system's own, Kafka's tiered storage."""
+FOLDERS_NAMED_MAX: Final = 10
 
 CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANED_OFFSETS)
 
@@ -99,38 +106,50 @@ class LogDir:
             log.warning("checkpoint is damaged, starting without it", error=error)
             return {}
 
-    def partitions(self) -> list[TopicPartition]:
-        """Return the partitions whose logs lie here. Raises OSError."""
-        found = []
-        for name in self._disk.listdir(self.path):
-            if not self._disk.is_dir(join(self.path, name)):
-                continue
-            partition = parse_folder(name)
-            if partition is not None and partition.topic != METADATA_TOPIC and self._looks_like_log(name):
-                found.append(partition)
-        return found
+    def find_folders(self) -> "Folders":
+        """Return what lies here, by name. Raises OSError.
 
-    def future_folders(self) -> dict[str, TopicPartition]:
-        """Return the paths of the folders with future logs, and whose they are. Raises OSError."""
-        names = sorted(self._disk.listdir(self.path))
-        found = {join(self.path, name): partition for name in names if (partition := parse_future_folder(name))}
-        return {path: partition for path, partition in found.items() if self._disk.is_dir(path)}
+        A folder of any other name is ignored, with one warning for all of them, and never touched. (Kafka does not
+        start with such a folder.)
+        """
+        found = Folders({}, {}, [])
+        unknown = []
+        for name in self._disk.listdir(self.path):
+            path = join(self.path, name)
+            if not self._disk.is_dir(path):
+                continue
+            partition, future = parse_folder(name), parse_suffixed_folder(name, FUTURE_FOLDER_SUFFIX)
+            if partition is not None and self._looks_like_log(name):
+                if partition.topic != METADATA_TOPIC:
+                    found.logs[path] = partition
+            elif future is not None:
+                found.futures[path] = future
+            elif parse_suffixed_folder(name, DELETE_FOLDER_SUFFIX) is not None:
+                found.deleted.append(path)
+            elif name not in FOREIGN_FOLDERS and parse_suffixed_folder(name, STRAY_FOLDER_SUFFIX) is None:
+                unknown.append(name)
+        if unknown:
+            named = ", ".join(map(repr, unknown[:FOLDERS_NAMED_MAX]))
+            log.warning("folders are ignored, they are not logs", dir=self.path, count=len(unknown), names=named)
+        return found
 
     def _looks_like_log(self, name: str) -> bool:
         """Tell whether a folder of a log's name holds one: something else may live in the directory too."""
         names = self._disk.listdir(join(self.path, name))
-        return PARTITION_METADATA in names or any(each.endswith(".log") for each in names) or not names
-
-    def marked_folders(self) -> list[str]:
-        """Return the paths of folders renamed for deletion by an earlier process. Raises OSError."""
-        return [
-            join(self.path, name)
-            for name in self._disk.listdir(self.path)
-            if is_marked_folder(name) and name.endswith(DELETE_FOLDER_SUFFIX)
-        ]
+        has_segment = any(offset_of(each, LOG_SUFFIX) is not None for each in names)
+        return not names or has_segment or PARTITION_METADATA in names
 
     def unlock(self) -> None:
         """Let another process have the directory. Idempotent."""
         lock, self._lock = self._lock, None
         if lock is not None:
             lock.__exit__(None, None, None)
+
+
+class Folders(NamedTuple):
+    """The folders of a directory that are ours, by path."""
+
+    logs: dict[str, TopicPartition]
+    futures: dict[str, TopicPartition]
+    deleted: list[str]
+    """Renamed for deletion by an earlier process."""

@@ -1,7 +1,7 @@
 """Opening logs: all of a directory's at the start, in threads and a few at a time, or one that is new."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Hashable
 
 from kvorum.protocol.errors import KafkaError
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
@@ -49,6 +49,8 @@ class LogOpening:
         self._threads_max = max(1, settings.int("num.recovery.threads.per.data.dir"))
         self._producer_id_expiration_ms = settings.int("producer.id.expiration.ms")
         self._tail_budget = TailBudget() if tail_budget is None else tail_budget
+        self._folders: dict[Hashable, str] = {}
+        """The path of each folder that was found at the start, by its identity."""
         self._unfinished: set[asyncio.Future[Log]] = set()
         """Openings in threads whose log is in no table (yet, or because the start was cancelled)."""
 
@@ -57,42 +59,47 @@ class LogOpening:
         limit = asyncio.Semaphore(self._threads_max)
         started_ms = self._clock.monotonic_ms()
         try:
-            partitions, futures = directory.partitions(), directory.future_folders()
-            for folder in directory.marked_folders():
+            folders = directory.find_folders()
+            for folder in folders.deleted:
                 self._disk.remove_tree(folder)
+            logs = [each for each in folders.logs.items() if self._is_first(each[0])]
+            futures = [each for each in folders.futures.items() if self._is_first(each[0])]
         except OSError as error:
             self._table.take_offline(directory, error)
             return
 
-        async def open_one(partition: TopicPartition) -> None:
+        async def open_one(
+            open_: Callable[[LogDir, str, TopicPartition], Awaitable[None]], folder: str, partition: TopicPartition
+        ) -> None:
             async with limit:
                 if directory.is_online:
-                    await self._open_existing(directory, partition)
-
-        async def open_future(folder: str, partition: TopicPartition) -> None:
-            async with limit:
-                if directory.is_online:
-                    await self._open_future(directory, folder, partition)
+                    await open_(directory, folder, partition)
 
         async with asyncio.TaskGroup() as group:
-            for partition in partitions:
-                group.create_task(open_one(partition))
-            for folder, partition in futures.items():
-                group.create_task(open_future(folder, partition))
+            for open_, found in ((self._open_existing, logs), (self._open_future, futures)):
+                for folder, partition in found:
+                    group.create_task(open_one(open_, folder, partition))
         directory.is_loaded = directory.is_online
         log.info(
             "logs opened",
             dir=directory.path,
-            logs=len(partitions),
+            logs=len(logs),
             clean=directory.is_clean,
             took_ms=self._clock.monotonic_ms() - started_ms,
         )
 
-    async def _open_existing(self, directory: LogDir, partition: TopicPartition) -> None:
+    def _is_first(self, folder: str) -> bool:
+        """Tell whether a folder was not found under another path before: a link to it is not a second log."""
+        first = self._folders.setdefault(self._disk.identity(folder), folder)
+        if first != folder:
+            log.warning("a folder is ignored, it is another one by a link", folder=folder, same_as=first)
+        return first == folder
+
+    async def _open_existing(self, directory: LogDir, folder: str, partition: TopicPartition) -> None:
         """Open one log in a thread; what cannot be opened takes its directory offline."""
         config = self._topic_config(partition.topic)
         try:
-            opened = await self._open_in_thread(directory, partition, config)
+            opened = await self._open_in_thread(directory, partition, config, folder)
         except (OSError, LogDirectoryError, KafkaError) as error:
             self._table.take_offline(directory, error)
             return
@@ -122,7 +129,7 @@ class LogOpening:
             self._table.take_offline(directory, error)
 
     async def _open_in_thread(
-        self, directory: LogDir, partition: TopicPartition, config: LogConfig, folder: str | None = None
+        self, directory: LogDir, partition: TopicPartition, config: LogConfig, folder: str
     ) -> Log:
         """Open a log in a thread. A thread cannot be cancelled: `close` waits for it when the caller is."""
         work = blocking.run(asyncio.get_running_loop(), self.open, directory, partition, config, None, folder)

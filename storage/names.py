@@ -1,4 +1,8 @@
-"""Names of files and folders, as Apache Kafka gives them (LogFileUtils, LocalLog)."""
+"""Names of files and folders, as Apache Kafka gives them (LogFileUtils, LocalLog).
+
+A name is parsed only if writing what was parsed gives the same name again: `topic-01` is not the folder of `topic-1`.
+Any other name is somebody else's, and nothing under it is opened, renamed or removed. Digits are ASCII digits.
+"""
 
 import re
 from typing import Final, NamedTuple
@@ -25,9 +29,11 @@ DURABLE_LENGTH: Final = "durable-length"
 """Ours: how much of this log was synced (see storage/checkpoints.py). Kafka passes over files it does not know."""
 
 FOLDER_NAME_MAX: Final = 255
-_FOLDER: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)")
-_MARKED_FOLDER: Final = re.compile(r"(?P<name>.+)\.(?P<unique>[0-9a-f]{32})(?P<suffix>-delete|-stray)")
-_FUTURE_FOLDER: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)\.[0-9a-f]{32}-future")
+OFFSET_MAX: Final = 2**63 - 1
+PARTITION_MAX: Final = 2**31 - 1
+_FOLDER: Final = re.compile(r"([a-zA-Z0-9._-]+)-(0|[1-9][0-9]*)")
+_SUFFIXED_FOLDER: Final = re.compile(r"(.+)\.[0-9a-f]{32}(-delete|-stray|-future)")
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]*")
 
 
 class TopicPartition(NamedTuple):
@@ -51,35 +57,46 @@ def segment_file(folder: str, base_offset: int, suffix: str) -> str:
     return f"{folder}/{base_offset:020d}{suffix}"
 
 
-def offset_of(name: str) -> int | None:
-    """Return the offset that a segment's file name stands for, None if it is no such name."""
+def offset_of(name: str, suffix: str = "") -> int | None:
+    """Return the offset that the name of a segment's file stands for, None if it is no such name.
+
+    With `suffix` it is all that may follow the digits.
+    """
     digits, dot, _ = name.partition(".")
-    return int(digits) if dot and len(digits) == 20 and digits.isascii() and digits.isdigit() else None
+    if not dot or len(digits) != 20 or not digits.isascii() or not digits.isdigit():
+        return None
+    offset = int(digits)
+    return None if offset > OFFSET_MAX or (suffix and name[20:] != suffix) else offset
+
+
+def parse_number(text: str) -> int:
+    """Return a count, id or offset of one of our files. Raises ValueError for what is not written as we write it."""
+    if _NUMBER.fullmatch(text) is None:
+        raise ValueError(f"{text[:30]!r} is not a number")
+    return int(text)
 
 
 def parse_folder(name: str) -> TopicPartition | None:
-    """Return the partition whose log this folder holds, None if it is no such name (or one marked for deletion)."""
+    """Return the partition whose log this folder holds, None if it is no such name (or has a suffix)."""
     match = _FOLDER.fullmatch(name)
-    if match is None or is_marked_folder(name):
+    if match is None or int(match[2]) > PARTITION_MAX:
         return None
-    return TopicPartition(match["topic"], int(match["partition"]))
+    return TopicPartition(match[1], int(match[2]))
 
 
-def parse_future_folder(name: str) -> TopicPartition | None:
-    """Return the partition whose future log this folder holds, None if it is no such name."""
-    match = _FUTURE_FOLDER.fullmatch(name)
-    return None if match is None else TopicPartition(match["topic"], int(match["partition"]))
+def parse_suffixed_folder(name: str, suffix: str) -> TopicPartition | None:
+    """Return the partition of a folder with a unique id and this suffix (-delete, -stray, -future), None without.
+
+    The topic of a folder marked for deletion or as a stray may be cut.
+    """
+    match = _SUFFIXED_FOLDER.fullmatch(name)
+    return parse_folder(match[1]) if match is not None and match[2] == suffix else None
 
 
 def future_folder(partition: TopicPartition, unique: str) -> str:
     """Return the name of a future log's folder: `topic-N.32 hex digits-future`. It may be longer than names may be."""
     assert len(unique) == 32, "Kafka's form"
     return f"{partition}.{unique}{FUTURE_FOLDER_SUFFIX}"
-
-
-def is_marked_folder(name: str) -> bool:
-    """Tell whether the folder was renamed for deletion or as a stray."""
-    return _MARKED_FOLDER.fullmatch(name) is not None
 
 
 def marked_folder(partition: TopicPartition, unique: str, suffix: str) -> str:

@@ -28,6 +28,7 @@ from kvorum.storage.names import (
     INDEX_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
+    OFFSET_MAX,
     SNAPSHOT_SUFFIX,
     TEMPORARY_SUFFIX,
     TIME_INDEX_SUFFIX,
@@ -45,7 +46,7 @@ from kvorum.storage.segments import Segments
 from kvorum.storage.snapshots import Snapshots, write_snapshots
 from kvorum.storage.tail import TailBudget
 
-OFFSET_MAX: Final = 2**63 - 1
+INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 
 class LogDirectoryError(Exception):
@@ -121,10 +122,11 @@ def _load(disk: Disk, folder: str, config: LogConfig, clock: Clock, options: Ope
 def _find_segments(disk: Disk, folder: str, config: LogConfig, clock: Clock) -> list[Segment]:
     """Return the folder's segments in order; unfinished files and indexes without a log are removed."""
     names = disk.listdir(folder)
-    bases = sorted(offset for name in names if name.endswith(LOG_SUFFIX) and (offset := offset_of(name)) is not None)
+    bases = sorted(offset for name in names if (offset := offset_of(name, LOG_SUFFIX)) is not None)
     for name in names:
-        is_index = name.endswith((INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX))
-        if name.endswith(TEMPORARY_SUFFIX) or (is_index and offset_of(name) not in bases):
+        offset = offset_of(name)
+        is_orphan = offset is not None and offset not in bases and name[20:] in INDEX_SUFFIXES
+        if is_orphan or is_own_temporary(name):
             disk.remove(join(folder, name))
     segments = []
     for base in bases:
@@ -142,6 +144,12 @@ def _find_segments(disk: Disk, folder: str, config: LogConfig, clock: Clock) -> 
             )
         )
     return segments
+
+
+def is_own_temporary(name: str) -> bool:
+    """Tell whether an atomic write of ours may have left this file."""
+    written = name.removesuffix(TEMPORARY_SUFFIX)
+    return written != name and (written == LEADER_EPOCH_CHECKPOINT or offset_of(written, SNAPSHOT_SUFFIX) is not None)
 
 
 def _new_parts(disk: Disk, folder: str, config: LogConfig, clock: Clock, offset: int) -> LogParts:

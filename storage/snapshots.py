@@ -20,8 +20,8 @@ class Snapshots:
         """Find what is there."""
         self._disk = disk
         self._folder = folder
-        names = [name for name in disk.listdir(folder) if name.endswith(SNAPSHOT_SUFFIX)]
-        self._offsets = sorted(offset for name in names if (offset := offset_of(name)) is not None)
+        names = disk.listdir(folder)
+        self._offsets = sorted(offset for name in names if (offset := offset_of(name, SNAPSHOT_SUFFIX)) is not None)
         self._unwritten: dict[int, bytes] = {}
 
     def moved_to(self, folder: str) -> None:

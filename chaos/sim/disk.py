@@ -272,6 +272,10 @@ class SimDisk:
         """See Disk."""
         return path in self._folders
 
+    def identity(self, path: str) -> str:
+        """See Disk. There are no links."""
+        return path
+
     def size(self, path: str) -> int:
         """See Disk."""
         return self.open(path).size()

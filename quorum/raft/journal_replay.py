@@ -5,6 +5,7 @@ that is not the newest, a missing segment (number, block sequence, or the log's 
 follow one another, a log that begins later than a START or RESET says.
 """
 
+import re
 from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final, assert_never
@@ -14,6 +15,7 @@ from kvorum.runtime import failpoints
 from kvorum.runtime.disk import Disk
 
 SUFFIX: Final = ".journal"
+_NAME: Final = re.compile(rf"[0-9]{{20}}\{SUFFIX}")
 _VOTE: Final = Struct("<q")
 _UNKNOWN_TERM: Final = -1
 
@@ -102,7 +104,7 @@ class Replayed:
 
 def replay(disk: Disk, path: str) -> Replayed:
     """Read all segments of the folder; cut a torn tail off durably. Raises JournalCorrupt."""
-    names = [name for name in disk.listdir(path) if name.endswith(SUFFIX)]
+    names = [name for name in disk.listdir(path) if _NAME.fullmatch(name)]
     if not names:
         raise JournalCorrupt(f"{path}: there is no journal; a directory that lost it must be formatted anew")
     result = Replayed()

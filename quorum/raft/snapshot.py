@@ -10,6 +10,7 @@
 A snapshot that does not check stops the node: a state machine that starts empty would still vote and answer.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from struct import Struct
@@ -33,6 +34,8 @@ HEADER: Final = Struct("<8sH6xQQqqII8x")
 HEADER_CHECKED_SIZE: Final = 52
 TRAILER: Final = Struct("<QII")
 SUFFIX: Final = ".snapshot"
+_NAME: Final = re.compile(rf"[0-9]{{20}}-[0-9]{{10}}\{SUFFIX}")
+"""What `snapshot_name` returns. A file of any other name, a copy for instance, is neither read nor removed."""
 INCOMING_NAME: Final = "incoming.tmp"
 OUTGOING_NAME: Final = "outgoing.tmp"
 KEPT: Final = 3
@@ -172,10 +175,13 @@ class SnapshotStore:
                 finish(snapshot.check())
             finally:
                 snapshot.close()
+            named = snapshot_name(snapshot.meta.index, snapshot.meta.term)
+            if named != names[-1]:
+                raise SnapshotCorrupt(f"{self._path}/{names[-1]} holds the snapshot {named}: remove the copy")
             self.latest = snapshot.meta
 
     def _names(self) -> list[str]:
-        return sorted(name for name in self._disk.listdir(self._path) if name.endswith(SUFFIX))
+        return sorted(name for name in self._disk.listdir(self._path) if _NAME.fullmatch(name))
 
     def open_latest(self) -> Snapshot | None:
         """Open the newest one, its header checked."""

@@ -59,7 +59,7 @@ def take_place(disk: Disk, folder: str, base_offset: int) -> None:
 
 def withdraw(disk: Disk, folder: str) -> None:
     """Take back what is offered and not swapped: the log is about to be cut, and it must not come back. Durable."""
-    names = [name for name in disk.listdir(folder) if name.endswith(SWAP_SUFFIX)]
+    names = [name for name in disk.listdir(folder) if is_of_cleaning(name, SWAP_SUFFIX)]
     for name in sorted(names, key=lambda name: not name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
         disk.remove(join(folder, name))
         failpoints.hit("cleaner.withdraw.removed")
@@ -67,15 +67,18 @@ def withdraw(disk: Disk, folder: str) -> None:
         disk.sync_dir(folder)
 
 
+def is_of_cleaning(name: str, state: str) -> bool:
+    """Tell whether a file is one of a segment that is being cleaned, in this state."""
+    return any(offset_of(name, suffix + state) is not None for suffix in (LOG_SUFFIX, *SIDE_SUFFIXES))
+
+
 def settle(disk: Disk, folder: str) -> None:
     """Complete or discard what a process that died has left of a cleaning. Raises OSError."""
     names = disk.listdir(folder)
-    offered = sorted(
-        offset for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX) and (offset := offset_of(name)) is not None
-    )
+    offered = sorted(offset for name in names if (offset := offset_of(name, LOG_SUFFIX + SWAP_SUFFIX)) is not None)
     for name in names:
-        is_incomplete = name.endswith(SWAP_SUFFIX) and offset_of(name) not in offered
-        if name.endswith(CLEANED_SUFFIX) or is_incomplete:
+        is_incomplete = is_of_cleaning(name, SWAP_SUFFIX) and offset_of(name) not in offered
+        if is_of_cleaning(name, CLEANED_SUFFIX) or is_incomplete:
             disk.remove(join(folder, name))
             failpoints.hit("cleaner.settle.removed")
     for base_offset in offered:
@@ -87,8 +90,8 @@ def _complete(disk: Disk, folder: str, base_offset: int) -> None:
     failpoints.hit("cleaner.settle.before")
     end_offset = _end_offset(disk, segment_file(folder, base_offset, LOG_SUFFIX) + SWAP_SUFFIX, base_offset)
     for name in disk.listdir(folder):
-        offset = offset_of(name)
-        if offset is not None and base_offset < offset < end_offset and name.endswith(LOG_SUFFIX):
+        offset = offset_of(name, LOG_SUFFIX)
+        if offset is not None and base_offset < offset < end_offset:
             for suffix in (LOG_SUFFIX, *SIDE_SUFFIXES):
                 disk.remove(segment_file(folder, offset, suffix))
             failpoints.hit("cleaner.settle.old.removed")
