@@ -9,7 +9,8 @@ preferred leader of.
 At most kvorum.decommission.partitions.max are on their way at a time, of all brokers that leave. New ones begin when
 half of that is free, since to find them costs a walk over all partitions. A partition that somebody else reassigns is
 left alone until that is over, unless it is to bring a replica to a broker that leaves or is not registered any more.
-One for which there is nobody waits: for a broker to come back, or a new one.
+A partition without a leader waits for one: a new replica could copy nothing, and an unclean election could choose it,
+empty. A partition for which no broker is free waits for a broker to come back, or a new one.
 
 With kvorum.decommission.throttle what moves is throttled: departure_throttle.
 """
@@ -157,6 +158,8 @@ def _moves(
 def _move(context: Context, key: TopicIdPartition, leaving: frozenset[int], places: _Places) -> PartitionChange | None:
     """Return the change that begins to take a partition away from those who leave, None where that has to wait."""
     topic, partition = context.image.topics.existing(key)
+    if not partition.has_leader:
+        return None
     gone = {each for each in partition.adding_replicas if context.image.cluster.broker(each) is None}
     if partition.is_reassigning and not (leaving | gone) & {*partition.adding_replicas}:
         return None  # on its way already, or somebody else's
@@ -192,7 +195,7 @@ def moves_taken_back(
 ) -> list[MetadataRecord]:
     """Return what has the partitions stay that are on their way from these brokers; `changed` are left alone.
 
-    One that could go back only by an unclean election goes on. Cost: what is being reassigned.
+    A move that only an unclean election could take back goes on. Cost: what is being reassigned.
     """
     records: list[MetadataRecord] = []
     for key in finish(context.image.topics.index.reassigning_partitions()) if broker_ids else ():

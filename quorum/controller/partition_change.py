@@ -35,8 +35,9 @@ class Election(Enum):
     """What an election is for.
 
     PREFERRED: the first replica if it is in the ISR; else as ONLINE. ONLINE: the leader stays if it may, else the
-    first replica of the ISR that may. UNCLEAN: as ONLINE, and if nobody is left, the first live replica: loss. RELIEF:
-    as ONLINE, but a leader that rests for maintenance stays only where nobody else in the ISR may lead.
+    first replica of the ISR that may. UNCLEAN: as ONLINE, and if nobody is left, the first live replica: loss. Replicas
+    that a reassignment adds come last there, since their logs may be empty. RELIEF: as ONLINE, but a leader that rests
+    for maintenance stays only where nobody else in the ISR may lead.
     """
 
     PREFERRED = "preferred"
@@ -130,7 +131,8 @@ class PartitionChangeBuilder:
         if last_leader in replicas and self._may_lead(last_leader):
             return last_leader, True
         if self.election is Election.UNCLEAN:
-            for replica in replicas:
+            adding = self.partition.adding_replicas if self.target_adding is None else self.target_adding
+            for replica in sorted(replicas, key=adding.__contains__):
                 if self._may_lead(replica):
                     return replica, True
         return NO_LEADER, False

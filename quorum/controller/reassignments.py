@@ -14,7 +14,10 @@ Each partition stands or falls alone:
     nobody, a broker twice, or one that is not registered              INVALID_REPLICA_ASSIGNMENT
     another number of replicas, where v1 does not allow it (KIP-860)   INVALID_REPLICATION_FACTOR
     cancel, and nothing is under way                                   NO_REASSIGNMENT_IN_PROGRESS
-    cancel, and all in sync would leave, without unclean elections     INVALID_REPLICA_ASSIGNMENT
+    cancel, and all in sync would leave                                INVALID_REPLICA_ASSIGNMENT
+
+Where unclean elections are enabled, Kafka carries out the last one and loses what was acknowledged since only the added
+replicas are in sync. Here it is refused: an operator first elects one of the others uncleanly.
 
 A broker that is fenced may be assigned: it is added once it has come back and caught up. A change that adds (removes)
 nobody leaves those who are being added (removed) as they are, but, unlike in Kafka, for those whom its target speaks
@@ -157,22 +160,20 @@ def cancel(context: Context, topic: TopicImage, builder: PartitionChangeBuilder)
     replicas = tuple(replica for replica in partition.replicas if replica not in adding)
     isr = tuple(replica for replica in partition.isr if replica not in adding)
     unclean = context.unclean_election_enabled(topic.name)
+    complete = partition.isr or partition.eligible
     if not replicas:
         message = "Invalid replica assignment: addingReplicas contains all replicas."
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-    if not isr and not unclean:
+    if (not isr and not unclean) or (complete and set(complete) <= set(adding)):
         message = (
             f"Unable to revert partition assignment for {topic.name}:{builder.partition_id} because it would require "
             f"an unclean leader election."
         )
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-    if not isr and not set(partition.elr) & set(replicas):
-        # Where somebody who stays is eligible, Kafka takes the first replica all the same, and loses what that lacks.
-        isr = replicas[:1]
     builder.target_isr = isr
     builder.target_replicas = replicas
     builder.target_removing = builder.target_adding = ()
-    if unclean:
+    if unclean and not partition.has_leader:
         builder.election = Election.UNCLEAN
 
 

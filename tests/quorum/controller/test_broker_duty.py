@@ -32,7 +32,7 @@ from kvorum.quorum.controller.configs_control import incremental_alter_configs
 from kvorum.quorum.controller.create_topics import create_topics
 from kvorum.quorum.controller.departure import Departure, move_replicas
 from kvorum.quorum.controller.duty import STATE_KEY, Duty, duty_of
-from kvorum.quorum.controller.elections import PREFERRED, balance_leaders, elect_leaders
+from kvorum.quorum.controller.elections import PREFERRED, balance_leaders, elect_leaders, sweep_unclean
 from kvorum.quorum.controller.reassignments import alter_partition_reassignments
 from kvorum.quorum.controller.registration import unregister_broker
 from kvorum.quorum.controller.relief import move_leaders
@@ -324,6 +324,35 @@ def test_it_waits_while_nobody_can_take_a_replica_and_goes_on_when_somebody_is_b
     assert world.duty(move_replicas) == [Departure(broker_id=1, moving=0, waiting=1)]
     world.beat(3)
     assert world.duty(move_replicas) == [Departure(broker_id=1, moving=1, waiting=0)]
+
+
+def test_a_partition_without_a_leader_is_left_alone_until_it_has_one() -> None:
+    """A new replica could copy nothing, and the sweep for unclean elections would choose it: empty."""
+    world = World(elr=0)
+    world.start(1, 2, 3)
+    world.topic("a", (1, 2), unclean_leader_election_enable="true")
+    world.fence(2, 1)
+    begin(world, 2, Duty.DECOMMISSIONED)
+    assert world.duty(move_replicas) == [Departure(broker_id=2, moving=0, waiting=1)]
+    world.duty(sweep_unclean)
+    assert (world.partition("a").replicas, world.partition("a").leader) == ((1, 2), -1)
+    world.beat(1)
+    assert world.partition("a").leader == 1 and not world.partition("a").recovering
+    assert world.duty(move_replicas) == [Departure(broker_id=2, moving=1, waiting=0)]
+
+
+def test_a_move_is_not_taken_back_where_only_the_new_replica_is_in_sync() -> None:
+    world = World(elr=0)
+    world.start(1, 2, 3, 4)
+    world.topic("a", (1, 2, 3), unclean_leader_election_enable="true")
+    begin(world, 1, Duty.DECOMMISSIONED)
+    world.duty(move_replicas)
+    world.fence(1, 2, 3)
+    world.duty(sweep_unclean)
+    assert (world.partition("a").leader, world.partition("a").isr) == (4, (4,))
+    begin(world, 1, None)
+    partition = world.partition("a")
+    assert (partition.leader, partition.isr, 4 in partition.replicas) == (4, (4,), True)
 
 
 def test_a_broker_whose_directories_are_all_cordoned_gets_nothing() -> None:

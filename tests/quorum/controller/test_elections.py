@@ -4,9 +4,15 @@ import pytest
 from controller_kit import CONTROLLER_ID, World
 
 from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from kvorum.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from kvorum.quorum.controller import elections
 from kvorum.quorum.controller.elections import PREFERRED, UNCLEAN, balance_leaders, elect_leaders, sweep_unclean
+from kvorum.quorum.controller.reassignments import alter_partition_reassignments
 from kvorum.quorum.records import Config, PartitionChange
 
 KEY = "unclean.leader.election.enable"
@@ -84,6 +90,24 @@ def test_an_unclean_election_by_request_works_though_the_config_is_off(world: Wo
 def test_with_nobody_alive_there_is_nobody_to_elect(world: World) -> None:
     world.fence(4)
     assert elect(world, UNCLEAN, ("dark", 0)) == [ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE]
+
+
+@pytest.mark.parametrize("elr", [0, 1])
+def test_an_unclean_election_takes_a_replica_that_is_being_added_only_where_no_other_is_alive(elr: int) -> None:
+    world = World(elr=elr)
+    world.start(1, 2, 3)
+    world.topic("a", (1, 2))
+    world.fence(2, 1)
+    row = ReassignablePartition(partition_index=0, replicas=[3])
+    topics = [ReassignableTopic(name="a", partitions=[row])]
+    world.do(alter_partition_reassignments, AlterPartitionReassignmentsRequest(topics=topics))
+    assert (world.partition("a").replicas, world.partition("a").leader) == ((3, 1, 2), -1)
+    world.beat(2)
+    assert elect(world, UNCLEAN, ("a", 0)) == [ErrorCode.NONE]
+    assert world.partition("a").leader == 2 and world.partition("a").recovering
+    world.fence(2)
+    assert elect(world, UNCLEAN, ("a", 0)) == [ErrorCode.NONE]
+    assert world.partition("a").leader == 3
 
 
 @pytest.mark.parametrize("elr", [0, 1])

@@ -244,7 +244,8 @@ def test_a_cancel_takes_the_added_away_and_keeps_the_rest(world: World) -> None:
 
 
 @pytest.mark.parametrize("unclean", [False, True])
-def test_a_cancel_that_only_the_added_are_in_sync_of_needs_unclean_elections(unclean: bool) -> None:
+def test_a_cancel_is_refused_where_only_added_replicas_are_in_sync(unclean: bool) -> None:
+    """It would lose what they acknowledged. Kafka carries it out where unclean elections are enabled."""
     world = World(elr=0)
     world.start(1, 2, 3, 4)
     world.topic("a", (1, 2), unclean_leader_election_enable=str(unclean).lower())
@@ -254,12 +255,26 @@ def test_a_cancel_that_only_the_added_are_in_sync_of_needs_unclean_elections(unc
     assert world.partition("a").isr == (3,) and shape(world) == ((3, 4, 1, 2), (3, 4), (1, 2))
     world.beat(1)
     row = ask(world, None)
-    if unclean:
-        assert row.error_code == ErrorCode.NONE
-        assert shape(world) == ((1, 2), (), ()) and world.partition("a").leader == 1
-    else:
-        assert row.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT and "unclean" in str(row.error_message)
-        assert world.partition("a").isr == (3,)
+    assert row.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT and "unclean" in str(row.error_message)
+    assert world.partition("a").isr == (3,) and world.partition("a").leader == 3
+    assert in_sync(world, 3, 1) == ErrorCode.NONE
+    assert ask(world, None).error_code == ErrorCode.NONE, "1 has all that 3 acknowledged"
+    assert shape(world) == ((1, 2), (), ()) and world.partition("a").leader == 1
+
+
+@pytest.mark.parametrize(("eligible", "code"), [(2, ErrorCode.NONE), (3, ErrorCode.INVALID_REPLICA_ASSIGNMENT)])
+def test_without_a_leader_a_cancel_keeps_who_is_eligible(eligible: int, code: ErrorCode) -> None:
+    world = World()
+    world.start(1, 2, 3, 4)
+    world.topic("a", (1, 2), unclean_leader_election_enable="true")
+    begin(world, 3, 4)
+    assert in_sync(world, 1, 2, 3) == ErrorCode.NONE
+    others = {1, 2, 3} - {eligible}
+    world.fence(4, *others)
+    world.fence(eligible)
+    assert world.state("a") == (-1, (), (eligible,), (eligible,))
+    assert ask(world, None).error_code == code
+    assert world.state("a") == (-1, (), (eligible,), (eligible,))
 
 
 def test_eligible_replicas_that_are_removed_are_eligible_no_more() -> None:
