@@ -239,12 +239,12 @@ def make_publisher(
         cache=broker.metadata,
         replicas=broker.replica_manager,
         configs=broker.configs,
-        followers=(
-            *coordinators.followers,
+        followers=tuple(coordinators.followers),
+        behind_configs=(
             ReplicationThrottles(broker.broker_id, broker.replica_manager.quotas, broker.replica_manager.moves.quota),
             *(() if broker.telemetry is None else (broker.telemetry,)),
+            quotas,
         ),
-        behind_configs=(quotas,),
         changed=(broker.peers.image_changed,),
         moved=(broker.metadata_log.wake, registration.metadata_moved, broker.peers.metadata_moved),
     )

@@ -67,6 +67,7 @@ def follow_broker(metrics: Metrics, server: BrokerServer, clock: Clock, *, tells
     metrics.gauge(names.BROKER_INFO).sample(partial(_itself, server))
     metrics.gauge(names.QUEUED_REQUESTS).labels().follow(lambda: server.queued_requests)
     metrics.gauge(names.QUEUED_REQUEST_BYTES).labels().follow(lambda: server.queued_request_bytes)
+    metrics.gauge(names.CONFIGS_LEFT_OUT).sample(partial(_configs_left_out, server))
     metrics.gauge(names.LOG_DIRECTORY_OFFLINE).sample(partial(_directories, server))
     metrics.gauge(names.LOG_DIRECTORY_FREE_BYTES).sample(partial(_volumes, server, server.disk.free_bytes))
     metrics.gauge(names.LOG_DIRECTORY_TOTAL_BYTES).sample(partial(_volumes, server, server.disk.total_bytes))
@@ -91,6 +92,7 @@ def _follow_parts(metrics: Metrics, server: BrokerServer, clock: Clock) -> None:
         names.BROKER_STATE: state,
         names.BROKER_METADATA_OFFSET: lambda parts: parts.loader.offset,
         names.BROKER_METADATA_LAG: lag_ms,
+        names.BROKER_METADATA_APPLY_ERRORS: lambda parts: parts.broker.configs.errors,
         names.CURRENT_METADATA_VERSION: lambda parts: parts.loader.image.features.metadata_version,
         names.CURRENT_CONTROLLER_ID: _leader,
         names.SNAPSHOT_BYTES: lambda parts: parts.loader.snapshot[0],
@@ -168,6 +170,12 @@ def _led(server: BrokerServer, read: Callable[[Partition], float]) -> Iterator[R
     if server.parts is not None:
         for led in tuple(server.parts.replica_manager.hosted.leaders()):
             yield tuple(led.topic_partition), read(led)
+
+
+def _configs_left_out(server: BrokerServer) -> Iterator[Row]:
+    parts = server.parts
+    for each in () if parts is None else parts.broker.configs.layers.left_out:
+        yield (each.key, each.layer), 1
 
 
 def _topics(server: BrokerServer) -> Iterator[Row]:

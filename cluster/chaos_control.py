@@ -34,7 +34,8 @@ from kvorum.protocol.api import ApiKey
 from kvorum.protocol.errors import ErrorCode
 from kvorum.runtime import failpoints
 from kvorum.runtime.config import ConfigError, Settings
-from kvorum.runtime.config_checks import CHAOS_TOKEN_LENGTH_MIN, refuse
+from kvorum.runtime.config_checks import CHAOS_TOKEN_LENGTH_MIN
+from kvorum.runtime.config_relations import refuse
 from kvorum.runtime.disk import Disk, OsDisk
 from kvorum.runtime.listeners import HttpEndpoint, chaos_listener
 from kvorum.runtime.logs import get_logger

@@ -13,6 +13,7 @@ from kvorum.network.ip_rates import CONNECTION_CREATION_RATE, IpConnectionRates
 from kvorum.network.quota_rate import Windows
 from kvorum.runtime.config import Settings
 from kvorum.runtime.config_defs import LISTENER_PREFIX
+from kvorum.runtime.config_types import parse_counts_per_host
 
 UNLIMITED: Final = (1 << 31) - 1
 BURST_S: Final = 1.0
@@ -37,17 +38,6 @@ class Refusal(NamedTuple):
 def concerns_connections(key: str) -> bool:
     """Tell whether a config, for one listener or for all, is one of those limits."""
     return key in KEYS or (key.startswith(LISTENER_PREFIX) and key.endswith((f".{CONNECTIONS}", f".{CREATION_RATE}")))
-
-
-def parse_overrides(text: str) -> dict[str, int]:
-    """Read max.connections.per.ip.overrides: HOST:COUNT, ... Raises ValueError."""
-    overrides: dict[str, int] = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        host, colon, count = item.rpartition(":")
-        if not colon or not host.strip() or not count.strip().isdecimal():
-            raise ValueError(f"max.connections.per.ip.overrides: {item!r} is not HOST:COUNT")
-        overrides[host.strip().removeprefix("[").removesuffix("]")] = int(count)
-    return overrides
 
 
 class CreationRate:
@@ -118,7 +108,7 @@ class ConnectionCounts:
         """Take other limits over; connections that are there stay, also above them."""
         self.connections_max = settings.int(CONNECTIONS)
         self.per_address_max = settings.int(PER_ADDRESS)
-        self.overrides = parse_overrides(settings.str(OVERRIDES))
+        self.overrides = parse_counts_per_host(settings.str(OVERRIDES))
         self.rate.per_second = settings.int(CREATION_RATE)
         for listener in listeners:
             self.by_listener[listener] = listener_limit(settings, listener, CONNECTIONS)

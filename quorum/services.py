@@ -125,12 +125,20 @@ class ControllerServices:
     ) -> T:
         """Have the active controller decide a request; see ActiveController.submit. Raises KafkaError."""
         version = LATEST_VERSION if ctx is None else ctx.api_version
+        is_direct = ctx is not None and not ctx.forwarded
         return await self.controller.submit(
-            lambda image: decide(self.context(image, version, mutation_quota), request), name=name, confirm=confirm
+            lambda image: decide(self.context(image, version, mutation_quota, is_direct=is_direct), request),
+            name=name,
+            confirm=confirm,
         )
 
     def context(
-        self, image: MetadataImage, api_version: int = LATEST_VERSION, mutation_quota: MutationQuota | None = None
+        self,
+        image: MetadataImage,
+        api_version: int = LATEST_VERSION,
+        mutation_quota: MutationQuota | None = None,
+        *,
+        is_direct: bool = False,
     ) -> Context:
         """Return what a decision on this image may look at."""
         return Context(
@@ -143,6 +151,7 @@ class ControllerServices:
             heartbeats=self.heartbeats,
             api_version=api_version,
             mutation_quota=mutation_quota,
+            is_direct=is_direct,
         )
 
     def _settings_now(self) -> ControllerSettings:

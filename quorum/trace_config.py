@@ -54,5 +54,6 @@ class TraceConfig:
         found = configs.broker_value([KEY], self._node_id)
         try:
             self._tracing.configure(self._static if found is None else found.value)
-        except ValueError as error:  # the controller that took it checked it: another release's form
-            log.error("dynamic config is left out", key=KEY, reason=error)
+        except Exception as error:  # an applier never ends the controller
+            value = "" if found is None else found.value
+            log.error("dynamic config is left out", key=KEY, value=value, reason=error)

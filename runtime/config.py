@@ -104,6 +104,11 @@ class Settings:
         kept = {key: entry for key, entry in self._entries.items() if mapping.get(key, "") is not None}
         return type(self)({**kept, **entries_of(mapping, source)})
 
+    def with_entry(self, key: builtins.str, entry: Entry | None) -> Self:
+        """Return new settings in which this is the key's entry; None takes it back to its default."""
+        entries = {name: each for name, each in self._entries.items() if name != key}
+        return type(self)(entries if entry is None else {**entries, key: entry})
+
     def for_listener(self, listener_name: builtins.str) -> Self:
         """Return the settings as this listener has them: `listener.name.NAME.KEY` in place of KEY (KIP-103)."""
         prefix = f"{config_defs.LISTENER_PREFIX}{listener_name.lower()}."

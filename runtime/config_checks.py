@@ -1,11 +1,12 @@
 """What the keys of one node's configuration must be to each other before it starts.
 
-Sans-IO. Matches Kafka's KafkaConfig.validateValues, and adds what is ours. Each check raises ConfigError that names
-the key to change; what is only unwise comes back as a warning.
+Sans-IO. Roles, listeners, exposure and classes are checked here, rules between numbers in config_relations. Each check
+raises ConfigError that names the key to change; what is only unwise comes back as a warning.
 """
 
-from kvorum.runtime.config import ConfigError, Settings
+from kvorum.runtime.config import Settings
 from kvorum.runtime.config_defs import BROKER, KEPT_IN_METADATA
+from kvorum.runtime.config_relations import RELATIONS, refuse
 from kvorum.runtime.listeners import (
     ANY_ADDRESS,
     SecurityProtocol,
@@ -26,7 +27,6 @@ from kvorum.runtime.listeners import (
     voters,
 )
 
-DEDUPE_BYTES_MIN_PER_THREAD = 1 << 20
 CHAOS_TOKEN_LENGTH_MIN = 16
 ASSIGNORS = ("uniform", "range")
 """What there is; Kafka's classes by these names. Whoever has one of his own cannot have it run here."""
@@ -46,18 +46,14 @@ def check_node(settings: Settings) -> list[str]:
     check_listeners(settings)
     if "broker" in settings.list("process.roles"):
         check_broker_listeners(settings)
+    check_early_listeners(settings)
     check_exposure(settings)
-    check_times(settings)
-    check_limits(settings)
-    check_groups(settings)
+    for relation in RELATIONS:
+        relation.check(settings)
+    check_assignors(settings)
     check_plugins(settings)
     check_dynamic_only(settings)
     return warnings_of(settings)
-
-
-def refuse(settings: Settings, key: str, reason: str) -> ConfigError:
-    """Return the error for this key, with its text and where it stands."""
-    return ConfigError(key, settings.raw(key), settings.source(key).where, reason)
 
 
 def check_dynamic_only(settings: Settings) -> None:
@@ -140,6 +136,15 @@ def check_listeners(settings: Settings) -> None:
         raise refuse(settings, "advertised.listeners", "0.0.0.0 is no address that others can reach")
 
 
+def check_early_listeners(settings: Settings) -> None:
+    """Listeners that open early are listeners of this node or of controllers."""
+    known = {*(endpoint.listener_name for endpoint in listeners(settings)), *controller_listener_names(settings)}
+    for name in settings.list("early.start.listeners"):
+        if name.upper() not in known:
+            reason = f"{name} is neither in listeners nor in controller.listener.names"
+            raise refuse(settings, "early.start.listeners", reason)
+
+
 def check_broker_listeners(settings: Settings) -> None:
     """What a broker listens on, tells clients, and uses for other brokers."""
     own = [endpoint.listener_name for endpoint in broker_listeners(settings)]
@@ -201,68 +206,8 @@ def check_chaos_token(settings: Settings) -> None:
         raise refuse(settings, "kvorum.chaos.listener", f"kvorum.chaos.token needs {CHAOS_TOKEN_LENGTH_MIN} characters")
 
 
-def check_times(settings: Settings) -> None:
-    """Intervals that must fit into each other."""
-    for key, least in (("log.roll.ms", 1), ("log.roll.jitter.ms", 0)):
-        if settings.int(key) < least:
-            raise refuse(settings, key, f"must be at least {least}")
-    if settings.int("log.retention.ms") == 0:
-        raise refuse(settings, "log.retention.ms", "must be -1 (unlimited) or at least 1")
-    for low, high, why in (
-        ("replica.fetch.wait.max.ms", "replica.socket.timeout.ms", "or fetches would time out for nothing"),
-        ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms", "or the ISR would shrink for nothing"),
-        ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms", "or nothing could be cleaned"),
-    ):
-        if settings.int(low) > settings.int(high):
-            raise refuse(settings, low, f"must be at most {high} ({settings.int(high)}), {why}")
-    session, heartbeat = settings.int("broker.session.timeout.ms"), settings.int("broker.heartbeat.interval.ms")
-    if heartbeat >= session:
-        raise refuse(
-            settings, "broker.heartbeat.interval.ms", f"must be less than broker.session.timeout.ms ({session})"
-        )
-    idle, delay = settings.int("connections.max.idle.ms"), settings.int("connection.failed.authentication.delay.ms")
-    if 0 <= idle <= delay:
-        raise refuse(
-            settings,
-            "connection.failed.authentication.delay.ms",
-            f"must be less than connections.max.idle.ms ({idle}), or no failed client would hear of it",
-        )
-
-
-def check_limits(settings: Settings) -> None:
-    """Sizes and counts that must fit into each other."""
-    queued, request = settings.int("queued.max.request.bytes"), settings.int("socket.request.max.bytes")
-    if 0 < queued < request:
-        raise refuse(settings, "queued.max.request.bytes", f"must be at least socket.request.max.bytes ({request})")
-    if settings.int("max.connections.per.ip") == 0 and not settings.str("max.connections.per.ip.overrides"):
-        raise refuse(
-            settings,
-            "max.connections.per.ip",
-            "may be 0 only with max.connections.per.ip.overrides, or nobody connects",
-        )
-    threads = settings.int("log.cleaner.threads")
-    if settings.int("log.cleaner.dedupe.buffer.size") // threads <= DEDUPE_BYTES_MIN_PER_THREAD:
-        raise refuse(
-            settings, "log.cleaner.dedupe.buffer.size", f"must be above 1 MiB for each of {threads} cleaner threads"
-        )
-
-
-def check_groups(settings: Settings) -> None:
-    """Times of groups that must fit into each other, and assignors that there are (Kafka's GroupCoordinatorConfig)."""
-    least = settings.int("group.min.session.timeout.ms")
-    if settings.int("group.max.session.timeout.ms") < least:
-        raise refuse(
-            settings, "group.max.session.timeout.ms", f"must be at least group.min.session.timeout.ms ({least})"
-        )
-    for name in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
-        low, high = settings.int(f"group.consumer.min.{name}"), settings.int(f"group.consumer.max.{name}")
-        if not low <= settings.int(f"group.consumer.{name}") <= high:
-            reason = f"must be from group.consumer.min.{name} ({low}) to group.consumer.max.{name} ({high})"
-            raise refuse(settings, f"group.consumer.{name}", reason)
-    session = settings.int("group.consumer.session.timeout.ms")
-    if settings.int("group.consumer.heartbeat.interval.ms") >= session:
-        reason = f"must be less than group.consumer.session.timeout.ms ({session})"
-        raise refuse(settings, "group.consumer.heartbeat.interval.ms", reason)
+def check_assignors(settings: Settings) -> None:
+    """Server-side assignors that exist here."""
     assignors = settings.list("group.consumer.assignors")
     if not assignors or not set(assignors) <= set(ASSIGNORS):
         raise refuse(settings, "group.consumer.assignors", f"must be some of {', '.join(ASSIGNORS)}")

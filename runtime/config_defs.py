@@ -22,6 +22,14 @@ BROKER_STATE = "kvorum.broker.state"
 DECOMMISSION_THROTTLE = "kvorum.decommission.throttle"
 KEPT_IN_METADATA = frozenset((BROKER_STATE, DECOMMISSION_THROTTLE))
 """Configs of a single broker that no node's own file may have, and that any broker answers for another."""
+PER_LISTENER = frozenset(
+    (
+        "ssl.key.password",
+        *(f"ssl.keystore.{name}" for name in ("certificate.chain", "key", "location", "password", "type")),
+        *(f"ssl.truststore.{name}" for name in ("certificates", "location", "password", "type")),
+    )
+)
+"""Configs that are set dynamically as `listener.name.NAME.KEY` only (Kafka's DYNAMIC_SECURITY_CONFIGS)."""
 SUGGESTIONS_MAX = 3
 
 # Kafka hands these to plugins unread: any key below them is known.
@@ -245,6 +253,15 @@ def validate_group_configs(configs: Mapping[str, str]) -> dict[str, Value]:
             raise UnknownConfig(name, text, f"Unknown group config name: {name}")
         values[name] = GROUP[name].parse(text)
     return values
+
+
+def is_value(definition: ConfigDef, text: str) -> bool:
+    """Tell whether a text is a value of this config."""
+    try:
+        definition.parse(text)
+    except InvalidValue:
+        return False
+    return True
 
 
 def milliseconds_of(name: str, value: int) -> int:

@@ -9,9 +9,14 @@ small notation and read by `rule_of`:
     nonempty         a text or list that is not empty          list          a list, none twice
     voters           ID@HOST:PORT, ...                         host-ports    HOST:PORT, ...
     throttled        PARTITION:BROKER, ... or *                trace         whose requests (trace_wish)
-    (empty)          anything its type allows
+    endpoints        NAME://HOST:PORT, ..., none twice         listener-map  NAME:PROTOCOL, ...
+    per-host         HOST:COUNT, ...                           classes:a|b   names of Java classes that exist here
+    nonempty-list    `list`, not empty; also with words        (empty)       anything its type allows
+
+No DOUBLE is NaN and no item of a list is empty, whatever the rule.
 """
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +28,11 @@ Value = bool | int | float | str | tuple[str, ...] | None
 
 INTEGER_BITS = {"SHORT": 16, "INT": 32, "LONG": 64}
 INTEGER = re.compile(r"[+-]?[0-9]+")
+DOUBLE = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
+HOST = re.compile(r"[0-9a-zA-Z\-%._:]*")
 HOST_PORT = re.compile(r"\[?([0-9a-zA-Z\-%._:]+?)\]?:([0-9]{1,5})")
+ENDPOINT = re.compile(r"([^:/]+)://\[?([0-9a-zA-Z\-%._:]*?)\]?:(-?[0-9]{1,10})")
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 THROTTLED = re.compile(r"[0-9]+:[0-9]+")
 PORT_MAX = 65_535
 HIDDEN = "[hidden]"
@@ -84,12 +93,17 @@ def parse(name: str, kind: ConfigType, text: str) -> Value:
         case ConfigType.INT | ConfigType.SHORT | ConfigType.LONG:
             return parse_integer(name, kind, text)
         case ConfigType.DOUBLE:
-            try:
-                return float(word)
-            except ValueError:
-                raise InvalidValue(name, text, "Not a number of type DOUBLE") from None
+            if not DOUBLE.fullmatch(word):
+                raise InvalidValue(name, text, "Not a number of type DOUBLE")
+            number = float(word.rstrip("fFdD"))
+            if math.isnan(number):
+                raise InvalidValue(name, text, "NaN is not a value in use")
+            return number
         case ConfigType.LIST:
-            return tuple(item.strip() for item in word.split(",")) if word else ()
+            items = tuple(item.strip() for item in word.split(",")) if word else ()
+            if not all(items):
+                raise InvalidValue(name, text, f"Configuration '{name}' values must not be empty.")
+            return items
         case _:
             return word
 
@@ -130,14 +144,22 @@ def rule_of(notation: str) -> Rule | None:
             return one_of(choice)
         case "in-any":
             return one_of(choice, any_case=True)
-        case "list":
-            return list_of(choice if words else ())
+        case "list" | "nonempty-list":
+            return list_of(choice if words else (), nonempty=kind == "nonempty-list")
         case "nonempty":
             return Rule(problem=lambda value: None if value else "it must not be empty", meaning="not empty")
         case "voters":
             return each_item(is_voter, "comma-separated ID@HOST:PORT")
         case "host-ports":
             return each_item(is_host_port, "comma-separated HOST:PORT")
+        case "endpoints":
+            return each_item(is_endpoint, "comma-separated NAME://HOST:PORT", distinct=True)
+        case "listener-map":
+            return Rule(problem=parsing_problem(parse_protocol_map), meaning="comma-separated NAME:PROTOCOL")
+        case "per-host":
+            return Rule(problem=parsing_problem(parse_counts_per_host), meaning="comma-separated HOST:COUNT")
+        case "classes":
+            return classes(choice if words else ())
         case "throttled":
             return Rule(problem=throttled_problem, meaning="* or comma-separated PARTITION:BROKER")
         case "trace":
@@ -157,11 +179,13 @@ def one_of(words: tuple[str, ...], any_case: bool = False) -> Rule:
     return Rule(problem=problem, meaning=f"one of: {', '.join(words)}", words=words)
 
 
-def list_of(words: tuple[str, ...]) -> Rule:
+def list_of(words: tuple[str, ...], *, nonempty: bool = False) -> Rule:
     """A list without doubles, of these words when any are given (Kafka's ValidList)."""
 
     def problem(value: Value) -> str | None:
         assert isinstance(value, tuple), "the type was checked first"
+        if nonempty and not value:
+            return "it must not be empty"
         if len(set(value)) != len(value):
             return "values must not be duplicated"
         wrong = [item for item in value if item not in words] if words else [item for item in value if not item]
@@ -195,15 +219,78 @@ def numbers(notation: str) -> Rule:
     return Rule(problem=problem, meaning=meaning)
 
 
-def each_item(good: Callable[[str], bool], meaning: str) -> Rule:
-    """A list whose items all have one shape."""
+def each_item(good: Callable[[str], bool], meaning: str, *, distinct: bool = False) -> Rule:
+    """A list whose items all have one shape; `distinct`: it is not empty, and no item is in it twice."""
 
     def problem(value: Value) -> str | None:
         assert isinstance(value, tuple), "the type was checked first"
         wrong = [item for item in value if not good(item)]
-        return f"{wrong[0]!r} is not of the form {meaning.removeprefix('comma-separated ')}" if wrong else None
+        if wrong:
+            return f"{wrong[0]!r} is not of the form {meaning.removeprefix('comma-separated ')}"
+        if distinct and not value:
+            return "it must not be empty"
+        return "values must not be duplicated" if distinct and len(set(value)) != len(value) else None
 
     return Rule(problem=problem, meaning=meaning)
+
+
+def classes(names: tuple[str, ...]) -> Rule:
+    """Java classes that exist here by name; no other can be loaded, and to ignore one would hide what it decides."""
+    meaning = f"one of: {', '.join(names)}" if names else "unset"
+
+    def problem(value: Value) -> str | None:
+        wrong = [item for item in (value if isinstance(value, tuple) else (value,)) if item not in names]
+        return f"Java classes cannot be loaded here: it must be {meaning}" if wrong else None
+
+    return Rule(problem=problem, meaning=meaning, words=names)
+
+
+def parsing_problem(read: Callable[[str], object]) -> Callable[[Value], str | None]:
+    """Return the check of a text that a function can read: what it raises as ValueError is the problem."""
+
+    def problem(value: Value) -> str | None:
+        assert isinstance(value, str), "the type was checked first"
+        try:
+            read(value)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    return problem
+
+
+def parse_counts_per_host(text: str) -> dict[str, int]:
+    """Read HOST:COUNT, ... (max.connections.per.ip.overrides). An IPv6 address has no brackets. Raises ValueError."""
+    counts: dict[str, int] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        host, colon, count = (part.strip() for part in item.rpartition(":"))
+        if not colon or not HOST.fullmatch(host):
+            raise ValueError(f"{item!r} is not HOST:COUNT")
+        try:
+            counts[host] = parse_integer("count", ConfigType.INT, count)
+        except InvalidValue:
+            raise ValueError(f"{count!r} in {item!r} is not a count") from None
+    return counts
+
+
+def parse_protocol_map(text: str) -> dict[str, str]:
+    """Read NAME:PROTOCOL, ... as {NAME in upper case: protocol}. Raises ValueError."""
+    protocols: dict[str, str] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        name, _, protocol = (part.strip() for part in item.rpartition(":"))
+        if not name or protocol not in SECURITY_PROTOCOLS:
+            valid = ", ".join(SECURITY_PROTOCOLS)
+            raise ValueError(f"{item!r} is not LISTENER:PROTOCOL with a protocol of {valid}")
+        if name.upper() in protocols:
+            raise ValueError(f"listener {name.upper()} has two protocols")
+        protocols[name.upper()] = protocol
+    return protocols
+
+
+def is_endpoint(text: str) -> bool:
+    """Tell whether the text is NAME://HOST:PORT; no HOST is every address."""
+    match = ENDPOINT.fullmatch(text)
+    return match is not None and 0 <= int(match[3]) <= PORT_MAX
 
 
 def is_host_port(text: str) -> bool:

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from kvorum.runtime.config import ConfigError, Settings
-from kvorum.runtime.config_types import PORT_MAX
+from kvorum.runtime.config_types import ENDPOINT, PORT_MAX, parse_protocol_map
 
-LISTENER = re.compile(r"([^:/]+)://\[?([0-9a-zA-Z\-%._:]*?)\]?:(-?[0-9]{1,10})")
 PEER_ADDRESS = re.compile(
     r"(?:(?P<own>broker|controller)>(?P<peer>broker|controller)/)?(?P<id>[0-9]{1,10})=(?P<address>.+)"
 )
@@ -82,13 +81,7 @@ def split_address(text: str) -> tuple[str, int] | None:
 def protocol_map(settings: Settings) -> dict[str, SecurityProtocol]:
     """Return {listener name: protocol} as in force. Raises ConfigError."""
     key = "listener.security.protocol.map"
-    protocols: dict[str, SecurityProtocol] = {}
-    for item in filter(None, (part.strip() for part in settings.str(key).split(","))):
-        name, _, protocol = item.rpartition(":")
-        if not name or protocol.strip() not in SecurityProtocol.__members__:
-            valid = ", ".join(SecurityProtocol.__members__)
-            raise _error(settings, key, f"{item!r} is not LISTENER:PROTOCOL with a protocol of {valid}")
-        protocols[name.strip().upper()] = SecurityProtocol[protocol.strip()]
+    protocols = {name: SecurityProtocol[protocol] for name, protocol in parse_protocol_map(settings.str(key)).items()}
     if key not in settings.explicit():
         controllers = controller_listener_names(settings)
         in_use = {*controllers, *(text.partition("://")[0].strip().upper() for text in settings.list("listeners"))}
@@ -272,7 +265,7 @@ def _endpoints(settings: Settings, key: str) -> list[Endpoint]:
     protocols = protocol_map(settings)
     found: list[Endpoint] = []
     for text in settings.list(key):
-        match = LISTENER.fullmatch(text)
+        match = ENDPOINT.fullmatch(text)
         if match is None or int(match[3]) > PORT_MAX or int(match[3]) < 0:
             raise _error(settings, key, f"{text!r} is not of the form LISTENER://HOST:PORT")
         name = match[1].upper()

@@ -285,6 +285,13 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
             "Node id of the active controller, -1 when unknown (Kafka's MetadataLoader)"
         ),
         names.BROKER_METADATA_OFFSET: MetricDef("Offset of the last metadata record this broker applied"),
+        names.BROKER_METADATA_APPLY_ERRORS: MetricDef(
+            "Changes of the metadata, configs above all, that this broker could not take over since its start"
+        ),
+        names.CONFIGS_LEFT_OUT: MetricDef(
+            "1 for each dynamic broker config that is stored and not in force, because it is no valid value here",
+            ("key", "layer"),
+        ),
         names.BROKER_METADATA_LAG: MetricDef("Milliseconds this broker's metadata is behind"),
         names.SNAPSHOT_BYTES: MetricDef("Bytes of the last snapshot of the metadata written here, 0 before the first"),
         names.SNAPSHOT_AGE_MS: MetricDef("Milliseconds since then, or since the start"),

@@ -6,7 +6,7 @@ Order: each resource once, set aside what is no config of the cluster, forward t
 
 from collections import Counter
 
-from kvorum.broker.api.config_rules import check_broker, check_type
+from kvorum.broker.api.config_rules import check_broker, check_type, stored_configs
 from kvorum.broker.api.forwarded import forward
 from kvorum.broker.services import Broker, BrokerApi
 from kvorum.network.context import RequestContext
@@ -52,7 +52,9 @@ def check(broker: Broker, resource: AlterConfigsResource, times: int) -> None:
     if empty:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(empty)}")
     if resource.resource_type == ResourceType.BROKER:
-        check_broker(broker, resource.resource_name, [(each.name, each.value) for each in resource.configs])
+        stored = stored_configs(broker, resource.resource_name)
+        changes = {**dict.fromkeys(stored), **{each.name: each.value for each in resource.configs}}
+        check_broker(broker, resource.resource_name, changes)
 
 
 def refuse(resource: AlterConfigsResource, error: KafkaError) -> AlterConfigsResourceResponse:

@@ -5,17 +5,15 @@ controller checks again what it stores. Every refusal here is INVALID_REQUEST, a
 is ours: they do not even travel to the controller.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from kvorum.broker.services import Broker
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.quorum.configs.layers import check_broker_change, is_per_broker
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ResourceType
 from kvorum.runtime import config_defs
-from kvorum.runtime.config_defs import Mutability
 from kvorum.runtime.config_types import InvalidValue
-from kvorum.storage.log_manager import ALL_DIRECTORIES
 
-CORDONED = "cordoned.log.dirs"
 KNOWN_TYPES = tuple(each.value for each in ResourceType if each is not ResourceType.UNKNOWN)
 
 
@@ -25,50 +23,47 @@ def check_type(resource_type: int) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
 
 
-def check_broker(broker: Broker, name: str, configs: Iterable[tuple[str, str | None]]) -> None:
-    """Check (key, value) pairs for this broker, or for all (empty name).
+def check_broker(broker: Broker, name: str, changes: Mapping[str, str | None]) -> None:
+    """Check changes of this broker's configs, or of all brokers' (empty name); None deletes.
 
-    A value that is None deletes. Keys nobody knows are taken, as in Kafka: a plugin may have them. What the metadata
-    alone know (maintenance, decommission) is taken for another broker, too, which may be down.
+    Keys nobody knows are taken, as in Kafka: a plugin may have them. What the metadata alone know (maintenance,
+    decommission) is taken for another broker, too, which may be down.
 
     Raises:
         KafkaError: INVALID_REQUEST; INVALID_CONFIG for a value of a secret.
     """
-    configs = list(configs)
-    if name != CLUSTER_DEFAULT and not (configs and all(key in config_defs.KEPT_IN_METADATA for key, _ in configs)):
+    of_metadata = bool(changes) and config_defs.KEPT_IN_METADATA.issuperset(changes)
+    if name != CLUSTER_DEFAULT and not of_metadata:
         require_own_id(broker, name)
-    for key, value in configs:
-        definition = config_defs.broker_def(key)
-        if definition is None:
-            continue
-        if not definition.dynamic:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{key}]")
-        if name == CLUSTER_DEFAULT and definition.mutability is Mutability.PER_BROKER:
-            problem = f"Cannot update these configs at default cluster level, they are each broker's own: {key}"
-            raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
-        if value is not None and definition.sensitive:
-            problem = f"{key} is a secret, which cannot be set dynamically yet: the metadata would hold it in clear"
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{problem}. Set it in the node's own configuration")
-        if value is not None:
-            try:
-                definition.parse(value)
-            except InvalidValue as error:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
-            if key == CORDONED:
-                check_cordoned(broker, value)
+    for key, value in changes.items():
+        check_key(name, key, value)
+    try:
+        check_broker_change(broker.configs.layers, changes, cluster_wide=name == CLUSTER_DEFAULT)
+    except InvalidValue as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
 
 
-def check_cordoned(broker: Broker, value: str) -> None:
-    """Raise KafkaError INVALID_REQUEST unless these are log directories of this broker, or `*` alone (KIP-1066)."""
-    entries = [each.strip() for each in value.split(",") if each.strip()]
-    own = [each.path for each in broker.log_manager.dirs]
-    if ALL_DIRECTORIES in entries:
-        if len(entries) > 1:
-            problem = f"When {CORDONED} is set to {ALL_DIRECTORIES}, it must not contain other values"
-            raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
-    elif unknown := [each for each in entries if each not in own]:
-        problem = f"All entries in {CORDONED} must be present in log.dirs or log.dir: {', '.join(unknown)}"
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{problem}. This broker has {', '.join(own)}")
+def stored_configs(broker: Broker, name: str) -> Mapping[str, str]:
+    """Return the dynamic configs stored for this broker, or for all (empty name)."""
+    return broker.metadata.image.configs.of(ResourceType.BROKER, name)
+
+
+def check_key(name: str, key: str, value: str | None) -> None:
+    """Check whether a resource may have a dynamic config; removing one is always allowed. Raises KafkaError."""
+    definition = config_defs.broker_def(key)
+    if definition is None or value is None:
+        return
+    if not definition.dynamic:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{key}]")
+    if key in config_defs.PER_LISTENER:
+        problem = f"can be dynamically updated only per-listener using the listener prefix: [{key}]"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"These security configs {problem}")
+    if name == CLUSTER_DEFAULT and is_per_broker(key, definition):
+        problem = f"Cannot update these configs at default cluster level, broker id must be specified: [{key}]"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
+    if definition.sensitive:
+        problem = f"{key} is a secret, which cannot be set dynamically yet: the metadata would hold it in clear"
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{problem}. Set it in the node's own configuration")
 
 
 def require_own_id(broker: Broker, name: str) -> None:

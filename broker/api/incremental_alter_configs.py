@@ -6,7 +6,7 @@ Order: each resource once, no null value but to delete, a broker's loggers here,
 
 from collections import Counter
 
-from kvorum.broker.api.config_rules import check_broker, check_type
+from kvorum.broker.api.config_rules import check_broker, check_type, stored_configs
 from kvorum.broker.api.forwarded import forward
 from kvorum.broker.services import Broker, BrokerApi
 from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
@@ -15,15 +15,17 @@ from kvorum.protocol.api import ApiKey
 from kvorum.protocol.broker_loggers import checked_changes
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from kvorum.quorum.configs.alterations import Operation as AlterOperation
+from kvorum.quorum.configs.alterations import altered
 from kvorum.quorum.image.configs import ResourceType as ConfigResourceType
-from kvorum.runtime import logs
-
-DELETE = 1
+from kvorum.runtime import config_defs, logs
+from kvorum.runtime.config_types import ConfigType
 
 
 async def handle(
@@ -37,9 +39,8 @@ async def handle(
         try:
             check(resource, times[resource.resource_type, resource.resource_name])
             if resource.resource_type == ConfigResourceType.BROKER:
-                changes = [
-                    (each.name, None if each.config_operation == DELETE else each.value) for each in resource.configs
-                ]
+                stored = stored_configs(broker, resource.resource_name)
+                changes = {each.name: new_value(each, stored.get(each.name)) for each in resource.configs}
                 check_broker(broker, resource.resource_name, changes)
             if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
                 alter_loggers(ctx, resource, broker, request.validate_only)
@@ -63,10 +64,20 @@ def check(resource: AlterConfigsResource, times: int) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     check_type(resource.resource_type)
     empty = sorted(
-        config.name for config in resource.configs if config.config_operation != DELETE and config.value is None
+        config.name
+        for config in resource.configs
+        if config.config_operation != AlterOperation.DELETE and config.value is None
     )
     if empty:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(empty)}")
+
+
+def new_value(alteration: AlterableConfig, stored: str | None) -> str | None:
+    """Return the new value of a broker config, None to delete it. Raises KafkaError."""
+    definition = config_defs.broker_def(alteration.name)
+    default = None if definition is None else definition.default
+    is_list = definition is not None and definition.type is ConfigType.LIST
+    return altered(alteration, stored, default, is_list=is_list)
 
 
 def alter_loggers(ctx: RequestContext, resource: AlterConfigsResource, broker: Broker, validate_only: bool) -> None:

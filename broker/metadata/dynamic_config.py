@@ -2,10 +2,11 @@
 
     topic override > this broker's own > cluster-wide default > static settings > built-in default
 
-The publisher calls `set_image` and `apply` with each change of the metadata; whoever holds state that a config
-decides (logs, the listener's limits) is told through a subscription, so changes take effect without a restart. A
-value that cannot be read is left out with an error line: the controller has checked it, so it was written by a
-release that knew better.
+The publisher calls `set_image` and `apply` with each change of the metadata. Parts that hold state which a config
+decides (logs, the listeners' limits) subscribe, so changes take effect without a restart.
+
+No value ends the broker. A value that cannot be read, breaks a rule with others, or that a subscriber cannot take over
+is left out: the value before it stays in force, an error line names it, and `errors` counts it.
 Source: Kafka's DynamicBrokerConfig (KIP-226). The layers below topics: quorum/configs/layers.
 """
 
@@ -29,18 +30,21 @@ Subscriber = Callable[[Settings, frozenset[str]], None]
 class DynamicConfig:
     """The settings of one broker as they are now, layer by layer."""
 
-    __slots__ = ("_broker_id", "_configs", "_subscribers", "layers", "settings")
+    __slots__ = ("_broker_id", "_configs", "_refused", "_subscribers", "errors", "layers", "settings")
 
     def __init__(self, static: Settings, broker_id: int) -> None:
         """Start with the static settings alone."""
         self.layers = ConfigLayers.of(static, ConfigsImage(), broker_id)
         self.settings = static
+        self.errors = 0
+        """Values left out, and changes of the metadata that a part could not take over, since the start."""
         self._broker_id = broker_id
         self._configs = ConfigsImage()
+        self._refused: dict[tuple[str, str], str] = {}
         self._subscribers: list[Subscriber] = []
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Tell this one of every change of the broker's settings, in order of subscription."""
+        """Call this with every change of the broker's settings, in order of subscription."""
         self._subscribers.append(subscriber)
 
     def set_image(self, configs: ConfigsImage) -> None:
@@ -52,16 +56,58 @@ class DynamicConfig:
         before = self.layers
         if (before.cluster, before.own) == dynamic_layers(self._configs, self._broker_id):
             return frozenset()
-        self.layers = ConfigLayers.of(before.static, self._configs, self._broker_id)
-        self.settings = self.layers.settings
-        for key, layer, reason in self.layers.left_out:
-            log.error("dynamic config is left out", key=key, layer=layer, reason=reason)
-        changed = self.layers.changed(before)
+        stored = {item for values in dynamic_layers(self._configs, self._broker_id) for item in values.items()}
+        self._refused = {item: why for item, why in self._refused.items() if item in stored}
+        after = self._layers_after(before)
+        if self._take_over(after.settings, after.changed(before)) is not None:
+            self._refuse_values(before, after)
+            after = self._layers_after(before)
+            self._take_over_surely(after.settings, after.changed(before))
+        self.layers, self.settings = after, after.settings
+        for left_out in after.left_out:
+            if left_out not in before.left_out:
+                self.errors += 1
+                log.error("dynamic config is left out", **left_out._asdict())
+        changed = after.changed(before)
         if changed:
             log.info("broker configs changed", keys=",".join(sorted(changed)))
-            for subscriber in self._subscribers:
-                subscriber(self.settings, changed)
         return changed
+
+    def failed(self, part: str, error: Exception) -> None:
+        """Count and log that a part could not take over a change of the metadata; what it had before stays."""
+        self.errors += 1
+        log.error("metadata change is not taken over", part=part, reason=repr(error))
+
+    def _layers_after(self, before: ConfigLayers) -> ConfigLayers:
+        return ConfigLayers.of(before.static, self._configs, self._broker_id, before=before, refused=self._refused)
+
+    def _take_over(self, settings: Settings, changed: frozenset[str]) -> Exception | None:
+        """Call every subscriber; return what the first that failed raised."""
+        failure: Exception | None = None
+        self.settings = settings
+        for subscriber in self._subscribers if changed else ():
+            try:
+                subscriber(settings, changed)
+            except Exception as error:
+                failure = failure or error
+        return failure
+
+    def _take_over_surely(self, settings: Settings, changed: frozenset[str]) -> None:
+        """Call every subscriber with values that were in force before; a failure is a fault that no value explains."""
+        failure = self._take_over(settings, changed)
+        if failure is not None:
+            self.failed(",".join(sorted(changed)), failure)
+
+    def _refuse_values(self, before: ConfigLayers, after: ConfigLayers) -> None:
+        """Find the values that subscribers cannot take over, by trying each changed key alone; go back after each."""
+        for key in sorted(after.changed(before)):
+            alone = before.settings.with_entry(key, after.settings.explicit().get(key))
+            failure = self._take_over(alone, frozenset((key,)))
+            if failure is not None:
+                for values in (after.cluster, after.own):
+                    if key in values:
+                        self._refused[key, values[key]] = f"this broker cannot take it over: {failure!r}"
+            self._take_over_surely(before.settings, frozenset((key,)))
 
     def log_config(self, topic: str) -> LogConfig:
         """Return the configuration of a topic's logs as it is now."""

@@ -8,11 +8,13 @@ new logs and the sync of their topic ids, is done by then, and a client that is 
 before coordinators, which live on them. But a greater min.insync.replicas counts before the replicas change: with the
 ISR of the same update and the old minimum a leader could commit what an eligible replica lacks (KIP-966); a smaller one
 after them, since until then this broker may take itself for a leader that it is no more. The rooms of coordinators
-(`followers`), of quotas and of security (`behind_configs`) are called in order.
+(`followers`), of quotas, throttles and client metrics (`behind_configs`) are called in order. A failure of what comes
+behind the configs is logged and counted, and the broker goes on; any other failure ends it.
 Source: Kafka's BrokerMetadataPublisher.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Protocol, TypeAlias
 
 from kvorum.broker.metadata.cache import MetadataCache
@@ -89,11 +91,19 @@ class BrokerMetadataPublisher:
         for follower in self._followers:
             await finished(follower.on_metadata_update(delta, image, manifest))
         if reached is None or reached:
-            self._replicas.configs_changed(reached)
+            await self._attempt("logs", partial(self._replicas.configs_changed, reached))
         for publisher in self._behind_configs:
-            await finished(publisher.on_metadata_update(delta, image, manifest))
+            name = type(publisher).__name__
+            await self._attempt(name, partial(publisher.on_metadata_update, delta, image, manifest))
         for moved in self._moved:
             moved()
+
+    async def _attempt(self, part: str, take_over: Callable[[], Awaitable[None] | None]) -> None:
+        """Have one part take configs over. Its failure is logged and counted, and never ends the broker."""
+        try:
+            await finished(take_over())
+        except Exception as error:
+            self._configs.failed(part, error)
 
     def _reached(self, delta: ConfigsDelta) -> frozenset[str] | None:
         """Put the broker's own configs into force; return the topics whose logs have others now, None for all."""

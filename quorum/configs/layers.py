@@ -2,30 +2,42 @@
 
     this node's own > cluster-wide default > static settings > built-in default
 
-A value that cannot be read is left out: the controller has checked it, so it was written by a release that knew better.
+A value that cannot be read, or that breaks a rule with others, is left out: an earlier release may have stored it.
 Source: Kafka's DynamicBrokerConfig (KIP-226).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ConfigsImage, ResourceType
 from kvorum.runtime import config_defs
-from kvorum.runtime.config import ConfigError, ConfigSource, Settings, Source
-from kvorum.runtime.config_defs import Mutability
+from kvorum.runtime.config import ConfigError, ConfigSource, Entry, Settings, Source, shown
+from kvorum.runtime.config_changes import check_change
+from kvorum.runtime.config_defs import ConfigDef, Mutability
+from kvorum.runtime.config_relations import RELATIONS
+from kvorum.runtime.config_types import InvalidValue
 
 CLUSTER_LAYER: Final = Source(ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, "cluster-wide dynamic config")
 OWN_LAYER: Final = Source(ConfigSource.DYNAMIC_BROKER_CONFIG, "dynamic config of this broker")
+DYNAMIC_LAYERS: Final = (CLUSTER_LAYER, OWN_LAYER)
+"""The stronger last."""
 
 
 class LeftOut(NamedTuple):
     """A dynamic config that does not count, and why."""
 
     key: str
+    value: str
+    """As people may see it."""
     layer: str
     reason: str
+
+
+Refused = Mapping[tuple[str, str], str]
+"""{(key, text): why}: values that were read, but that some part of the node could not take over."""
+Texts = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,20 +49,49 @@ class ConfigLayers:
     """All layers together."""
     cluster: Mapping[str, str]
     own: Mapping[str, str]
+    """As stored; `in_force` is what of them counts."""
+    in_force: tuple[Mapping[str, str], Mapping[str, str]]
+    """The dynamic values that count: cluster-wide ones, and this node's own."""
     left_out: tuple[LeftOut, ...]
 
     @classmethod
-    def of(cls, static: Settings, configs: ConfigsImage, node_id: int) -> "ConfigLayers":
-        """Return the layers of a node by what the metadata say. O(dynamic configs of brokers)."""
+    def of(
+        cls,
+        static: Settings,
+        configs: ConfigsImage,
+        node_id: int,
+        *,
+        before: "ConfigLayers | None" = None,
+        refused: Refused = MappingProxyType({}),
+    ) -> "ConfigLayers":
+        """Return the layers of a node by the metadata. O(dynamic configs of brokers).
+
+        In place of a value that cannot count, that of `before` stays; at a start (None) the next layer's counts.
+        """
         cluster, own = dynamic_layers(configs, node_id)
-        settings, left_out = static, list[LeftOut]()
-        for values, layer in ((cluster, CLUSTER_LAYER), (own, OWN_LAYER)):
+        previous = ({}, {}) if before is None else before.in_force
+        left_out: list[LeftOut] = []
+        kept: list[Texts] = []
+        for values, layer, old in zip((cluster, own), DYNAMIC_LAYERS, previous, strict=True):
+            texts: Texts = {}
             for key, text in values.items():
                 try:
-                    settings = overlaid(settings, key, text, layer)
+                    check_value(key, text, layer, refused)
+                    texts[key] = text
                 except ConfigError as error:
-                    left_out.append(LeftOut(key, layer.where, error.reason))
-        return cls(static=static, settings=settings, cluster=cluster, own=own, left_out=tuple(left_out))
+                    left_out.append(LeftOut(key, shown(key, text), layer.where, error.reason))
+                    if key in old:
+                        texts[key] = old[key]
+            kept.append(texts)
+        settings = settled(static, kept, previous, left_out)
+        return cls(
+            static=static,
+            settings=settings,
+            cluster=cluster,
+            own=own,
+            in_force=(MappingProxyType(kept[0]), MappingProxyType(kept[1])),
+            left_out=tuple(left_out),
+        )
 
     def changed(self, before: "ConfigLayers") -> frozenset[str]:
         """Return the keys whose value in force is another one than before."""
@@ -78,14 +119,86 @@ def dynamic_layers(configs: ConfigsImage, node_id: int) -> tuple[Mapping[str, st
     return MappingProxyType(cluster), MappingProxyType(own)
 
 
-def overlaid(settings: Settings, key: str, text: str, layer: Source) -> Settings:
-    """Return the settings with a dynamic value over them. Raises ConfigError if it may not be, or is not readable."""
+def check_value(key: str, text: str, layer: Source, refused: Refused = MappingProxyType({})) -> None:
+    """Raise ConfigError for a dynamic value that may not be, or is not readable."""
     definition = config_defs.broker_def(key)
     if definition is None or not definition.dynamic:
         raise ConfigError(key, None, layer.where, "it is not known as a dynamic config")
-    if layer is CLUSTER_LAYER and definition.mutability is Mutability.PER_BROKER:
+    if layer is CLUSTER_LAYER and is_per_broker(key, definition):
         raise ConfigError(key, None, layer.where, "it cannot be set for all brokers")
-    return settings.with_overrides({key: text}, source=layer)
+    if (key, text) in refused:
+        raise ConfigError(key, shown(key, text), layer.where, refused[key, text])
+    try:
+        definition.parse(text)
+    except InvalidValue as error:
+        raise ConfigError(key, error.text, layer.where, error.reason) from None
+
+
+def check_broker_change(layers: ConfigLayers, changes: Mapping[str, str | None], *, cluster_wide: bool) -> None:
+    """Check what a node would make of changes of its dynamic configs (None: removed), or of those of all nodes.
+
+    Keys nobody knows are passed over, as in Kafka: a plugin may have them. Raises InvalidValue.
+    """
+    known = {key: text for key, text in changes.items() if config_defs.broker_def(key) is not None}
+    layer, in_force = CLUSTER_LAYER if cluster_wide else OWN_LAYER, [dict(each) for each in layers.in_force]
+    texts = in_force[DYNAMIC_LAYERS.index(layer)]
+    try:
+        for key, text in known.items():
+            if text is None:
+                texts.pop(key, None)
+            else:
+                check_value(key, text, layer)
+                texts[key] = text
+        check_change(layers.settings, overlaid(layers.static, in_force), known.keys())
+    except ConfigError as error:
+        raise InvalidValue(error.key, error.text, error.reason) from None
+
+
+def is_per_broker(key: str, definition: ConfigDef) -> bool:
+    """Tell whether a config is set for single brokers only: those of one listener are."""
+    return definition.mutability is Mutability.PER_BROKER or key.startswith(config_defs.LISTENER_PREFIX)
+
+
+def settled(
+    static: Settings, kept: Sequence[Texts], previous: Sequence[Mapping[str, str]], left_out: list[LeftOut]
+) -> Settings:
+    """Return the settings with the dynamic values that satisfy the rules between keys.
+
+    The values of a rule that is broken go back to those in force before; if that does not help, they do not count.
+    """
+    settings = overlaid(static, kept)
+    for earlier in (previous, ({}, {})):
+        for relation in RELATIONS:
+            if not any(key in texts for texts in kept for key in relation.keys):
+                continue
+            try:
+                relation.check(settings)
+            except ConfigError as error:
+                for texts, layer, old in zip(kept, DYNAMIC_LAYERS, earlier, strict=True):
+                    left_out += taken_back(texts, relation.keys, layer, old, f"{error.key} {error.reason}")
+                settings = overlaid(static, kept)
+    return settings
+
+
+def taken_back(
+    texts: Texts, keys: Collection[str], layer: Source, old: Mapping[str, str], reason: str
+) -> Iterator[LeftOut]:
+    """Give keys of one layer their earlier texts; yield what does not count any more."""
+    for key in keys:
+        if key in texts and texts[key] != old.get(key):
+            yield LeftOut(key, shown(key, texts[key]), layer.where, reason)
+            if key in old:
+                texts[key] = old[key]
+            else:
+                del texts[key]
+
+
+def overlaid(static: Settings, layers: Sequence[Mapping[str, str]]) -> Settings:
+    """Return the settings with dynamic values over them, the last layer strongest."""
+    entries = dict(static.explicit())
+    for texts, layer in zip(layers, DYNAMIC_LAYERS, strict=True):
+        entries |= {key: Entry(text, layer) for key, text in texts.items()}
+    return type(static)(entries) if any(layers) else static
 
 
 def _text(settings: Settings, key: str) -> str | None:

@@ -4,15 +4,17 @@ Sans-IO. `ConfigSchema` is what decisions ask; `KafkaConfigSchema` answers from 
 the node's own configuration.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, Protocol, assert_never
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import CreatableTopicConfigs
+from kvorum.quorum.configs.layers import ConfigLayers, check_broker_change, is_per_broker
 from kvorum.quorum.image.client_metrics import subscription_of
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ConfigsImage, ConfigSource, EffectiveValue, ResourceType
 from kvorum.runtime import config_defs
-from kvorum.runtime.config_defs import ConfigDef, Mutability
+from kvorum.runtime.config import Settings
+from kvorum.runtime.config_defs import ConfigDef, Mutability, is_value
 from kvorum.runtime.config_types import ConfigType, InvalidValue, Value
 
 CONFIG_LENGTH_MAX: Final = 64 * 1024
@@ -24,11 +26,22 @@ CONFIGS_PER_RESOURCE_MAX: Final = 1_000
 class ConfigSchema(Protocol):
     """What decisions ask about configs."""
 
-    def validate(self, resource_type: ResourceType, name: str, configs: Mapping[str, str]) -> None:
-        """Check all that a resource (of any type but BROKER_LOGGER) would have set.
+    def validate(
+        self,
+        resource_type: ResourceType,
+        name: str,
+        configs: Mapping[str, str],
+        *,
+        changed: Collection[str] | None = None,
+    ) -> None:
+        """Check all that a resource (of any type but BROKER_LOGGER) would have set, of a broker what `changed` alone.
 
         Raises KafkaError INVALID_CONFIG, for CLIENT_METRICS INVALID_REQUEST too.
         """
+        ...
+
+    def check_broker_change(self, configs: ConfigsImage, name: str, changes: Mapping[str, str | None]) -> None:
+        """Check changes of dynamic broker configs by this node's own. Raises KafkaError INVALID_CONFIG."""
         ...
 
     def is_list(self, resource_type: ResourceType, key: str) -> bool:
@@ -56,7 +69,14 @@ class KafkaConfigSchema:
         self._static = static
         self._node_id = node_id
 
-    def validate(self, resource_type: ResourceType, name: str, configs: Mapping[str, str]) -> None:
+    def validate(
+        self,
+        resource_type: ResourceType,
+        name: str,
+        configs: Mapping[str, str],
+        *,
+        changed: Collection[str] | None = None,
+    ) -> None:
         """See ConfigSchema. Raises KafkaError INVALID_CONFIG, for CLIENT_METRICS INVALID_REQUEST too."""
         _check_size(configs)
         try:
@@ -68,7 +88,18 @@ class KafkaConfigSchema:
                 subscription_of(name, configs)
             else:
                 for key, value in sorted(configs.items()):
+                    if changed is not None and key not in changed:
+                        continue
                     _validate_broker_config(name, key, value)
+        except InvalidValue as error:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+    def check_broker_change(self, configs: ConfigsImage, name: str, changes: Mapping[str, str | None]) -> None:
+        """See ConfigSchema. This node's static configs stand in for the broker's, which it cannot know."""
+        cluster_wide = name == CLUSTER_DEFAULT
+        layers = ConfigLayers.of(Settings.of(self._static), configs, self._node_id if cluster_wide else int(name))
+        try:
+            check_broker_change(layers, changes, cluster_wide=cluster_wide)
         except InvalidValue as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
@@ -136,9 +167,19 @@ class KafkaConfigSchema:
         self, configs: ConfigsImage, overrides: Mapping[str, str], definition: ConfigDef
     ) -> EffectiveValue | None:
         override = overrides.get(definition.name)
-        if override is not None:
+        if override is not None and is_value(definition, override):
             return EffectiveValue(override, ConfigSource.DYNAMIC_TOPIC_CONFIG, definition.name)
-        found = configs.effective(None, definition.name, definition.synonyms, self._node_id, self._static.get)
+        found = next(filter(_is_readable, configs.broker_values(definition.synonyms, self._node_id)), None)
+        if found is None:
+            static = ((key, self._static.get(key)) for key in definition.synonyms)
+            found = next(
+                (
+                    EffectiveValue(text, ConfigSource.STATIC_BROKER_CONFIG, key)
+                    for key, text in static
+                    if text is not None
+                ),
+                None,
+            )
         if found is None:
             if definition.default is None:
                 return None
@@ -147,6 +188,11 @@ class KafkaConfigSchema:
             converted = config_defs.milliseconds_of(found.key, int(found.value))
             return found._replace(value=str(max(converted, -1)))
         return found
+
+
+def _is_readable(found: EffectiveValue) -> bool:
+    """Tell whether a dynamic broker config counts: what an earlier release stored may be no value."""
+    return is_value(config_defs.BROKER[found.key], found.value)
 
 
 def _check_size(configs: Mapping[str, str]) -> None:
@@ -190,7 +236,7 @@ def _validate_broker_config(name: str, key: str, value: str) -> None:
         return
     if definition.mutability is Mutability.READ_ONLY:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Cannot update these configs dynamically: [{key}]")
-    if definition.mutability is Mutability.PER_BROKER and name == CLUSTER_DEFAULT:
+    if is_per_broker(key, definition) and name == CLUSTER_DEFAULT:
         message = f"Cannot update these configs at default cluster level, broker id must be specified: {key}"
         raise KafkaError(ErrorCode.INVALID_CONFIG, message)
     if definition.sensitive:

@@ -12,13 +12,13 @@ eligible leader replicas are on (elr.py), name, values, existence.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
-from enum import IntEnum
 from typing import Final, Protocol, TypeVar, assert_never
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages import alter_configs as legacy
 from kvorum.protocol.messages import incremental_alter_configs as incremental
 from kvorum.protocol.topic_names import check_topic_name
+from kvorum.quorum.configs.alterations import altered
 from kvorum.quorum.controller.context import Context
 from kvorum.quorum.controller.departure import moves_taken_back
 from kvorum.quorum.controller.departure_throttle import throttle_consequences
@@ -37,15 +37,6 @@ BROKER_ID_MAX: Final = 2**31 - 1
 
 Item = TypeVar("Item", bound="Altered")
 Row_co = TypeVar("Row_co", covariant=True)
-
-
-class Operation(IntEnum):
-    """AlterConfigOp.OpType on the wire."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
 
 
 def incremental_alter_configs(
@@ -187,42 +178,21 @@ def _incremental_changes(
     if len(set(names)) != len(names):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     current = context.image.configs.of(*resource)
-    wanted: dict[str, str | None] = {}
-    for alteration in item.configs:
-        wanted[alteration.name] = _new_value(context, kind, alteration, current.get(alteration.name))
+    schema = context.schema
+    wanted: dict[str, str | None] = {
+        each.name: altered(
+            each,
+            current.get(each.name),
+            schema.default(kind, each.name),
+            is_list=schema.is_list(kind, each.name),
+        )
+        for each in item.configs
+    }
     records = _records(kind, resource, current, wanted)
     check_min_isr_configs(context, records)
-    _check(context, kind, resource, {**current, **wanted})
+    _check(context, kind, resource, {**current, **wanted}, wanted)
     check_duty_configs(context.image, context.departures_refused, records)
     return records
-
-
-def _new_value(
-    context: Context, kind: ResourceType, alteration: incremental.AlterableConfig, current: str | None
-) -> str | None:
-    """Return what a config becomes; None: it is removed. Raises KafkaError."""
-    try:
-        operation = Operation(alteration.config_operation)
-    except ValueError:
-        message = f"Unknown operation {alteration.config_operation} for {alteration.name}"
-        raise KafkaError(ErrorCode.INVALID_REQUEST, message) from None
-    if operation is Operation.DELETE:
-        return None
-    if alteration.value is None:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {alteration.name}")
-    if operation is Operation.SET:
-        return alteration.value
-    if not context.schema.is_list(kind, alteration.name):
-        message = f"Can't {operation.name} to key {alteration.name} because its type is not LIST."
-        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
-    base = context.schema.default(kind, alteration.name) if current is None else current
-    parts = [part for part in (base or "").split(",") if part]
-    for value in alteration.value.split(","):
-        if operation is Operation.APPEND and value not in parts:
-            parts.append(value)
-        elif operation is Operation.SUBTRACT and value in parts:
-            parts.remove(value)
-    return ",".join(parts)
 
 
 def _replacement(
@@ -240,13 +210,23 @@ def _replacement(
     removed: dict[str, str | None] = {name: None for name in sorted(current) if name not in wanted}
     records = _records(kind, resource, current, {**wanted, **removed})
     check_min_isr_configs(context, records)
-    _check(context, kind, resource, wanted)
+    _check(context, kind, resource, wanted, {**wanted, **removed})
     check_duty_configs(context.image, context.departures_refused, records)
     return records
 
 
-def _check(context: Context, kind: ResourceType, resource: ConfigResource, configs: Mapping[str, str | None]) -> None:
-    """Check what a resource will have, and that it is there. Raises KafkaError."""
+def _check(
+    context: Context,
+    kind: ResourceType,
+    resource: ConfigResource,
+    configs: Mapping[str, str | None],
+    changes: Mapping[str, str | None],
+) -> None:
+    """Check what a resource will have, and that it is there. Raises KafkaError.
+
+    Of a broker only the changes are checked: an unreadable value beside them counts for nobody, and must not be in the
+    way of its own removal.
+    """
     remaining = {name: value for name, value in configs.items() if value is not None}
     if kind is ResourceType.TOPIC:
         if not resource.name:
@@ -266,7 +246,9 @@ def _check(context: Context, kind: ResourceType, resource: ConfigResource, confi
         context.schema.validate(kind, resource.name, remaining)
         return
     node_id = None if resource.name == CLUSTER_DEFAULT else _checked_node_id(resource.name)
-    context.schema.validate(kind, resource.name, remaining)
+    context.schema.validate(kind, resource.name, remaining, changed=changes.keys())
+    if context.is_direct:
+        context.schema.check_broker_change(context.image.configs, resource.name, changes)
     controllers = context.settings.controller_ids | {context.settings.node_id}
     if node_id is not None and node_id not in controllers and context.image.cluster.broker(node_id) is None:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {node_id} found.")

@@ -22,6 +22,7 @@ from kvorum.quorum.image.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from kvorum.quorum.image.metadata import MetadataImage
 from kvorum.quorum.image.partition import UNASSIGNED_DIRECTORY
 from kvorum.quorum.image.topics import TopicImage
+from kvorum.runtime.config_defs import BROKER, is_value
 
 LATEST_VERSION: Final = 2**15 - 1
 """Stands for the newest version of any request, for callers that have none."""
@@ -97,6 +98,8 @@ class Context:
     api_version: int = LATEST_VERSION
     mutation_quota: MutationQuota | None = None
     """What the client may change (KIP-599); None: as much as it likes."""
+    is_direct: bool = False
+    """The request came to this controller itself: no broker held it against its own configuration."""
     departures_refused: Refusals = field(default_factory=dict)
     """The brokers of this request that cannot be decommissioned, and why (duty.refusals_of)."""
     _unclean: dict[str, bool] = field(default_factory=dict)
@@ -164,7 +167,7 @@ class Context:
     def decommission_partitions_max(self) -> int:
         """How many partitions may be on their way from brokers that are decommissioned."""
         found = self.image.configs.broker_value((DECOMMISSION_PARTITIONS_MAX,), None)
-        if found is None or not found.value.isdecimal():
+        if found is None or not is_value(BROKER[DECOMMISSION_PARTITIONS_MAX], found.value):
             return self.settings.decommission_partitions_max
         return int(found.value)
 

@@ -22,7 +22,7 @@ from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.quorum.image.partition_set import TopicIdPartition
 from kvorum.quorum.records import Config, MetadataRecord, PartitionChange
 from kvorum.quorum.steps import Steps, pieces
-from kvorum.runtime.config_defs import DECOMMISSION_THROTTLE
+from kvorum.runtime.config_defs import BROKER, DECOMMISSION_THROTTLE, is_value
 
 RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LEADERS: Final = "leader.replication.throttled.replicas"
@@ -45,7 +45,8 @@ def _throttle_in(configs: Mapping[str, str | None]) -> int | None:
     """Return by how much a broker with these configs is throttled; None where it is not, or does not leave."""
     value = configs.get(DECOMMISSION_THROTTLE)
     leaves = configs.get(STATE_KEY) == Duty.DECOMMISSIONED
-    return int(value) if leaves and value is not None and value.isdecimal() else None
+    known = BROKER[DECOMMISSION_THROTTLE]
+    return int(value) if leaves and value is not None and is_value(known, value) else None
 
 
 def throttle_records(
@@ -123,7 +124,7 @@ def _still_moving(image: MetadataImage, topic_name: str, key: str, departed: Con
     topic = image.topics.topic(topic_name)
     for mark in _listed(image.configs.topic(topic_name).get(key, "")):
         number, _, broker_id = mark.partition(":")
-        partition = topic.partition(int(number)) if topic is not None and number.isdigit() else None
+        partition = topic.partition(int(number)) if topic is not None and number.isdecimal() else None
         if mark == EVERY_REPLICA or (partition is not None and _is_moved(partition, key, broker_id, departed)):
             yield mark
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
@@ -72,9 +72,13 @@ class ConfigsImage:
         return self.of(ResourceType.TOPIC, name)
 
     def broker_value(self, keys: Sequence[str], broker_id: int | None) -> EffectiveValue | None:
-        """Return what brokers have dynamically for the first of these keys that is set.
+        """Return the first of `broker_values`, None where there is none."""
+        return next(self.broker_values(keys, broker_id), None)
 
-        First the broker's own (None: of no broker in particular), then the cluster-wide ones; None where none is.
+    def broker_values(self, keys: Sequence[str], broker_id: int | None) -> Iterator[EffectiveValue]:
+        """Yield what brokers have dynamically for these keys, the strongest first.
+
+        First the broker's own (None: of no broker in particular), then the cluster-wide ones.
         """
         levels: list[tuple[str, ConfigSource]] = [(CLUSTER_DEFAULT, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)]
         if broker_id is not None:
@@ -84,35 +88,7 @@ class ConfigsImage:
             for key in keys:
                 value = configs.get(key)
                 if value is not None:
-                    return EffectiveValue(value, source, key)
-        return None
-
-    def effective(
-        self,
-        topic: str | None,
-        key: str,
-        broker_keys: Sequence[str],
-        broker_id: int | None,
-        static: Callable[[str], str | None],
-    ) -> EffectiveValue | None:
-        """Return the value in effect: the topic's override, the broker's own, the cluster-wide, then the static one.
-
-        `key` is the topic's config, `broker_keys` the broker configs that decide it (its synonyms), the first that is
-        set wins; `static` answers what the node's own configuration says of a broker key, None where it says nothing.
-        None in the end: the built-in default holds.
-        """
-        if topic is not None:
-            override = self.topic(topic).get(key)
-            if override is not None:
-                return EffectiveValue(override, ConfigSource.DYNAMIC_TOPIC_CONFIG, key)
-        dynamic = self.broker_value(broker_keys, broker_id)
-        if dynamic is not None:
-            return dynamic
-        for broker_key in broker_keys:
-            value = static(broker_key)
-            if value is not None:
-                return EffectiveValue(value, ConfigSource.STATIC_BROKER_CONFIG, broker_key)
-        return None
+                    yield EffectiveValue(value, source, key)
 
     def to_records(self) -> Iterator[MetadataRecord]:
         """Write all configs as records, by resource and name."""

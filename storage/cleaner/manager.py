@@ -39,6 +39,8 @@ LOGS_PER_LOOK = 50
 """After so many logs were looked at, others have their turn."""
 IDLE_SECONDS = 60.0
 """A host that had nothing to do for so long gives its memory back."""
+CLEANERS_MAX = 64
+"""So many run at once, however large log.cleaner.threads is: each is a process with its buffers."""
 LOST_MAX = 3
 """So often in a row a worker may die of a log: killed for memory perhaps. Then it is the log, and a person looks."""
 
@@ -115,7 +117,7 @@ class LogCleaner:
         if not (self._is_started and self._pace.is_running):
             return
         loop = asyncio.get_running_loop()
-        for index in range(self._pace.config.threads):
+        for index in range(min(self._pace.config.threads, CLEANERS_MAX)):
             if index not in self._tasks or self._tasks[index].done():
                 task = loop.create_task(self._work(index), name=f"log-cleaner-{index}")
                 task.add_done_callback(_report_fault)

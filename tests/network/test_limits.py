@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from network_kit import channel_to, listener_of, metadata_handler, read_frame, request_frame, run, until
 
-from kvorum.network.connection_counts import ConnectionCounts, parse_overrides
+from kvorum.network.connection_counts import ConnectionCounts
 from kvorum.network.frame import SCRATCH_BYTES
 from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.router import Handler
@@ -18,6 +18,7 @@ from kvorum.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from kvorum.runtime.config_types import parse_counts_per_host
 
 
 def produce_frame(size: int, correlation_id: int = 1) -> bytes:
@@ -79,11 +80,11 @@ def test_the_listener_of_brokers_is_not_held_to_max_connections() -> None:
 
 
 def test_overrides_are_read_by_host() -> None:
-    assert parse_overrides("") == {}
-    assert parse_overrides("10.0.0.1:5, [::1]:7,host-a:0") == {"10.0.0.1": 5, "::1": 7, "host-a": 0}
-    for bad in ("10.0.0.1", ":5", "a:b", "a:-1"):
-        with pytest.raises(ValueError, match="HOST:COUNT"):
-            parse_overrides(bad)
+    assert parse_counts_per_host("") == {}
+    assert parse_counts_per_host("10.0.0.1:5, ::1:7,host-a:0") == {"10.0.0.1": 5, "::1": 7, "host-a": 0}
+    for bad in ("10.0.0.1", "[::1]:5", "a:b", "a:5x", "a:99999999999"):
+        with pytest.raises(ValueError, match=r"HOST:COUNT|is not a count"):
+            parse_counts_per_host(bad)
 
 
 def test_a_large_request_waits_for_its_bytes_until_the_process_has_room() -> None:

@@ -25,7 +25,6 @@ T = ConfigType
         (T.LIST, "  ", ()),
         (T.LIST, "a", ("a",)),
         (T.LIST, " a , b,c ", ("a", "b", "c")),
-        (T.LIST, "a,,b", ("a", "", "b")),
         (T.STRING, " a b ", "a b"),
         (T.STRING, "", ""),
         (T.CLASS, "org.Example", "org.Example"),

@@ -150,10 +150,10 @@ JUDGED = [
     (BROKER, "one", [("log.cleaner.threads", SET, "2")], ErrorCode.INVALID_REQUEST),
     (BROKER, "", [("log.retention.ms", SET, "2")], ErrorCode.NONE),
     (BROKER, "", [("listeners", SET, "PLAINTEXT://:1")], ErrorCode.INVALID_REQUEST),
-    (BROKER, "1", [("ssl.key.password", SET, "hush")], ErrorCode.INVALID_CONFIG),
+    (BROKER, "1", [("listener.name.plaintext.ssl.key.password", SET, "hush")], ErrorCode.INVALID_CONFIG),
     (BROKER, "1", [("listener.name.tls.ssl.keystore.key", SET, "hush")], ErrorCode.INVALID_CONFIG),
     (BROKER, "1", [("listener.name.a.scram-sha-256.sasl.jaas.config", SET, "hush")], ErrorCode.INVALID_CONFIG),
-    (BROKER, "", [("ssl.key.password", SET, "hush")], ErrorCode.INVALID_REQUEST),
+    (BROKER, "", [("listener.name.plaintext.ssl.key.password", SET, "hush")], ErrorCode.INVALID_REQUEST),
     (TOPIC, "a", [("retention.ms", SET, None)], ErrorCode.INVALID_REQUEST),
     (TOPIC, "a", [("whatever", SET, "is the controller's to judge")], ErrorCode.NONE),
     (77, "x", [], ErrorCode.INVALID_REQUEST),
@@ -180,9 +180,8 @@ def test_a_deleted_config_needs_no_value() -> None:
 @pytest.mark.parametrize("make", [incremental, replacing])
 def test_a_secret_goes_nowhere_and_is_not_repeated_in_the_refusal(make) -> None:
     controller = Forwarded(echo)
-    (told,) = ask(
-        a_broker(controller=controller), make((BROKER, "1", [("ssl.key.password", SET, "hush")])), 1
-    ).responses
+    request = make((BROKER, "1", [("listener.name.plaintext.ssl.key.password", SET, "hush")]))
+    (told,) = ask(a_broker(controller=controller), request, 1).responses
     assert told.error_code == ErrorCode.INVALID_CONFIG
     assert "ssl.key.password" in told.error_message and "in clear" in told.error_message
     assert "hush" not in told.error_message and not controller.seen

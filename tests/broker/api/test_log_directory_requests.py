@@ -7,12 +7,14 @@ import pytest
 from api_kit import a_broker, ask
 
 from kvorum.broker.api.config_rules import check_broker
+from kvorum.broker.metadata.dynamic_config import DynamicConfig
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
+from kvorum.runtime.config import Settings
 from kvorum.storage.names import TopicPartition
 
 REQUEST = AlterReplicaLogDirsRequest(
@@ -67,11 +69,10 @@ def test_who_may_not_alter_the_cluster_moves_nothing() -> None:
     [("/a", ""), ("*", ""), ("", ""), ("/a,/b", ""), ("/a,/c", "/c"), ("*,/a", "must not contain other values")],
 )
 def test_cordoned_directories_are_those_of_the_broker(value: str, words: str) -> None:
-    dirs = [SimpleNamespace(path="/a"), SimpleNamespace(path="/b")]
-    broker = a_broker(log_manager=SimpleNamespace(dirs=dirs))
+    broker = a_broker(configs=DynamicConfig(Settings.of({"node.id": 1, "log.dirs": "/a,/b"}), 1))
     if not words:
-        check_broker(broker, "1", [("cordoned.log.dirs", value)])
+        check_broker(broker, "1", {"cordoned.log.dirs": value})
         return
     with pytest.raises(KafkaError, match=words) as raised:
-        check_broker(broker, "1", [("cordoned.log.dirs", value)])
+        check_broker(broker, "1", {"cordoned.log.dirs": value})
     assert raised.value.code is ErrorCode.INVALID_REQUEST

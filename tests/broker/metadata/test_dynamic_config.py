@@ -101,3 +101,49 @@ def test_a_replication_throttle_is_described_only_where_it_is_set() -> None:
     in_force(configs, (BROKER, "4", key, "1000"))
     (entry,) = [each for each in broker_entries(configs.layers) if each.name == key]
     assert (entry.value, entry.source, entry.read_only) == ("1000", ConfigSource.DYNAMIC_BROKER_CONFIG, False)
+
+
+def test_a_mistyped_value_leaves_the_old_one_in_force_and_at_a_start_the_static_one() -> None:
+    key = "max.connections.per.ip.overrides"
+    configs = DynamicConfig(Settings.of({key: "10.0.0.1:1"}), 4)
+    in_force(configs, (BROKER, "", key, "127.0.0.1:5"))
+    assert in_force(configs, (BROKER, "", key, "127.0.0.1:5x")) == frozenset()
+    assert configs.settings.str(key) == "127.0.0.1:5"
+    ((name, value, _, _),) = configs.layers.left_out
+    assert (name, value, configs.errors) == (key, "127.0.0.1:5x", 1)
+
+    restarted = DynamicConfig(Settings.of({key: "10.0.0.1:1"}), 4)
+    in_force(restarted, (BROKER, "", key, "127.0.0.1:5x"))
+    assert restarted.settings.str(key) == "10.0.0.1:1" and restarted.errors == 1
+    in_force(restarted)
+    assert not restarted.layers.left_out
+
+
+def test_values_that_break_a_rule_together_are_left_out_together() -> None:
+    threads, memory = "log.cleaner.threads", "log.cleaner.dedupe.buffer.size"
+    configs = DynamicConfig(Settings.of({}), 4)
+    in_force(configs, (BROKER, "", threads, "2"))
+    in_force(configs, (BROKER, "", threads, "2147483647"), (BROKER, "", "log.retention.bytes", "7"))
+    assert configs.settings.int(threads) == 2 and configs.settings.int("log.retention.bytes") == 7
+    in_force(configs, (BROKER, "", threads, "200"), (BROKER, "", memory, str(1 << 30)))
+    assert (configs.settings.int(threads), configs.settings.int(memory)) == (200, 1 << 30)
+    in_force(configs, (BROKER, "", threads, "200"))
+    assert configs.settings.int(threads) == 1, "without the memory, which was removed, 200 cannot count"
+    assert [each.key for each in configs.layers.left_out] == [threads]
+
+
+def test_a_subscriber_that_fails_costs_only_the_value_it_fails_at() -> None:
+    taken: list[tuple[int, int]] = []
+
+    def take(settings: Settings, keys: frozenset[str]) -> None:
+        assert settings.int("max.connections") != 13, "a fault of our own"
+        taken.append((settings.int("max.connections"), settings.int("message.max.bytes")))
+
+    configs = DynamicConfig(Settings.of({"max.connections": 5}), 4)
+    configs.subscribe(take)
+    changed = in_force(configs, (BROKER, "", "max.connections", "13"), (BROKER, "", "message.max.bytes", "99"))
+    assert changed == {"message.max.bytes"} and taken[-1] == (5, 99)
+    assert (configs.settings.int("max.connections"), configs.settings.int("message.max.bytes")) == (5, 99)
+    assert [(each.key, each.value) for each in configs.layers.left_out] == [("max.connections", "13")]
+    in_force(configs, (BROKER, "", "max.connections", "14"))
+    assert configs.settings.int("max.connections") == 14 and not configs.layers.left_out

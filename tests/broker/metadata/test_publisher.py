@@ -124,6 +124,25 @@ def test_a_brokers_config_reaches_every_log() -> None:
     ]
 
 
+def test_a_part_behind_the_configs_that_fails_does_not_end_the_broker() -> None:
+    story = Story()
+
+    def fail(*_: Any) -> None:
+        raise ValueError("no such quota")
+
+    story.publisher = BrokerMetadataPublisher(
+        cache=story.cache,
+        replicas=story,
+        configs=story.configs,
+        behind_configs=(
+            SimpleNamespace(on_metadata_update=fail),
+            SimpleNamespace(on_metadata_update=lambda *_: story.told.append("next")),
+        ),
+    )
+    assert story.publish(records.NoOp()) == ["next"]
+    assert story.configs.errors == 1
+
+
 class Logs:
     """A log manager with these logs: (topic, its id)."""
 

@@ -12,10 +12,10 @@ from kvorum.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from kvorum.quorum.configs.alterations import Operation
 from kvorum.quorum.controller.config_schema import CONFIG_LENGTH_MAX, CONFIGS_PER_RESOURCE_MAX
 from kvorum.quorum.controller.configs_control import (
     CONFIGS_MAX,
-    Operation,
     alter_configs,
     incremental_alter_configs,
 )

@@ -150,24 +150,18 @@ def test_local_changes_say_what_a_broker_has_to_do() -> None:
     assert [made.name for made in delta.topics_delta.created_topics] == ["b"]
 
 
-def test_configs_in_effect_are_the_topics_then_the_brokers_then_everybodys_then_the_nodes_own() -> None:
+def test_a_brokers_own_config_comes_before_that_of_all_brokers() -> None:
     keys = ("log.retention.ms", "log.retention.minutes")
-    static = {"log.retention.minutes": "5"}.get
-    image = MetadataImage()
     everybody, own = "", "7"
-    steps = [
-        (None, ("5", ConfigSource.STATIC_BROKER_CONFIG, "log.retention.minutes")),
-        (config(keys[0], "10", everybody, ResourceType.BROKER), ("10", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)),
-        (config(keys[0], "20", own, ResourceType.BROKER), ("20", ConfigSource.DYNAMIC_BROKER_CONFIG)),
-        (config("retention.ms", "30"), ("30", ConfigSource.DYNAMIC_TOPIC_CONFIG)),
+    image = apply(MetadataImage(), [config(keys[0], "10", everybody, ResourceType.BROKER)])
+    image = apply(image, [config(keys[0], "20", own, ResourceType.BROKER)])
+    assert [(found.value, found.source) for found in image.configs.broker_values(keys, 7)] == [
+        ("20", ConfigSource.DYNAMIC_BROKER_CONFIG),
+        ("10", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
     ]
-    for record, expected in steps:
-        image = apply(image, [record] if record else [])
-        found = image.configs.effective("a", "retention.ms", keys, 7, static)
-        assert found is not None and found[: len(expected)] == expected
-    assert image.configs.effective(None, "x", ("y",), 7, {}.get) is None
-    other = image.configs.effective("b", "retention.ms", keys, 8, static)
+    other = image.configs.broker_value(keys, 8)
     assert other is not None and other.value == "10", "broker 8 has none of its own"
+    assert image.configs.broker_value(("y",), 7) is None
 
 
 def everything() -> MetadataImage:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.configs import ResourceType
 from kvorum.runtime.config import Settings
+from kvorum.runtime.config_defs import BROKER, GROUP, is_value
 
 SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
 HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
@@ -45,9 +46,11 @@ class Bounded(NamedTuple):
     max: int
 
     def of(self, configs: Mapping[str, str], key: str) -> int:
-        """Return a group's value: its own within the bounds, else the broker's."""
+        """Return a group's value: its own within the bounds, else (also for one that is no number) the broker's."""
         own = configs.get(key)
-        return self.value if own is None else min(max(int(own), self.min), self.max)
+        if own is None or not is_value(GROUP[key], own):
+            return self.value
+        return min(max(int(own), self.min), self.max)
 
 
 SESSION_TIMEOUT_MS: Final = Bounded(45_000, 45_000, 60_000)
@@ -106,6 +109,6 @@ class ConsumerSettings:
         """Return how long this group's target holds at least; the one of these that can be set for all brokers."""
         bounded = self.assignment_interval_ms
         dynamic = image.configs.broker_value((f"group.{ASSIGNMENT_INTERVAL}",), None)
-        if dynamic is not None:
+        if dynamic is not None and is_value(BROKER[dynamic.key], dynamic.value):
             bounded = bounded._replace(value=min(max(int(dynamic.value), bounded.min), bounded.max))
         return bounded.of(image.configs.of(ResourceType.GROUP, group_id), ASSIGNMENT_INTERVAL)
