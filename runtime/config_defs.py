@@ -22,6 +22,9 @@ BROKER_STATE = "kvorum.broker.state"
 DECOMMISSION_THROTTLE = "kvorum.decommission.throttle"
 KEPT_IN_METADATA = frozenset((BROKER_STATE, DECOMMISSION_THROTTLE))
 """Configs of a single broker that no node's own file may have, and that any broker answers for another."""
+COORDINATOR_PARTITIONS = "kvorum.coordinator.partitions"
+"""Of an internal topic that got more partitions: how many it had before (broker/coordinator/runtime/placing). The
+controller writes it with CreatePartitions; clients neither see nor replace it."""
 SUGGESTIONS_MAX = 3
 
 # Kafka hands these to plugins unread: any key below them is known.
