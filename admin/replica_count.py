@@ -1,16 +1,30 @@
-"""Other numbers of replicas for the partitions of a topic: who goes, and who comes. Pure.
+"""A change of a topic's replication factor: which replicas are removed and added, and the reassignments for it.
 
-Those that go are out of sync first, and of those in sync the last of the assignment, so that the preferred leader stays
-as long as it is in sync. Who comes is chosen as a reassignment that keeps what it can chooses (proposals).
+Replicas out of sync are removed first, and of those in sync the last of the assignment, so that the preferred leader
+stays as long as it is in sync. New replicas are chosen as by a reassignment that keeps what it can (proposals).
 """
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
 
+from kvorum.admin.client import ClusterClient
 from kvorum.admin.places import Place
 from kvorum.admin.proposals import Racks, next_broker
-from kvorum.admin.reassignments import Assignment
+from kvorum.admin.reassignments import Assignment, Reassignments
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.messages.metadata import MetadataResponseTopic
+
+
+class Resizing(NamedTuple):
+    """The reassignments that are to begin, the number of replicas before, and whether a reassignment is under way."""
+
+    wanted: Assignment
+    before: int
+    goes_on: bool
+
+
+NO_RESIZING: Final = Resizing({}, 0, False)
 
 
 def resized(current: Assignment, in_sync: Mapping[Place, Collection[int]], racks: Racks, factor: int) -> Assignment:
@@ -33,3 +47,38 @@ def resized(current: Assignment, in_sync: Mapping[Place, Collection[int]], racks
             held[kept[-1]] += 1
         found[place] = kept
     return found
+
+
+async def planned(cluster: ClusterClient, topic: MetadataResponseTopic, factor: int) -> Resizing:
+    """Return the reassignments to this replication factor.
+
+    Raises KafkaError REASSIGNMENT_IN_PROGRESS (to another factor), INVALID_REPLICATION_FACTOR.
+    """
+    found = Reassignments(cluster)
+    under_way = await found.under_way()
+    targets: Assignment = {}
+    goes_on = False
+    for row in topic.partitions:
+        place = Place(topic.name or "", row.partition_index)
+        moving = under_way.get(place)
+        targets[place] = row.replica_nodes
+        if moving is not None:
+            goes_on = True
+            targets[place] = [each for each in moving.replicas if each not in moving.removing]
+            if len(targets[place]) != factor:
+                message = f"{place} is being reassigned to {len(targets[place])} replicas; wait, or cancel that first"
+                raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
+    alive = await found.brokers()
+    if len({rack is None for rack in alive.values()}) > 1:
+        alive = dict.fromkeys(alive)  # racks that only some have say nothing
+    in_sync = {Place(topic.name or "", row.partition_index): row.isr_nodes for row in topic.partitions}
+    wanted = resized(targets, in_sync, alive, factor)
+    before = next((len(targets[place]) for place in wanted), factor)
+    return Resizing(wanted, before, goes_on)
+
+
+async def begin(cluster: ClusterClient, wanted: Assignment) -> None:
+    """Begin reassignments. Raises KafkaError where one is refused."""
+    for place, told in sorted((await Reassignments(cluster).alter(dict(wanted))).items()):
+        code, _, message = told.partition(": ")
+        raise KafkaError(ErrorCode[code], f"{place}: {message}")

@@ -5,16 +5,13 @@ document again changes nothing meanwhile.
 """
 
 from datetime import UTC, datetime
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from kvorum.admin import topic_routes
-from kvorum.admin.client import ClusterClient
 from kvorum.admin.models import Change, TopicApplied, TopicSpec
 from kvorum.admin.operations import JSON, BadInput, Call, Document, Operation
 from kvorum.admin.parameters import VALIDATE_ONLY
-from kvorum.admin.places import Place
-from kvorum.admin.reassignments import Assignment, Reassignments
-from kvorum.admin.replica_count import resized
+from kvorum.admin.replica_count import NO_RESIZING, begin, planned
 from kvorum.admin.topic_document import (
     Condition,
     KafkaTopic,
@@ -25,22 +22,11 @@ from kvorum.admin.topic_document import (
     read_yaml,
 )
 from kvorum.admin.topic_routes import GET_TOPIC, SPEC_FIELDS, TOPIC, found_topic
-from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.metadata import MetadataResponseTopic
 from kvorum.runtime.clock import Clock
 
 YAML: Final = ("application/yaml", "application/x-yaml")
-
-
-class Resizing(NamedTuple):
-    """A change of a topic's number of replicas: what is to begin for it, what they were, whether one goes on."""
-
-    wanted: Assignment
-    before: int
-    goes_on: bool
-
-
-NO_RESIZING: Final = Resizing({}, 0, False)
 
 
 async def apply_topic(call: Call[TopicSpec] | Call[KafkaTopic]) -> TopicApplied:
@@ -88,38 +74,6 @@ def with_spec(call: Call[TopicSpec] | Call[KafkaTopic], spec: TopicSpec) -> Call
         clock=call.clock,
         only_create=call.only_create,
     )
-
-
-async def planned(cluster: ClusterClient, topic: MetadataResponseTopic, factor: int) -> Resizing:
-    """Return what it takes for so many replicas. Raises KafkaError REASSIGNMENT_IN_PROGRESS, to another number."""
-    found = Reassignments(cluster)
-    under_way = await found.under_way()
-    targets: Assignment = {}
-    goes_on = False
-    for row in topic.partitions:
-        place = Place(topic.name or "", row.partition_index)
-        moving = under_way.get(place)
-        targets[place] = row.replica_nodes
-        if moving is not None:
-            goes_on = True
-            targets[place] = [each for each in moving.replicas if each not in moving.removing]
-            if len(targets[place]) != factor:
-                message = f"{place} is being reassigned to {len(targets[place])} replicas; wait, or cancel that first"
-                raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
-    alive = await found.brokers()
-    if len({rack is None for rack in alive.values()}) > 1:
-        alive = dict.fromkeys(alive)  # racks that only some have say nothing
-    in_sync = {Place(topic.name or "", row.partition_index): row.isr_nodes for row in topic.partitions}
-    wanted = resized(targets, in_sync, alive, factor)
-    before = next((len(targets[place]) for place in wanted), factor)
-    return Resizing(wanted, before, goes_on)
-
-
-async def begin(cluster: ClusterClient, wanted: Assignment) -> None:
-    """Begin reassignments. Raises KafkaError where one is refused."""
-    for place, told in sorted((await Reassignments(cluster).alter(dict(wanted))).items()):
-        code, _, message = told.partition(": ")
-        raise KafkaError(ErrorCode[code], f"{place}: {message}")
 
 
 def status_of(

@@ -142,7 +142,9 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
         log_manager=log_manager,
         fetch_sessions=open_fetch_sessions(settings, seams),
         controller=channels.forwarding,
-        auto_topics=AutoTopicCreation(channels.forwarding, lambda: configs.settings),
+        auto_topics=AutoTopicCreation(
+            channels.forwarding, lambda: configs.settings, coordinators.internal_topics.create
+        ),
         producer_ids=producer_ids,
         metadata_log=MetadataLogReader(lambda: loader.readable_log, lambda: cache.image.offset + 1),
         peers=peers,

@@ -210,42 +210,67 @@ def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:
 @topics.command()
 @click.argument("name", shell_complete=topic_names)
 @click.option("-p", "--partitions", type=click.IntRange(1), help="How many there are to be in all.")
+@click.option(
+    "-r",
+    "--replication-factor",
+    type=click.IntRange(1),
+    help="How many replicas there are to be: begins a reassignment.",
+)
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", shell_complete=topic_config_keys)
 @click.option("--delete-config", "deleted", multiple=True, metavar="KEY", help="Back to the default.")
 @bootstrap_option
 @output_option
 def alter(
-    name: str, partitions: int | None, configs: tuple[str, ...], deleted: tuple[str, ...], bootstrap: str, output: str
+    name: str,
+    partitions: int | None,
+    replication_factor: int | None,
+    configs: tuple[str, ...],
+    deleted: tuple[str, ...],
+    bootstrap: str,
+    output: str,
 ) -> None:
-    """Add partitions to a topic, change its configs.
+    """Add partitions to a topic, change its replication factor and its configs.
 
     \b
     kvorum topics alter orders --partitions 12
+    kvorum topics alter orders --replication-factor 3       begins it; see kvorum reassign list
     kvorum topics alter orders --config retention.ms=3600000 --delete-config cleanup.policy
     """
     from kvorum.admin.client import ConfigChange, ConfigOperation, ResourceType
+    from kvorum.admin.replica_count import begin, planned
     from kvorum.admin.topic_configs import topic_overrides
 
     changes = [ConfigChange(name=key, value=value) for key, value in pairs(configs, "--config").items()]
     changes += [ConfigChange(name=key, operation=ConfigOperation.DELETE) for key in deleted]
-    if partitions is None and not changes:
-        raise click.UsageError("nothing to change: give --partitions, --config or --delete-config")
+    if partitions is None and replication_factor is None and not changes:
+        raise click.UsageError(
+            "nothing to change: give --partitions, --replication-factor, --config or --delete-config"
+        )
+
+    if partitions is not None and replication_factor is not None:
+        raise click.UsageError("--partitions and --replication-factor are two commands: new partitions come first")
 
     async def work(cluster: "ClusterClient") -> list[str]:
         there = topic_overrides(await cluster.describe_configs(ResourceType.TOPIC, name)) if deleted else {}
+        resizing = None
+        if replication_factor is not None:  # all of it is checked before any of it is done
+            resizing = await planned(cluster, await cluster.topic(name), replication_factor)
         if partitions is not None:
-            if changes:  # all of it is checked before any of it is done
+            if changes:
                 await cluster.alter_configs(ResourceType.TOPIC, name, changes, validate_only=True)
             await cluster.create_partitions(name, partitions)
         if changes:
             await cluster.alter_configs(ResourceType.TOPIC, name, changes)
+        if resizing is not None and resizing.wanted:
+            await begin(cluster, resizing.wanted)
         return [key for key in deleted if key not in there]
 
     for key in with_cluster(bootstrap, work):
         # As kafka-configs since 4.3: no error, what was wanted is so. A misspelt name should not pass unseen, though.
         click.echo(f"warning: {key} was not set on {name}", err=True)
     set_to = {change.name: change.value for change in changes if change.operation is ConfigOperation.SET}
-    tell({"topic": name, "partitions": partitions, "set": set_to, "deleted": list(deleted)}, output)
+    done = {"topic": name, "partitions": partitions, "replication_factor": replication_factor}
+    tell({**done, "set": set_to, "deleted": list(deleted)}, output)
 
 
 @topics.command()

@@ -9,6 +9,11 @@ NAME_LENGTH_MAX: Final = 249
 """A directory's name is the topic's with a partition's number and, when deleted, a suffix, in 255 bytes."""
 
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+TRANSACTION_TOPIC: Final = "__transaction_state"
+SHARE_TOPIC: Final = "__share_group_state"
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC})
+"""Topics of Kafka's own; clients leave them out unless asked (Topic.isInternal)."""
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 

@@ -30,6 +30,9 @@ PER_LISTENER = frozenset(
     )
 )
 """Configs that are set dynamically as `listener.name.NAME.KEY` only (Kafka's DYNAMIC_SECURITY_CONFIGS)."""
+COORDINATOR_PARTITIONS = "kvorum.coordinator.partitions"
+"""Of an internal topic that got more partitions: how many it had before (broker/coordinator/runtime/placing). The
+controller writes it with CreatePartitions; clients neither see nor replace it."""
 SUGGESTIONS_MAX = 3
 
 # Kafka hands these to plugins unread: any key below them is known.

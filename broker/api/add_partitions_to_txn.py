@@ -17,7 +17,6 @@ from kvorum.broker.coordinator.transaction.words import (
     known_code,
     version_of_add_partitions,
 )
-from kvorum.broker.metadata.cache import is_internal
 from kvorum.broker.services import Broker, BrokerApi
 from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kvorum.network.context import RequestContext
@@ -31,6 +30,7 @@ from kvorum.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from kvorum.protocol.topic_names import INTERNAL_TOPICS
 from kvorum.storage.names import TopicPartition
 
 Codes = Mapping[TopicPartition, ErrorCode]
@@ -64,7 +64,7 @@ async def of_client(ctx: RequestContext, request: AddPartitionsToTxnRequest, bro
     refused = frozenset(
         topic.name
         for topic in sent.topics
-        if is_internal(topic.name) or not authorize(ctx, Operation.WRITE, ResourceType.TOPIC, topic.name)
+        if topic.name in INTERNAL_TOPICS or not authorize(ctx, Operation.WRITE, ResourceType.TOPIC, topic.name)
     )
     codes = await decide(sent, refused, version_of_add_partitions(ctx.api_version), broker)
     known = ApiKey.ADD_PARTITIONS_TO_TXN, ctx.api_version

@@ -10,14 +10,15 @@ Order: check the type, authorise each key, have the topic made, answer the leade
 import asyncio
 from typing import Final
 
-from kvorum.broker.coordinator.runtime.placing import partition_for
-from kvorum.broker.metadata.cache import OFFSETS_TOPIC, TRANSACTION_TOPIC, Node
+from kvorum.broker.coordinator.runtime.placing import coordinator_partitions, partition_for
+from kvorum.broker.metadata.cache import Node
 from kvorum.broker.services import Broker, BrokerApi
 from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kvorum.network.context import RequestContext
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from kvorum.protocol.topic_names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 
 NO_NODE: Final = Node(-1, "", -1, None)
@@ -58,9 +59,9 @@ async def coordinator_of(ctx: RequestContext, key_type: int, key: str, broker: B
     """Return where a key's coordinator listens. Raises KafkaError."""
     topic = topic_of(ctx, key_type, key, broker)
     await broker.internal_topics.ensure(topic)
-    found = broker.metadata.topic(topic)
-    if found is not None:
-        leader_id, _ = broker.metadata.leader_and_epoch(topic, partition_for(key, len(found.partitions)))
+    count = coordinator_partitions(broker.metadata.image, topic)
+    if count is not None:
+        leader_id, _ = broker.metadata.leader_and_epoch(topic, partition_for(key, count))
         node = broker.metadata.node(leader_id, ctx.listener)
         if node is not None and broker.metadata.has_live_broker(leader_id):
             return node

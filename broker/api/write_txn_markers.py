@@ -10,7 +10,6 @@ import asyncio
 from functools import partial
 
 from kvorum.broker.coordinator.ended_transaction import EndedTransaction
-from kvorum.broker.metadata.cache import OFFSETS_TOPIC
 from kvorum.broker.services import Broker, BrokerApi
 from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
 from kvorum.network.context import RequestContext
@@ -25,6 +24,7 @@ from kvorum.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from kvorum.protocol.topic_names import OFFSETS_TOPIC
 from kvorum.storage.names import TopicPartition
 
 NOT_READY = frozenset(

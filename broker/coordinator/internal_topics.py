@@ -1,22 +1,26 @@
-"""The topics that coordinators live on, made when somebody first needs them.
+"""The topics that coordinators live on: created on first use, and checked for configs that lose data.
 
-    ensure --missing--> too few brokers for the replication factor?  wait until none has come for SETTLED_MS
+    create --missing--> too few brokers for the replication factor?  wait until none has come for SETTLED_MS
                         --> CreateTopics to the active controller --> wait until this broker's metadata has the topic
 
-Many callers share one attempt, and none waits longer than WAIT_MS: a client that is told COORDINATOR_NOT_AVAILABLE asks
-again, and finds the topic. The replication factor is clamped to the brokers that are registered, with a warning, where
-Kafka would refuse until there are enough: a cluster of one is a cluster. But not while brokers still come, since the
-factor stays as it is: nodes that start together are all there before the first group is.
+FindCoordinator and Metadata create them here, and share one attempt. `ensure` waits for it, at most WAIT_MS: the client
+gets COORDINATOR_NOT_AVAILABLE, retries, and finds the topic. With fewer registered brokers than the replication factor,
+Kafka refuses until there are enough; here the factor is lowered to their number, with a warning: a cluster of one is a
+cluster. But not while brokers still come, since the factor stays as it is: nodes that start together are all registered
+before the first group is.
+A client may create such a topic by CreateTopics or alter it, as in Kafka, with whatever configs it wants. Each broker
+logs a warning with the command that repairs it (internal_topic_check).
 Source: Kafka's DefaultAutoTopicCreationManager, GroupCoordinatorService.groupMetadataTopicConfigs,
-TransactionStateManager.transactionTopicConfigs.
+TransactionStateManager.transactionTopicConfigs, ShareCoordinatorService.shareGroupStateTopicConfigs.
 """
 
 import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
-from kvorum.broker.metadata.cache import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from kvorum.broker.coordinator.internal_topic_check import PREFIXES, InternalTopicCheck
 from kvorum.broker.replica.tasks import spawn
+from kvorum.protocol import topic_names
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import (
     CreatableTopic,
@@ -58,6 +62,7 @@ class InternalTopics:
         self._controller = controller
         self._settings = settings
         self._image = image
+        self._check = InternalTopicCheck(settings)
         self._attempts: dict[str, asyncio.Task[None]] = {}
         self._arrivals: dict[str, asyncio.Event] = {}
         self._brokers_changed = asyncio.Event()
@@ -67,18 +72,26 @@ class InternalTopics:
 
         Raises KafkaError COORDINATOR_NOT_AVAILABLE: not yet, or the controller refused it; whoever asks comes again.
         """
-        if self._has(name):
-            return
-        attempt = self._attempts.get(name)
+        attempt = self.create(name)
         if attempt is None:
-            attempt = self._attempts[name] = spawn(f"create-{name}", self._create(name))
-            attempt.add_done_callback(lambda _: self._attempts.pop(name))
+            return
         await asyncio.wait((attempt,), timeout=WAIT_MS / 1000)
         if not self._has(name):
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there is no topic {name} yet")
 
+    def create(self, name: str) -> asyncio.Task[None] | None:
+        """Start the creation of a topic that does not exist, if none is under way; return the attempt."""
+        if self._has(name):
+            return None
+        attempt = self._attempts.get(name)
+        if attempt is None:
+            attempt = self._attempts[name] = spawn(f"create-{name}", self._create(name))
+            attempt.add_done_callback(lambda _: self._attempts.pop(name))
+        return attempt
+
     def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage, manifest: LoaderManifest) -> None:
-        """See MetadataPublisher: wake who waits for a topic or a broker."""
+        """See MetadataPublisher: wake waiters for a topic or a broker, check the topics."""
+        self._check.update(image)
         for name, arrived in self._arrivals.items():
             if image.topics.topic(name) is not None:
                 arrived.set()
@@ -135,17 +148,18 @@ class InternalTopics:
 
 def internal_topic(name: str, settings: Settings) -> CreatableTopic:
     """Return an internal topic as the configuration has it."""
-    if name == OFFSETS_TOPIC:
-        prefix, configs = "offsets.topic", {"compression.type": "producer"}
-    else:
-        assert name == TRANSACTION_TOPIC, f"{name} is no coordinator's"
-        prefix = "transaction.state.log"
-        configs = {
-            "compression.type": "uncompressed",
-            "unclean.leader.election.enable": "false",
-            "min.insync.replicas": str(settings.int("transaction.state.log.min.isr")),
-        }
-    configs |= {"cleanup.policy": "compact", "segment.bytes": str(settings.int(f"{prefix}.segment.bytes"))}
+    prefix = PREFIXES[name]
+    configs = {"segment.bytes": str(settings.int(f"{prefix}.segment.bytes"))}
+    match name:
+        case topic_names.OFFSETS_TOPIC:
+            configs |= {"cleanup.policy": "compact", "compression.type": "producer"}
+        case topic_names.TRANSACTION_TOPIC:
+            configs |= {"cleanup.policy": "compact", "compression.type": "uncompressed"}
+            configs |= {"unclean.leader.election.enable": "false"}
+            configs |= {"min.insync.replicas": str(settings.int(f"{prefix}.min.isr"))}
+        case _:
+            configs |= {"cleanup.policy": "delete", "retention.ms": "-1", "compression.type": "producer"}
+            configs |= {"min.insync.replicas": str(settings.int(f"{prefix}.min.isr"))}
     return CreatableTopic(
         name=name,
         num_partitions=settings.int(f"{prefix}.num.partitions"),

@@ -33,11 +33,11 @@ from kvorum.broker.coordinator.transaction.sender import MarkerSender
 from kvorum.broker.coordinator.transaction.shard import ProducerIds, TransactionSettings, TransactionShard
 from kvorum.broker.coordinator.transaction.state import TransactionsState
 from kvorum.broker.coordinator.transaction.verifier import PartitionVerifier
-from kvorum.broker.metadata.cache import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from kvorum.broker.replica.partition import Partition
 from kvorum.network.channel import Channel
 from kvorum.protocol.compression import Codec
 from kvorum.protocol.errors import KafkaError
+from kvorum.protocol.topic_names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.publisher import MetadataPublisher
 from kvorum.runtime.clock import Clock

@@ -1,7 +1,8 @@
-"""Topics that come to be because somebody asked for them (auto.create.topics.enable).
+"""Topics created because a Metadata request names them (auto.create.topics.enable).
 
-The client is told that the topic is not there yet and asks again, as it does anyway while a topic spreads; meanwhile
-CreateTopics goes to the controller in the client's name. A topic is asked for once at a time. Source: Kafka's
+The client gets UNKNOWN_TOPIC_OR_PARTITION and retries, as it does anyway while a topic spreads. Meanwhile CreateTopics
+goes to the controller with the client's principal. One request per topic is in flight at a time. Internal topics are
+created with their own configuration (coordinator/internal_topics), never as plain topics. Source: Kafka's
 DefaultAutoTopicCreationManager.
 """
 
@@ -14,7 +15,7 @@ from kvorum.protocol.api import BROKER_APIS, ApiKey
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kvorum.protocol.schema import Message
-from kvorum.protocol.topic_names import name_problem
+from kvorum.protocol.topic_names import INTERNAL_TOPICS, name_problem
 from kvorum.runtime.config import Settings
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.ordered_set import OrderedSet
@@ -34,25 +35,30 @@ class Forwarding(Protocol):
 
 
 class AutoTopicCreation:
-    """Asks the controller for topics that are missing."""
+    """Sends CreateTopics for topics that are missing."""
 
-    __slots__ = ("_controller", "_in_flight", "_settings", "_tasks")
+    __slots__ = ("_controller", "_create_internal", "_in_flight", "_settings", "_tasks")
 
-    def __init__(self, controller: Forwarding, settings: Callable[[], Settings]) -> None:
-        """`settings` answers those in force."""
+    def __init__(
+        self, controller: Forwarding, settings: Callable[[], Settings], create_internal: Callable[[str], object]
+    ) -> None:
+        """`settings` returns those in force; `create_internal` starts the creation of an internal topic."""
         self._controller = controller
+        self._create_internal = create_internal
         self._settings = settings
         self._in_flight: set[str] = set()
         self._tasks: OrderedSet[asyncio.Task[None]] = OrderedSet()
 
     def create(self, ctx: RequestContext, names: Iterable[str]) -> dict[str, ErrorCode]:
-        """Ask for these topics; return what to tell the client of each now: UNKNOWN_TOPIC_OR_PARTITION, or invalid."""
+        """Start the creation of these topics; return each one's code: UNKNOWN_TOPIC_OR_PARTITION, or invalid."""
         answers: dict[str, ErrorCode] = {}
         wanted: list[str] = []
         for name in names:
             valid = name_problem(name) is None
             answers[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid else ErrorCode.INVALID_TOPIC_EXCEPTION
-            if valid and name not in self._in_flight and len(self._in_flight) < IN_FLIGHT_MAX:
+            if name in INTERNAL_TOPICS:
+                self._create_internal(name)
+            elif valid and name not in self._in_flight and len(self._in_flight) < IN_FLIGHT_MAX:
                 self._in_flight.add(name)
                 wanted.append(name)
         if wanted:

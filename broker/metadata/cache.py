@@ -9,6 +9,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.topic_names import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS
 from kvorum.protocol.uuids import METADATA_TOPIC_ID, ZERO_UUID, Uuid
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.cluster import BrokerRegistration
@@ -16,11 +17,7 @@ from kvorum.quorum.image.partition import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, 
 from kvorum.quorum.image.topics import TopicImage
 from kvorum.quorum.records import NO_LEADER
 
-METADATA_TOPIC: Final = "__cluster_metadata"
-OFFSETS_TOPIC: Final = "__consumer_offsets"
-TRANSACTION_TOPIC: Final = "__transaction_state"
-INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, "__share_group_state"})
-"""Topics of Kafka's own; clients leave them out unless asked (Topic.isInternal)."""
+METADATA_TOPIC: Final = CLUSTER_METADATA_TOPIC
 
 
 class Node(NamedTuple):

@@ -5,8 +5,8 @@ from random import Random
 from typing import Final, Protocol
 
 from kvorum.broker.coordinator.runtime.placing import partition_for
-from kvorum.broker.metadata.cache import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from kvorum.chaos.faults.observer import NO_LEADER, PartitionView
+from kvorum.protocol.topic_names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 
 ANY: Final = "any"
 """Whichever group or transactional id."""

@@ -15,7 +15,7 @@ from kvorum.quorum.configs.layers import ConfigLayers
 from kvorum.quorum.image import client_metrics
 from kvorum.runtime import config_defs
 from kvorum.runtime.config import ConfigSource, Settings
-from kvorum.runtime.config_defs import BROKER, GROUP, TOPIC, ConfigDef, Scope, milliseconds_of
+from kvorum.runtime.config_defs import BROKER, COORDINATOR_PARTITIONS, GROUP, TOPIC, ConfigDef, Scope, milliseconds_of
 from kvorum.runtime.config_types import ConfigType, InvalidValue, Value, format_value, parse
 
 REQUIRED: Final = ("node.id", "process.roles")
@@ -70,6 +70,8 @@ class TopicEntries:
         """Yield every config of a topic with these overrides, by name."""
         for name, shared in self._inherited.items():
             definition = TOPIC[name]
+            if name == COORDINATOR_PARTITIONS:
+                continue  # the controller's own: a client that copies or resets configs must not touch it
             if name in overrides:
                 own = Synonym(name, hidden(definition, overrides[name]), ConfigSource.DYNAMIC_TOPIC_CONFIG)
                 value = canonical(definition, overrides[name])

@@ -20,14 +20,17 @@ from kvorum.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from kvorum.protocol.topic_names import INTERNAL_TOPICS
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.quorum.controller.assignments import Replicas, check_manual_assignment, new_partitions, place_partitions
 from kvorum.quorum.controller.context import Context
 from kvorum.quorum.controller.create_topics import PARTITIONS_MAX
 from kvorum.quorum.controller.result import Result
+from kvorum.quorum.image.configs import ResourceType
 from kvorum.quorum.image.topics import TopicImage
-from kvorum.quorum.records import MetadataRecord, Partition, RemoveTopic
+from kvorum.quorum.records import Config, MetadataRecord, RemoveTopic
 from kvorum.quorum.steps import Steps, pieces
+from kvorum.runtime.config_defs import COORDINATOR_PARTITIONS
 
 DELETION_DISABLED_VERSION: Final = 3
 """The first version that knows TOPIC_DELETION_DISABLED."""
@@ -137,8 +140,11 @@ def _check_size(context: Context, request: CreatePartitionsRequest) -> None:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, message)
 
 
-def _new_partitions(context: Context, topic: CreatePartitionsTopic) -> Steps[list[Partition]]:
-    """Make one topic's new partitions. Raises KafkaError."""
+def _new_partitions(context: Context, topic: CreatePartitionsTopic) -> Steps[list[MetadataRecord]]:
+    """Return the records of one topic's new partitions. Raises KafkaError.
+
+    An internal topic's former count is written down with them: coordinators stay on the partitions that have them.
+    """
     image = context.image.topics.topic(topic.name)
     if image is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic.name}")
@@ -154,7 +160,18 @@ def _new_partitions(context: Context, topic: CreatePartitionsTopic) -> Steps[lis
         context.charge(topic.count - existing)
     replication_factor = len(image.partitions[0].replicas)
     assignments, nobody_active = yield from _assignments(context, topic, topic.count - existing, replication_factor)
-    return (yield from new_partitions(context, image.topic_id, assignments, nobody_active, existing))
+    records: list[MetadataRecord] = []
+    if topic.name in INTERNAL_TOPICS and COORDINATOR_PARTITIONS not in context.image.configs.topic(topic.name):
+        records.append(
+            Config(
+                resource_type=ResourceType.TOPIC,
+                resource_name=topic.name,
+                name=COORDINATOR_PARTITIONS,
+                value=str(existing),
+            )
+        )
+    records += yield from new_partitions(context, image.topic_id, assignments, nobody_active, existing)
+    return records
 
 
 def _assignments(

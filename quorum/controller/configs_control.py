@@ -29,6 +29,7 @@ from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ConfigResource, Resourc
 from kvorum.quorum.image.partition_set import TopicIdPartition
 from kvorum.quorum.records import Config, MetadataRecord, PartitionChange
 from kvorum.quorum.steps import Steps
+from kvorum.runtime.config_defs import COORDINATOR_PARTITIONS
 
 CONFIGS_MAX: Final = 10_000
 """Configs that one request may name (Kafka's MAX_RECORDS_PER_USER_OP)."""
@@ -207,7 +208,8 @@ def _replacement(
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     current = context.image.configs.of(*resource)
     wanted: dict[str, str | None] = {config.name: config.value for config in item.configs}
-    removed: dict[str, str | None] = {name: None for name in sorted(current) if name not in wanted}
+    kept = {*wanted, COORDINATOR_PARTITIONS}
+    removed: dict[str, str | None] = {name: None for name in sorted(current) if name not in kept}
     records = _records(kind, resource, current, {**wanted, **removed})
     check_min_isr_configs(context, records)
     _check(context, kind, resource, wanted, {**wanted, **removed})

@@ -69,7 +69,7 @@ def test_a_topic_is_made_with_replicas_of_ones_own(cluster: FakeCluster) -> None
 def test_what_acts_says_what_it_did(cluster: FakeCluster) -> None:
     cluster.groups["idle"] = DescribedGroup(group_id="idle", group_state="Empty", protocol_type="consumer")
     assert told(cluster, "topics", "alter", "orders", "--config", "a=1") == {
-        **{"topic": "orders", "partitions": None, "set": {"a": "1"}, "deleted": []}
+        **{"topic": "orders", "partitions": None, "replication_factor": None, "set": {"a": "1"}, "deleted": []}
     }
     assert told(cluster, "topics", "delete", "pay") == [{"topic": "pay", "deleted": True}]
     assert told(cluster, "groups", "delete", "idle") == [{"group": "idle", "deleted": True, "error": None}]

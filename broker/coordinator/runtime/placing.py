@@ -1,12 +1,18 @@
 """Which partition of an internal topic a group or a transactional id lives on. Sans-IO.
 
 Java's String.hashCode, made positive as Utils.abs does, modulo the partition count: clients and tools compute the same.
+The count is the one from before CreatePartitions added partitions: with another modulus, groups would be looked for on
+partitions that do not have their offsets. Kafka keeps the old count until a broker restarts; here the controller writes
+it down as a config of the topic.
 """
 
 import struct
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
+
+from kvorum.quorum.image import MetadataImage
+from kvorum.runtime.config_defs import COORDINATOR_PARTITIONS
 
 KEPT_KEYS_MAX: Final = 4096
 """Keys whose hash is remembered: groups that are busy ask again and again."""
@@ -34,6 +40,15 @@ def partition_for(key: str, partition_count: int) -> int:
     """Return the partition of a group id or transactional id."""
     value = _kept_hash(key) if len(key) <= KEPT_CHARS_MAX else java_hash(key)
     return (0 if value == -_SIGN else abs(value)) % partition_count
+
+
+def coordinator_partitions(image: MetadataImage, topic: str) -> int | None:
+    """Return how many partitions of an internal topic keys are spread over; None if the topic does not exist."""
+    found = image.topics.topic(topic)
+    if found is None:
+        return None
+    before = image.configs.topic(topic).get(COORDINATOR_PARTITIONS)
+    return len(found.partitions) if before is None else min(int(before), len(found.partitions))
 
 
 @lru_cache(KEPT_KEYS_MAX)

@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from kvorum.broker.coordinator.runtime.partition import CoordinatorPartition
 from kvorum.broker.coordinator.runtime.phase import Phase
-from kvorum.broker.coordinator.runtime.placing import partition_for
+from kvorum.broker.coordinator.runtime.placing import coordinator_partitions, partition_for
 from kvorum.broker.coordinator.runtime.words import Shard
 from kvorum.broker.replica.types import PartitionListener
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -68,11 +68,10 @@ class CoordinatorRuntime(Generic[S, H]):
     # --- who is asked ------------------------------------------------------------------------------------------------
 
     def partition_count(self) -> int | None:
-        """Return how many partitions the internal topic has, None before it is made."""
-        topics = self._image().topics
-        if topics is not self._topics:  # asked for each request, while topics change rarely
-            topic = topics.topic(self.topic)
-            self._topics, self._count = topics, None if topic is None else len(topic.partitions)
+        """Return how many partitions keys are spread over, None before the internal topic exists."""
+        image = self._image()
+        if image.topics is not self._topics:  # called for each request, while topics change rarely
+            self._topics, self._count = image.topics, coordinator_partitions(image, self.topic)
         return self._count
 
     def partition_of(self, key: str) -> TopicPartition:

@@ -39,9 +39,9 @@ from kvorum.broker.coordinator.transaction.words import (
     Verdict,
     refused,
 )
-from kvorum.broker.metadata.cache import OFFSETS_TOPIC
 from kvorum.protocol.batch_header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.topic_names import OFFSETS_TOPIC
 from kvorum.storage.names import TopicPartition
 
 OFFSETS_TRANSACTION_VERSION: Final = 0

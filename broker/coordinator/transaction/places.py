@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from kvorum.broker.coordinator.runtime.placing import partition_for
+from kvorum.broker.coordinator.runtime.placing import coordinator_partitions, partition_for
 from kvorum.broker.coordinator.transaction.markers import NO_LEADER
-from kvorum.broker.metadata.cache import TRANSACTION_TOPIC
+from kvorum.protocol.topic_names import TRANSACTION_TOPIC
 from kvorum.quorum.image import MetadataImage
 from kvorum.storage.names import TopicPartition
 
@@ -26,9 +26,9 @@ class Places:
 
     def coordinator_of(self, transactional_id: str) -> int | None:
         """Return the broker that coordinates a transactional id, None if none does now."""
-        topic = self._image().topics.topic(TRANSACTION_TOPIC)
-        if topic is None:
+        count = coordinator_partitions(self._image(), TRANSACTION_TOPIC)
+        if count is None:
             return None
-        key = TopicPartition(TRANSACTION_TOPIC, partition_for(transactional_id, len(topic.partitions)))
+        key = TopicPartition(TRANSACTION_TOPIC, partition_for(transactional_id, count))
         leader = self.leader_of(key)
         return None if leader == NO_LEADER else leader

@@ -125,7 +125,7 @@ def a_broker(
         "log_manager": None,
         "fetch_sessions": None,
         "controller": controller,
-        "auto_topics": AutoTopicCreation(controller, lambda: configs.settings),
+        "auto_topics": AutoTopicCreation(controller, lambda: configs.settings, lambda name: None),
         "producer_ids": None,
         "metadata_log": SimpleNamespace(leader_epoch=3),
         "peers": SimpleNamespace(settle=lambda answer, _leaders: answer()),

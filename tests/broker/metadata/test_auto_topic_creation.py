@@ -24,6 +24,7 @@ class Controller:
     def __init__(self) -> None:
         self.asked: list[list[str]] = []
         self.contexts: list[RequestContext] = []
+        self.internal: list[str] = []
         self.go = asyncio.Event()
         self.code = ErrorCode.NONE
 
@@ -43,7 +44,7 @@ def test_a_topic_is_asked_for_once_at_a_time(code: ErrorCode) -> None:
     async def story() -> None:
         controller = Controller()
         controller.code = code
-        creation = AutoTopicCreation(controller, lambda: Settings.of({}))
+        creation = AutoTopicCreation(controller, lambda: Settings.of({}), controller.internal.append)
         assert creation.create(ALICE, ["a", "b"]) == {"a": UNKNOWN, "b": UNKNOWN}
         assert creation.create(ALICE, ["b", "c"]) == {"b": UNKNOWN, "c": UNKNOWN}
         await asyncio.sleep(0)
@@ -67,10 +68,23 @@ def test_no_more_than_so_many_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> 
 
     async def story() -> None:
         controller = Controller()
-        creation = AutoTopicCreation(controller, lambda: Settings.of({}))
+        creation = AutoTopicCreation(controller, lambda: Settings.of({}), controller.internal.append)
         assert creation.create(ALICE, ["a", "b", "c"]) == {"a": UNKNOWN, "b": UNKNOWN, "c": UNKNOWN}
         await asyncio.sleep(0)
         assert controller.asked == [["a", "b"]]
+        await creation.close()
+
+    asyncio.run(story())
+
+
+def test_internal_topics_are_never_created_as_plain_topics() -> None:
+    async def story() -> None:
+        controller = Controller()
+        creation = AutoTopicCreation(controller, lambda: Settings.of({}), controller.internal.append)
+        names = ["__consumer_offsets", "__transaction_state", "__share_group_state"]
+        assert creation.create(ALICE, [*names, "a"]) == dict.fromkeys([*names, "a"], UNKNOWN)
+        await asyncio.sleep(0)
+        assert (controller.internal, controller.asked) == (names, [["a"]])
         await creation.close()
 
     asyncio.run(story())
