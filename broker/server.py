@@ -248,10 +248,16 @@ class BrokerServer:
         found = dict(self._identities())
         formatted = [each for each in (own, *found.values()) if each is not None]
         if not formatted:
-            raise NotFormatted(f"{metadata_directory} has no identity: format it first")
+            raise NotFormatted(
+                f"{metadata_directory} has no meta.properties: check first that its disk is mounted "
+                f"(findmnt -T {metadata_directory}); only a new node is formatted (kvorum format)"
+            )
         for path, identity in found.items():
             if identity is None and path != metadata_directory and can_be_read(world.disk, path):
-                raise NotFormatted(f"{path} has no meta.properties: `kvorum format --ignore-formatted` writes it")
+                raise NotFormatted(
+                    f"{path} has no meta.properties, the node's other directories have: check first that its disk is "
+                    f"mounted (findmnt -T {path}); only if the disk was replaced, see 'lost' in docs/operations.md"
+                )
         seams = Seams(
             disk=world.disk,
             clock=world.clock,

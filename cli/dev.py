@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kvorum.cli.folders import rebuild_option
 from kvorum.cli.output import pairs
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ DEFAULT_FOLDER_VARIABLE = "KVORUM_DIR"
 @click.option(
     "--admin-port", default=0, type=click.IntRange(0, 65_535), help="Port of the admin HTTP API; 0: a free one."
 )
-def dev(nodes: int, port: int, folder: str | None, settings: tuple[str, ...], admin_port: int) -> None:
+@rebuild_option
+def dev(nodes: int, port: int, folder: str | None, settings: tuple[str, ...], admin_port: int, rebuild: bool) -> None:
     """Start a throw-away cluster on this machine: nodes node-1 to node-N on ports P to P+N-1.
 
     Every node is a broker. The controllers are among them: one of 1 or 2 nodes, three of 3 or 4, five of more. The
@@ -54,7 +56,7 @@ def dev(nodes: int, port: int, folder: str | None, settings: tuple[str, ...], ad
 
     with (
         tempfile.TemporaryDirectory(prefix="kvorum-dev-", ignore_cleanup_errors=True) as temporary,
-        made_cluster(folder or temporary, read) as cluster,
+        made_cluster(folder or temporary, read, rebuild=rebuild) as cluster,
     ):
 
         def report(outcome: dict[str, str], told: object) -> None:

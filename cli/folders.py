@@ -63,6 +63,28 @@ def stop_timeout_option(command: "click.decorators.FC") -> "click.decorators.FC"
     )(command)
 
 
+def rebuild_option(command: "click.decorators.FC") -> "click.decorators.FC":
+    """Add --rebuild."""
+    return click.option(
+        "--rebuild",
+        is_flag=True,
+        help="Write a lost cluster.json again from the nodes' folders.",
+    )(command)
+
+
+def opened(folder: str) -> "LocalCluster":
+    """Return the cluster in a folder, whose nodes outlive this command; where there is none, the command ends."""
+    from kvorum.cluster.local import ClusterError, LocalCluster
+    from kvorum.cluster.plan import BrokenPlan
+
+    try:
+        return LocalCluster.open(folder, detached=True)
+    except BrokenPlan as error:
+        fail(str(error))
+    except ClusterError as error:
+        fail(str(error), Exit.NOT_FOUND)
+
+
 def require_linux() -> None:
     """End the command where nodes cannot run: they need prctl, pidfd and /proc."""
     if sys.platform != "linux":
@@ -70,8 +92,12 @@ def require_linux() -> None:
 
 
 @contextmanager
-def made_cluster(folder: str, read: Callable[[str], "ClusterSpec"], detached: bool = False) -> Iterator["LocalCluster"]:
+def made_cluster(
+    folder: str, read: Callable[[str], "ClusterSpec"], detached: bool = False, rebuild: bool = False
+) -> Iterator["LocalCluster"]:
     """Hold the folder and give the cluster in it, made as `read` (given the folder) says if there is none yet.
+
+    `rebuild`: its cluster.json is lost, and written again.
 
     What is wrong with it ends the command in one line; a cluster that differs from what is asked for is warned of.
     """
@@ -86,19 +112,19 @@ def made_cluster(folder: str, read: Callable[[str], "ClusterSpec"], detached: bo
     try:
         spec = read(place)
         with hold(place):
-            yield make(place, spec, detached)
+            yield make(place, spec, detached, rebuild)
     except ConfigError as error:
         fail(str(error), Exit.USAGE)
     except (ClusterError, CheckpointError) as error:
         fail(str(error))
     except FormatError as error:
-        fail(f"{error}; no cluster was made whole in {folder}: give another --dir, or remove it")
+        fail(f"{error}; no cluster was made in {folder}")
     except OSError as error:
         fail(f"{error.filename or folder}: {error.strerror or error}")
 
 
-def make(place: str, spec: "ClusterSpec", detached: bool) -> "LocalCluster":
-    """Return the cluster in a folder, made if need be, and say what the operator should hear."""
+def make(place: str, spec: "ClusterSpec", detached: bool, rebuild: bool) -> "LocalCluster":
+    """Return the cluster in a folder, made if there is none, and print what the operator should know."""
     from kvorum.cluster.differences import differences
     from kvorum.cluster.formatting import new_cluster_id
     from kvorum.cluster.local import LocalCluster
@@ -107,7 +133,11 @@ def make(place: str, spec: "ClusterSpec", detached: bool) -> "LocalCluster":
     for warning in spec.warnings:
         click.echo(f"warning: {warning}", err=True)
     plan = plan_of(spec, spec.cluster_id or new_cluster_id())
-    cluster = LocalCluster.create(place, plan, detached=detached)
+    if rebuild:
+        cluster = LocalCluster.rebuild(place, plan, detached=detached)
+        click.echo(f"{cluster.paths.cluster} was written again: cluster {cluster.plan.cluster_id}", err=True)
+    else:
+        cluster = LocalCluster.create(place, plan, detached=detached)
     if cluster.plan is not plan:
         for difference in differences(cluster.plan, spec):
             click.echo(f"warning: the cluster in {place} is started as it was made; {difference}", err=True)

@@ -3,7 +3,7 @@
 import click
 
 from kvorum.cli.completion import node_names
-from kvorum.cli.folders import folder_option, start_timeout_option, stop_timeout_option
+from kvorum.cli.folders import folder_option, opened, start_timeout_option, stop_timeout_option
 from kvorum.cli.output import Exit, fail
 
 
@@ -20,10 +20,10 @@ def nodes() -> None:
 def act(name: str, folder: str, verb: str, *, start_seconds: float = 0, stop_seconds: float = 0) -> None:
     """Do one thing to one node; 0: as long as it is by itself."""
     from kvorum.cluster.foreground import RunsAlready, ask_foreground, hold
-    from kvorum.cluster.local import ClusterError, LocalCluster
+    from kvorum.cluster.local import ClusterError
 
+    cluster = opened(folder)
     try:
-        cluster = LocalCluster.open(folder, detached=True)
         cluster.node(name)
         cluster.start_seconds = start_seconds or cluster.start_seconds
         cluster.stop_seconds = stop_seconds or cluster.stop_seconds

@@ -1,10 +1,11 @@
 """`kvorum up`, `down`, `status`: a cluster of a file on this machine."""
 
+import os
 from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.folders import folder_option, patience_options, stop_timeout_option
+from kvorum.cli.folders import folder_option, opened, patience_options, rebuild_option, stop_timeout_option
 from kvorum.cli.output import Exit, fail, output_option, show
 
 if TYPE_CHECKING:
@@ -18,9 +19,16 @@ if TYPE_CHECKING:
 @folder_option
 @click.option("--detach", is_flag=True, help="Leave the nodes running and return; `kvorum down` stops them.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any config, on every node.")
+@rebuild_option
 @patience_options
 def up(
-    file: str, folder: str, detach: bool, settings: tuple[str, ...], start_seconds: float, stop_seconds: float
+    file: str,
+    folder: str,
+    detach: bool,
+    settings: tuple[str, ...],
+    rebuild: bool,
+    start_seconds: float,
+    stop_seconds: float,
 ) -> None:
     """Start the cluster of CLUSTER.yaml on this machine and wait until every broker is unfenced.
 
@@ -33,8 +41,12 @@ def up(
     from kvorum.cli.dev import report_start
     from kvorum.cli.folders import made_cluster
     from kvorum.cluster.foreground import run_until_told
+    from kvorum.cluster.paths import ClusterPaths
 
-    with made_cluster(folder, reader_of(file, settings), detach) as cluster:
+    is_new = not os.path.exists(ClusterPaths(folder).cluster)
+    with made_cluster(folder, reader_of(file, settings), detach, rebuild) as cluster:
+        if is_new and not rebuild:
+            click.echo(f"there was no cluster in {folder}: {cluster.plan.cluster_id} was made", err=True)
         cluster.start_seconds, cluster.stop_seconds = start_seconds, stop_seconds
         if not detach:
             raise SystemExit(run_until_told(cluster, lambda outcome, told: report_start(cluster, outcome)))
@@ -67,12 +79,9 @@ def down(folder: str, stop_seconds: float) -> None:
     kvorum down --dir ./data
     """
     from kvorum.cluster.foreground import end_foreground
-    from kvorum.cluster.local import ClusterError, LocalCluster
+    from kvorum.cluster.local import ClusterError
 
-    try:
-        cluster = LocalCluster.open(folder, detached=True)
-    except ClusterError as error:
-        fail(str(error), Exit.NOT_FOUND)
+    cluster = opened(folder)
     cluster.stop_seconds = stop_seconds
     for name in cluster.stop():
         click.echo(f"{name} did not end by itself and was killed", err=True)
@@ -92,13 +101,9 @@ def status(folder: str, output: str) -> None:
     kvorum status --dir ./data
     kvorum status --dir ./data -o json
     """
-    from kvorum.cluster.local import ClusterError, LocalCluster
     from kvorum.runtime.process import is_stopped
 
-    try:
-        cluster = LocalCluster.open(folder)
-    except ClusterError as error:
-        fail(str(error), Exit.NOT_FOUND)
+    cluster = opened(folder)
     rows = []
     for node in cluster.plan.nodes:
         processes = cluster.processes(node.name)

@@ -40,6 +40,14 @@ class FormatError(Exception):
     """A directory that cannot be formatted, or is not: which, and why."""
 
 
+def unmounted_hint(folder: str) -> str:
+    """Return what to check before a directory without an identity is formatted."""
+    return (
+        f"check first that its disk is mounted (findmnt -T {folder}) and that the path is right, because formatting an "
+        "empty mount point hides the data of this node"
+    )
+
+
 def controller_directory(settings: Settings) -> str:
     """Return the controller's own directory: metadata.log.dir, or in a combined node one beside it.
 

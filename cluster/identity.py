@@ -3,6 +3,7 @@
 from contextlib import ExitStack
 
 from kvorum.cluster.exits import Exit
+from kvorum.cluster.formatting import unmounted_hint
 from kvorum.cluster.hosting import Refusal
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
@@ -16,7 +17,11 @@ def identity_of(disk: Disk, settings: Settings, folder: str) -> MetaProperties:
     except (CheckpointError, OSError) as error:
         raise Refusal(Exit.DATA_REFUSED, str(error)) from error
     if found is None:
-        raise Refusal(Exit.CONFIG, f"{folder} is not formatted: run `kvorum format` once, for a new node only")
+        raise Refusal(
+            Exit.CONFIG,
+            f"{folder} has no meta.properties, so this node has no data there; {unmounted_hint(folder)}; "
+            "only a new node is formatted (kvorum format)",
+        )
     if found.node_id != settings.int("node.id"):
         raise Refusal(
             Exit.DATA_REFUSED,

@@ -10,13 +10,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kvorum.cluster import readiness
-from kvorum.cluster.formatting import format_node, new_directory_id
+from kvorum.cluster.formatting import format_node, new_directory_id, unmounted_hint
 from kvorum.cluster.paths import PROCESSES, ClusterPaths, NodePaths
-from kvorum.cluster.plan import ClusterPlan, read_plan, write_node_configs, write_plan
+from kvorum.cluster.plan import BrokenPlan, ClusterPlan, read_plan, write_node_configs, write_plan
+from kvorum.cluster.plan import ClusterError as ClusterError
+from kvorum.cluster.plan_recovery import rebuilt_plan, refuse_remains
 from kvorum.protocol.uuids import Uuid
 from kvorum.runtime.config_files import load_node
 from kvorum.runtime.disk import OsDisk
@@ -33,10 +36,6 @@ GONE_SECONDS = 60.0
 TRACEBACK = "Traceback (most recent call last)"
 LAST_STEPS_SECONDS = 10.0
 """From the removal of its pid file to a process's end."""
-
-
-class ClusterError(Exception):
-    """What cannot be done with the cluster in this folder, and why."""
 
 
 @dataclass(slots=True)
@@ -56,11 +55,15 @@ class LocalCluster:
 
     @classmethod
     def create(cls, folder: str, plan: ClusterPlan, detached: bool = False) -> "LocalCluster":
-        """Make the cluster in a folder: configurations, identities. One that is there already is kept as it is."""
+        """Make the cluster in a folder: configurations, identities. One that is there already is kept as it is.
+
+        Raises ClusterError where there are data, but no cluster.json that can be read.
+        """
         paths = ClusterPaths(os.path.abspath(folder))
         disk = OsDisk()
         found = read_plan(disk, paths)
         if found is None:
+            refuse_remains(disk, paths, plan)
             write_node_configs(disk, paths, plan)
             every = [load_node(paths.node(node.name).config, environment={}).settings for node in plan.nodes]
             controllers = [each.int("node.id") for each in every if "controller" in each.list("process.roles")]
@@ -71,11 +74,28 @@ class LocalCluster:
         return cls(paths, found or plan, detached)
 
     @classmethod
+    def rebuild(cls, folder: str, plan: ClusterPlan, detached: bool = False) -> "LocalCluster":
+        """Write cluster.json from the nodes' folders where it is missing or broken; `plan` says which nodes there are.
+
+        Raises ClusterError where it can be read, or where a node or a directory is missing.
+        """
+        paths, disk = ClusterPaths(os.path.abspath(folder)), OsDisk()
+        with suppress(BrokenPlan):
+            if read_plan(disk, paths) is not None:
+                raise ClusterError(f"{paths.cluster} is whole: start the cluster without --rebuild")
+        found = rebuilt_plan(disk, paths, plan)
+        if not any(disk.exists(paths.node(node.name).config) for node in found.nodes):
+            write_node_configs(disk, paths, found)
+        write_plan(disk, paths, found)
+        return cls(paths, found, detached)
+
+    @classmethod
     def open(cls, folder: str, detached: bool = False) -> "LocalCluster":
         """Return the cluster that was made in a folder. Raises ClusterError."""
         paths = ClusterPaths(os.path.abspath(folder))
         plan = read_plan(OsDisk(), paths)
         if plan is None:
+            refuse_remains(OsDisk(), paths)
             raise ClusterError(f"there is no cluster in {folder} (no {os.path.basename(paths.cluster)})")
         return cls(paths, plan, detached)
 
@@ -117,12 +137,22 @@ class LocalCluster:
     def start(self, *names: str, timeout_seconds: float | None = None) -> dict[str, str]:
         """Start nodes (all, when none is named) that do not run, and wait: {name: "ready" | "died" | "late"}."""
         wanted = names or tuple(node.name for node in self.plan.nodes)
+        self._require_configs(wanted)
         pipes = [(name, self._spawn(name)) for name in wanted if "node" not in self._with_pid_file(name)]
         return readiness.wait_all(pipes, self.start_seconds if timeout_seconds is None else timeout_seconds)
 
     def start_without_waiting(self, *names: str) -> list[tuple[str, int]]:
         """Start nodes; return (name, pipe) for readiness.wait_all."""
+        self._require_configs(names)
         return [(name, self._spawn(name)) for name in names if "node" not in self._with_pid_file(name)]
+
+    def _require_configs(self, names: Iterable[str]) -> None:
+        """Raise ClusterError for a node without its configuration, before any node is started."""
+        for name in names:
+            path = self.node(name).config
+            if not os.path.isfile(path):
+                hint = unmounted_hint(self.node(name).folder)
+                raise ClusterError(f"{name} cannot be started: {path} is missing; {hint}")
 
     def _spawn(self, name: str) -> int:
         """Start a node's supervisor; return the pipe on which it says that it is ready."""

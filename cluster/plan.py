@@ -12,6 +12,15 @@ from kvorum.runtime.disk import Disk
 from kvorum.runtime.listeners import chaos_listener, metrics_listener
 
 LOOPBACK = "127.0.0.1"
+PLAN_VERSION = 1
+
+
+class ClusterError(Exception):
+    """What cannot be done with the cluster in this folder, and why."""
+
+
+class BrokenPlan(ClusterError):
+    """A cluster.json that cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +123,11 @@ def write_node_configs(disk: Disk, paths: ClusterPaths, plan: ClusterPlan) -> No
 
 def write_plan(disk: Disk, paths: ClusterPaths, plan: ClusterPlan) -> None:
     """Write down that the cluster is made: the last step."""
-    body = {"version": 1, "cluster.id": plan.cluster_id, "nodes": {n.name: dict(n.properties) for n in plan.nodes}}
+    body = {
+        "version": PLAN_VERSION,
+        "cluster.id": plan.cluster_id,
+        "nodes": {n.name: dict(n.properties) for n in plan.nodes},
+    }
     disk.write_atomic(paths.cluster, json.dumps(body, indent=1).encode())
 
 
@@ -124,9 +137,37 @@ def escape(value: str) -> str:
 
 
 def read_plan(disk: Disk, paths: ClusterPaths) -> ClusterPlan | None:
-    """Return the plan of a cluster that was made in this folder, None if there is none."""
+    """Return the plan of a cluster that was made in this folder, None if there is none. Raises BrokenPlan."""
     if not disk.exists(paths.cluster):
         return None
-    body = json.loads(disk.read(paths.cluster))
-    assert body["version"] == 1, f"{paths.cluster} is of version {body['version']}, this Kvorum reads 1"
+    try:
+        body = json.loads(disk.read(paths.cluster).decode())
+    except (ValueError, RecursionError, OSError) as error:
+        raise BrokenPlan(broken(paths, f"is not JSON ({error})")) from None
+    version = body.get("version") if isinstance(body, dict) else None
+    if isinstance(version, int) and version > PLAN_VERSION:
+        raise ClusterError(f"{paths.cluster} is of version {version}, this Kvorum reads {PLAN_VERSION}")
+    if version != PLAN_VERSION or not is_plan(body):
+        raise BrokenPlan(broken(paths, "does not describe a cluster: version, cluster.id and nodes are needed"))
     return ClusterPlan(body["cluster.id"], [NodePlan(name, found) for name, found in body["nodes"].items()])
+
+
+def broken(paths: ClusterPaths, what: str) -> str:
+    """Return what is wrong with cluster.json, and what to do."""
+    return (
+        f"{paths.cluster} {what}; the nodes' data are untouched: restore this file from a backup, or start the cluster "
+        "with --rebuild, which writes it again from the nodes' node.properties"
+    )
+
+
+def is_plan(body: Mapping[str, object]) -> bool:
+    """Return whether a cluster.json has the parts that it must have, with values of the right types."""
+    nodes = body.get("nodes")
+    if not isinstance(body.get("cluster.id"), str) or not isinstance(nodes, dict) or not nodes:
+        return False
+    return all(
+        isinstance(found, dict)
+        and all(isinstance(value, str) for value in found.values())
+        and {"process.roles", "listeners"} <= found.keys()
+        for found in nodes.values()
+    )
