@@ -107,6 +107,7 @@ def make(place: str, spec: "ClusterSpec", detached: bool) -> "LocalCluster":
         click.echo(f"warning: {warning}", err=True)
     plan = plan_of(spec, spec.cluster_id or new_cluster_id())
     cluster = LocalCluster.create(place, plan, detached=detached)
+    cluster.on_waiting = lambda name, reason: click.echo(f"kvorum: {name} is not up yet; {reason}", err=True)
     if cluster.plan is not plan:
         for difference in differences(cluster.plan, spec):
             click.echo(f"warning: the cluster in {place} is started as it was made; {difference}", err=True)

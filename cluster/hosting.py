@@ -5,15 +5,16 @@ import gc
 import os
 import signal
 import traceback
-from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any, Final, NoReturn
 
 import uvloop
 
+from kvorum.cluster import readiness
 from kvorum.cluster.exits import Exit
 from kvorum.cluster.paths import NodePaths
-from kvorum.runtime.logs import get_logger, keep_latest
+from kvorum.runtime.logs import Logger, get_logger, keep_latest
 from kvorum.runtime.process import remove_pid_file, write_pid_file
 
 ADDRESS_IN_USE = 98
@@ -29,6 +30,11 @@ YOUNG_LOOKS_MAX: Final = 3
 held the loop for 30 to 70 ms while thousands of partitions were made."""
 OLDER_LOOKS_MAX: Final = 33
 """So many of those until everything is, if it has grown by a quarter: after as many new objects as with 10 times 10."""
+
+WAITING_SECONDS: Final = 3.0
+"""A process that is not ready for so long reports why. An election or a restart takes less."""
+REPEAT_SECONDS: Final = 60.0
+"""Until the same reason is logged again."""
 
 log = get_logger("cluster")
 
@@ -69,6 +75,31 @@ class Ending:
     async def wait(self) -> Exit:
         """Return the exit code once there is a reason."""
         return await self._reason
+
+
+@asynccontextmanager
+async def reporting(log: Logger, not_ready: Callable[[], str | None]) -> AsyncIterator[None]:
+    """Log meanwhile, and report to the parent, why this process is not ready, if that lasts WAITING_SECONDS or more."""
+    task = asyncio.get_running_loop().create_task(_report_waiting(log, not_ready))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def _report_waiting(log: Logger, not_ready: Callable[[], str | None]) -> None:
+    loop = asyncio.get_running_loop()
+    was_ready, reported, repeat_at = False, "", 0.0
+    while True:
+        await asyncio.sleep(WAITING_SECONDS)
+        reason = not_ready()
+        if reason is None or was_ready:
+            was_ready, reported = reason is None, ""
+        elif reason != reported or loop.time() >= repeat_at:
+            reported, repeat_at = reason, loop.time() + REPEAT_SECONDS
+            log.warning("not ready yet", reason=reason)
+            readiness.report(reason)
 
 
 def crash(code: Exit) -> NoReturn:

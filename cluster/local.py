@@ -20,6 +20,7 @@ from kvorum.cluster.plan import ClusterPlan, read_plan, write_node_configs, writ
 from kvorum.protocol.uuids import Uuid
 from kvorum.runtime.config_files import load_node
 from kvorum.runtime.disk import OsDisk
+from kvorum.runtime.listeners import voters
 from kvorum.runtime.process import ProcessId, identify, living, send
 
 START_SECONDS = 60.0
@@ -50,6 +51,8 @@ class LocalCluster:
     wrap: Callable[[str, list[str]], list[str]] | None = None
     """Given a node's name and command line, returns the one to run in its place, which must become the command (exec):
     for tests that start nodes in namespaces or with an environment of their own."""
+    on_waiting: Callable[[str, str], None] = lambda name, reason: None
+    """Called with a node and why it is not ready yet, while it is waited for."""
     _started: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     @classmethod
@@ -64,7 +67,9 @@ class LocalCluster:
             controllers = [each.int("node.id") for each in every if "controller" in each.list("process.roles")]
             directories = {node_id: new_directory_id() for node_id in controllers}
             for settings in every:
-                format_node(disk, settings, plan.cluster_id, directories)
+                # Voters elsewhere have directory ids that are not known here: the voters agree on them at first start.
+                all_known = voters(settings).keys() <= directories.keys()
+                format_node(disk, settings, plan.cluster_id, directories if all_known else None)
             write_plan(disk, paths, plan)
         return cls(paths, found or plan, detached)
 
@@ -116,7 +121,8 @@ class LocalCluster:
         """Start nodes (all, when none is named) that do not run, and wait: {name: "ready" | "died" | "late"}."""
         wanted = names or tuple(node.name for node in self.plan.nodes)
         pipes = [(name, self._spawn(name)) for name in wanted if "node" not in self._with_pid_file(name)]
-        return readiness.wait_all(pipes, self.start_seconds if timeout_seconds is None else timeout_seconds)
+        seconds = self.start_seconds if timeout_seconds is None else timeout_seconds
+        return readiness.wait_all(pipes, seconds, on_waiting=self.on_waiting)
 
     def start_without_waiting(self, *names: str) -> list[tuple[str, int]]:
         """Start nodes; return (name, pipe) for readiness.wait_all."""

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from net_kit import running, within_limit
+from runtime_kit import CLUSTER_ID
 from runtime_kit import settings as node_settings
 
 from kvorum.network.authorizer import Operation, ResourceType
@@ -132,7 +133,7 @@ def test_a_new_leader_turns_round_what_waits_for_the_old_one(tmp_path: Path) -> 
 
 def test_bootstrap_servers_are_enough_and_the_one_that_leads_is_kept() -> None:
     nodes = ControllerNodes.of(
-        node_settings(controller_quorum_voters="", controller_quorum_bootstrap_servers="a:1,b:2,c:3")
+        node_settings(controller_quorum_voters="", controller_quorum_bootstrap_servers="a:1,b:2,c:3"), CLUSTER_ID
     )
     assert sorted(nodes.addresses.ids()) == [-4, -3, -2]
     assert {nodes.pick() for _ in range(3)} == {-4, -3, -2}, "each in turn"
@@ -145,7 +146,7 @@ def test_bootstrap_servers_are_enough_and_the_one_that_leads_is_kept() -> None:
 
 
 def test_words_about_the_leader_count_by_their_epoch() -> None:
-    nodes = ControllerNodes({1: ("a", 1), 2: ("b", 2)})
+    nodes = ControllerNodes({1: ("a", 1), 2: ("b", 2)}, CLUSTER_ID)
     nodes.learn(1, 5)
     nodes.learn(2, 4)
     assert (nodes.leader_id, nodes.epoch) == (1, 5)
