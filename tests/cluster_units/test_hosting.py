@@ -3,11 +3,13 @@
 import asyncio
 import gc
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 
 from kvorum.cluster import hosting
 from kvorum.cluster.hosting import YOUNG_LOOKS_MAX, YOUNG_OBJECTS_MAX, look_for_cycles_less, unhandled
+from kvorum.runtime.logs import Logger
 
 
 @pytest.fixture
@@ -67,3 +69,31 @@ def test_an_exception_that_nobody_waited_for_is_told_and_any_other_ends_the_proc
     unhandled(loop, {"message": what, "exception": error})
     loop.close()
     assert bool(ended) is ends
+
+
+def test_a_process_reports_why_it_is_not_ready_once_that_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    reasons = iter(["a", "a", "b", None, "c", "c", "c"])
+    """At each look; a single one between two that are ready is an election."""
+    logged: list[object] = []
+    reported: list[str] = []
+    seen_all = asyncio.Event()
+
+    class Lines:
+        def warning(self, text: str, **fields: object) -> None:
+            logged.append(fields["reason"])
+
+    def not_ready() -> str | None:
+        try:
+            return next(reasons)
+        except StopIteration:
+            seen_all.set()
+            return None
+
+    async def story() -> None:
+        async with hosting.reporting(cast(Logger, Lines()), not_ready):
+            await seen_all.wait()
+
+    monkeypatch.setattr(hosting, "WAITING_SECONDS", 0)
+    monkeypatch.setattr(hosting.readiness, "report", reported.append)
+    asyncio.run(story())
+    assert logged == reported == ["a", "b", "c"]
