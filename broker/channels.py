@@ -7,6 +7,7 @@ from random import Random
 from kvorum.broker.metadata.cache import MetadataCache
 from kvorum.network.addresses import Address
 from kvorum.network.channel import Channel
+from kvorum.network.cluster_check import ClusterCheck
 from kvorum.quorum.controller_channel import ControllerChannel, ControllerNodes
 from kvorum.runtime.config import Settings
 from kvorum.runtime.listeners import inter_broker_listener_name, peer_addresses
@@ -30,9 +31,9 @@ class ControllerChannels:
             await channel.close()
 
 
-def open_channels(settings: Settings, chance: Random) -> ControllerChannels:
+def open_channels(settings: Settings, cluster_id: str, chance: Random) -> ControllerChannels:
     """Prepare the channels to the controllers; each connects when first asked. Raises ConfigError."""
-    nodes = ControllerNodes.of(settings, peer_addresses(settings, "broker", "controller"))
+    nodes = ControllerNodes.of(settings, cluster_id, peer_addresses(settings, "broker", "controller"))
 
     def channel(purpose: str) -> ControllerChannel:
         client_id = f"broker-{settings.int('node.id')}-{purpose}"
@@ -52,20 +53,23 @@ class PeerChannels:
     """Opens channels to other brokers, at the address each has now on the listener brokers use among themselves."""
 
     __slots__ = (
-        *("_broker_id", "_cache", "_chance", "_listener", "_lost", "_overrides", "_purpose", "_receive_buffer_bytes"),
+        *("_broker_id", "_cache", "_chance", "_check", "_listener", "_lost", "_overrides", "_purpose"),
+        "_receive_buffer_bytes",
     )
 
     def __init__(
         self,
         settings: Settings,
         cache: MetadataCache,
+        check: ClusterCheck,
         chance: Random,
         lost: Callable[[int], None] | None = None,
         purpose: str = "fetcher",
     ) -> None:
         """Take addresses from the cache; `kvorum.peer.addresses` puts a test's proxies in their place.
 
-        `lost` is called with a broker whose connection closed, or that refused one.
+        `check` judges each new connection. `lost` is called with a broker whose connection closed, or that
+        refused one.
         """
         self._lost = lost
         self._purpose = purpose
@@ -75,6 +79,7 @@ class PeerChannels:
         self._overrides = peer_addresses(settings, "broker", "broker")
         self._receive_buffer_bytes = buffer_bytes(settings, "replica.socket.receive.buffer.bytes")
         self._chance = chance
+        self._check = check
 
     def open(self, broker_id: int) -> Channel:
         """Return a channel to a broker; it connects when first asked."""
@@ -88,6 +93,7 @@ class PeerChannels:
             on_lost=on_lost,
             on_refused=on_lost,
             receive_buffer_bytes=self._receive_buffer_bytes,
+            check=self._check,
         )
 
     def _address(self, broker_id: int) -> Address | None:

@@ -35,6 +35,7 @@ from kvorum.broker.telemetry.manager import ClientMetricsManager
 from kvorum.network.addresses import Address
 from kvorum.network.authorizer import Authorizer
 from kvorum.network.channel import Channel
+from kvorum.network.cluster_check import ClusterCheck, EndpointType
 from kvorum.network.dial import ChannelError
 from kvorum.network.ip_rates import IpConnectionRates
 from kvorum.network.quota_rate import Windows
@@ -117,15 +118,17 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
     """Make all parts. Nothing is opened, connected or started. Raises ConfigError."""
     broker_id = settings.int("node.id")
     registration = Registration()
-    channels = open_channels(settings, seams.chance)
+    channels = open_channels(settings, cluster_id, seams.chance)
+    check = ClusterCheck(cluster_id, EndpointType.BROKER)
     cache = MetadataCache(broker_id, lambda: channels.nodes.leader_id, seams.chance)
     configs = DynamicConfig(settings, broker_id)
     log_manager, cleaner = make_logs(settings, seams, configs, cluster_id)
     loader = make_loader(settings, seams, channels.nodes, cluster_id, directory_id)
     peers = watch_peers(settings, cache, seams.chance)
-    replica_manager = make_replicas(settings, seams, channels, cache, configs, log_manager, peers, registration)
+    open_channel = PeerChannels(settings, cache, check, seams.chance, peers.connection_lost).open
+    replica_manager = make_replicas(settings, seams, channels, cache, configs, log_manager, open_channel, registration)
     producer_ids = ProducerIdManager(broker_id, registration.broker_epoch, channels.lifecycle)
-    world = world_of(settings, seams, cache, producer_ids, LocalRequests(lambda: broker))
+    world = world_of(settings, seams, cache, check, producer_ids, LocalRequests(lambda: broker))
     ground = ground_of(settings, seams, replica_manager, cache)
     coordinators = make_coordinators(ground, channels.coordinators, lambda: configs.settings, world)
     replica_manager.transactions.verifier = coordinators.transactions.verifier
@@ -180,7 +183,7 @@ def make_replicas(
     cache: MetadataCache,
     configs: DynamicConfig,
     log_manager: LogManager,
-    peers: PeerWatch,
+    open_channel: Callable[[int], Channel],
     registration: Registration,
 ) -> ReplicaManager:
     """Make what holds the replicas, and what tells the controller where they lie."""
@@ -193,7 +196,7 @@ def make_replicas(
         cluster=cache,
         controller=channels.isr,
         broker_epoch=registration.broker_epoch,
-        open_channel=PeerChannels(settings, cache, seams.chance, peers.connection_lost).open,
+        open_channel=open_channel,
         topic_config=configs.log_config,
         metrics=seams.metrics,
         current_settings=lambda: configs.settings,
@@ -284,12 +287,17 @@ def ground_of(settings: Settings, seams: Seams, replica_manager: ReplicaManager,
 
 
 def world_of(
-    settings: Settings, seams: Seams, cache: MetadataCache, producer_ids: ProducerIdManager, local: LocalRequests
+    settings: Settings,
+    seams: Seams,
+    cache: MetadataCache,
+    check: ClusterCheck,
+    producer_ids: ProducerIdManager,
+    local: LocalRequests,
 ) -> World:
     """Return whom coordinators speak to."""
 
     def channels(purpose: str) -> Callable[[int], Channel]:
-        return PeerChannels(settings, cache, seams.chance, purpose=purpose).open
+        return PeerChannels(settings, cache, check, seams.chance, purpose=purpose).open
 
     return World(
         producer_ids=producer_ids,

@@ -174,7 +174,7 @@ class BrokerServer:
 
         Raises:
             NotFormatted, CheckpointError: directories that are nobody's yet, or another process's, node's or cluster's.
-            RegistrationRefused: the controllers do not take this broker.
+            RegistrationRefused, WrongCluster: the controllers do not take this broker.
             AllLogDirectoriesOffline, OSError: no disk can be read, or an address cannot be listened on.
         """
         parts = self._started = self._build()
@@ -211,7 +211,7 @@ class BrokerServer:
         if lifecycle is None:
             return "opening its logs"
         if lifecycle.broker_epoch == NO_BROKER_EPOCH:
-            return "not registered with a controller yet"
+            return f"waiting for {self._parts.channels.nodes.missing()}"
         return "fenced" if lifecycle.is_fenced else None
 
     async def shutdown(self, controlled: bool = True) -> None:

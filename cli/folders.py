@@ -138,6 +138,7 @@ def make(place: str, spec: "ClusterSpec", detached: bool, rebuild: bool) -> "Loc
         click.echo(f"{cluster.paths.cluster} was written again: cluster {cluster.plan.cluster_id}", err=True)
     else:
         cluster = LocalCluster.create(place, plan, detached=detached)
+    cluster.on_waiting = lambda name, reason: click.echo(f"kvorum: {name} is not up yet; {reason}", err=True)
     if cluster.plan is not plan:
         for difference in differences(cluster.plan, spec):
             click.echo(f"warning: the cluster in {place} is started as it was made; {difference}", err=True)

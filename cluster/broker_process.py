@@ -8,12 +8,13 @@ from kvorum.broker.server import AllLogDirectoriesOffline, BrokerServer, NotForm
 from kvorum.cluster import readiness
 from kvorum.cluster.broker_metrics import follow_broker
 from kvorum.cluster.exits import Exit
-from kvorum.cluster.hosting import Ending, Refusal, host
+from kvorum.cluster.hosting import Ending, Refusal, host, reporting
 from kvorum.cluster.interposed import interposed
 from kvorum.cluster.node_pages import Process
 from kvorum.cluster.observability import observed
 from kvorum.cluster.paths import NodePaths
 from kvorum.cluster.process_metrics import IDLE_NAMES, watched
+from kvorum.network.cluster_check import WrongCluster
 from kvorum.network.metrics import RegistryMetrics
 from kvorum.runtime import chance
 from kvorum.runtime import metric_names as names
@@ -82,7 +83,7 @@ async def _run(server: BrokerServer, ending: Ending) -> Exit:
         starting.cancel()
         await asyncio.wait([starting])
         return await waiting
-    except (NotFormatted, CheckpointError, RegistrationRefused, AllLogDirectoriesOffline) as error:
+    except (NotFormatted, CheckpointError, RegistrationRefused, WrongCluster, AllLogDirectoriesOffline) as error:
         raise Refusal(exit_of(error), str(error)) from error
     finally:
         waiting.cancel()
@@ -90,8 +91,9 @@ async def _run(server: BrokerServer, ending: Ending) -> Exit:
 
 
 async def _start(server: BrokerServer) -> None:
-    await server.start()
-    await server.ready()
+    async with reporting(log, server.not_ready):
+        await server.start()
+        await server.ready()
     readiness.announce()
     log.info("broker is up and unfenced", broker_id=server.broker_id, ports=server.ports)
 
@@ -103,7 +105,7 @@ def exit_of(error: Exception) -> Exit:
             return Exit.BUSY
         case NotFormatted():
             return Exit.CONFIG
-        case CheckpointError() | AllLogDirectoriesOffline():
+        case CheckpointError() | AllLogDirectoriesOffline() | WrongCluster():
             return Exit.DATA_REFUSED
         case _:
             return Exit.CRASHED

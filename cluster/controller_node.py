@@ -7,7 +7,7 @@
 Who hosts it (a process of its own, or the simulator) brings the seams and decides what a fatal error means.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 
@@ -15,7 +15,9 @@ from kvorum.cluster.controller_metrics import follow_quorum
 from kvorum.cluster.formatting import controller_directory, own_endpoints
 from kvorum.cluster.quorum_presence import QuorumPresence
 from kvorum.network.addresses import Address, AddressBook
+from kvorum.network.cluster_check import WrongCluster, missing_peers, wrong_cluster
 from kvorum.network.connection_counts import ConnectionCounts
+from kvorum.network.dial import ChannelError
 from kvorum.network.interposer import Interposer
 from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.request_queue import RequestQueue
@@ -75,6 +77,7 @@ class ControllerNode:
             dynamic=opened.voters.dynamic,
         )
         self.transport.on_dynamic = self._begin_presence
+        self.transport.on_foreign = self._check_own_cluster
         self.metadata_log = RaftMetadataLog(
             opened,
             link=self.transport,
@@ -119,6 +122,15 @@ class ControllerNode:
         )
         self.transport.on_voters = self.presence.on_voters_changed
         self.presence.start()
+
+    def _check_own_cluster(self) -> None:
+        """End a controller that was formatted for another cluster than all its peers, before it ever took part."""
+        transport = self.transport
+        if transport.is_proven or self.metadata_log.epoch > 0:
+            return
+        reason = wrong_cluster(self._cluster_id, transport.failures(), transport.names())
+        if reason is not None:
+            self._world.on_fatal(WrongCluster(reason))
 
     async def start(self) -> None:
         """Start everything in order. Raises LogDirectoryError, OSError; then `close` releases what was opened."""
@@ -165,7 +177,11 @@ class ControllerNode:
 
     def not_ready(self) -> str | None:
         """Return why this controller cannot serve yet, None if it can."""
-        return self.server.not_ready()
+        reason = self.server.not_ready()
+        failures: Mapping[str, ChannelError] = {}
+        if self.metadata_log.leader_id is None:
+            failures = self.transport.failures() or (self.presence.failures if self.presence is not None else {})
+        return f"{reason}; waiting for controllers {missing_peers(failures)}" if failures else reason
 
     async def resign(self) -> None:
         """Hand leadership over, if it is ours: the others need not wait for an election timeout."""
@@ -174,7 +190,7 @@ class ControllerNode:
 
     async def close(self) -> None:
         """Stop everything in the opposite order, from any point of the start."""
-        self.transport.on_dynamic = self.transport.on_voters = None
+        self.transport.on_dynamic = self.transport.on_voters = self.transport.on_foreign = None
         if self.presence is not None:
             await self.presence.close()
         for listener in self._listeners:

@@ -7,13 +7,14 @@ from kvorum.cluster import readiness
 from kvorum.cluster.controller_node import ControllerNode, ControllerWorld
 from kvorum.cluster.exits import Exit
 from kvorum.cluster.formatting import controller_directory, raft_directory
-from kvorum.cluster.hosting import Ending, Refusal, host
+from kvorum.cluster.hosting import Ending, Refusal, host, reporting
 from kvorum.cluster.identity import identity_of, lock_directory
 from kvorum.cluster.interposed import interposed
 from kvorum.cluster.node_pages import Process
 from kvorum.cluster.observability import observed
 from kvorum.cluster.paths import NodePaths
 from kvorum.cluster.process_metrics import IDLE_NAMES, follow_volume, watched
+from kvorum.network.cluster_check import WrongCluster
 from kvorum.network.metrics import RegistryMetrics
 from kvorum.quorum.raft.journal_format import JournalCorrupt
 from kvorum.quorum.raft.opening import Opened, check_identity, open_raft
@@ -46,6 +47,14 @@ def open_quorum(disk: Disk, settings: Settings, cluster_id: str) -> Opened:
     return opened
 
 
+def end(ending: Ending, error: BaseException) -> None:
+    """End the process: in order where the operator has to correct something, at once otherwise."""
+    if isinstance(error, WrongCluster):
+        ending.refuse(Exit.DATA_REFUSED, str(error))
+    else:
+        ending.fatal(error)
+
+
 def run_controller(settings: Settings, paths: NodePaths) -> int:
     """Run the controller until it is told to end; returns the exit code."""
 
@@ -61,7 +70,7 @@ def run_controller(settings: Settings, paths: NodePaths) -> int:
                 clock=clock,
                 chance=chance.new_random,
                 metrics=metrics,
-                on_fatal=ending.fatal,
+                on_fatal=lambda error: end(ending, error),
                 network_metrics=RegistryMetrics(metrics, asyncio.get_running_loop().time),
                 interposer=interposer,
             )
@@ -82,7 +91,8 @@ def run_controller(settings: Settings, paths: NodePaths) -> int:
                     )
                     async with observed("controller", settings, metrics, node.not_ready, own):
                         readiness.announce()
-                        code = await ending.wait()
+                        async with reporting(log, node.not_ready):
+                            code = await ending.wait()
                         await node.resign()
                         return code
                 finally:

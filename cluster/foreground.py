@@ -149,7 +149,8 @@ def _control_socket(paths: ClusterPaths) -> Iterator[socket.socket]:
 
 def _start(cluster: LocalCluster, names: list[str], wakeup: int) -> dict[str, str]:
     """Start nodes and wait for them, no longer than until a signal comes."""
-    return readiness.wait_all(cluster.start_without_waiting(*names), cluster.start_seconds, wakeup)
+    pipes = cluster.start_without_waiting(*names)
+    return readiness.wait_all(pipes, cluster.start_seconds, wakeup, cluster.on_waiting)
 
 
 def _serve(cluster: LocalCluster, server: socket.socket, wakeup: int, told: list[int]) -> None:

@@ -4,21 +4,22 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any, Final, NoReturn
 
 import uvloop
 
+from kvorum.cluster import readiness
 from kvorum.cluster.exits import Exit
 from kvorum.cluster.paths import NodePaths
+from kvorum.network.cluster_check import WrongCluster
 from kvorum.network.dial import ChannelError
 from kvorum.protocol.errors import KafkaError
-from kvorum.quorum.loader import ClusterIdMismatch
 from kvorum.quorum.raft.journal_format import JournalCorrupt
 from kvorum.quorum.raft.log import MetadataLogError
 from kvorum.quorum.raft.snapshot import SnapshotCorrupt
-from kvorum.runtime.logs import get_logger, keep_latest
+from kvorum.runtime.logs import Logger, get_logger, keep_latest
 from kvorum.runtime.process import remove_pid_file, write_pid_file
 
 ADDRESS_IN_USE = 98
@@ -37,9 +38,13 @@ OLDER_LOOKS_MAX: Final = 33
 
 EXPECTED: Final = (
     *(OSError, KafkaError, ChannelError, MetadataLogError),
-    *(ClusterIdMismatch, JournalCorrupt, SnapshotCorrupt),
+    *(WrongCluster, JournalCorrupt, SnapshotCorrupt),
 )
 """Exceptions whose cause is a disk, a peer or a lost leadership."""
+WAITING_SECONDS: Final = 3.0
+"""A process that is not ready for so long reports why. An election or a restart takes less."""
+REPEAT_SECONDS: Final = 60.0
+"""Until the same reason is logged again."""
 
 log = get_logger("cluster")
 
@@ -83,6 +88,31 @@ class Ending:
     async def wait(self) -> Exit:
         """Return the exit code once there is a reason."""
         return await self._reason
+
+
+@asynccontextmanager
+async def reporting(log: Logger, not_ready: Callable[[], str | None]) -> AsyncIterator[None]:
+    """Log meanwhile, and report to the parent, why this process is not ready, if that lasts WAITING_SECONDS or more."""
+    task = asyncio.get_running_loop().create_task(_report_waiting(log, not_ready))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def _report_waiting(log: Logger, not_ready: Callable[[], str | None]) -> None:
+    loop = asyncio.get_running_loop()
+    was_ready, reported, repeat_at = False, "", 0.0
+    while True:
+        await asyncio.sleep(WAITING_SECONDS)
+        reason = not_ready()
+        if reason is None or was_ready:
+            was_ready, reported = reason is None, ""
+        elif reason != reported or loop.time() >= repeat_at:
+            reported, repeat_at = reason, loop.time() + REPEAT_SECONDS
+            log.warning("not ready yet", reason=reason)
+            readiness.report(reason)
 
 
 def crash(code: Exit) -> NoReturn:

@@ -23,6 +23,7 @@ from kvorum.cluster.plan_recovery import rebuilt_plan, refuse_remains
 from kvorum.protocol.uuids import Uuid
 from kvorum.runtime.config_files import load_node
 from kvorum.runtime.disk import OsDisk
+from kvorum.runtime.listeners import voters
 from kvorum.runtime.logs import UNEXPECTED
 from kvorum.runtime.process import ProcessId, identify, living, send
 
@@ -51,6 +52,8 @@ class LocalCluster:
     wrap: Callable[[str, list[str]], list[str]] | None = None
     """Given a node's name and command line, returns the one to run in its place, which must become the command (exec):
     for tests that start nodes in namespaces or with an environment of their own."""
+    on_waiting: Callable[[str, str], None] = lambda name, reason: None
+    """Called with a node and why it is not ready yet, while it is waited for."""
     _started: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     @classmethod
@@ -69,7 +72,9 @@ class LocalCluster:
             controllers = [each.int("node.id") for each in every if "controller" in each.list("process.roles")]
             directories = {node_id: new_directory_id() for node_id in controllers}
             for settings in every:
-                format_node(disk, settings, plan.cluster_id, directories)
+                # Voters elsewhere have directory ids that are not known here: the voters agree on them at first start.
+                all_known = voters(settings).keys() <= directories.keys()
+                format_node(disk, settings, plan.cluster_id, directories if all_known else None)
             write_plan(disk, paths, plan)
         return cls(paths, found or plan, detached)
 
@@ -139,7 +144,8 @@ class LocalCluster:
         wanted = names or tuple(node.name for node in self.plan.nodes)
         self._require_configs(wanted)
         pipes = [(name, self._spawn(name)) for name in wanted if "node" not in self._with_pid_file(name)]
-        return readiness.wait_all(pipes, self.start_seconds if timeout_seconds is None else timeout_seconds)
+        seconds = self.start_seconds if timeout_seconds is None else timeout_seconds
+        return readiness.wait_all(pipes, seconds, on_waiting=self.on_waiting)
 
     def start_without_waiting(self, *names: str) -> list[tuple[str, int]]:
         """Start nodes; return (name, pipe) for readiness.wait_all."""

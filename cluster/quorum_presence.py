@@ -17,6 +17,7 @@ from typing import Final
 
 from kvorum.network.addresses import Address
 from kvorum.network.channel import Channel
+from kvorum.network.cluster_check import ClusterCheck, EndpointType, WrongCluster, peer_name, wrong_cluster
 from kvorum.network.dial import Backoff, ChannelError
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -33,8 +34,8 @@ from kvorum.quorum.raft.transport import RaftTransport
 from kvorum.quorum.raft.voters import Endpoint
 from kvorum.runtime.logs import get_logger
 
-CONTROLLERS: Final = 2
-"""EndpointType of DescribeCluster."""
+BOOTSTRAP_ID: Final = -1
+"""Whoever is asked by its address has no id yet."""
 BACKOFF_MS: Final = 50
 BACKOFF_MAX_MS: Final = 2_000
 """Between two rounds over the bootstrap servers."""
@@ -66,8 +67,11 @@ class QuorumPresence:
         self._endpoints = endpoints
         self._chance = chance
         self._on_fault = on_fault
-        self._silent: set[Address] = set()
-        """Those that did not answer: said once."""
+        self._check = ClusterCheck(cluster_id, EndpointType.CONTROLLER)
+        self.failures: dict[str, ChannelError] = {}
+        """Why the last request to a controller had no answer, by `peer_name`."""
+        self._is_proven = False
+        """A controller of this cluster has answered since the start."""
         self._changed = asyncio.Event()
         metadata_log.add_listener(self)
         self._task: asyncio.Task[None] | None = None
@@ -120,8 +124,9 @@ class QuorumPresence:
                 backoff = Backoff(BACKOFF_MS, BACKOFF_MAX_MS, self._chance)
                 continue
             if self._log.leader_id is None:
-                for address in self._bootstrap:
+                for address in self._others():
                     await self._ask(address)
+                self._check_own_cluster()
             try:
                 await asyncio.wait_for(self._changed.wait(), backoff.next_ms() / 1000)
             except TimeoutError:
@@ -129,13 +134,23 @@ class QuorumPresence:
 
     async def _ask(self, address: Address) -> None:
         """Have a controller name the voters, and connect to them."""
-        if address in [(host, port) for _, host, port in self._endpoints]:
-            return
-        request = DescribeClusterRequest(endpoint_type=CONTROLLERS, include_fenced_brokers=False)
+        request = DescribeClusterRequest(endpoint_type=EndpointType.CONTROLLER, include_fenced_brokers=False)
         answer = await self._request(address, request)
         if isinstance(answer, DescribeClusterResponse) and answer.cluster_id == self._cluster_id:
             for each in answer.brokers:
                 self._transport.introduce(each.broker_id, (each.host, each.port))
+
+    def _others(self) -> list[Address]:
+        """Return the bootstrap servers but this node."""
+        own = [(host, port) for _, host, port in self._endpoints]
+        return [address for address in self._bootstrap if address not in own]
+
+    def _check_own_cluster(self) -> None:
+        """Raise WrongCluster where all bootstrap servers belong to another cluster and this node never had a leader."""
+        names = [peer_name(BOOTSTRAP_ID, address) for address in self._others()]
+        reason = wrong_cluster(self._cluster_id, self.failures, names)
+        if reason is not None and not self._is_proven and self._log.epoch == 0:
+            raise WrongCluster(reason)
 
     async def _is_known(self) -> bool:
         """Tell whether a leader is known and, if this is a voter, the set says rightly where it listens."""
@@ -175,16 +190,18 @@ class QuorumPresence:
 
     async def _request(self, address: Address, request: DescribeClusterRequest | UpdateRaftVoterRequest) -> object:
         """Ask one controller; None if it does not answer."""
-        channel = Channel(lambda: address, client_id=f"controller-{self._log.node_id}", chance=self._chance)
+        client_id, name = f"controller-{self._log.node_id}", peer_name(BOOTSTRAP_ID, address)
+        channel = Channel(lambda: address, client_id=client_id, chance=self._chance, check=self._check)
         try:
             answer = await channel.request(request, timeout_ms=REQUEST_TIMEOUT_MS)
         except (ChannelError, KafkaError) as error:
-            if address not in self._silent:
-                self._silent.add(address)
-                log.info("a controller does not answer", address=f"{address[0]}:{address[1]}", reason=error)
+            if name not in self.failures:
+                log.info("a controller does not answer", address=name, reason=error)
+            self.failures[name] = error if isinstance(error, ChannelError) else ChannelError(str(error))
             return None
         else:
-            self._silent.discard(address)
+            self.failures.pop(name, None)
+            self._is_proven = True
             return answer
         finally:
             await channel.close()

@@ -1,20 +1,28 @@
-"""How a process tells its parent that it is ready: one line on a pipe, so nobody has to ask again and again.
+"""How a process reports to its parent that it is ready: lines on a pipe, so that the parent need not poll.
 
 The parent makes the pipe, passes its writing end to the child and names it in KVORUM_READY_FD. The child writes `ready`
-(a broker: once it is unfenced) and closes it; an end of file without that line means the child died first.
+(a broker: once it is unfenced) and closes it; an end of file without that line means the child died first. Before that
+it may write why it is not ready yet, `waiting REASON`.
 """
 
 import os
 import selectors
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final
 
 VARIABLE = "KVORUM_READY_FD"
 READY = b"ready\n"
+WAITING = b"waiting "
+REASON_CHARACTERS_MAX: Final = 500
+"""A line must fit into PIPE_BUF (4096 bytes), so that it is written whole."""
+PIPE_BYTES: Final = 65_536
+"""What a pipe holds: one read takes whole lines only."""
 
 
 def announce() -> None:
-    """Tell the parent, if it asked to be told, that this process is ready. Once; later calls do nothing."""
+    """Report to the parent, if it gave a pipe, that this process is ready. Once; later calls do nothing."""
     text = os.environ.pop(VARIABLE, "")
     if not text:
         return
@@ -27,10 +35,35 @@ def announce() -> None:
         os.close(fd)
 
 
-def wait_all(pipes: Iterable[tuple[str, int]], timeout_seconds: float, interrupt: int | None = None) -> dict[str, str]:
-    """Wait until every (name, reading end) has spoken; close the pipes; return {name: "ready" | "died" | "late"}.
+def report(reason: str) -> None:
+    """Report to the parent, if it gave a pipe and still reads, why this process is not ready yet."""
+    text = os.environ.get(VARIABLE, "")
+    if not text:
+        return
+    line = reason.replace("\n", " ")[:REASON_CHARACTERS_MAX]
+    os.set_blocking(int(text), False)
+    with suppress(BrokenPipeError, BlockingIOError):
+        os.write(int(text), WAITING + line.encode() + b"\n")
 
-    No longer, either, than until `interrupt` can be read (which is left to the caller).
+
+def read_lines(fd: int) -> tuple[bool | None, list[str]]:
+    """Read what a child wrote: True once it is ready, None while it is not, False if it died; and its reasons."""
+    data = os.read(fd, PIPE_BYTES)
+    lines = data.splitlines(keepends=True)
+    reasons = [line[len(WAITING) :].decode().rstrip() for line in lines if line.startswith(WAITING)]
+    return (True if READY in lines else None if data else False), reasons
+
+
+def wait_all(
+    pipes: Iterable[tuple[str, int]],
+    timeout_seconds: float,
+    interrupt: int | None = None,
+    on_waiting: Callable[[str, str], None] = lambda name, reason: None,
+) -> dict[str, str]:
+    """Wait until every (name, reading end) is ready; close the pipes; return {name: "ready" | "died" | "late"}.
+
+    No longer, either, than until `interrupt` can be read (which is left to the caller). `on_waiting` is called with a
+    name and why it is not ready yet.
     """
     told: dict[str, str] = {}
     deadline = time.monotonic() + timeout_seconds
@@ -48,8 +81,13 @@ def wait_all(pipes: Iterable[tuple[str, int]], timeout_seconds: float, interrupt
             if any(key.fd == interrupt for key, _ in events):
                 break
             for key, _ in events:
+                is_ready, reasons = read_lines(key.fd)
+                for reason in reasons:
+                    on_waiting(key.data, reason)
+                if is_ready is None:
+                    continue
                 waiting -= 1
-                told[key.data] = "ready" if os.read(key.fd, len(READY)) == READY else "died"
+                told[key.data] = "ready" if is_ready else "died"
                 selector.unregister(key.fd)
                 os.close(key.fd)
         for key in list(selector.get_map().values()):

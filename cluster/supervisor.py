@@ -139,7 +139,12 @@ class Supervisor:
     def _heard(self, child: Child) -> None:
         """A child spoke on its pipe, or closed it."""
         assert child.ready_fd is not None
-        child.ready = child.ready or os.read(child.ready_fd, len(readiness.READY)) == readiness.READY
+        is_ready, reasons = readiness.read_lines(child.ready_fd)
+        for reason in reasons:
+            readiness.report(f"{child.role}: {reason}")
+        if is_ready is None:
+            return
+        child.ready = child.ready or is_ready
         child.forget_ready_pipe()
         if all(each.ready for each in self._children):
             self._on_ready()

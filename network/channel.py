@@ -10,12 +10,20 @@ Kafka's NetworkClient does: answers come in order, the later ones would be stuck
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Final, TypeVar, cast
 
 from kvorum.network.addresses import Address
-from kvorum.network.dial import SETUP_TIMEOUT_MS, Backoff, ChannelError, ConnectionLost, RequestTimedOut, dial
+from kvorum.network.dial import (
+    SETUP_TIMEOUT_MS,
+    Backoff,
+    ChannelError,
+    ConnectionLost,
+    ForeignPeer,
+    RequestTimedOut,
+    dial,
+)
 from kvorum.network.frame import PEER_RESERVED_BYTES_MAX, FrameParser, scratch
 from kvorum.network.link import stream
 from kvorum.network.traffic import Traffic
@@ -193,12 +201,15 @@ class Channel:
         backoff_max_ms: int = BACKOFF_MAX_MS,
         receive_buffer_bytes: int = KERNELS_CHOICE,
         traffic: Traffic | None = None,
+        check: Callable[["ClientConnection", Address], Awaitable[None]] | None = None,
     ) -> None:
         """Connect to host and port, or to what the callable says when asked (None: not known now).
 
         `on_lost`: an established connection is gone. `on_refused`: an attempt was refused. `traffic` counts.
+        `check` accepts each new connection before it is used, or raises ChannelError (ClusterCheck).
         """
         self._traffic = traffic
+        self._check = check
         self._where = host if not isinstance(host, str) else None
         self._address: Address | None = (host, port) if isinstance(host, str) else None
         self._client_id = client_id
@@ -306,10 +317,14 @@ class Channel:
             )
             async with asyncio.timeout(self._setup_timeout_ms / 1000):
                 connection.versions = await negotiate(connection)
+                if self._check is not None:
+                    await self._check(connection, address)
         except (ChannelError, TimeoutError) as error:
             self._delay_next(loop)
             if connection is not None:
-                connection.close(f"ApiVersions: {error}")
+                connection.close(f"first requests: {error}")
+            if isinstance(error, ForeignPeer):
+                raise
             refused = isinstance(error, ConnectionLost) and error.refused
             if refused and self._refused_callback is not None:
                 self._refused_callback()

@@ -17,6 +17,7 @@ class ChannelError(Exception):
 
     ChannelError
     +-- ConnectionLost(maybe_sent, refused)   no connection, or it broke
+    |   +-- ForeignPeer(cluster_id)           the peer belongs to another cluster
     +-- RequestTimedOut(maybe_sent)           no answer in time
     """
 
@@ -33,6 +34,15 @@ class ConnectionLost(ChannelError):
         self.maybe_sent = maybe_sent
         self.refused = refused
         """The peer's machine is up and nobody listens: its process is gone (if the address is its own)."""
+
+
+class ForeignPeer(ConnectionLost):
+    """The peer belongs to another cluster: no request was sent to it."""
+
+    def __init__(self, cluster_id: str) -> None:
+        """Hold the peer's cluster id."""
+        super().__init__(f"belongs to another cluster, {cluster_id}", maybe_sent=False)
+        self.cluster_id = cluster_id
 
 
 class RequestTimedOut(ChannelError):

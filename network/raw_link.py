@@ -112,6 +112,8 @@ class RawLink:
         self._backoff = Backoff(backoff_ms, backoff_max_ms, chance)
         self._connection: LinkConnection | None = None
         self._task: asyncio.Task[None] | None = None
+        self.failure: ConnectionLost | None = None
+        """Why the last attempt made no connection that lasted, None while one may."""
 
     @property
     def connected(self) -> bool:
@@ -150,6 +152,7 @@ class RawLink:
                 try:
                     connection = await dial(lambda: LinkConnection(self, self._hello), *address, self._setup_timeout_ms)
                 except ConnectionLost as lost:
+                    self.failure = lost
                     if lost.refused:
                         self.listener.on_refused()
                 else:
@@ -162,8 +165,11 @@ class RawLink:
         self.listener.on_connected()
         loop = asyncio.get_running_loop()
         began = loop.time()
+        self.failure = None
         await asyncio.shield(connection.gone)
         self._connection = None
         if (loop.time() - began) * 1000 > self._backoff_max_ms:
             self._backoff.reset()  # a peer that takes connections and drops them is not asked ever faster
+        else:
+            self.failure = ConnectionLost("closed the connection at once", maybe_sent=False)
         self.listener.on_disconnected()

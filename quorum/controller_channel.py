@@ -3,7 +3,8 @@
 Nobody asks who leads: a request goes to the controller last known to lead, else to each in turn; whoever does not
 lead says so (NOT_CONTROLLER, or NOT_LEADER_OR_FOLLOWER with the leader's name in a Fetch). `ControllerNodes` holds
 what is known and is shared by all channels of a process: what the metadata Fetch learns turns the other requests
-round at once, also those that wait for an answer of the old leader. Whoever registers is not fetching yet: it asks who
+round at once, also those that wait for an answer of the old leader. Each connection's peer is checked first: a
+controller of another cluster is sent nothing and believed nothing. Whoever registers is not fetching yet: it asks who
 leads, once all that it knows of say that they do not, as the leader may be a voter that no file of its names.
 Source: Kafka's NodeToControllerChannelManager, RaftControllerNodeProvider.
 """
@@ -15,6 +16,7 @@ from typing import Final, TypeVar
 
 from kvorum.network.addresses import Address, AddressBook
 from kvorum.network.channel import Channel
+from kvorum.network.cluster_check import ClusterCheck, EndpointType, missing_peers, peer_name, wrong_cluster
 from kvorum.network.context import RequestContext
 from kvorum.network.dial import Backoff, ChannelError
 from kvorum.network.traffic import Traffic
@@ -54,11 +56,31 @@ M = TypeVar("M", bound=Message)
 class ControllerNodes:
     """Where the controllers are, and which of them leads as far as this process knows."""
 
-    __slots__ = ("_answered", "_changed", "_turn", "addresses", "epoch", "leader_id")
+    __slots__ = (
+        "_answered",
+        "_changed",
+        "_failures",
+        "_is_proven",
+        "_turn",
+        "addresses",
+        "check",
+        "epoch",
+        "leader_id",
+    )
 
-    def __init__(self, known: Mapping[int, Address], overrides: Mapping[int, Address] | None = None) -> None:
-        """Start with these controllers and no leader; `overrides` puts a test's proxies in place of their addresses."""
+    def __init__(
+        self, known: Mapping[int, Address], cluster_id: str, overrides: Mapping[int, Address] | None = None
+    ) -> None:
+        """Start with these controllers of a cluster and no leader.
+
+        `overrides` puts a test's proxies in place of their addresses.
+        """
         assert known, "a broker knows at least one controller"
+        self.check = ClusterCheck(cluster_id, EndpointType.CONTROLLER)
+        self._failures: dict[str, ChannelError] = {}
+        """Why the last request to a controller had no answer, by `peer_name`."""
+        self._is_proven = False
+        """One of them belongs to this cluster: it answered."""
         self.addresses = AddressBook(known, overrides)
         self.leader_id: int | None = None
         self.epoch = -1
@@ -68,7 +90,9 @@ class ControllerNodes:
         self._changed: OrderedSet[asyncio.Future[None]] = OrderedSet()
 
     @classmethod
-    def of(cls, settings: Settings, overrides: Mapping[int, Address] | None = None) -> "ControllerNodes":
+    def of(
+        cls, settings: Settings, cluster_id: str, overrides: Mapping[int, Address] | None = None
+    ) -> "ControllerNodes":
         """Take them from controller.quorum.voters, else from controller.quorum.bootstrap.servers."""
         known: dict[int, Address] = dict(voters(settings))
         if not known:
@@ -76,7 +100,7 @@ class ControllerNodes:
                 address = split_address(text)
                 assert address is not None, "its rule checked the form"
                 known[FIRST_BOOTSTRAP_ID - index] = address
-        return cls(known, overrides)
+        return cls(known, cluster_id, overrides)
 
     def pick(self) -> int:
         """Return whom to ask: the leader, else the next in turn."""
@@ -116,6 +140,10 @@ class ControllerNodes:
         address = next(((node.host, node.port) for node in answer.node_endpoints if node.node_id == leader_id), None)
         self.learn(leader_id, leader.leader_epoch, address)
 
+    def leads(self, node_id: int) -> bool:
+        """Tell whether this is the active controller, as far as is known."""
+        return node_id in (self.leader_id, self._answered)
+
     def confirm(self, node_id: int) -> None:
         """Note that this node answered as the leader."""
         if node_id < 0:
@@ -129,6 +157,27 @@ class ControllerNodes:
             self.leader_id = None
         if self._answered == node_id:
             self._answered = None
+
+    def failed(self, node_id: int, failure: ChannelError) -> None:
+        """Note why a controller did not answer."""
+        self._failures[self._name(node_id)] = failure
+
+    def answered(self, node_id: int) -> None:
+        """Note that a controller of this cluster answered."""
+        self._failures.pop(self._name(node_id), None)
+        self._is_proven = True
+
+    def wrong_cluster(self) -> str | None:
+        """Return why this node's cluster id must be the wrong one, None while it may be right."""
+        names = [self._name(node_id) for node_id in self.addresses.ids()]
+        return None if self._is_proven else wrong_cluster(self.check.cluster_id, self._failures, names)
+
+    def missing(self) -> str:
+        """Return which controllers do not answer and why."""
+        return f"controllers {missing_peers(self._failures)}" if self._failures else "an active controller"
+
+    def _name(self, node_id: int) -> str:
+        return peer_name(node_id, self.addresses.get(node_id))
 
     def changed(self) -> "asyncio.Future[None]":
         """Return what completes when another leader becomes known. Cancel it when it is no longer wanted."""
@@ -222,8 +271,8 @@ class ControllerChannel:
         """Send a request to the active controller until one answers it as such; `backoff` lies between the tries.
 
         It may be carried out more than once: a lost answer does not tell (without `repeat_sent` it ends the tries).
-        Raises KafkaError: REQUEST_TIMED_OUT after `timeout_ms`, UNSUPPORTED_VERSION if the controller does not know the
-        request.
+        Raises KafkaError: REQUEST_TIMED_OUT after `timeout_ms`, UNSUPPORTED_VERSION if the active controller does not
+        know the request, INCONSISTENT_CLUSTER_ID if this node must belong to another cluster.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
@@ -244,6 +293,13 @@ class ControllerChannel:
                 if error.maybe_sent and not repeat_sent:
                     self.nodes.deny(node_id)
                     break
+                wrong_cluster = self.nodes.wrong_cluster()
+                if wrong_cluster is not None:
+                    raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, wrong_cluster) from error
+            except KafkaError as error:
+                if error.code is not ErrorCode.UNSUPPORTED_VERSION or self.nodes.leads(node_id):
+                    raise
+                reason = str(error)
             self.nodes.deny(node_id)
             await self._pause(backoff, deadline)
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{type(message).__name__}: {reason}")
@@ -271,8 +327,15 @@ class ControllerChannel:
                 backoff_ms=RECONNECT_BACKOFF_MS,
                 backoff_max_ms=RECONNECT_BACKOFF_MS_MAX,
                 traffic=self._traffic,
+                check=self.nodes.check,
             )
-        return await channel.request(message, timeout_ms=timeout_ms)
+        try:
+            answer = await channel.request(message, timeout_ms=timeout_ms)
+        except ChannelError as error:
+            self.nodes.failed(node_id, error)
+            raise
+        self.nodes.answered(node_id)
+        return answer
 
     async def close(self) -> None:
         """Close every connection; what waits for an answer gets an error. Idempotent."""

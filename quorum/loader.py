@@ -51,10 +51,6 @@ FETCH_WAIT_MS_MAX: Final = 500
 FETCHED_SECONDS: Final = 60
 
 
-class ClusterIdMismatch(Exception):
-    """The controllers are another cluster's."""
-
-
 class PublisherFailed(Exception):
     """A publisher did not take a change over: it would miss it for good, so the node ends."""
 
@@ -221,8 +217,6 @@ class MetadataLoader:
         timeout_ms = max(self._settings.int("controller.quorum.fetch.timeout.ms"), FETCH_WAIT_MS_MAX + 1)
         answer = await self._channel.send_to(node_id, self._request(copy), timeout_ms=timeout_ms)
         assert isinstance(answer, FetchResponse)
-        if answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
-            raise ClusterIdMismatch(f"controller {node_id} belongs to another cluster than {self._cluster_id}")
         if answer.error_code != ErrorCode.NONE:
             raise KafkaError(ErrorCode(answer.error_code), "the metadata fetch was refused")
         partition = _only_partition(answer)

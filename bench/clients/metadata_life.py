@@ -196,7 +196,7 @@ def loader_of(folder: str, services: ControllerServices, replicas: Replicas) -> 
         settings_of(folder),
         OsDisk(),
         SystemClock(),
-        ControllerNodes({CONTROLLER: ("127.0.0.1", 19093)}),
+        ControllerNodes({CONTROLLER: ("127.0.0.1", 19093)}, CLUSTER_ID),
         node_id=OBSERVED,
         cluster_id=CLUSTER_ID,
         chance=Random(2),

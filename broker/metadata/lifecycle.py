@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
 
+from kvorum.network.cluster_check import WrongCluster
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kvorum.protocol.messages.broker_registration import (
@@ -138,7 +139,8 @@ class BrokerLifecycleManager:
         """`metadata_offset` answers the last metadata offset this broker has applied.
 
         `cordoned_log_dirs` answers which of those that are online are to get no new replicas (KIP-1066).
-        `on_fault` is told when the broker cannot go on: RegistrationRefused, or a fault of ours.
+        `on_fault` is called when a registered broker cannot go on: RegistrationRefused, or a fault of ours. Before the
+        first registration `wait_registered` raises it.
         """
         loop = asyncio.get_running_loop()
         self._identity = identity
@@ -170,7 +172,7 @@ class BrokerLifecycleManager:
         self._task.add_done_callback(self._on_done)
 
     async def wait_registered(self) -> None:
-        """Wait until the controller took the registration. Raises RegistrationRefused."""
+        """Wait until the controller took the registration. Raises RegistrationRefused, WrongCluster."""
         await asyncio.shield(self._registered)
 
     async def wait_caught_up(self) -> None:
@@ -229,8 +231,8 @@ class BrokerLifecycleManager:
         for future in waiting:
             future.set_exception(error)
             future.exception()  # marked as seen: not every one of them has somebody waiting
-        log.error("broker lifecycle ended", broker_id=self._identity.broker_id, reason=error)
-        self._on_fault(error)
+        if self._registered not in waiting:  # whoever starts the broker waits for it, and reports the error
+            self._on_fault(error)
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -286,7 +288,7 @@ class BrokerLifecycleManager:
             log_dirs=online,
             previous_broker_epoch=previous,
         )
-        backoff_ms = RETRY_BACKOFF_MS_MIN
+        backoff_ms, logged = RETRY_BACKOFF_MS_MIN, ""
         while True:
             try:
                 response = await self._controller.register_broker(request)
@@ -297,11 +299,15 @@ class BrokerLifecycleManager:
                 if code in FATAL:
                     raise RegistrationRefused(f"the controller refused broker {who.broker_id}: {reason}")
             except KafkaError as error:
+                if error.code is ErrorCode.INCONSISTENT_CLUSTER_ID:
+                    raise WrongCluster(error.message or error.code.name) from error
                 reason = str(error)
             if deadline is not None and loop.time() >= deadline:
                 waited = f"initial.broker.registration.timeout.ms ({self._registration_timeout_ms}) is over"
                 raise RegistrationRefused(f"broker {who.broker_id} was not registered, {waited}: {reason}")
-            log.info("registration not taken yet", broker_id=who.broker_id, reason=reason)
+            if reason != logged:
+                log.info("registration not taken yet", broker_id=who.broker_id, reason=reason)
+                logged = reason
             await asyncio.sleep(backoff_ms / 1000)
             backoff_ms = min(RETRY_BACKOFF_MS_MAX, backoff_ms * 2)
         self.broker_epoch = response.broker_epoch

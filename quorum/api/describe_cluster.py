@@ -1,7 +1,8 @@
 """DescribeCluster (60): v0-v2, of the controllers (KIP-700, KIP-919).
 
 v1: endpoint type; a controller's listener answers for controllers only. v2: fenced brokers (there are none among
-these). Order: authorise, endpoint type, answer.
+these). A broker's ClusterAction is enough beside Kafka's Alter: each connection to a controller begins with this
+request (network/cluster_check). Order: authorise, endpoint type, answer.
 """
 
 from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType, authorized_operations
@@ -23,7 +24,8 @@ async def handle(
     ctx: RequestContext, request: DescribeClusterRequest, services: ControllerServices
 ) -> DescribeClusterResponse:
     """Answer where the controllers are and which of them is active."""
-    services.authorize_cluster(ctx, Operation.ALTER)
+    if not services.may(ctx, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        services.authorize_cluster(ctx, Operation.ALTER)
     if request.endpoint_type != CONTROLLERS:
         known = request.endpoint_type == BROKERS
         return DescribeClusterResponse(

@@ -8,16 +8,18 @@ what its older connection still holds is not listened to any more: a frame never
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from random import Random
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from kvorum.network.addresses import Address, AddressBook
+from kvorum.network.channel import Channel
+from kvorum.network.cluster_check import ClusterCheck, EndpointType, peer_name
 from kvorum.network.context import RequestContext
-from kvorum.network.dial import is_refusing
+from kvorum.network.dial import ChannelError, ForeignPeer, is_refusing
 from kvorum.network.raw_link import RawLink
 from kvorum.network.router import PRIVATE_KEY_MIN
 from kvorum.network.traffic import Traffic
@@ -32,6 +34,8 @@ RAFT_KEY: Final = PRIVATE_KEY_MIN
 """The private api key of the request that opens a link. Never advertised."""
 GREETING_VERSION: Final = 1
 DIRECT_PROBE_TIMEOUT_MS: Final = 200
+FOREIGN_SECONDS: Final = 10.0
+"""A controller of another cluster is left alone so long: it logs each greeting that it refuses."""
 GUESTS_MAX: Final = 16
 """Controllers that follow and do not vote; one more is refused. An operator adds them one at a time."""
 
@@ -90,6 +94,7 @@ class Outgoing:
     def on_disconnected(self) -> None:
         """See LinkListener."""
         self._transport.owner.disconnected(self._peer)
+        self._transport.peer_closed(self._peer)
 
     def on_refused(self) -> None:
         """See LinkListener."""
@@ -151,6 +156,8 @@ class RaftTransport:
         self._chance = chance
         self._dynamic = dynamic
         self.on_dynamic: Callable[[], None] | None = None
+        self.on_foreign: Callable[[], None] | None = None
+        """Called when a controller of another cluster listens at a peer's address."""
         self.on_voters: Callable[[], None] | None = None
         """Called whenever the voters are others, or elsewhere, or committed."""
         """Called once, with the first `reach`."""
@@ -163,6 +170,13 @@ class RaftTransport:
         self.incoming: dict[int, Incoming] = {}
         self.traffic = Traffic()
         self._probes: OrderedSet[asyncio.Task[None]] = OrderedSet()
+        self._check = ClusterCheck(cluster_id, EndpointType.CONTROLLER)
+        self._foreign: dict[int, ForeignPeer] = {}
+        """Peers at whose address a controller of another cluster listens."""
+        self._checked_until: dict[int, float] = {}
+        """When a peer's cluster is checked again at the earliest; a foreign one is left alone until then."""
+        self.is_proven = False
+        """A peer of this cluster has connected since the start."""
 
     def _link(self, peer: int) -> RawLink:
         return RawLink(
@@ -226,10 +240,13 @@ class RaftTransport:
         link = self._links.pop(peer, None)
         if link is None:
             return
-        closing = asyncio.get_running_loop().create_task(link.close())
-        self._probes.add(closing)
-        closing.add_done_callback(self._probes.discard)
+        self._in_background(link.close())
         self.owner.disconnected(peer)
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._probes.add(task)
+        task.add_done_callback(self._probes.discard)
 
     def send(self, peer: int, frame: bytes) -> None:
         """See RaftLink."""
@@ -261,15 +278,53 @@ class RaftTransport:
         if direct is None or direct == self._addresses.get(peer):
             self.owner.refused(peer)
             return
-        probe = asyncio.get_running_loop().create_task(self._probe(peer, direct))
-        self._probes.add(probe)
-        probe.add_done_callback(self._probes.discard)
+        self._in_background(self._probe(peer, direct))
 
     async def _probe(self, peer: int, direct: Address) -> None:
         if await is_refusing(*direct, timeout_ms=DIRECT_PROBE_TIMEOUT_MS):
             self.owner.refused(peer)
 
+    def peer_closed(self, peer: int) -> None:
+        """A connection to a peer is gone. One that was closed at once may be to a controller of another cluster."""
+        link, now = self._links.get(peer), asyncio.get_running_loop().time()
+        if link is None or link.failure is None or peer in self.incoming or now < self._checked_until.get(peer, 0.0):
+            return
+        self._checked_until[peer] = now + FOREIGN_SECONDS
+        self._in_background(self._check_cluster(peer))
+
+    async def _check_cluster(self, peer: int) -> None:
+        client_id = f"controller-{self._node_id}"
+        channel = Channel(partial(self._address, peer), client_id=client_id, chance=self._chance, check=self._check)
+        try:
+            await channel.connect()
+        except ForeignPeer as foreign:
+            self._foreign[peer] = foreign
+            if self.on_foreign is not None:
+                self.on_foreign()
+        except ChannelError:
+            pass  # the link itself notes why it has no connection
+        finally:
+            await channel.close()
+
+    def failures(self) -> dict[str, ChannelError]:
+        """Return why peers are not connected, by `peer_name`."""
+        found: dict[str, ChannelError] = {}
+        for peer, link in sorted(self._links.items()):
+            failure = self._foreign.get(peer, link.failure)
+            if peer not in self.incoming and failure is not None:
+                found[peer_name(peer, self._addresses.get(peer))] = failure
+        return found
+
+    def names(self) -> list[str]:
+        """Return the ids and addresses of all peers."""
+        return [peer_name(peer, self._addresses.get(peer)) for peer in sorted(self._links)]
+
     def _address(self, peer: int) -> Address | None:
+        """Return where to connect to, None if that is not known or a controller of another cluster listens there."""
+        if peer in self._foreign:
+            if asyncio.get_running_loop().time() < self._checked_until[peer]:
+                return None
+            del self._foreign[peer]
         return self._addresses.get(peer)
 
     def _accept(self, link: UpgradeLink, ctx: RequestContext, body: memoryview) -> Incoming:
@@ -281,11 +336,13 @@ class RaftTransport:
         if greeting.version != GREETING_VERSION:
             raise ProtocolError(f"a Raft greeting of version {greeting.version}, known is {GREETING_VERSION}")
         if greeting.cluster_id != self._cluster_id:
-            raise ProtocolError(f"a Raft greeting of cluster {greeting.cluster_id!r}")
+            raise ProtocolError(f"a Raft greeting of cluster {greeting.cluster_id!r}, this is {self._cluster_id!r}")
         if self._dynamic and greeting.port and greeting.node_id != self._node_id:
             self._welcome(greeting)
         elif greeting.node_id not in self._links:
             raise ProtocolError(f"a Raft greeting of node {greeting.node_id}, which is no voter")
+        self._foreign.pop(greeting.node_id, None)
+        self.is_proven = True
         older = self.incoming.get(greeting.node_id)
         incoming = self.incoming[greeting.node_id] = Incoming(self, greeting.node_id, link)
         if older is not None:

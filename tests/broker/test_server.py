@@ -12,6 +12,7 @@ import pytest
 from kvorum.broker.channels import PeerChannels
 from kvorum.broker.server import BrokerServer, NotFormatted, World
 from kvorum.network.channel import Channel
+from kvorum.network.cluster_check import ClusterCheck, EndpointType
 from kvorum.network.connection_counts import UNLIMITED
 from kvorum.network.server import Listener
 from kvorum.protocol.errors import ErrorCode
@@ -324,7 +325,8 @@ def test_a_brokers_queue_and_its_followers_sockets_are_as_configured(tmp_path: P
         asked = {"queued.max.requests": 9, "replica.socket.receive.buffer.bytes": 30_000}
         broker = await cluster.start_broker(1, **asked)
         assert broker._queue.requests_max == 9
-        channels = PeerChannels(broker.broker.settings, broker.broker.metadata, new_random(1))
+        check = ClusterCheck(broker.broker.cluster_id, EndpointType.BROKER)
+        channels = PeerChannels(broker.broker.settings, broker.broker.metadata, check, new_random(1))
         await cluster.start_broker(2)
         await until(lambda: knows(broker, 2))
         channel = channels.open(2)

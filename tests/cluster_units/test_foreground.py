@@ -27,6 +27,10 @@ class FakeCluster:
         self.asked: list[str] = []
         self.started = threading.Event()
         self.go_on: Callable[[], object] = lambda: None
+        self.waiting: list[tuple[str, str]] = []
+
+    def on_waiting(self, name: str, reason: str) -> None:
+        self.waiting.append((name, reason))
 
     def start_without_waiting(self, *names: str) -> list[tuple[str, int]]:
         if "none" in names:
@@ -37,7 +41,7 @@ class FakeCluster:
         pipes = []
         for name in names:
             reading, writing = os.pipe()
-            os.write(writing, readiness.READY)
+            os.write(writing, readiness.WAITING + b"for controllers\n" + readiness.READY)
             os.close(writing)
             pipes.append((name, reading))
         return pipes
@@ -88,6 +92,7 @@ def test_a_folder_is_held_by_one_and_free_again_afterwards(tmp_path: Path) -> No
 def test_an_order_is_carried_out_and_a_wrong_one_is_answered(tmp_path: Path) -> None:
     with serving(tmp_path) as serves:
         assert ask_foreground(serves.cluster, ["node-1"]) == {"node-1": "ready"}
+        assert serves.cluster.waiting == [("node-1", "for controllers")], "whoever runs the cluster reports it"
         assert ask_foreground(serves.cluster, ["none"]) == {"error": "there is no node 'none'"}
         for line in (b"nonsense\n", b"{}\n", b'{"start": 5}\n', b"\n"):
             assert "no order" in json.loads(talk(serves, line))["error"]
@@ -120,6 +125,7 @@ def test_a_client_that_says_nothing_ends_nothing(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(foreground, "ORDER_SECONDS", 0.05)
     with serving(tmp_path) as serves, connect(serves):
         assert ask_foreground(serves.cluster, ["node-1"]) == {"node-1": "ready"}
+        assert serves.cluster.waiting == [("node-1", "for controllers")], "whoever runs the cluster reports it"
 
 
 def test_an_order_to_end_ends_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,6 +145,7 @@ def test_a_folder_with_a_long_path_takes_orders_too(tmp_path: Path) -> None:
     assert len(str(deep)) > 150
     with serving(deep) as serves:
         assert ask_foreground(serves.cluster, ["node-1"]) == {"node-1": "ready"}
+        assert serves.cluster.waiting == [("node-1", "for controllers")], "whoever runs the cluster reports it"
 
 
 def test_waiting_for_readiness_ends_when_it_is_interrupted(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 
@@ -11,7 +12,7 @@ from kvorum.cluster.exits import Exit
 from kvorum.cluster.hosting import YOUNG_LOOKS_MAX, YOUNG_OBJECTS_MAX, Ending, look_for_cycles_less, unhandled
 from kvorum.network.dial import ConnectionLost
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.runtime.logs import observe_unexpected
+from kvorum.runtime.logs import Logger, observe_unexpected
 
 
 @pytest.fixture
@@ -99,3 +100,31 @@ def test_a_process_that_ends_itself_logs_a_bug_as_unexpected_and_a_failed_disk_n
     with observe_unexpected(lambda where, error: found.append(error)):
         asyncio.run(end())
     assert (len(found), ended) == (logged, [Exit.FATAL])
+
+
+def test_a_process_reports_why_it_is_not_ready_once_that_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    reasons = iter(["a", "a", "b", None, "c", "c", "c"])
+    """At each look; a single one between two that are ready is an election."""
+    logged: list[object] = []
+    reported: list[str] = []
+    seen_all = asyncio.Event()
+
+    class Lines:
+        def warning(self, text: str, **fields: object) -> None:
+            logged.append(fields["reason"])
+
+    def not_ready() -> str | None:
+        try:
+            return next(reasons)
+        except StopIteration:
+            seen_all.set()
+            return None
+
+    async def story() -> None:
+        async with hosting.reporting(cast(Logger, Lines()), not_ready):
+            await seen_all.wait()
+
+    monkeypatch.setattr(hosting, "WAITING_SECONDS", 0)
+    monkeypatch.setattr(hosting.readiness, "report", reported.append)
+    asyncio.run(story())
+    assert logged == reported == ["a", "b", "c"]

@@ -6,7 +6,14 @@ from random import Random
 from types import SimpleNamespace
 from typing import cast
 
+import pytest
+
+from kvorum.cluster import quorum_presence
 from kvorum.cluster.quorum_presence import QuorumPresence
+from kvorum.network.addresses import Address
+from kvorum.network.cluster_check import WrongCluster
+from kvorum.network.dial import ForeignPeer
+from kvorum.protocol.schema import Message
 from kvorum.quorum.raft.replicated import RaftMetadataLog
 from kvorum.quorum.raft.transport import RaftTransport
 from kvorum.quorum.raft.voters import Endpoint, Pending, StoredState, Voters
@@ -35,7 +42,9 @@ class Leading:
             endpoints={1: BEFORE, 2: BEFORE},
         )
         self.voters = Voters(state)
-        self.node_id = self.leader_id = 1
+        self.node_id = 1
+        self.leader_id: int | None = 1
+        self.epoch = 1
         self.node = SimpleNamespace(replica=SimpleNamespace(voters=self.voters))
         self.membership = self
         self.updates = 0
@@ -139,4 +148,43 @@ def test_who_followed_when_it_moved_and_is_a_voter_by_an_older_entry_tells_where
         await presence.close()
         assert not faults
 
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("epoch", "is_wrong"), [(0, True), (3, False)], ids=["first start", "had a leader before"])
+def test_a_controller_among_bootstrap_servers_of_another_cluster_ends_at_its_first_start(
+    monkeypatch: pytest.MonkeyPatch, epoch: int, is_wrong: bool
+) -> None:
+    asked: list[Address] = []
+
+    class Foreign:
+        def __init__(self, where: Callable[[], Address], **options: object) -> None:
+            asked.append(where())
+
+        async def request(self, message: Message, *, timeout_ms: int) -> Message:
+            raise ForeignPeer("theirs")
+
+        async def close(self) -> None:
+            """Nothing is open."""
+
+    async def story() -> None:
+        log, faults = Leading(), list[BaseException]()
+        log.leader_id, log.epoch = None, epoch
+        presence = QuorumPresence(
+            cast(RaftMetadataLog, log),
+            cast(RaftTransport, None),
+            cluster_id="c",
+            bootstrap=[("a", 1), ("b", 2), ("now", 9093)],
+            endpoints=NOW,
+            chance=Random(1),
+            on_fault=faults.append,
+        )
+        presence.start()
+        await until(lambda: faults if is_wrong else len(asked) > 4)
+        assert [type(each) for each in faults] == ([WrongCluster] if is_wrong else [])
+        assert {*asked} == {("a", 1), ("b", 2)}, "it does not ask itself"
+        await presence.close()
+
+    monkeypatch.setattr(quorum_presence, "Channel", Foreign)
+    monkeypatch.setattr(quorum_presence, "BACKOFF_MS", 1)
     asyncio.run(story())

@@ -58,7 +58,10 @@ class Node:
             env=os.environ | {readiness.VARIABLE: str(writing)},
         )
         os.close(writing)
-        self.told = readiness.wait_all([("node", reading)], 60)["node"]
+        self.waiting: list[tuple[str, str]] = []
+        self.told = readiness.wait_all([("node", reading)], 60, on_waiting=lambda *line: self.waiting.append(line))[
+            "node"
+        ]
 
     def events(self) -> list[str]:
         return self.events_path.read_text().splitlines()
@@ -129,6 +132,26 @@ def test_a_child_that_was_told_to_end_by_others_ends_the_node_as_if_it_had_been_
     assert node.process.wait(60) == Exit.DONE
     other = {"broker": "controller", "controller": "broker"}[role]
     assert [event for event in node.events() if "stopped" in event] == [f"{role} stopped", f"{other} stopped"]
+
+
+def test_why_a_role_is_not_ready_yet_reaches_whoever_started_the_node(tmp_path: Path) -> None:
+    node = Node(tmp_path, broker='readiness.report("waiting for\\n2")\nreadiness.report("waiting for 3")\n' + WAIT)
+    assert node.told == "ready"
+    assert node.waiting == [("node", "broker: waiting for 2"), ("node", "broker: waiting for 3")]
+    node.process.terminate()
+    assert node.process.wait(60) == Exit.DONE
+
+
+def test_a_reason_that_is_not_read_blocks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    monkeypatch.setenv(readiness.VARIABLE, str(writing))
+    for _ in range(1000):
+        readiness.report("x" * 10_000)
+    told = readiness.read_lines(reading)
+    assert told[0] is None and {len(each) for each in told[1]} == {readiness.REASON_CHARACTERS_MAX}
+    os.close(reading)
+    readiness.report("no one reads")
+    os.close(writing)
 
 
 def test_only_crashes_are_worth_another_try() -> None:

@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from kvorum.broker.metadata import lifecycle
-from kvorum.broker.metadata.lifecycle import BrokerIdentity, BrokerLifecycleManager, BrokerState, RegistrationRefused
+from kvorum.broker.metadata.lifecycle import (
+    BrokerIdentity,
+    BrokerLifecycleManager,
+    BrokerState,
+    RegistrationRefused,
+)
+from kvorum.network.cluster_check import WrongCluster
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kvorum.protocol.messages.broker_registration import (
@@ -172,6 +178,30 @@ def test_a_registration_that_can_never_be_taken_ends_the_broker(code: ErrorCode)
         setting.manager.start()
         with pytest.raises(RegistrationRefused):
             await setting.manager.wait_registered()
+        assert not setting.faults, "who waits for the registration reports it"
+        await setting.manager.close()
+
+    run(story)
+
+
+def test_controllers_of_another_cluster_end_a_broker_that_was_never_registered() -> None:
+    async def story() -> None:
+        setting = Setting()
+        setting.controller.registration_errors = [KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, "all are of another")]
+        setting.manager.start()
+        with pytest.raises(WrongCluster, match="all are of another"):
+            await setting.manager.wait_registered()
+        await setting.manager.close()
+
+    run(story)
+
+
+def test_a_registered_broker_that_is_refused_later_reports_a_fault() -> None:
+    async def story() -> None:
+        setting = await Setting(interval=1).started()
+        setting.controller.beat_errors = [ErrorCode.STALE_BROKER_EPOCH]
+        setting.controller.registration_errors = [ErrorCode.INVALID_REGISTRATION]
+        await until(lambda: bool(setting.faults))
         assert [type(each) for each in setting.faults] == [RegistrationRefused]
         await setting.manager.close()
 

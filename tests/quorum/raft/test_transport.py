@@ -8,8 +8,13 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from kvorum.network.addresses import AddressBook
-from kvorum.network.router import Router
+from kvorum.network.context import RequestContext
+from kvorum.network.dial import ConnectionLost, ForeignPeer
+from kvorum.network.router import Handler, Router, supported_apis
 from kvorum.network.server import Listener
+from kvorum.protocol.api import ApiKey
+from kvorum.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kvorum.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kvorum.quorum.raft.messages import MalformedFrame
 from kvorum.quorum.raft.transport import GUESTS_MAX, RAFT_KEY, Greeting, RaftTransport
 
@@ -36,6 +41,22 @@ class Owner:
         self.frames.append(bytes(frame))
 
 
+def answering_of(cluster_id: str) -> list[Handler]:
+    """Return what a controller answers beside Raft: which cluster it belongs to."""
+    served = {int(ApiKey.API_VERSIONS): (0, 4), int(ApiKey.DESCRIBE_CLUSTER): (0, 2)}
+
+    def api_versions(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+        return ApiVersionsResponse(api_keys=supported_apis(served))
+
+    def describe(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+        return DescribeClusterResponse(cluster_id=cluster_id)
+
+    return [
+        Handler(ApiKey.API_VERSIONS, (0, 4), api_versions),
+        Handler(ApiKey.DESCRIBE_CLUSTER, (0, 2), describe),
+    ]
+
+
 class Node:
     """A transport and its listener."""
 
@@ -48,7 +69,7 @@ class Node:
             node_id=node_id, cluster_id=cluster_id, addresses=book, peers=peers, chance=random.Random(node_id)
         )
         self.transport.attach(self.owner)
-        router = Router([], upgrades=self.transport.upgrades)
+        router = Router(answering_of(cluster_id), upgrades=self.transport.upgrades)
         self.listener = Listener("CONTROLLER", "127.0.0.1", ports[node_id], router)
 
     async def start(self) -> None:
@@ -112,6 +133,40 @@ def test_a_dead_peer_is_lost_then_refused_then_found_again() -> None:
         await until(lambda: nodes[1].owner.events.count(("connected", 2)) == 2)
         nodes[1].transport.send(2, b"again")
         await until(lambda: nodes[2].owner.frames == [b"again"])
+
+    with_nodes(story)
+
+
+def test_another_clusters_voter_is_recognised_and_left_alone_until_a_voter_of_this_cluster_is_back() -> None:
+    found: list[int] = []
+
+    async def story(nodes: dict[int, Node], ports: dict[int, int]) -> None:
+        transport = nodes[1].transport
+        transport.on_foreign = lambda: found.append(1)
+        await until(lambda: bool(found))
+        (name,) = transport.names()
+        assert name == f"2 (127.0.0.1:{ports[2]})" and not transport.is_proven
+        assert isinstance(transport.failures()[name], ForeignPeer)
+        connections = nodes[1].owner.events.count(("connected", 2))
+        await asyncio.sleep(0.5)
+        assert nodes[1].owner.events.count(("connected", 2)) == connections, "no greeting is sent in the next seconds"
+        await nodes[2].stop()
+        nodes[2] = Node(2, ports)
+        await nodes[2].start()
+        await until(lambda: not transport.failures() and ("connected", 1) in nodes[2].owner.events)
+        await until(lambda: nodes[1].owner.events[-1] == ("connected", 2))
+        assert transport.is_proven and len(found) == 1
+
+    with_nodes(story, cluster_of_2="another")
+
+
+def test_a_peer_that_is_not_there_is_named_with_the_reason() -> None:
+    async def story(nodes: dict[int, Node], ports: dict[int, int]) -> None:
+        await until(lambda: ("connected", 2) in nodes[1].owner.events and 2 in nodes[1].transport.incoming)
+        assert not nodes[1].transport.failures()
+        await nodes[2].stop()
+        failures = nodes[1].transport.failures
+        await until(lambda: any(isinstance(each, ConnectionLost) and each.refused for each in failures().values()))
 
     with_nodes(story)
 
@@ -203,7 +258,7 @@ class Dynamic(Node):
             dynamic=True,
         )
         self.transport.attach(self.owner)
-        router = Router([], upgrades=self.transport.upgrades)
+        router = Router(answering_of("c"), upgrades=self.transport.upgrades)
         self.listener = Listener("CONTROLLER", "127.0.0.1", port, router)
 
 

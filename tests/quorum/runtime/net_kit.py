@@ -23,6 +23,7 @@ from kvorum.runtime.disk import OsDisk
 
 T = TypeVar("T")
 
+OTHER_CLUSTER_ID = "bm90IHRoaXMgb25lISEhIQ"
 LIMIT_S = 40
 """No wait here takes longer, or the test has failed."""
 
@@ -54,7 +55,9 @@ class Follower:
 class Controller:
     """One controller process's inside."""
 
-    def __init__(self, node_id: int, path: Path, authorizer: Authorizer, **changes: object) -> None:
+    def __init__(
+        self, node_id: int, path: Path, authorizer: Authorizer, cluster_id: str = CLUSTER_ID, **changes: object
+    ) -> None:
         self.log = MemoryLog(node_id=node_id)
         self.faults: list[BaseException] = []
         self.addresses: dict[int, Address] = {}
@@ -64,7 +67,7 @@ class Controller:
             SystemClock(),
             random.Random(node_id),
             self.log,
-            cluster_id=CLUSTER_ID,
+            cluster_id=cluster_id,
             on_fault=self.faults.append,
             directory=str(path / f"controller-{node_id}"),
             authorizer=authorizer,
@@ -94,7 +97,7 @@ class Net:
         self.faults: list[BaseException] = []
 
     def nodes(self) -> ControllerNodes:
-        return ControllerNodes(self.known)
+        return ControllerNodes(self.known, CLUSTER_ID)
 
     def channel(self, nodes: ControllerNodes | None = None) -> ControllerChannel:
         return ControllerChannel(nodes or self.nodes(), settings(), client_id="test", chance=random.Random(7))
@@ -115,10 +118,16 @@ class Net:
 
 @contextlib.asynccontextmanager
 async def running(
-    path: Path, count: int = 1, authorizer: Authorizer | None = None, **changes: object
+    path: Path,
+    count: int = 1,
+    authorizer: Authorizer | None = None,
+    cluster_id: str = CLUSTER_ID,
+    **changes: object,
 ) -> AsyncIterator[Net]:
-    """Start controllers 1 to `count`."""
-    controllers = [Controller(number, path, authorizer or AllowAll(), **changes) for number in range(1, count + 1)]
+    """Start controllers 1 to `count` of a cluster."""
+    controllers = [
+        Controller(number, path, authorizer or AllowAll(), cluster_id, **changes) for number in range(1, count + 1)
+    ]
     known = {number: await controller.start() for number, controller in enumerate(controllers, 1)}
     for controller in controllers:
         controller.addresses.update(known)

@@ -1,12 +1,14 @@
 """Envelopes keep the principal and the address of the client, and requests find the active controller."""
 
 import asyncio
+import random
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from net_kit import running, within_limit
+from net_kit import OTHER_CLUSTER_ID, running, within_limit
+from runtime_kit import CLUSTER_ID
 from runtime_kit import settings as node_settings
 
 from kvorum.network.authorizer import Operation, ResourceType
@@ -14,11 +16,13 @@ from kvorum.network.context import Principal, RequestContext
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from kvorum.protocol.messages.broker_registration import BrokerRegistrationRequest
 from kvorum.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kvorum.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kvorum.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from kvorum.protocol.messages.metadata import MetadataRequest
-from kvorum.quorum.controller_channel import ControllerNodes
+from kvorum.protocol.schema import Message
+from kvorum.quorum.controller_channel import ControllerChannel, ControllerNodes
 from kvorum.quorum.forwarding import (
     decode_address,
     decode_principal,
@@ -130,9 +134,66 @@ def test_a_new_leader_turns_round_what_waits_for_the_old_one(tmp_path: Path) -> 
     within_limit(go())
 
 
+def test_a_request_never_reaches_a_controller_of_another_cluster(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path / "a") as ours, running(tmp_path / "b", cluster_id=OTHER_CLUSTER_ID) as other:
+            for net in (ours, other):
+                net.controllers[0].log.elect()
+            nodes = ControllerNodes({1: other.known[1], 2: ours.known[1], 3: other.known[1]}, CLUSTER_ID)
+            nodes.learn(1, 0)
+            channel, offset = ours.channel(nodes), other.controllers[0].log.high_watermark
+            assert isinstance(await channel.forward(client(7), topics("a")), CreateTopicsResponse)
+            assert nodes.leader_id == 2 and nodes.wrong_cluster() is None
+            assert other.controllers[0].log.high_watermark == offset
+            assert f"controllers 1 (127.0.0.1:{other.known[1][1]})" in nodes.missing()
+            assert "another cluster" in nodes.missing()
+            await channel.close()
+
+    within_limit(go())
+
+
+def test_a_node_among_controllers_of_another_cluster_learns_that_its_cluster_id_is_wrong(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path, 3, cluster_id=OTHER_CLUSTER_ID) as other:
+            other.controllers[0].log.elect()
+            channel = other.channel(ControllerNodes(other.known, CLUSTER_ID))
+            with pytest.raises(KafkaError, match="this node belongs to cluster") as caught:
+                await channel.register_broker(BrokerRegistrationRequest(broker_id=1, cluster_id=CLUSTER_ID))
+            assert caught.value.code is ErrorCode.INCONSISTENT_CLUSTER_ID
+            assert all(f":{port})" in str(caught.value) for _, port in other.known.values())
+            assert OTHER_CLUSTER_ID in str(caught.value)
+            await channel.close()
+
+    within_limit(go())
+
+
+def test_a_request_that_another_than_the_leader_does_not_know_goes_to_the_next(tmp_path: Path) -> None:
+    """In a rolling upgrade an old controller that does not lead says nothing about the leader."""
+
+    class Old(ControllerChannel):
+        async def send_to(self, node_id: int, message: Message, *, timeout_ms: int) -> Message:
+            if node_id == 1:
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "it is not served")
+            return await super().send_to(node_id, message, timeout_ms=timeout_ms)
+
+    async def go() -> None:
+        async with running(tmp_path, 2) as net:
+            net.controllers[1].log.elect()
+            channel = Old(net.nodes(), node_settings(), client_id="test", chance=random.Random(1))
+            for _ in range(2):
+                assert isinstance(await channel.forward(client(7), topics("a")), CreateTopicsResponse)
+                channel.nodes.deny(2)
+            channel.nodes.learn(1, 5)
+            with pytest.raises(KafkaError, match="it is not served"):
+                await channel.forward(client(7), topics("a"))
+            await channel.close()
+
+    within_limit(go())
+
+
 def test_bootstrap_servers_are_enough_and_the_one_that_leads_is_kept() -> None:
     nodes = ControllerNodes.of(
-        node_settings(controller_quorum_voters="", controller_quorum_bootstrap_servers="a:1,b:2,c:3")
+        node_settings(controller_quorum_voters="", controller_quorum_bootstrap_servers="a:1,b:2,c:3"), CLUSTER_ID
     )
     assert sorted(nodes.addresses.ids()) == [-4, -3, -2]
     assert {nodes.pick() for _ in range(3)} == {-4, -3, -2}, "each in turn"
@@ -145,7 +206,7 @@ def test_bootstrap_servers_are_enough_and_the_one_that_leads_is_kept() -> None:
 
 
 def test_words_about_the_leader_count_by_their_epoch() -> None:
-    nodes = ControllerNodes({1: ("a", 1), 2: ("b", 2)})
+    nodes = ControllerNodes({1: ("a", 1), 2: ("b", 2)}, CLUSTER_ID)
     nodes.learn(1, 5)
     nodes.learn(2, 4)
     assert (nodes.leader_id, nodes.epoch) == (1, 5)

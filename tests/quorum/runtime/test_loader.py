@@ -4,15 +4,16 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from net_kit import Controller, Follower, closing, eventually, running, within_limit
-from runtime_kit import change, registration, topic_record
+from net_kit import OTHER_CLUSTER_ID, Controller, Follower, closing, eventually, running, within_limit
+from runtime_kit import CLUSTER_ID, change, registration, topic_record
 
 from kvorum.network.dial import ChannelError
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.records import Record, build_batch
 from kvorum.quorum.batches import encode_batches
+from kvorum.quorum.controller_channel import ControllerNodes
 from kvorum.quorum.image import MetadataDelta, MetadataImage
-from kvorum.quorum.loader import ClusterIdMismatch, MetadataLoader, PublisherFailed
+from kvorum.quorum.loader import MetadataLoader, PublisherFailed
 from kvorum.quorum.publisher import LoaderManifest, ManifestKind
 from kvorum.quorum.records import BeginTransaction, EndTransaction, UnknownRecord
 from kvorum.runtime.clock import SystemClock
@@ -380,16 +381,23 @@ def test_an_unknown_record_stops_the_node(tmp_path: Path) -> None:
     within_limit(go())
 
 
-def test_controllers_of_another_cluster_stop_the_node(tmp_path: Path) -> None:
+def test_a_controller_of_another_cluster_is_not_followed(tmp_path: Path) -> None:
     async def go() -> None:
-        async with running(tmp_path) as net:
-            net.controllers[0].log.elect()
-            loader = net.loader(11)
-            loader._cluster_id = "bm90IHRoaXMgb25lISEhIQ"
-            await loader.start()
-            await eventually(lambda: bool(net.faults))
-            assert isinstance(net.faults[0], ClusterIdMismatch)
-            await loader.close()
+        async with running(tmp_path / "a") as ours, running(tmp_path / "b", cluster_id=OTHER_CLUSTER_ID) as other:
+            for net in (ours, other):
+                net.controllers[0].log.elect()
+            await write(ours.controllers[0], 1)
+            await write(other.controllers[0], 2)
+            nodes = ControllerNodes({1: ours.known[1], 2: other.known[1], 3: other.known[1]}, CLUSTER_ID)
+            nodes.learn(2, 0)
+            loader = await followed(ours.loader(11, nodes))
+
+            async def follow() -> None:
+                assert [topic.name for topic in loader.image.topics.sorted_topics()] == ["topic-1"]
+                assert (nodes.leader_id, nodes.wrong_cluster()) == (1, None)
+
+            await closing(loader, follow())
+            assert not ours.faults
 
     within_limit(go())
 

@@ -8,7 +8,7 @@ import asyncio
 import random
 
 import pytest
-from runtime_kit import settings
+from runtime_kit import CLUSTER_ID, settings
 
 from kvorum.network.dial import ChannelError, ConnectionLost
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -22,7 +22,10 @@ class ScriptedChannel(ControllerChannel):
 
     def __init__(self, *script: Message | ChannelError) -> None:
         super().__init__(
-            ControllerNodes({1: ("a", 1), 2: ("b", 2)}), settings(), client_id="isr", chance=random.Random(1)
+            ControllerNodes({1: ("a", 1), 2: ("b", 2)}, CLUSTER_ID),
+            settings(),
+            client_id="isr",
+            chance=random.Random(1),
         )
         self.script = list(script)
 

@@ -41,7 +41,7 @@ def loop() -> Iterator[SimLoop]:
 
 
 def nodes() -> ControllerNodes:
-    return ControllerNodes({1: ("a", 1), 2: ("b", 2), 3: ("c", 3)})
+    return ControllerNodes({1: ("a", 1), 2: ("b", 2), 3: ("c", 3)}, CLUSTER_ID)
 
 
 def assert_doubles(times: list[float], last_ms: int) -> None:

@@ -178,7 +178,7 @@ def test_snapshots_of_raft_are_what_brokers_start_from(tmp_path: Path) -> None:
                 await node.server.controller.submit(change(None, topic_record(number)))
             await eventually(lambda: node.server.store.log_start_offset > 0)
             faults: list[BaseException] = []
-            following = loader(tmp_path, ControllerNodes(node.known), faults)
+            following = loader(tmp_path, ControllerNodes(node.known, CLUSTER_ID), faults)
             await following.start()
             await following.wait_for_offset(node.server.store.end_offset - 1)
             assert following.image.digest() == node.server.store.image.digest()
@@ -197,7 +197,7 @@ def test_brokers_and_requests_follow_when_the_active_controller_goes(tmp_path: P
     async def go() -> None:
         async with quorum(tmp_path, 3) as nodes:
             first = active(nodes)
-            known = ControllerNodes(dict(first.known))
+            known = ControllerNodes(dict(first.known), CLUSTER_ID)
             channel = ControllerChannel(known, settings(), client_id="broker-11", chance=random.Random(5))
             faults: list[BaseException] = []
             following = loader(tmp_path, known, faults)
@@ -231,7 +231,7 @@ def test_brokers_and_requests_follow_when_the_active_controller_goes(tmp_path: P
 def test_a_block_of_producer_ids_is_given_once_whatever_happens_to_the_controllers(tmp_path: Path) -> None:
     async def go() -> None:
         async with quorum(tmp_path, 3) as nodes:
-            known = ControllerNodes(dict(nodes[0].known))
+            known = ControllerNodes(dict(nodes[0].known), CLUSTER_ID)
             channel = ControllerChannel(known, settings(), client_id="broker-11", chance=random.Random(5))
             registered = await channel.register_broker(registration(9))
             given: list[int] = []
@@ -288,7 +288,7 @@ def test_a_static_quorum_is_upgraded_by_its_feature_and_never_goes_back(tmp_path
         async with quorum(tmp_path, 3) as nodes:
             await everybody_is_known(nodes)
             leader = active(nodes)
-            known = ControllerNodes(dict(leader.known))
+            known = ControllerNodes(dict(leader.known), CLUSTER_ID)
             channel = ControllerChannel(known, settings(), client_id="admin", chance=random.Random(5))
 
             async def ask(request: UpdateFeaturesRequest) -> tuple[int, str]:
@@ -340,7 +340,7 @@ def test_an_upgrade_waits_for_a_voter_that_is_away(tmp_path: Path) -> None:
             away = next(node for node in nodes if node is not leader)
             nodes.remove(away)
             await away.stop()
-            known = ControllerNodes(dict(leader.known))
+            known = ControllerNodes(dict(leader.known), CLUSTER_ID)
             channel = ControllerChannel(known, settings(), client_id="admin", chance=random.Random(5))
             for dry in (True, False):
                 answer = await channel.ask(update(1, dry=dry), UpdateFeaturesResponse, timeout_ms=20_000)
@@ -357,7 +357,7 @@ def test_a_broker_that_dies_is_fenced_long_before_its_session_ends(tmp_path: Pat
         async with quorum(tmp_path, 1) as nodes:
             store = nodes[0].server.store
             door = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
-            known = ControllerNodes(dict(nodes[0].known))
+            known = ControllerNodes(dict(nodes[0].known), CLUSTER_ID)
             channel = ControllerChannel(known, settings(), client_id="broker-11", chance=random.Random(5))
             answer = await channel.register_broker(registration(door.sockets[0].getsockname()[1]))
             await channel.heartbeat(
