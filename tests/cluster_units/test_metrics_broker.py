@@ -128,7 +128,8 @@ class FakeServer:
             broker=SimpleNamespace(
                 metadata=SimpleNamespace(
                     topic=lambda name: SimpleNamespace(partitions=range(topics[name])) if name in topics else None
-                )
+                ),
+                configs=SimpleNamespace(layers=SimpleNamespace(left_out=())),
             ),
         )
         self.parts: SimpleNamespace | None = None
