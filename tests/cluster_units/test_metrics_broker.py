@@ -129,7 +129,7 @@ class FakeServer:
                 metadata=SimpleNamespace(
                     topic=lambda name: SimpleNamespace(partitions=range(topics[name])) if name in topics else None
                 ),
-                configs=SimpleNamespace(layers=SimpleNamespace(left_out=())),
+                configs=SimpleNamespace(layers=SimpleNamespace(left_out=()), errors=0),
             ),
         )
         self.parts: SimpleNamespace | None = None
