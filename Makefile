@@ -28,7 +28,7 @@ $(VENV)/.dev: $(VENV)/.tests
 	@mkdir -p build/types && ln -sfn ../.. build/types/kvorum
 	@touch $@
 
-# Units and simulation in parallel, then clusters of real processes, then one pipeline on Spark. Nothing is compiled.
+# Units and simulation, then clusters of real processes, then pipelines on Spark. Nothing is compiled.
 test: $(VENV)/.tests
 	$(BIN)/python tools/run_tests.py --workers $(WORKERS)
 

@@ -1,4 +1,4 @@
-"""Run the test suite in steps: units and simulation in parallel, clusters one at a time, Spark. Print one sum at last.
+"""Run the test suite in steps: units and simulation, clusters, Spark. Print one sum at last.
 
 Everything runs as Python. With --compiled (`make test-long`), the units of the compiled modules run once more, and the
 clusters run on the compiled modules. pytest's own summary closes each step; the last line adds the steps up in
@@ -19,21 +19,22 @@ class Step(NamedTuple):
 
     title: str
     marks: str
-    is_parallel: bool = False
+    dist: str = ""
+    """How pytest-xdist deals tests out to workers; empty: one process runs them all."""
     is_compiled: bool = False
     paths: tuple[str, ...] = ()
 
 
 STEPS = (
-    Step("units and simulation", "not cluster and not pipelines", is_parallel=True),
+    Step("units and simulation", "not cluster and not pipelines", dist="worksteal"),
     Step(
         "units of the compiled modules",
         "not cluster and not sim and not patches",
-        is_parallel=True,
+        dist="worksteal",
         is_compiled=True,
         paths=("tests/protocol", "tests/network", "tests/storage", "tests/broker/replica"),
     ),
-    Step("clusters of real processes", "cluster and not pipelines and not patches", is_compiled=True),
+    Step("clusters of real processes", "cluster and not pipelines and not patches", dist="loadfile", is_compiled=True),
     Step("clusters with parts replaced", "cluster and patches"),
     Step("pipelines on Spark", "pipelines"),
 )
@@ -49,9 +50,9 @@ def run_step(
     """Run one pytest; return its exit code and what its last line counted. Its lines of failed tests are collected."""
     command = [sys.executable, "-m", "pytest", "-q", "-rfEs", "--durations=10", "-m", step.marks, *step.paths, *extra]
     command.append(f"--junitxml={RESULTS / step.title.replace(' ', '-')}.xml")
-    if step.is_parallel and workers > 1:
-        # The long simulations are collected last and in a row: idle workers take over tests of busy ones.
-        command += ["-n", str(workers), "--dist", "worksteal"]
+    if step.dist and workers > 1:
+        # worksteal: the long simulations are collected last and in a row. loadfile: tests of a file share a cluster.
+        command += ["-n", str(workers), "--dist", step.dist]
     environment = os.environ | ({"PYTHONPATH": str(COMPILED)} if use_compiled and step.is_compiled else {})
     print(f"== {step.title}", flush=True)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
