@@ -13,7 +13,8 @@ HOT = {
     "protocol": "batch_header codec headers record_walk records varints",
     "network": "channel connection context frame limits metrics muting outbox request_queue router shared",
     "storage": "admission append_run atomic_append disk_health epoch_cache index local_log log log_durability"
-    " log_producers log_types producer_replay producer_state rolling segment segments sync_state tail txn_index validator",
+    " log_producers log_types producer_replay producer_state rolling segment segments sync_state tail txn_index"
+    " validator",
     "broker": "fetch_session fetch_session_state",
     "broker/api": "fetch produce produce_frames produce_heads produce_lane produce_template",
     "broker/replica": "appends delayed_fetch delayed_produce effects fetch_session_client fetcher fetches figures"
