@@ -50,6 +50,14 @@ async def list_groups(call: Call[NoBody]) -> GroupPage:
     return GroupPage(groups=lines, next=following, unreachable=unreachable)
 
 
+def check_listing(call: Call[NoBody]) -> None:
+    """Check the parameters of `list_groups`: before a stream of it begins, too. Raises BadInput."""
+    PAGE.of(call)
+    states_of(call)
+    call.words("type", GROUP_TYPES)
+    call.flag("lag")
+
+
 def line_of(row: Listed, lag: GroupLag | None) -> GroupLine:
     """Return a group's line for HTTP."""
     return GroupLine(

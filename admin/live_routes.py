@@ -37,6 +37,7 @@ class Moves(BaseModel):
 
 async def follow_groups(call: Call[NoBody]) -> Stream:
     """Tell a page of the list of groups as `groups` events, each time that it is another one."""
+    groups_routes.check_listing(call)
     return sampled(call, "groups", groups_routes.list_groups, STREAM_COUNT.most)
 
 

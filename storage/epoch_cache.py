@@ -140,6 +140,15 @@ class EpochCache:
         self.is_dirty = self.is_dirty or (epochs, refined) != (self._epochs, self._starts)
         self._epochs, self._starts = epochs, refined
 
+    def keep_last(self, saved: Sequence[EpochEntry], log_end_offset: int) -> None:
+        """Keep the last saved epoch of a log that retention or DeleteRecords has emptied. Kafka forgets it here.
+
+        It is all that shows a leader which records were before the log's start (see broker.replica.follower).
+        """
+        known = [entry for entry in saved if entry.start_offset <= log_end_offset]
+        if known and log_end_offset > 0:
+            self.assign(known[-1].epoch, log_end_offset)
+
     def take_over(self, other: "EpochCache", log_start_offset: int) -> None:
         """Know the epochs that another knows, from this start on: those without records too."""
         self._epochs, self._starts = list(other._epochs), list(other._starts)

@@ -345,6 +345,8 @@ class _Loading:
             self._rebuild_epochs()
         self.epochs.refine(self.saved_epochs)
         self.epochs.truncate_from_end(self.log_end_offset)
+        if self.segments.first.base_offset == self.log_end_offset:
+            self.epochs.keep_last(self.saved_epochs, self.log_end_offset)
         if not self.has_epochs or self.epochs.entries != self.saved_epochs:
             write_epochs(self.disk, self.folder, self.epochs.to_text())
         self.epochs.is_dirty = False

@@ -25,6 +25,7 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.fetch import FetchResponse, PartitionData
 from kvorum.protocol.messages.list_offsets import (
     ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
@@ -337,19 +338,28 @@ class ReplicaFetcher:
         for follower in followers:
             key = follower.partition.topic_partition
             end, start = ends.get(key, ErrorCode.NETWORK_EXCEPTION), starts.get(key, ErrorCode.NETWORK_EXCEPTION)
-            if isinstance(end, ErrorCode) or isinstance(start, ErrorCode):
-                follower.on_leader_range_error(end if isinstance(end, ErrorCode) else ErrorCode(start), self._now_ms())
+            if isinstance(end, ErrorCode):
+                follower.on_leader_range_error(end, self._now_ms())
+                continue
+            if isinstance(start, ErrorCode):
+                follower.on_leader_range_error(start, self._now_ms())
                 continue
             try:
-                follower.on_leader_range(start, end)
+                follower.on_leader_range(start.offset, start.leader_epoch, end.offset)
             except KafkaError as error:
                 follower.delay(error.code, self._now_ms())
                 continue
             log.warning(
-                "position reset to the leader's range", partition=key, leader=self.leader_id, start=start, end=end
+                "position reset to the leader's range",
+                partition=key,
+                leader=self.leader_id,
+                start=start.offset,
+                end=end.offset,
             )
 
-    async def _offsets(self, followers: list[Follower], timestamp: int) -> dict[TopicPartition, int | ErrorCode]:
+    async def _offsets(
+        self, followers: list[Follower], timestamp: int
+    ) -> dict[TopicPartition, ListOffsetsPartitionResponse | ErrorCode]:
         """Return what the leader says of each; an empty answer where it cannot be asked."""
         topics: dict[str, ListOffsetsTopic] = {}
         for follower in followers:
@@ -366,9 +376,7 @@ class ReplicaFetcher:
             self._session.reset()
             return {}
         return {
-            TopicPartition(topic.name, row.partition_index): (
-                ErrorCode(row.error_code) if row.error_code else row.offset
-            )
+            TopicPartition(topic.name, row.partition_index): ErrorCode(row.error_code) if row.error_code else row
             for topic in response.topics
             for row in topic.partitions
         }

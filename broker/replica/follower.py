@@ -2,12 +2,18 @@
 
     FETCHING --records--------------> FETCHING (appended; the watermarks are the leader's)
     FETCHING --diverging epoch------> FETCHING (truncated, again until the logs agree: KIP-279, KIP-595)
+    FETCHING --diverging before the log's start--> RESETTING (nothing is left in common)
     FETCHING --OFFSET_OUT_OF_RANGE--> RESETTING --the leader's start and end--> FETCHING
     FETCHING --FENCED_LEADER_EPOCH--> AWAITING_METADATA (there is a newer leader; a newer epoch makes a new machine)
     FETCHING, RESETTING --any other error--> the same, after a delay
 
 The delay doubles from FIRST_BACKOFF_MS to replica.fetch.backoff.ms: most errors are of a leader that has not yet heard
 of its leadership, and over within milliseconds (Kafka waits the full back-off at once).
+
+An empty log that starts above 0 and knows no leader epoch cannot show that the leader has the same records before that
+start: after an unclean election it may be another history, and the replica would join the ISR without its records. Such
+a log begins in RESETTING and copies the leader's from its start, unless the metadata say that it has all that is
+committed (ISR, ELR). Retention and DeleteRecords keep the last epoch of a log that they empty, so this is rare.
 
 Invariants: what is asked for next is always the log end, with the epoch of the record before it; an answer to anything
 else is ignored; the log is cut where it leaves the leader's, never at a high watermark.
@@ -62,6 +68,7 @@ class Follower:
         "not_before_ms",
         "partition",
         "phase",
+        "restarts",
     )
 
     def __init__(self, partition: Partition, backoff_ms: int) -> None:
@@ -72,7 +79,9 @@ class Follower:
         self.leader_epoch = partition.leader_epoch
         self.backoff_ms = backoff_ms
         self.failures = 0
-        self.phase = FollowerPhase.FETCHING
+        self.restarts = is_unproven(partition.log) and not partition.is_complete
+        """Whether the log is to begin again at the leader's start."""
+        self.phase = FollowerPhase.RESETTING if self.restarts else FollowerPhase.FETCHING
         self.not_before_ms: int | None = None
         self.leader_high_watermark: int | None = None
         """As the last answer had it."""
@@ -155,8 +164,13 @@ class Follower:
         if row.diverging_epoch.epoch >= 0:
             # The watermarks wait for the fetch that follows: those of a log that differs mean nothing.
             diverging = EpochEndOffset(row.diverging_epoch.epoch, row.diverging_epoch.end_offset)
-            log.truncate_to(truncation_offset(log, diverging))
+            end_offset = truncation_offset(log, diverging)
+            is_before_start = end_offset < log.log_start_offset
+            log.truncate_to(end_offset)
             self.partition.watchers.wake()
+            if is_unproven(log) and (is_before_start or not self.partition.is_complete):
+                self.restarts = True
+                self.phase = FollowerPhase.RESETTING
             return Outcome.TRUNCATED
         records = one_view(row.records)
         if records and self.partition.append_records_to_follower(records, self.leader_epoch) is None:
@@ -165,22 +179,24 @@ class Follower:
         self.partition.update_follower_offsets(row.high_watermark, row.log_start_offset)
         return Outcome.APPENDED if records else Outcome.NOTHING_NEW
 
-    def on_leader_range(self, leader_start_offset: int, leader_end_offset: int) -> None:
-        """Leave RESETTING by what the leader has.
+    def on_leader_range(self, leader_start_offset: int, leader_start_epoch: int, leader_end_offset: int) -> None:
+        """Leave RESETTING by what the leader has. `leader_start_epoch` is the epoch at its start, NO_EPOCH if unknown.
 
-        A leader whose log ends before ours was elected uncleanly: cut there. One whose log starts behind our end has
-        deleted what we miss: start anew there. Else it has caught up with us meanwhile: go on. Raises KafkaError.
+        A leader whose log ends before ours was elected uncleanly: cut there, or begin again at its start where nothing
+        is left in common. One whose log starts behind our end has deleted what we miss: begin again at its start. Else
+        it has caught up with us meanwhile: go on. Raises KafkaError.
         """
         log = self.log
         if log is None or self.phase is not FollowerPhase.RESETTING:
             return
-        if leader_end_offset < log.log_end_offset:
-            if leader_end_offset >= log.log_start_offset:
-                log.truncate_to(leader_end_offset)
-            else:
-                log.truncate_fully_and_start_at(leader_end_offset)
-        elif leader_start_offset > log.log_end_offset:
-            log.truncate_fully_and_start_at(leader_start_offset)
+        if self.restarts or leader_start_offset > log.log_end_offset or leader_end_offset < log.log_start_offset:
+            if not log.log_start_offset == log.log_end_offset == leader_start_offset:
+                log.truncate_fully_and_start_at(leader_start_offset)
+            if leader_start_epoch != NO_EPOCH and leader_start_offset > 0:
+                log.assign_epoch_start_offset(leader_start_epoch, leader_start_offset)
+            self.restarts = False
+        elif leader_end_offset < log.log_end_offset:
+            log.truncate_to(leader_end_offset)
         self.partition.watchers.wake()
         self.phase = FollowerPhase.FETCHING
         self.not_before_ms = None
@@ -197,6 +213,11 @@ class Follower:
         self.last_error = error
         self.not_before_ms = now_ms + min(self.backoff_ms, FIRST_BACKOFF_MS << min(self.failures, 30))
         self.failures += 1
+
+
+def is_unproven(log: ReplicaLog) -> bool:
+    """Tell whether nothing in an empty log shows whose records were before its start."""
+    return log.latest_epoch is None and log.log_start_offset > 0 and log.log_start_offset == log.log_end_offset
 
 
 def truncation_offset(log: ReplicaLog, diverging: EpochEndOffset) -> int:

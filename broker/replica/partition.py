@@ -75,6 +75,8 @@ class Partition:
         self.removing_replicas: tuple[int, ...] = ()
         self.is_in_isr = False
         """Whether this broker is in the ISR, as the metadata that were taken over last have it."""
+        self.is_complete = False
+        """Whether it is in the ISR or eligible (KIP-966): then its log has all that is committed."""
         self.isr_state: IsrState = CommittedIsr(frozenset())
         self.followers: dict[int, FollowerState] = {}
         self.watches_low_watermark = False
@@ -202,6 +204,7 @@ class Partition:
         self.adding_replicas = registration.adding_replicas
         self.removing_replicas = registration.removing_replicas
         self.is_in_isr = self.broker_id in registration.isr
+        self.is_complete = self.is_in_isr or self.broker_id in registration.elr
 
     def _clear(self, role: Role) -> None:
         self.watchers.wake()
@@ -212,7 +215,7 @@ class Partition:
         self.followers = {}
         self.isr_state = CommittedIsr(frozenset())
         self.assigned_replicas = self.adding_replicas = self.removing_replicas = ()
-        self.is_in_isr = False
+        self.is_in_isr = self.is_complete = False
         self.effects = None
 
     def add_effects(self) -> Effects:

@@ -56,6 +56,15 @@ def asks(cluster: FakeCluster) -> list[Any]:
     return [each for each in cluster.asked if isinstance(each, ListGroupsRequest)]
 
 
+@pytest.mark.parametrize(("name", "value"), [("state", "Ongoing"), ("type", "json"), ("limit", "0"), ("lag", "x")])
+def test_a_wrong_parameter_is_refused_before_the_stream_begins(name: str, value: str) -> None:
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        status, problem = await call(client, "GET", f"/v1/live/groups?{name}={value}")
+        assert (status, problem["field"]) == (400, name)
+
+    with_fake(test)
+
+
 def test_a_group_is_told_as_its_lag_grows_without_anybody_committing() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         (log,) = cluster.add("t")

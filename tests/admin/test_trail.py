@@ -71,6 +71,7 @@ def test_each_change_is_written_with_who_asked_for_it_and_what_became_of_it(writ
     assert written[1]["body"] == '{"partitions":{"0":0}}' and written[1]["took_ms"] >= 0
 
 
+@pytest.mark.unexpected("ZeroDivisionError")
 def test_a_change_that_fails_is_written_too(written: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         async def ask(*_: object, **__: object) -> None:

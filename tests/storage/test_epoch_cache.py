@@ -115,6 +115,13 @@ def test_truncating_from_the_start(start: int, after: list[tuple[int, int]]) -> 
     assert entries(found) == after
 
 
+@pytest.mark.parametrize(("end", "after"), [(35, [(7, 35)]), (30, [(7, 30)]), (29, [(4, 29)]), (9, []), (0, [])])
+def test_an_emptied_log_keeps_the_last_saved_epoch_up_to_its_end(end: int, after: list[tuple[int, int]]) -> None:
+    found = EpochCache()
+    found.keep_last(cache((2, 10), (4, 20), (7, 30)).entries, end)
+    assert entries(found) == after
+
+
 def test_the_checkpoint_is_kafkas() -> None:
     text = cache((0, 0), (3, 120)).to_text()
     assert text == "0\n2\n0 0\n3 120\n"

@@ -10,7 +10,17 @@ from kvorum.storage import durable_length
 from kvorum.storage.durable_length import DurableLength
 from kvorum.storage.log import Log
 from kvorum.storage.recovery import LogDirectoryError, OpenOptions
-from tests.storage.kit import FOLDER, NOW_MS, batch, idempotent, new_disk, open_test_log, read_all, small_config
+from tests.storage.kit import (
+    FOLDER,
+    NOW_MS,
+    StillClock,
+    batch,
+    idempotent,
+    new_disk,
+    open_test_log,
+    read_all,
+    small_config,
+)
 
 COUNT = 20
 
@@ -183,6 +193,26 @@ def test_leader_epochs_are_read_from_the_batches_where_the_checkpoint_fails(is_c
     log = open_test_log(disk, options=OpenOptions(recovery_point=COUNT, is_clean=is_clean))
     assert log.epoch_cache.entries == [(0, 0), (1, 12)]
     check(log, batches)
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_the_last_epoch_of_a_log_that_retention_emptied_is_kept(is_clean: bool) -> None:
+    """Nothing else shows a leader which records were before the log's start."""
+    disk, clock = new_disk(), StillClock()
+    written(disk, flushed=COUNT, close=True)
+    options = OpenOptions(recovery_point=COUNT, is_clean=True)
+    log = open_test_log(disk, small_config(retention_ms=1_000), clock=clock, options=options)
+    log.high_watermark = log.log_end_offset
+    clock.now_ms += 10_000
+    log.delete_old_segments(clock.now_ms)
+    log.flush()  # until then the last segment waits: its producers are in no durable snapshot
+    log.delete_old_segments(clock.now_ms)
+    assert (log.log_start_offset, log.log_end_offset, log.epoch_cache.entries) == (COUNT, COUNT, [(1, COUNT)])
+    log.flush()
+    log.close()
+    for _ in range(2):
+        log = open_test_log(disk, options=OpenOptions(recovery_point=COUNT, is_clean=is_clean))
+        assert (log.log_start_offset, log.log_end_offset, log.epoch_cache.entries) == (COUNT, COUNT, [(1, COUNT)])
 
 
 def test_a_clean_start_reads_next_to_nothing() -> None:

@@ -145,6 +145,9 @@ class ModelLog:
 
     def truncate_to(self, offset: int) -> bool:
         self.truncations.append(offset)
+        if offset < self.log_start_offset:
+            self.truncate_fully_and_start_at(offset)
+            return True
         before = len(self.batches)
         self.batches = [each for each in self.batches if parse_header(each).next_offset <= offset]
         if len(self.batches) < before:
@@ -211,6 +214,7 @@ def registration(
     leader_epoch: int = 0,
     partition_epoch: int = 0,
     adding: Sequence[int] = (),
+    elr: Sequence[int] = (),
 ) -> PartitionRegistration:
     return PartitionRegistration(
         replicas=tuple(replicas),
@@ -221,6 +225,7 @@ def registration(
         leader_recovery_state=0,
         directories=(UNASSIGNED_DIRECTORY,) * len(replicas),
         adding_replicas=tuple(adding),
+        elr=tuple(elr),
     )
 
 

@@ -54,6 +54,12 @@ def catch_up(follower: Follower, leader: Partition, rounds_max: int = 100) -> in
     """Fetch until nothing is new; return how often the log was cut."""
     cuts = 0
     for _ in range(rounds_max):
+        if follower.phase is FollowerPhase.RESETTING:
+            log = leader.log_or_raise(-1, require_leader=True)
+            start_epoch = log.epoch_cache.epoch_for_offset(log.log_start_offset)
+            follower.on_leader_range(
+                log.log_start_offset, -1 if start_epoch is None else start_epoch, log.log_end_offset
+            )
         outcome = one_fetch(follower, leader)
         cuts += outcome is Outcome.TRUNCATED
         if outcome is Outcome.NOTHING_NEW:
@@ -196,7 +202,7 @@ class TestOutOfRange:
         assert one_fetch(follower, leader) is Outcome.OUT_OF_RANGE
         assert follower.phase is FollowerPhase.RESETTING
         assert not follower.is_ready(FollowerPhase.FETCHING, 0)
-        follower.on_leader_range(6, 10)
+        follower.on_leader_range(6, 0, 10)
         catch_up(follower, leader)
         assert log.history == leader_log.history[6:]
         assert log.log_start_offset == 6
@@ -206,22 +212,21 @@ class TestOutOfRange:
         log = log_of([(0, 8)])
         follower = following(log, 1)
         follower.on_fetched(8, PartitionData(error_code=ErrorCode.OFFSET_OUT_OF_RANGE), 0)
-        follower.on_leader_range(0, 5)
+        follower.on_leader_range(0, 0, 5)
         assert log.log_end_offset == 5
 
     def test_a_leader_whose_log_lies_wholly_below_ours_makes_it_start_anew(self) -> None:
-        log = ModelLog()
-        log.truncate_fully_and_start_at(20)
+        log = emptied(20, epoch=0)
         follower = following(log, 1)
         follower.on_fetched(20, PartitionData(error_code=ErrorCode.OFFSET_OUT_OF_RANGE), 0)
-        follower.on_leader_range(0, 5)
-        assert (log.log_start_offset, log.log_end_offset) == (5, 5)
+        follower.on_leader_range(3, 0, 5)
+        assert (log.log_start_offset, log.log_end_offset, log.latest_epoch) == (3, 3, 0)
 
     def test_one_that_is_in_range_after_all_goes_on_where_it_was(self) -> None:
         log = log_of([(0, 5)])
         follower = following(log, 1)
         follower.on_fetched(5, PartitionData(error_code=ErrorCode.OFFSET_OUT_OF_RANGE), 0)
-        follower.on_leader_range(0, 9)
+        follower.on_leader_range(0, 0, 9)
         assert log.truncations == [] and follower.phase is FollowerPhase.FETCHING
 
     def test_a_leader_that_cannot_tell_its_range_is_asked_again_later(self) -> None:
@@ -230,6 +235,83 @@ class TestOutOfRange:
         follower.on_leader_range_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, 50)
         assert not follower.is_ready(FollowerPhase.RESETTING, 50)
         assert follower.is_ready(FollowerPhase.RESETTING, 50 + FIRST_BACKOFF_MS)
+
+
+class TestEmptiedLog:
+    """A log that retention or DeleteRecords has emptied: is what was before its start the leader's, too?"""
+
+    def test_after_an_unclean_election_it_copies_the_new_leaders_records_from_their_start(self) -> None:
+        """The leader lost its log, was elected uncleanly, and wrote as many records as the follower once had."""
+        leader_log = log_of([(4, 17)])
+        for log in (emptied(13, epoch=2), emptied(13, epoch=None)):
+            catch_up(following(log, 4), leading(leader_log, 4))
+            assert log.log_start_offset == 0 and log.history == leader_log.history
+
+    def test_without_a_known_epoch_it_tells_the_leader_of_no_position_before_it_has_begun_again(self) -> None:
+        """The leader would take its start for the end of a replica that has all before it, and add it to the ISR."""
+        follower = following(emptied(13, epoch=None), 4)
+        assert follower.phase is FollowerPhase.RESETTING
+        assert not follower.is_ready(FollowerPhase.FETCHING, 0)
+
+    def test_in_one_history_it_goes_on_at_its_end(self) -> None:
+        leader_log = log_of([(2, 15), (4, 2)])
+        log = emptied(13, epoch=2)
+        catch_up(following(log, 4), leading(leader_log, 4))
+        assert log.truncations == [] and log.log_start_offset == 13 and log.history == leader_log.history[13:]
+
+    @pytest.mark.parametrize("counted", [{"isr": (1, 2)}, {"isr": (1,), "elr": (2,)}])
+    def test_in_the_isr_or_eligible_it_keeps_its_end_without_a_known_epoch(self, counted: dict[str, object]) -> None:
+        """To cut it would take away what the controller counts on."""
+        log = emptied(13, epoch=None)
+        partition = a_partition(broker_id=2)
+        partition.make_follower(registration(leader_epoch=4, **counted), log)  # type: ignore[arg-type]
+        follower = Follower(partition, BACKOFF_MS)
+        catch_up(follower, leading(log_of([(2, 15), (4, 2)]), 4))
+        assert log.truncations == [] and log.log_start_offset == 13
+
+    def test_one_that_begins_at_the_leaders_start_knows_the_epoch_there(self) -> None:
+        leader_log = log_of([(2, 10), (4, 3)])
+        leader_log.high_watermark = 13
+        leader_log.maybe_increment_log_start_offset(11)
+        log = emptied(13, epoch=None)
+        follower = following(log, 4)
+        follower.on_leader_range(11, 4, 13)
+        assert follower.fetch_position() == (11, 4, 11)
+
+
+def emptied(end_offset: int, epoch: int | None) -> ModelLog:
+    """Return an empty log that ends there, with the last epoch it knows."""
+    log = ModelLog()
+    log.truncate_fully_and_start_at(end_offset)
+    log.truncations.clear()
+    if epoch is not None:
+        log.assign_epoch_start_offset(epoch, end_offset)
+    return log
+
+
+@settings(max_examples=400, deadline=None)
+@given(histories(), st.integers(0, 8), st.integers(0, 8), st.booleans())
+def test_whatever_was_deleted_a_follower_comes_to_have_all_that_the_leader_wrote_after_the_shared_prefix(
+    made: tuple[History, History, History], leader_start: int, start: int, forgets: bool
+) -> None:
+    """Both logs may begin anywhere, the follower's where the leader's is another history (an unclean election), too."""
+    prefix, leaders, followers = made
+    leader_log, log = log_of(prefix + leaders, " L"), log_of(prefix + followers, " F")
+    common = log_of(prefix).log_end_offset
+    for each, offset in ((leader_log, leader_start), (log, start)):
+        each.high_watermark = each.log_end_offset
+        each.maybe_increment_log_start_offset(min(offset, each.log_end_offset))
+        if each.log_start_offset == each.log_end_offset:
+            each.batches.clear()
+    if forgets and log.log_start_offset == log.log_end_offset:
+        log.epoch_cache.clear()
+    epoch = max([each for each, _ in prefix + leaders + followers], default=0) + 1
+    leader = leading(leader_log, epoch)
+    catch_up(following(log, epoch), leader)
+    assert log.log_end_offset == leader_log.log_end_offset
+    assert log.log_start_offset <= max(common, leader_log.log_start_offset)
+    shared = [place for place in log.history if place[0] >= max(common, log.log_start_offset)]
+    assert shared == [place for place in leader_log.history if place[0] >= max(common, log.log_start_offset)]
 
 
 class TestAnswers:
