@@ -27,6 +27,7 @@ THREAD_POOLS: Final = frozenset(
         "remote.log.reader.threads",
     )
 )
+THREAD_POOLS_OF_LISTENERS: Final = frozenset(("num.network.threads",))
 POSITIVE: Final = frozenset(
     (
         "max.connections",
@@ -53,7 +54,7 @@ def check_change(before: Settings, after: Settings, changed: Collection[str]) ->
     for key in sorted(changed):
         definition = broker_def(key)
         base = key if definition is None else definition.name
-        if base in THREAD_POOLS:
+        if base in (THREAD_POOLS if key == base else THREAD_POOLS_OF_LISTENERS):
             check_thread_pool(after, key, number_of(before, key, base), number_of(after, key, base))
         elif base in POSITIVE and number_of(after, key, base) < min(1, number_of(before, key, base)):
             raise refuse(after, key, "must be at least 1")

@@ -8,7 +8,7 @@ plus the keys it knows but does not describe) and `kvorum-configs.tsv`. The tabl
 import difflib
 import pkgutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from types import MappingProxyType
 
@@ -183,6 +183,16 @@ TOPIC: Mapping[str, ConfigDef] = MappingProxyType(
 GROUP: Mapping[str, ConfigDef] = MappingProxyType(
     {name: _ALL[scope, name] for scope, name in sorted(_ALL) if scope is Scope.GROUP}
 )
+LIMITS_OF_LISTENERS = ("max.connection.creation.rate", "max.connections", "num.network.threads")
+OF_A_LISTENER: Mapping[str, ConfigDef] = MappingProxyType(
+    {
+        name: replace(
+            definition, mutability=Mutability.CLUSTER_WIDE if name in LIMITS_OF_LISTENERS else Mutability.PER_BROKER
+        )
+        for name, definition in BROKER.items()
+    }
+)
+"""Of `listener.name.NAME.KEY`, by KEY: a running broker takes all of them, as Kafka does, whatever KEY itself is."""
 
 
 def broker_def(key: str) -> ConfigDef | None:
@@ -193,7 +203,7 @@ def broker_def(key: str) -> ConfigDef | None:
         return None
     rest = key.removeprefix(LISTENER_PREFIX).split(".")
     # A mechanism such as scram-sha-256 may stand between the listener and the key (KIP-103, sasl.jaas.config).
-    return next((BROKER[base] for skip in (1, 2) if (base := ".".join(rest[skip:])) in BROKER), None)
+    return next((OF_A_LISTENER[base] for skip in (1, 2) if (base := ".".join(rest[skip:])) in BROKER), None)
 
 
 def is_known(key: str) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from kvorum.broker.services import Broker
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.quorum.configs.layers import check_broker_change, is_per_broker
+from kvorum.quorum.configs.changes import check_broker_change, check_key
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ResourceType
 from kvorum.runtime import config_defs
 from kvorum.runtime.config_types import InvalidValue
@@ -35,10 +35,12 @@ def check_broker(broker: Broker, name: str, changes: Mapping[str, str | None]) -
     of_metadata = bool(changes) and config_defs.KEPT_IN_METADATA.issuperset(changes)
     if name != CLUSTER_DEFAULT and not of_metadata:
         require_own_id(broker, name)
+    cluster_wide = name == CLUSTER_DEFAULT
     for key, value in changes.items():
-        check_key(name, key, value)
+        if value is not None:  # what is stored can always be removed
+            check_key(key, cluster_wide=cluster_wide)
     try:
-        check_broker_change(broker.configs.layers, changes, cluster_wide=name == CLUSTER_DEFAULT)
+        check_broker_change(broker.configs.layers, changes, cluster_wide=cluster_wide)
     except InvalidValue as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
 
@@ -46,24 +48,6 @@ def check_broker(broker: Broker, name: str, changes: Mapping[str, str | None]) -
 def stored_configs(broker: Broker, name: str) -> Mapping[str, str]:
     """Return the dynamic configs stored for this broker, or for all (empty name)."""
     return broker.metadata.image.configs.of(ResourceType.BROKER, name)
-
-
-def check_key(name: str, key: str, value: str | None) -> None:
-    """Check whether a resource may have a dynamic config; removing one is always allowed. Raises KafkaError."""
-    definition = config_defs.broker_def(key)
-    if definition is None or value is None:
-        return
-    if not definition.dynamic:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{key}]")
-    if key in config_defs.PER_LISTENER:
-        problem = f"can be dynamically updated only per-listener using the listener prefix: [{key}]"
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"These security configs {problem}")
-    if name == CLUSTER_DEFAULT and is_per_broker(key, definition):
-        problem = f"Cannot update these configs at default cluster level, broker id must be specified: [{key}]"
-        raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
-    if definition.sensitive:
-        problem = f"{key} is a secret, which cannot be set dynamically yet: the metadata would hold it in clear"
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{problem}. Set it in the node's own configuration")
 
 
 def require_own_id(broker: Broker, name: str) -> None:

@@ -93,7 +93,8 @@ def broker_entries(layers: ConfigLayers) -> Iterator[ConfigEntry]:
         else:
             text = settings.raw(name)
             own = Synonym(name, hidden(definition, text), settings.source(name).layer)
-            yield replace(entry(definition, text, (own,), read_only=not definition.dynamic), name=name)
+            read_only = not BROKER[definition.name].dynamic
+            yield replace(entry(definition, text, (own,), read_only=read_only), name=name)
     unknown = {name for values, _ in said for name in values if config_defs.broker_def(name) is None}
     for name in sorted(unknown):
         yield unknown_entry(name, [source for values, source in said if name in values])

@@ -14,8 +14,7 @@ from typing import Final, NamedTuple
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ConfigsImage, ResourceType
 from kvorum.runtime import config_defs
 from kvorum.runtime.config import ConfigError, ConfigSource, Entry, Settings, Source, shown
-from kvorum.runtime.config_changes import check_change
-from kvorum.runtime.config_defs import ConfigDef, Mutability
+from kvorum.runtime.config_defs import Mutability
 from kvorum.runtime.config_relations import RELATIONS
 from kvorum.runtime.config_types import InvalidValue
 
@@ -124,7 +123,7 @@ def check_value(key: str, text: str, layer: Source, refused: Refused = MappingPr
     definition = config_defs.broker_def(key)
     if definition is None or not definition.dynamic:
         raise ConfigError(key, None, layer.where, "it is not known as a dynamic config")
-    if layer is CLUSTER_LAYER and is_per_broker(key, definition):
+    if layer is CLUSTER_LAYER and definition.mutability is Mutability.PER_BROKER:
         raise ConfigError(key, None, layer.where, "it cannot be set for all brokers")
     if (key, text) in refused:
         raise ConfigError(key, shown(key, text), layer.where, refused[key, text])
@@ -132,31 +131,6 @@ def check_value(key: str, text: str, layer: Source, refused: Refused = MappingPr
         definition.parse(text)
     except InvalidValue as error:
         raise ConfigError(key, error.text, layer.where, error.reason) from None
-
-
-def check_broker_change(layers: ConfigLayers, changes: Mapping[str, str | None], *, cluster_wide: bool) -> None:
-    """Check what a node would make of changes of its dynamic configs (None: removed), or of those of all nodes.
-
-    Keys nobody knows are passed over, as in Kafka: a plugin may have them. Raises InvalidValue.
-    """
-    known = {key: text for key, text in changes.items() if config_defs.broker_def(key) is not None}
-    layer, in_force = CLUSTER_LAYER if cluster_wide else OWN_LAYER, [dict(each) for each in layers.in_force]
-    texts = in_force[DYNAMIC_LAYERS.index(layer)]
-    try:
-        for key, text in known.items():
-            if text is None:
-                texts.pop(key, None)
-            else:
-                check_value(key, text, layer)
-                texts[key] = text
-        check_change(layers.settings, overlaid(layers.static, in_force), known.keys())
-    except ConfigError as error:
-        raise InvalidValue(error.key, error.text, error.reason) from None
-
-
-def is_per_broker(key: str, definition: ConfigDef) -> bool:
-    """Tell whether a config is set for single brokers only: those of one listener are."""
-    return definition.mutability is Mutability.PER_BROKER or key.startswith(config_defs.LISTENER_PREFIX)
 
 
 def settled(

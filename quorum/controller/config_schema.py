@@ -9,12 +9,13 @@ from typing import Final, Protocol, assert_never
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import CreatableTopicConfigs
-from kvorum.quorum.configs.layers import ConfigLayers, check_broker_change, is_per_broker
+from kvorum.quorum.configs.changes import check_broker_change, check_key
+from kvorum.quorum.configs.layers import ConfigLayers
 from kvorum.quorum.image.client_metrics import subscription_of
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ConfigsImage, ConfigSource, EffectiveValue, ResourceType
 from kvorum.runtime import config_defs
 from kvorum.runtime.config import Settings
-from kvorum.runtime.config_defs import ConfigDef, Mutability, is_value
+from kvorum.runtime.config_defs import ConfigDef, is_value
 from kvorum.runtime.config_types import ConfigType, InvalidValue, Value
 
 CONFIG_LENGTH_MAX: Final = 64 * 1024
@@ -230,20 +231,11 @@ def _definition(resource_type: ResourceType, key: str) -> ConfigDef | None:
 
 
 def _validate_broker_config(name: str, key: str, value: str) -> None:
-    """Check one dynamic broker config (DynamicBrokerConfig.validate). One that nobody knows may be a plugin's."""
+    """Check one dynamic broker config. Raises KafkaError INVALID_CONFIG, InvalidValue."""
+    try:
+        check_key(key, cluster_wide=name == CLUSTER_DEFAULT)
+    except KafkaError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, error.message) from error
     definition = config_defs.broker_def(key)
-    if definition is None:
-        return
-    if definition.mutability is Mutability.READ_ONLY:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Cannot update these configs dynamically: [{key}]")
-    if is_per_broker(key, definition) and name == CLUSTER_DEFAULT:
-        message = f"Cannot update these configs at default cluster level, broker id must be specified: {key}"
-        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
-    if definition.sensitive:
-        # Kafka 4 writes it down as it is; here nothing secret is in the metadata in clear, which every client may read.
-        message = (
-            f"{key} is a secret and cannot be set dynamically: there is no secret yet to encode it with, and the "
-            "metadata log would hold it in clear. Set it in the node's own configuration"
-        )
-        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
-    definition.parse(value)
+    if definition is not None:
+        definition.parse(value)

@@ -9,6 +9,8 @@ ELECTION_SHARE_MIN: Final = 0.4
 ELECTION_SHARE_MAX: Final = 0.8
 """A follower that hears nothing stands after a random time between these shares of election.timeout: 0.4 to 0.8 s by
 default. Kafka waits fetch.timeout (2 s) first, since its followers poll; ours are sent a heartbeat."""
+ELECTION_SECONDS_MIN: Final = 0.05
+"""Of controller.quorum.election.timeout.ms, which may be 0: with less, elections would only disturb each other."""
 CHECK_QUORUM_SHARE: Final = 0.5
 """A leader that no majority answered for this share of fetch.timeout steps down (Kafka: 1.5 times the whole)."""
 HEARTBEATS_PER_TIMEOUT: Final = 5
@@ -63,7 +65,7 @@ class RaftSettings:
 
 def raft_settings(settings: Settings) -> RaftSettings:
     """Return the figures for a node's configuration (controller.quorum.election.timeout.ms and the like)."""
-    election_s = settings.int("controller.quorum.election.timeout.ms") / 1000
+    election_s = max(settings.int("controller.quorum.election.timeout.ms") / 1000, ELECTION_SECONDS_MIN)
     fetch_s = settings.int("controller.quorum.fetch.timeout.ms") / 1000
     shortest = election_s * ELECTION_SHARE_MIN
     return RaftSettings(
