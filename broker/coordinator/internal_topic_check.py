@@ -31,7 +31,7 @@ CONTENT: Final = {
 
 
 class Problem(NamedTuple):
-    """One wrong configuration of one topic."""
+    """What is wrong with a topic, and the command that repairs it."""
 
     topic: str
     text: str
@@ -56,37 +56,32 @@ class InternalTopicCheck:
         if len(seen) == len(self._seen) and all(new is old for new, old in zip(seen, self._seen, strict=True)):
             return
         self._seen = seen
-        found = {each for topic in topics if topic is not None for each in problems(topic, image, self._settings())}
-        for problem in sorted(found - self._known):
-            log.warning(problem.text, topic=problem.topic, command=problem.command)
-        self._known = frozenset(found)
+        found = [problem_of(topic, image, self._settings()) for topic in topics if topic is not None]
+        problems = frozenset(each for each in found if each is not None)
+        for problem in sorted(problems - self._known):
+            log.warning(f"internal topic may lose data: {problem.text}", topic=problem.topic, command=problem.command)
+        self._known = problems
 
 
-def problems(topic: TopicImage, image: MetadataImage, settings: Settings) -> list[Problem]:
-    """Return what is wrong with an internal topic."""
-    found: list[Problem] = []
-    name = topic.name
-    alter = f"kvorum topics alter {name}{bootstrap_option(image)}"
-    expected = {"cleanup.policy": "compact"}
+def problem_of(topic: TopicImage, image: MetadataImage, settings: Settings) -> Problem | None:
+    """Return what is wrong with the cleanup policy and the replication factor of an internal topic."""
+    name, texts, options = topic.name, [], ""
     try:
         config = LogConfig.from_overrides(image.configs.topic(name), settings)
     except KafkaError:
         config = LogConfig()  # DynamicConfig has logged which value is left out
-    wrong = config.is_deleted
-    if name == SHARE_TOPIC:
-        expected = {"cleanup.policy": "delete", "retention.ms": "-1"}
-        wrong = config.is_deleted and config.retention_ms >= 0
-    if wrong:
+    if config.is_deleted and (name != SHARE_TOPIC or config.retention_ms >= 0):
         policy = ",".join(sorted(config.cleanup_policy))
-        text = f"internal topic loses {CONTENT[name]}: cleanup.policy={policy}, retention.ms={config.retention_ms}"
-        repair = "".join(f" --config {key}={value}" for key, value in expected.items())
-        found.append(Problem(name, text, alter + repair))
+        texts.append(f"retention deletes {CONTENT[name]} (cleanup.policy={policy}, retention.ms={config.retention_ms})")
+        options += " --config retention.ms=-1" if name == SHARE_TOPIC else " --config cleanup.policy=compact"
     wanted = min(settings.int(f"{PREFIXES[name]}.replication.factor"), len(image.cluster.brokers))
     fewest = min((len(each.replicas) for each in topic.partitions.values()), default=wanted)
     if fewest < wanted:
-        text = f"internal topic has too few replicas for {CONTENT[name]}: {fewest}, not {wanted}"
-        found.append(Problem(name, text, f"{alter} --replication-factor {wanted}"))
-    return found
+        texts.append(f"its replication factor is {fewest}, not {wanted}")
+        options += f" --replication-factor {wanted}"
+    if not texts:
+        return None
+    return Problem(name, "; ".join(texts), f"kvorum topics alter {name}{bootstrap_option(image)}{options}")
 
 
 def bootstrap_option(image: MetadataImage) -> str:
