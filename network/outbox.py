@@ -1,7 +1,8 @@
 """Answers of one connection on their way to the socket: in request order, and no faster than the client takes them.
 
-A slot is reserved for every request whose answer is not there yet; what comes behind it waits. Files are read only when
-their bytes can be sent: a client that does not read holds at most `outstanding_bytes_max` and one piece of a file.
+A slot is reserved for every request whose answer is not there yet; what comes behind it waits. Nothing is sent while
+bytes given to the transport wait there. Large slices of files go from the page cache to the socket (sendfile). A client
+that does not read holds the rest of one write, or PROBE_BYTES of a file; the rest of the file stays where it is.
 """
 
 import asyncio
@@ -10,11 +11,15 @@ from collections.abc import Callable
 from typing import Protocol
 
 from kvorum.protocol.parts import FileSlice, Part
+from kvorum.runtime.disk import File
+from kvorum.runtime.sockets import UNSUPPORTED, descriptor_of, send_file
 
-FILE_READ_BYTES = 256 * 1024
-"""One read of a file. Between two of them the client must have taken enough."""
 GATHERED_BYTES_MAX = 64 * 1024
-"""Answers gathered for one system call."""
+"""Answers gathered for one system call, and one read of a file: more in one piece is no faster."""
+DIRECT_BYTES_MIN = 32 * 1024
+"""From here on sending from a file costs less than reading and writing it."""
+PROBE_BYTES = 8 * 1024
+"""Read of a file and left with the transport when the socket is full: the transport then says when it is writable."""
 
 
 class Slot:
@@ -45,16 +50,19 @@ class Outbox:
     the moment. `sent` counts bytes given to the socket.
     """
 
-    __slots__ = ("_gathered", "_gathered_size", "_now_s", "_slots", "_transport", "_watched", "paused", "sent")
+    __slots__ = (
+        *("_gathered", "_gathered_size", "_now_s", "_slots", "_socket_fd", "_transport", "_watched"),
+        *("paused", "sent"),
+    )
 
-    def __init__(
-        self, transport: asyncio.WriteTransport, outstanding_bytes_max: int, now_s: Callable[[], float]
-    ) -> None:
-        """Send over an open transport, which then says `pause` above so many bytes outstanding, `resume` below."""
+    def __init__(self, transport: asyncio.WriteTransport, now_s: Callable[[], float]) -> None:
+        """Send over an open transport; `paused` is to be set between its pause_writing and resume_writing."""
         self._transport = transport
         self._now_s = now_s
         self._watched: list[Watched] = []
-        transport.set_write_buffer_limits(high=outstanding_bytes_max)
+        is_plain = transport.get_extra_info("sslcontext") is None
+        self._socket_fd = descriptor_of(transport.get_extra_info("socket")) if is_plain else -1
+        transport.set_write_buffer_limits(high=0)
         self._slots: deque[Slot] = deque()
         self._gathered: list[bytes | bytearray | memoryview] = []
         self._gathered_size = 0
@@ -152,7 +160,16 @@ class Outbox:
         """Send a slice of a file piece by piece; return what is left when the client is behind."""
         file, position, size = part
         while size and not self.paused:
-            count = min(size, FILE_READ_BYTES)
+            count = min(size, GATHERED_BYTES_MAX)
+            if size >= DIRECT_BYTES_MIN and self._socket_fd >= 0:
+                sent = self._send_directly(file, position, size)
+                position += sent
+                size -= sent
+                if sent:
+                    continue
+                if self.paused:
+                    break
+                count = min(size, PROBE_BYTES)
             data = file.pread(count, position)
             if len(data) != count:
                 raise OSError(f"{file.path} ends at {position + len(data)}, {count} bytes were promised at {position}")
@@ -160,6 +177,20 @@ class Outbox:
             position += count
             size -= count
         return FileSlice(file, position, size)
+
+    def _send_directly(self, file: File, position: int, size: int) -> int:
+        """Send from the file what the socket takes; return how many bytes. What was gathered goes first."""
+        if self._gathered:
+            self._write()
+        file_fd = file.fileno()
+        if self.paused or file_fd < 0 or self._transport.is_closing() or self._transport.get_write_buffer_size():
+            return 0
+        sent = send_file(self._socket_fd, file_fd, position, size)
+        if sent == UNSUPPORTED:
+            self._socket_fd = -1
+            return 0
+        self.sent += sent
+        return sent
 
     def _gather(self, data: bytes | bytearray | memoryview) -> None:
         self._gathered.append(data)

@@ -1,9 +1,11 @@
-"""Buffer sizes of a socket, for who asked for them. Who did not has the kernel's, which grow with the connection.
+"""Buffer sizes of a socket where they are configured, and sending from a file.
 
-A size that is set stops the kernel from adapting the buffer (tcp(7)), and above net.core.rmem_max or wmem_max it is cut
+Sizes that are not configured are the kernel's, which grow with the connection. A size that is set stops the kernel from adapting the buffer (tcp(7)), and above net.core.rmem_max or wmem_max it is cut
 to them without a word. That is why Kafka's default of 100 KiB is heeded only where somebody wrote it down.
 """
 
+import errno
+import os
 import socket
 from typing import Final, Protocol
 
@@ -13,8 +15,16 @@ KERNELS_CHOICE: Final = -1
 """Leave the buffer to the kernel."""
 
 
+UNSUPPORTED: Final = -1
+"""Files of this file system cannot be sent from: read them instead."""
+
+
 class HasOptions(Protocol):
     """A socket, or what an event loop shows of one."""
+
+    def fileno(self) -> int:
+        """See socket.socket."""
+        ...
 
     def setsockopt(self, level: int, optname: int, value: int) -> None:
         """See socket.socket."""
@@ -37,3 +47,27 @@ def set_buffers(
     for option, size in ((socket.SO_SNDBUF, send_bytes), (socket.SO_RCVBUF, receive_bytes)):
         if size != KERNELS_CHOICE:
             sock.setsockopt(socket.SOL_SOCKET, option, size)
+
+
+def descriptor_of(sock: HasOptions | None) -> int:
+    """Return a socket's descriptor, -1 where a transport has none (simulated)."""
+    return -1 if sock is None else sock.fileno()
+
+
+def send_file(socket_fd: int, file_fd: int, position: int, size: int) -> int:
+    """Send up to `size` bytes of a file over a non-blocking socket without reading them into memory.
+
+    Returns how many the socket took, 0 if it takes none now or its peer is gone (the next write says so), UNSUPPORTED.
+    Raises OSError as reading the file does, also where the file ends at `position`.
+    """
+    try:
+        sent = os.sendfile(socket_fd, file_fd, position, size)
+    except (BlockingIOError, ConnectionError):
+        return 0
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+            return UNSUPPORTED
+        raise
+    if sent == 0:
+        raise OSError(f"the file ends at {position}, {size} more bytes were promised")
+    return sent

@@ -17,7 +17,7 @@ from network_kit import (
 from kvorum.network.authorizer import NoQuotas
 from kvorum.network.context import ANONYMOUS, RequestContext
 from kvorum.network.limits import ConnectionLimits
-from kvorum.network.outbox import FILE_READ_BYTES, Outbox
+from kvorum.network.outbox import DIRECT_BYTES_MIN, GATHERED_BYTES_MAX, PROBE_BYTES, Outbox
 from kvorum.network.router import Handler
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.codec import decode_response
@@ -58,6 +58,9 @@ class MemoryFile:
     def pread(self, size: int, position: int) -> bytes:
         self.read += size
         return self.data[position : position + size]
+
+    def fileno(self) -> int:
+        return -1
 
 
 def fetch_handler(file: MemoryFile, size: int | None = None) -> Handler:
@@ -226,7 +229,7 @@ def test_a_request_without_answer_is_followed_by_the_next_answer() -> None:
     run(main)
 
 
-@pytest.mark.parametrize("size", [0, 10, FILE_READ_BYTES, 3 * FILE_READ_BYTES + 17])
+@pytest.mark.parametrize("size", [0, 10, GATHERED_BYTES_MAX, 3 * GATHERED_BYTES_MAX + 17])
 def test_parts_of_an_answer_arrive_as_one_frame_with_the_file_s_bytes_in_their_place(size: int) -> None:
     async def main() -> None:
         data = bytes(range(256)) * (size // 256 + 1)
@@ -248,7 +251,7 @@ def test_a_client_that_does_not_read_holds_a_bounded_number_of_bytes_and_gets_al
     async def main() -> None:
         size = 8 * 1024 * 1024
         file = MemoryFile(bytes(size))
-        listener = listener_of(fetch_handler(file), limits=ConnectionLimits(outstanding_bytes_max=300_000))
+        listener = listener_of(fetch_handler(file))
         reader, writer = await asyncio.open_connection("127.0.0.1", await listener.start(), limit=1024)
         for number in range(10):
             writer.write(request_frame(FetchRequest(), 11, number))
