@@ -1,8 +1,8 @@
 """Answers of one connection on their way to the socket: in request order, and no faster than the client takes them.
 
 A slot is reserved for every request whose answer is not there yet; what comes behind it waits. Nothing is sent while
-bytes given to the transport wait there. Large slices of files go from the page cache to the socket (sendfile). A client
-that does not read holds the rest of one write, or PROBE_BYTES of a file; the rest of the file stays where it is.
+bytes given to the transport wait there. Slices of files are read and written in pieces; of a piece that the socket does
+not take, only PROBE_BYTES are kept, and the rest is read again. So a client that does not read holds little memory.
 """
 
 import asyncio
@@ -12,14 +12,24 @@ from typing import Protocol
 
 from kvorum.protocol.parts import FileSlice, Part
 from kvorum.runtime.disk import File
-from kvorum.runtime.sockets import UNSUPPORTED, descriptor_of, send_file
+from kvorum.runtime.sockets import descriptor_of, send_now
 
 GATHERED_BYTES_MAX = 64 * 1024
 """Answers gathered for one system call, and one read of a file: more in one piece is no faster."""
-DIRECT_BYTES_MIN = 32 * 1024
-"""From here on sending from a file costs less than reading and writing it."""
+DIRECT_BYTES_MIN = 16 * 1024
+"""Slices of files below are gathered with what surrounds them. An unsent piece below is kept."""
+GATHERED_PARTS_MAX = 64
+"""Parts in one system call that does not go through the transport."""
 PROBE_BYTES = 8 * 1024
 """Read of a file and left with the transport when the socket is full: the transport then says when it is writable."""
+
+
+def pread(file: File, size: int, position: int) -> bytes:
+    """Read a piece of a slice. Raises OSError, also where the file is shorter than the slice."""
+    data = file.pread(size, position)
+    if len(data) != size:
+        raise OSError(f"{file.path} ends at {position + len(data)}, {size} bytes were promised at {position}")
+    return data
 
 
 class Slot:
@@ -160,37 +170,45 @@ class Outbox:
         """Send a slice of a file piece by piece; return what is left when the client is behind."""
         file, position, size = part
         while size and not self.paused:
-            count = min(size, GATHERED_BYTES_MAX)
-            if size >= DIRECT_BYTES_MIN and self._socket_fd >= 0:
-                sent = self._send_directly(file, position, size)
-                position += sent
-                size -= sent
-                if sent:
-                    continue
+            data = pread(file, min(size, GATHERED_BYTES_MAX), position)
+            sent = len(data)
+            if sent >= DIRECT_BYTES_MIN and self._is_direct():
+                sent = self._send_directly(data)
                 if self.paused:
                     break
-                count = min(size, PROBE_BYTES)
-            data = file.pread(count, position)
-            if len(data) != count:
-                raise OSError(f"{file.path} ends at {position + len(data)}, {count} bytes were promised at {position}")
-            self._gather(data)
-            position += count
-            size -= count
+                if sent < len(data):  # the socket is full: the transport tells when it is not
+                    probe = data[sent : sent + PROBE_BYTES]
+                    sent += len(probe)
+                    self._gather(probe)
+                    self._write()
+            else:
+                self._gather(data)
+            position += sent
+            size -= sent
         return FileSlice(file, position, size)
 
-    def _send_directly(self, file: File, position: int, size: int) -> int:
-        """Send from the file what the socket takes; return how many bytes. What was gathered goes first."""
-        if self._gathered:
+    def _is_direct(self) -> bool:
+        """Tell whether bytes may be written past the transport: it has none itself and is open."""
+        return (
+            self._socket_fd >= 0
+            and len(self._gathered) < GATHERED_PARTS_MAX
+            and not self._transport.get_write_buffer_size()
+            and not self._transport.is_closing()
+        )
+
+    def _send_directly(self, data: bytes) -> int:
+        """Write what is gathered and then data of a file; return how much of the data the socket took."""
+        gathered, size = self._gathered, self._gathered_size
+        count = send_now(self._socket_fd, [*gathered, data])
+        self._gathered = []
+        self._gathered_size = 0
+        if count < size:
+            self.sent += count
+            self._gather(b"".join(gathered)[count:])
             self._write()
-        file_fd = file.fileno()
-        if self.paused or file_fd < 0 or self._transport.is_closing() or self._transport.get_write_buffer_size():
             return 0
-        sent = send_file(self._socket_fd, file_fd, position, size)
-        if sent == UNSUPPORTED:
-            self._socket_fd = -1
-            return 0
-        self.sent += sent
-        return sent
+        self.sent += count
+        return count - size
 
     def _gather(self, data: bytes | bytearray | memoryview) -> None:
         self._gathered.append(data)

@@ -1,22 +1,19 @@
-"""Buffer sizes of a socket where they are configured, and sending from a file.
+"""Buffer sizes of a socket where they are configured, and writes past an event loop's transport.
 
-Sizes that are not configured are the kernel's, which grow with the connection. A size that is set stops the kernel from adapting the buffer (tcp(7)), and above net.core.rmem_max or wmem_max it is cut
-to them without a word. That is why Kafka's default of 100 KiB is heeded only where somebody wrote it down.
+Sizes that are not configured are the kernel's, which grow with the connection. A size that is set stops the kernel from
+adapting the buffer (tcp(7)), and above net.core.rmem_max or wmem_max it is cut to them silently. So Kafka's default of
+100 KiB applies only where it was written down.
 """
 
-import errno
 import os
 import socket
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from kvorum.runtime.config import ConfigSource, Settings
 
 KERNELS_CHOICE: Final = -1
 """Leave the buffer to the kernel."""
-
-
-UNSUPPORTED: Final = -1
-"""Files of this file system cannot be sent from: read them instead."""
 
 
 class HasOptions(Protocol):
@@ -54,20 +51,12 @@ def descriptor_of(sock: HasOptions | None) -> int:
     return -1 if sock is None else sock.fileno()
 
 
-def send_file(socket_fd: int, file_fd: int, position: int, size: int) -> int:
-    """Send up to `size` bytes of a file over a non-blocking socket without reading them into memory.
+def send_now(socket_fd: int, parts: Sequence[bytes | bytearray | memoryview]) -> int:
+    """Write to a non-blocking socket; return how many bytes it took.
 
-    Returns how many the socket took, 0 if it takes none now or its peer is gone (the next write says so), UNSUPPORTED.
-    Raises OSError as reading the file does, also where the file ends at `position`.
+    0 if it takes none now, or if the connection is broken: the transport's next write reports that.
     """
     try:
-        sent = os.sendfile(socket_fd, file_fd, position, size)
+        return os.writev(socket_fd, parts)
     except (BlockingIOError, ConnectionError):
         return 0
-    except OSError as error:
-        if error.errno in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
-            return UNSUPPORTED
-        raise
-    if sent == 0:
-        raise OSError(f"the file ends at {position}, {size} more bytes were promised")
-    return sent
