@@ -19,8 +19,6 @@ class ConnectionLimits:
     """socket.request.max.bytes: a larger frame closes the connection."""
     in_flight_max: int = 100
     """Requests handed to handlers and not answered; the next ones wait. Bounds what one client can park."""
-    outstanding_bytes_max: int = 1024 * 1024
-    """Answer bytes given to the socket and not taken by the client; no request is handled beyond, no file read."""
     idle_ms: int = 600_000
     """connections.max.idle.ms: without a request in hand for so long, it is closed. Negative: never."""
     backlog: int = 50

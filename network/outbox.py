@@ -1,7 +1,8 @@
 """Answers of one connection on their way to the socket: in request order, and no faster than the client takes them.
 
-A slot is reserved for every request whose answer is not there yet; what comes behind it waits. Files are read only when
-their bytes can be sent: a client that does not read holds at most `outstanding_bytes_max` and one piece of a file.
+A slot is reserved for every request whose answer is not there yet; what comes behind it waits. Nothing is sent while
+bytes given to the transport wait there. Slices of files are read and written in pieces; of a piece that the socket does
+not take, only PROBE_BYTES are kept, and the rest is read again. So a client that does not read holds little memory.
 """
 
 import asyncio
@@ -10,11 +11,25 @@ from collections.abc import Callable
 from typing import Protocol
 
 from kvorum.protocol.parts import FileSlice, Part
+from kvorum.runtime.disk import File
+from kvorum.runtime.sockets import descriptor_of, send_now
 
-FILE_READ_BYTES = 256 * 1024
-"""One read of a file. Between two of them the client must have taken enough."""
 GATHERED_BYTES_MAX = 64 * 1024
-"""Answers gathered for one system call."""
+"""Answers gathered for one system call, and one read of a file: more in one piece is no faster."""
+DIRECT_BYTES_MIN = 16 * 1024
+"""Slices of files below are gathered with what surrounds them. An unsent piece below is kept."""
+GATHERED_PARTS_MAX = 64
+"""Parts in one system call that does not go through the transport."""
+PROBE_BYTES = 8 * 1024
+"""Read of a file and left with the transport when the socket is full: the transport then says when it is writable."""
+
+
+def pread(file: File, size: int, position: int) -> bytes:
+    """Read a piece of a slice. Raises OSError, also where the file is shorter than the slice."""
+    data = file.pread(size, position)
+    if len(data) != size:
+        raise OSError(f"{file.path} ends at {position + len(data)}, {size} bytes were promised at {position}")
+    return data
 
 
 class Slot:
@@ -45,16 +60,19 @@ class Outbox:
     the moment. `sent` counts bytes given to the socket.
     """
 
-    __slots__ = ("_gathered", "_gathered_size", "_now_s", "_slots", "_transport", "_watched", "paused", "sent")
+    __slots__ = (
+        *("_gathered", "_gathered_size", "_now_s", "_slots", "_socket_fd", "_transport", "_watched"),
+        *("paused", "sent"),
+    )
 
-    def __init__(
-        self, transport: asyncio.WriteTransport, outstanding_bytes_max: int, now_s: Callable[[], float]
-    ) -> None:
-        """Send over an open transport, which then says `pause` above so many bytes outstanding, `resume` below."""
+    def __init__(self, transport: asyncio.WriteTransport, now_s: Callable[[], float]) -> None:
+        """Send over an open transport; `paused` is to be set between its pause_writing and resume_writing."""
         self._transport = transport
         self._now_s = now_s
         self._watched: list[Watched] = []
-        transport.set_write_buffer_limits(high=outstanding_bytes_max)
+        is_plain = transport.get_extra_info("sslcontext") is None
+        self._socket_fd = descriptor_of(transport.get_extra_info("socket")) if is_plain else -1
+        transport.set_write_buffer_limits(high=0)
         self._slots: deque[Slot] = deque()
         self._gathered: list[bytes | bytearray | memoryview] = []
         self._gathered_size = 0
@@ -152,14 +170,45 @@ class Outbox:
         """Send a slice of a file piece by piece; return what is left when the client is behind."""
         file, position, size = part
         while size and not self.paused:
-            count = min(size, FILE_READ_BYTES)
-            data = file.pread(count, position)
-            if len(data) != count:
-                raise OSError(f"{file.path} ends at {position + len(data)}, {count} bytes were promised at {position}")
-            self._gather(data)
-            position += count
-            size -= count
+            data = pread(file, min(size, GATHERED_BYTES_MAX), position)
+            sent = len(data)
+            if sent >= DIRECT_BYTES_MIN and self._is_direct():
+                sent = self._send_directly(data)
+                if self.paused:
+                    break
+                if sent < len(data):  # the socket is full: the transport tells when it is not
+                    probe = data[sent : sent + PROBE_BYTES]
+                    sent += len(probe)
+                    self._gather(probe)
+                    self._write()
+            else:
+                self._gather(data)
+            position += sent
+            size -= sent
         return FileSlice(file, position, size)
+
+    def _is_direct(self) -> bool:
+        """Tell whether bytes may be written past the transport: it has none itself and is open."""
+        return (
+            self._socket_fd >= 0
+            and len(self._gathered) < GATHERED_PARTS_MAX
+            and not self._transport.get_write_buffer_size()
+            and not self._transport.is_closing()
+        )
+
+    def _send_directly(self, data: bytes) -> int:
+        """Write what is gathered and then data of a file; return how much of the data the socket took."""
+        gathered, size = self._gathered, self._gathered_size
+        count = send_now(self._socket_fd, [*gathered, data])
+        self._gathered = []
+        self._gathered_size = 0
+        if count < size:
+            self.sent += count
+            self._gather(b"".join(gathered)[count:])
+            self._write()
+            return 0
+        self.sent += count
+        return count - size
 
     def _gather(self, data: bytes | bytearray | memoryview) -> None:
         self._gathered.append(data)

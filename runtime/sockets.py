@@ -1,10 +1,13 @@
-"""Buffer sizes of a socket, for who asked for them. Who did not has the kernel's, which grow with the connection.
+"""Buffer sizes of a socket where they are configured, and writes past an event loop's transport.
 
-A size that is set stops the kernel from adapting the buffer (tcp(7)), and above net.core.rmem_max or wmem_max it is cut
-to them without a word. That is why Kafka's default of 100 KiB is heeded only where somebody wrote it down.
+Sizes that are not configured are the kernel's, which grow with the connection. A size that is set stops the kernel from
+adapting the buffer (tcp(7)), and above net.core.rmem_max or wmem_max it is cut to them silently. So Kafka's default of
+100 KiB applies only where it was written down.
 """
 
+import os
 import socket
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from kvorum.runtime.config import ConfigSource, Settings
@@ -15,6 +18,10 @@ KERNELS_CHOICE: Final = -1
 
 class HasOptions(Protocol):
     """A socket, or what an event loop shows of one."""
+
+    def fileno(self) -> int:
+        """See socket.socket."""
+        ...
 
     def setsockopt(self, level: int, optname: int, value: int) -> None:
         """See socket.socket."""
@@ -37,3 +44,19 @@ def set_buffers(
     for option, size in ((socket.SO_SNDBUF, send_bytes), (socket.SO_RCVBUF, receive_bytes)):
         if size != KERNELS_CHOICE:
             sock.setsockopt(socket.SOL_SOCKET, option, size)
+
+
+def descriptor_of(sock: HasOptions | None) -> int:
+    """Return a socket's descriptor, -1 where a transport has none (simulated)."""
+    return -1 if sock is None else sock.fileno()
+
+
+def send_now(socket_fd: int, parts: Sequence[bytes | bytearray | memoryview]) -> int:
+    """Write to a non-blocking socket; return how many bytes it took.
+
+    0 if it takes none now, or if the connection is broken: the transport's next write reports that.
+    """
+    try:
+        return os.writev(socket_fd, parts)
+    except (BlockingIOError, ConnectionError):
+        return 0

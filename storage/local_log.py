@@ -8,7 +8,7 @@ again.
 from collections.abc import Callable, Iterator, Sequence
 
 from kvorum.protocol.batch_header import BatchHeader, parse_header
-from kvorum.protocol.parts import FileSlice, Part
+from kvorum.protocol.parts import FileSlice, Part, part_size
 from kvorum.runtime import failpoints
 from kvorum.runtime.disk import Disk
 from kvorum.storage.cleaner.swap import take_place, withdraw
@@ -96,8 +96,10 @@ class LocalLog:
 
     def extend(self, view: memoryview, headers: list[BatchHeader]) -> None:
         """Append batches to the active segment, which has been asked whether it takes them."""
-        self.segments.active.append(view, headers)
-        self._tail.append(view, headers)
+        active = self.segments.active
+        position = active.size
+        active.append(view, headers)
+        self._tail.append(view, headers, active.file, position)
         self.log_end_offset = headers[-1].next_offset
 
     def room(self, now_ms: int, size_max: int) -> Room:
@@ -145,7 +147,7 @@ class LocalLog:
         """Return whole batches from the one that holds `offset` on, up to the bound; see read_segments."""
         parts = self._tail.read(offset, max_bytes, bound, min_one)
         if parts is not None:
-            return ReadInfo(tuple(parts), sum([len(part) for part in parts]))
+            return ReadInfo(tuple(parts), sum([part_size(part) for part in parts]))
         return read_segments(self._from_offset_warm(offset), offset, max_bytes, bound, self.log_end_offset, min_one)
 
     def _from_offset_warm(self, offset: int) -> Iterator[Segment]:

@@ -2,13 +2,16 @@
 
 Each log keeps its own ring; the rings of a broker together hold only what was appended last: an append leaves its ring
 once so many bytes (or appends) followed it, in whichever logs. Bytes are copied once, so no network buffer is pinned.
+A read of more than MEMORY_READ_BYTES_MAX returns slices of the file: a consumer that does not take its response must
+not keep in memory what the ring has dropped.
 """
 
 from collections import deque
 from typing import Final, NamedTuple
 
 from kvorum.protocol.batch_header import BatchHeader
-from kvorum.protocol.parts import Part
+from kvorum.protocol.parts import FileSlice, Part
+from kvorum.runtime.disk import File
 
 BROKER_BYTES_MAX: Final = 64 * 1024 * 1024
 BROKER_APPENDS_MAX: Final = 16 * 1024
@@ -16,15 +19,19 @@ BROKER_APPENDS_MAX: Final = 16 * 1024
 LOG_BYTES_MAX: Final = 1024 * 1024
 LOG_BATCHES_MAX: Final = 256
 """One log's ring: a follower or consumer that lags by more reads the file."""
+MEMORY_READ_BYTES_MAX: Final = 32 * 1024
+"""From here on sending from the file costs no more than sending from memory."""
 
 
 class TailBatch(NamedTuple):
-    """One batch and the offsets it covers; `append_number` counts the appends of its ring."""
+    """One batch, the offsets it covers, and its position in the file; `append_number` counts the ring's appends."""
 
     base_offset: int
     next_offset: int
     data: memoryview
     append_number: int
+    file: File
+    position: int
 
 
 class TailBudget:
@@ -61,19 +68,20 @@ class Tail:
         self._append_number = 0
         self.size = 0
 
-    def append(self, data: memoryview, headers: list[BatchHeader]) -> None:
-        """Keep the batches just written."""
+    def append(self, data: memoryview, headers: list[BatchHeader], file: File, position: int) -> None:
+        """Keep the batches just written to a file, the first one at `position`."""
         self._append_number += 1
         if len(data) > LOG_BYTES_MAX:
             self.clear()
             return
         copy = memoryview(bytes(data))
-        place = 0
-        batches = self._batches
+        start = 0
+        batches, number = self._batches, self._append_number
         for header in headers:
-            end = place + header.size
-            batches.append(TailBatch(header.base_offset, header.next_offset, copy[place:end], self._append_number))
-            place = end
+            end = start + header.size
+            batch = copy[start:end]
+            batches.append(TailBatch(header.base_offset, header.next_offset, batch, number, file, position + start))
+            start = end
         self.size += len(data)
         while self.size > LOG_BYTES_MAX or len(batches) > LOG_BATCHES_MAX:
             self.size -= len(batches.popleft().data)
@@ -103,11 +111,27 @@ class Tail:
             first -= 1
         parts: list[Part] = []
         left = max_bytes
-        for place in range(first, len(batches)):
-            batch = batches[place]
+        for index in range(first, len(batches)):
+            batch = batches[index]
             size = len(batch.data)
             if batch.next_offset > upper_bound_offset or (size > left and (parts or not min_one)):
                 break
             parts.append(batch.data)
             left -= size
-        return parts
+        if max_bytes - left <= MEMORY_READ_BYTES_MAX:
+            return parts
+        return self._slices(first, len(parts))
+
+    def _slices(self, first: int, count: int) -> list[Part]:
+        """Return so many batches as slices of the files they were written to, adjacent ones as one."""
+        slices: list[Part] = []
+        batch = self._batches[first]
+        file, position, end = batch.file, batch.position, batch.position
+        for index in range(first, first + count):
+            batch = self._batches[index]
+            if batch.file is not file or batch.position != end:
+                slices.append(FileSlice(file, position, end - position))
+                file, position = batch.file, batch.position
+            end = batch.position + len(batch.data)
+        slices.append(FileSlice(file, position, end - position))
+        return slices

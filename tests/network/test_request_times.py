@@ -103,7 +103,7 @@ class NoTransport(asyncio.WriteTransport):
 
 
 def test_what_an_outbox_still_holds_is_not_sent() -> None:
-    times, outbox = RequestTimes(Histogram((1.0,))), Outbox(NoTransport(), 1000, lambda: 1.1)
+    times, outbox = RequestTimes(Histogram((1.0,))), Outbox(NoTransport(), lambda: 1.1)
     first, second = outbox.reserve(), outbox.reserve()
     for slot in (first, second, None):
         outbox.watch(sample_of(times, slot))

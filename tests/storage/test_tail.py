@@ -1,13 +1,24 @@
 """The ring of last batches: what it returns, what it holds, what it shares."""
 
+import random
+
+import pytest
+
+from kvorum.chaos.sim.disk import SimDisk
 from kvorum.protocol.batch_header import parse_header
-from kvorum.storage.tail import LOG_BATCHES_MAX, LOG_BYTES_MAX, Tail, TailBudget
+from kvorum.protocol.parts import FileSlice
+from kvorum.protocol.records import batches
+from kvorum.storage.tail import LOG_BATCHES_MAX, LOG_BYTES_MAX, MEMORY_READ_BYTES_MAX, Tail, TailBudget
 from tests.storage.kit import batch
 
+FILE = SimDisk(random.Random(1)).open("00000000000000000000.log", create=True)
 
-def add(tail: Tail, offset: int, size: int = 10) -> int:
+
+def add(tail: Tail, offset: int, size: int = 10, position: int | None = None) -> int:
     data = batch(bytes(size), base_offset=offset)
-    tail.append(data, [parse_header(data)])
+    position = FILE.size() if position is None else position
+    FILE.pwrite(data, position)
+    tail.append(data, [parse_header(data)], FILE, position)
     return len(data)
 
 
@@ -15,7 +26,12 @@ def offsets(
     tail: Tail, offset: int, max_bytes: int = 10**9, bound: int = 10**9, min_one: bool = True
 ) -> list[int] | None:
     parts = tail.read(offset, max_bytes, bound, min_one)
-    return None if parts is None else [parse_header(part).base_offset for part in parts if isinstance(part, memoryview)]
+    if parts is None:
+        return None
+    data = b"".join(
+        part.file.pread(part.size, part.position) if isinstance(part, FileSlice) else bytes(part) for part in parts
+    )
+    return [header.base_offset for _, header in batches(memoryview(data))]
 
 
 def test_a_read_gets_whole_batches_within_its_limits() -> None:
@@ -80,8 +96,23 @@ def test_the_copy_is_its_own() -> None:
     """The caller's buffer is the network's: it may be reused at once."""
     tail = Tail(TailBudget())
     data = batch(b"value")
-    tail.append(data, [parse_header(data)])
+    tail.append(data, [parse_header(data)], FILE, 0)
     before = bytes(data)
     data[:] = bytes(len(data))
     [part] = tail.read(0, 1000, 10, True) or []
     assert isinstance(part, memoryview) and bytes(part) == before
+
+
+@pytest.mark.parametrize("gap", [0, 100])
+def test_a_large_read_returns_slices_of_the_file_so_that_a_slow_consumer_pins_no_memory(gap: int) -> None:
+    tail = Tail(TailBudget())
+    size = MEMORY_READ_BYTES_MAX // 4
+    position = FILE.size()
+    for offset in range(8):
+        position += add(tail, offset, size, position) + (gap if offset == 5 else 0)
+    assert all(isinstance(part, memoryview) for part in tail.read(5, 10**9, 10**9, True) or [])
+    large = tail.read(1, 10**9, 10**9, True) or []
+    assert [type(part) for part in large] == [FileSlice] * (1 if gap == 0 else 2)
+    assert offsets(tail, 1) == list(range(1, 8))
+    assert offsets(tail, 1, bound=7) == list(range(1, 7))
+    assert offsets(tail, 1, max_bytes=6 * size) == list(range(1, 6))
