@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from kvorum.admin.caught_up import UpTo
 from kvorum.admin.connections import QUICK, Connections, may_repeat
 from kvorum.network.addresses import Address
+from kvorum.network.cluster_check import ClusterCheck
 from kvorum.network.dial import ChannelError
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_partitions import (
@@ -129,6 +130,7 @@ class ClusterClient:
     chance: random.Random = field(default_factory=random.Random)
     timeout_ms: int = TIMEOUT_MS
     """How long one request may take."""
+    check: ClusterCheck | None = None  # of each new connection, where the brokers' cluster id is known beforehand
     _connections: Connections = field(init=False)
     _silent: set[Address] = field(default_factory=set)
     """Who did not answer when it was asked last: asked behind all others."""
@@ -139,7 +141,7 @@ class ClusterClient:
 
     def __post_init__(self) -> None:
         """Connect when something is asked."""
-        self._connections = Connections(self.client_id, self.chance)
+        self._connections = Connections(self.client_id, self.chance, self.check)
 
     @property
     def wait_ms(self) -> int:

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 from kvorum.network.addresses import Address
 from kvorum.network.channel import Channel, common_version
+from kvorum.network.cluster_check import ClusterCheck
 from kvorum.network.dial import ChannelError, ConnectionLost, RequestTimedOut
 from kvorum.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kvorum.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
@@ -85,10 +86,11 @@ class _Own:
 class Connections:
     """See the module. Owned by one event loop; close it."""
 
-    __slots__ = ("_busy", "_chance", "_client_id", "_own", "_shared")
+    __slots__ = ("_busy", "_chance", "_check", "_client_id", "_own", "_shared")
 
-    def __init__(self, client_id: str, chance: Random) -> None:
-        """Begin with none; each is made when it is needed."""
+    def __init__(self, client_id: str, chance: Random, check: ClusterCheck | None = None) -> None:
+        """Begin with none; each is made when it is needed, and used if `check` accepts it."""
+        self._check = check
         self._client_id = client_id
         self._chance = chance
         self._shared: dict[Address, Channel] = {}
@@ -141,7 +143,7 @@ class Connections:
         await asyncio.gather(*(channel.close() for channel in (*self._shared.values(), *idle, *self._busy)))
 
     def _made(self, address: Address) -> Channel:
-        return Channel(address[0], address[1], client_id=self._client_id, chance=self._chance)
+        return Channel(address[0], address[1], client_id=self._client_id, chance=self._chance, check=self._check)
 
 
 async def asked(channel: Channel, request: Message, response: type[M], timeout_ms: int, version_max: int | None) -> M:

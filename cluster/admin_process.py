@@ -16,6 +16,7 @@ from kvorum.cluster.paths import NodePaths
 from kvorum.cluster.process_metrics import build_info, watched
 from kvorum.cluster.tokens import KEY, read_access
 from kvorum.network.addresses import Address
+from kvorum.network.cluster_check import ClusterCheck, EndpointType
 from kvorum.runtime.chance import new_random
 from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.config import Settings
@@ -23,6 +24,7 @@ from kvorum.runtime.disk import Disk, OsDisk
 from kvorum.runtime.listeners import admin_listeners, advertised_listeners, connect_urls, voters
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import Metrics
+from kvorum.storage.checkpoints import CheckpointError, read_meta_properties
 
 log = get_logger("admin")
 
@@ -45,13 +47,26 @@ def access_of(settings: Settings, disk: Disk) -> Access:
         raise Refusal(Exit.CONFIG, f"{KEY}: {settings.optional_str(KEY)}: {error}") from error
 
 
+def check_of(disk: Disk, settings: Settings) -> ClusterCheck | None:
+    """Return the check of brokers by the first directory of this node that can be read, None if there is none."""
+    for folder in (settings.str("metadata.log.dir"), *settings.list("log.dirs")):
+        try:
+            found = read_meta_properties(disk, folder)
+        except (CheckpointError, OSError):
+            continue  # the broker reports it
+        if found is not None:
+            return ClusterCheck(found.cluster_id, EndpointType.BROKER)
+    return None
+
+
 def run_admin(settings: Settings, paths: NodePaths) -> int:
     """Run the admin process until it is told to end; returns the exit code."""
 
     async def serve(ending: Ending, stack: ExitStack) -> Exit:
         access = access_of(settings, OsDisk())
         local = NodeLogs(OsDisk(), settings.int("node.id"), settings.list("log.dirs"))
-        cluster, metrics = ClusterClient(bootstrap_of(settings), chance=new_random()), Metrics()
+        check = check_of(OsDisk(), settings)
+        cluster, metrics = ClusterClient(bootstrap_of(settings), chance=new_random(), check=check), Metrics()
         build_info(metrics, "admin", settings.int("node.id"))
         connect = ConnectClient(connect_urls(settings))
         runner = runner_of(AdminApp(cluster, metrics, access, local=local, connect=connect).build())

@@ -7,6 +7,7 @@ from typing import Any
 
 from kvorum.admin.client import ClusterClient
 from kvorum.network.addresses import Address
+from kvorum.network.cluster_check import ClusterCheck
 from kvorum.network.context import RequestContext
 from kvorum.network.router import Handler, Router, supported_apis
 from kvorum.network.server import Listener
@@ -69,9 +70,11 @@ class TestBroker:
 
 
 @asynccontextmanager
-async def client_of(*brokers: TestBroker, timeout_ms: int = 60_000) -> AsyncIterator[ClusterClient]:
+async def client_of(
+    *brokers: TestBroker, timeout_ms: int = 60_000, check: ClusterCheck | None = None
+) -> AsyncIterator[ClusterClient]:
     """Return a client of these, which listen."""
-    cluster = ClusterClient([each.address for each in brokers], timeout_ms=timeout_ms)
+    cluster = ClusterClient([each.address for each in brokers], timeout_ms=timeout_ms, check=check)
     try:
         yield cluster
     finally:

@@ -11,7 +11,15 @@ from kvorum.admin import connections
 from kvorum.admin.client import ClusterClient, Unreachable
 from kvorum.admin.connections import IDLE_MAX, OWN_MAX, QUICK, READS, Connections
 from kvorum.network.channel import Channel
+from kvorum.network.cluster_check import ClusterCheck, EndpointType
 from kvorum.network.dial import RequestTimedOut
+from kvorum.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kvorum.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kvorum.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kvorum.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kvorum.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -208,3 +216,26 @@ def test_what_changes_something_is_no_question() -> None:
         name.startswith(("Describe", "List", "Fetch", "Find", "Metadata", "Offset", "Consumer")) for name in names
     )
     assert not names & {"OffsetCommitRequest", "OffsetDeleteRequest", "ConsumerGroupHeartbeatRequest"}
+
+
+def test_a_write_never_reaches_a_broker_of_another_cluster() -> None:
+    """A broker of another cluster may listen where one of this cluster did."""
+
+    async def main() -> None:
+        made = CreateTopicsResponse(topics=[CreatableTopicResult(name="made")])
+        describe = {cluster_id: DescribeClusterResponse(cluster_id=cluster_id) for cluster_id in ("ours", "theirs")}
+        foreign = TestBroker(
+            {CreateTopicsRequest: lambda _: made, DescribeClusterRequest: lambda _: describe["theirs"]}
+        )
+        own = TestBroker({CreateTopicsRequest: lambda _: made, DescribeClusterRequest: lambda _: describe["ours"]})
+        check = ClusterCheck("ours", EndpointType.BROKER)
+        request = CreateTopicsRequest(topics=[CreatableTopic(name="made")])
+        async with foreign.serving(), own.serving():
+            async with client_of(foreign, check=check) as cluster:
+                with pytest.raises(Unreachable, match="belongs to another cluster, theirs"):
+                    await cluster.ask(request, CreateTopicsResponse)
+            async with client_of(foreign, own, check=check) as cluster:
+                await cluster.ask(request, CreateTopicsResponse)
+        assert (foreign.count(CreateTopicsRequest), own.count(CreateTopicsRequest)) == (0, 1)
+
+    asyncio.run(main())

@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 
 from kvorum.admin.operations import Role
-from kvorum.cluster.admin_process import access_of
+from kvorum.cluster.admin_process import access_of, check_of
 from kvorum.cluster.exits import Exit
 from kvorum.cluster.hosting import Refusal
+from kvorum.protocol.uuids import Uuid
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import OsDisk
+from kvorum.storage.checkpoints import MetaProperties, write_meta_properties
 
 KEY = "kvorum.admin.tokens.file"
 
@@ -32,3 +34,15 @@ def test_a_file_of_tokens_that_is_missing_or_wrong_keeps_the_process_from_starti
     with pytest.raises(Refusal) as refused:
         access_of(Settings.of({KEY: str(file)}), OsDisk())
     assert refused.value.code is Exit.CONFIG and str(file) in refused.value.reason
+
+
+def test_brokers_are_checked_by_the_cluster_id_of_the_first_directory_that_can_be_read(tmp_path: Path) -> None:
+    disk, damaged, whole = OsDisk(), str(tmp_path / "damaged"), str(tmp_path / "whole")
+    settings = Settings.of({"log.dirs": f"{damaged},{whole}", "node.id": "1", "process.roles": "broker"})
+    assert check_of(disk, settings) is None
+    for folder in (damaged, whole):
+        disk.mkdir(folder)
+        write_meta_properties(disk, folder, MetaProperties("ours", 1, Uuid(bytes(16))))
+    (tmp_path / "damaged" / "meta.properties").write_text("nonsense")
+    check = check_of(disk, settings)
+    assert check is not None and check.cluster_id == "ours"
