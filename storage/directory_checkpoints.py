@@ -18,6 +18,7 @@ from kvorum.storage.checkpoints import (
     write_clean_shutdown,
     write_offsets,
 )
+from kvorum.storage.closed_logs import ClosedLog, describe_files, write_closed_logs
 from kvorum.storage.log import Log
 from kvorum.storage.log_dir import LogDir
 from kvorum.storage.log_table import LogTable
@@ -124,18 +125,31 @@ def forget_cleaned(disk: Disk, directory: LogDir) -> None:
     directory.checkpoints[CLEANED_OFFSETS] = {}
 
 
-def write_at_shutdown(disk: Disk, directory: LogDir, logs: Sequence[Log], broker_epoch: int) -> None:
+def write_at_shutdown(
+    disk: Disk, directory: LogDir, logs: Sequence[Log], broker_epoch: int, has_gone: bool = False
+) -> None:
     """Write a directory's checkpoints, then its clean-shutdown mark. Raises OSError.
 
     `logs` are all its logs, closed. Without a registration (`broker_epoch` -1) nothing was appended: the epoch stays
     that of the last clean shutdown, if there was one. A directory that is not loaded keeps its checkpoints, which have
-    rows of logs that were never opened, and its mark if it had one; Kafka's LogManager.shutdown.
+    rows of logs that were never opened, and its mark if it had one; Kafka's LogManager.shutdown. `has_gone`: logs are
+    gone that others may still count on. The next start is to find that out again, so there is no mark.
     """
     if directory.is_loaded:
         if cleaned := offsets_of(CLEANED_OFFSETS, logs):
             write_checkpoint(disk, directory.path, CLEANED_OFFSETS, cleaned)
-        for name in (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS):
+        for name in (LOG_START_OFFSETS, HIGH_WATERMARKS, *(() if has_gone else (RECOVERY_POINTS,))):
             write_checkpoint(disk, directory.path, name, offsets_of(name, logs))
-    if directory.is_loaded or directory.is_clean:
-        epoch = directory.previous_broker_epoch if broker_epoch == NO_BROKER_EPOCH else broker_epoch
-        write_clean_shutdown(disk, directory.path, epoch)
+    if has_gone or not (directory.is_loaded or (directory.is_clean and not directory.had_damage)):
+        return
+    epoch = broker_epoch
+    if broker_epoch == NO_BROKER_EPOCH and not directory.had_damage:
+        epoch = directory.previous_broker_epoch
+    if directory.is_loaded:
+        closed = {
+            each.partition: ClosedLog(each.log_end_offset, each.log_start_offset, describe_files(disk, each.folder))
+            for each in logs
+            if each.folder == join(directory.path, str(each.partition))
+        }
+        write_closed_logs(disk, directory.path, epoch, closed)
+    write_clean_shutdown(disk, directory.path, epoch)

@@ -18,6 +18,7 @@ from kvorum.storage.checkpoints import (
     read_offsets,
     take_clean_shutdown,
 )
+from kvorum.storage.closed_logs import ClosedLog, read_closed_logs
 from kvorum.storage.names import (
     DELETE_FOLDER_SUFFIX,
     FUTURE_FOLDER_SUFFIX,
@@ -65,6 +66,10 @@ class LogDir:
         self.previous_broker_epoch = NO_BROKER_EPOCH
         self.checkpoints: dict[str, dict[TopicPartition, int]] = {name: {} for name in CHECKPOINTS}
         """What each checkpoint on disk says: as it was read, or written last."""
+        self.closed_logs: dict[TopicPartition, ClosedLog] | None = None
+        """The logs as the last clean shutdown left them, where that is known."""
+        self.had_damage = False
+        """Whether any log was found damaged at this start: the mark of the clean shutdown vouches for nothing then."""
         self._lock: AbstractContextManager[bool] | None = None
 
     @property
@@ -93,10 +98,28 @@ class LogDir:
                 if wanted is not None and wanted != found:
                     raise CheckpointError(f"{self.path} belongs to {name} {found}, this is {wanted}")
         self.checkpoints = {name: self._read(name) for name in CHECKPOINTS}
+        self.closed_logs = None
         epoch = take_clean_shutdown(self._disk, self.path)
         self.is_clean = epoch is not None
         self.previous_broker_epoch = NO_BROKER_EPOCH if epoch is None else epoch
+        if epoch is not None:
+            self.closed_logs = read_closed_logs(self._disk, self.path, epoch)
         self.is_open = True
+
+    def closed_log(self, partition: TopicPartition) -> ClosedLog | None:
+        """Return what is known of a log's clean shutdown; None if there was none, or nothing is known."""
+        if not self.is_clean:
+            return None
+        if self.closed_logs is not None:
+            return self.closed_logs.get(partition)
+        end_offset = self.checkpoints[RECOVERY_POINTS].get(partition)
+        return None if end_offset is None else ClosedLog(end_offset)
+
+    def recorded_logs(self) -> set[TopicPartition]:
+        """Return the partitions that had a log here by what the last process wrote."""
+        if self.closed_logs is not None:
+            return {*self.closed_logs}
+        return {*self.checkpoints[RECOVERY_POINTS], *self.checkpoints[HIGH_WATERMARKS]}
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
         """Return a checkpoint; a damaged one counts as empty, which costs work but no record."""

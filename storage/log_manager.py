@@ -21,7 +21,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Final
+from typing import Final, NoReturn
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
@@ -40,13 +40,14 @@ from kvorum.storage.checkpoints import (
 )
 from kvorum.storage.cleaner.hosts import OpenHost, open_host
 from kvorum.storage.cleaner.manager import LogCleaner
+from kvorum.storage.damage import Lack, remove_lack
 from kvorum.storage.directory_checkpoints import DirectoryCheckpoints, write_at_shutdown
 from kvorum.storage.future_logs import FutureLogs
 from kvorum.storage.log import Log
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.log_dir import LogDir
 from kvorum.storage.log_opening import LogOpening
-from kvorum.storage.log_removal import LogRemoval
+from kvorum.storage.log_removal import IsAssigned, IsStray, LogRemoval
 from kvorum.storage.log_syncs import LogSyncs
 from kvorum.storage.log_table import LogTable
 from kvorum.storage.names import DELETE_FOLDER_SUFFIX, STRAY_FOLDER_SUFFIX, TopicPartition
@@ -105,9 +106,13 @@ class LogManager:
 
     @property
     def previous_broker_epoch(self) -> int:
-        """The broker epoch of the last process if it shut down cleanly in every directory, else -1 (KIP-966)."""
-        epochs = {each.previous_broker_epoch if each.is_clean else NO_BROKER_EPOCH for each in self._table.dirs}
-        return epochs.pop() if len(epochs) == 1 else NO_BROKER_EPOCH
+        """The broker epoch of the last process if it shut down cleanly in every directory, else -1 (KIP-966).
+
+        Also -1 if any log was found damaged since.
+        """
+        epochs = {each.previous_broker_epoch for each in self._table.dirs}
+        is_whole = not any(each.had_damage for each in self._table.dirs)
+        return epochs.pop() if len(epochs) == 1 and is_whole else NO_BROKER_EPOCH
 
     async def start(self) -> None:
         """Open everything. A directory that fails goes offline; the others go on.
@@ -126,6 +131,9 @@ class LogManager:
             for directory in self._table.dirs:
                 if directory.is_online:
                     group.create_task(self._opening.open_all(directory))
+        for directory in self._table.dirs:
+            if directory.is_loaded:
+                self._opening.note_missing(directory)
         await self._checkpoints.drop_deleted_rows()
 
     # Logs
@@ -155,6 +163,7 @@ class LogManager:
         """
         existing = self._table.get(partition)
         if existing is not None:
+            self._forget_lack(existing)
             if existing.topic_id == ZERO_UUID:
                 self._set_topic_id(existing, topic_id)
             if existing.topic_id != topic_id:
@@ -174,18 +183,33 @@ class LogManager:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {error}") from error
         self._table.add(directory, created)
         self._table.preferred.pop(partition, None)
+        self._table.lacking.pop(partition, None)
         return created
+
+    def lack_of(self, partition: TopicPartition) -> Lack:
+        """Return what a partition's log lacks of what it had; NOTHING once `get_or_create` has returned it."""
+        return self._table.lacking.get(partition, Lack.NOTHING)
+
+    def _forget_lack(self, existing: Log) -> None:
+        if self._table.lacking.pop(existing.partition, None) is not None:
+            try:
+                remove_lack(self._disk, existing.folder)
+            except OSError as error:
+                self._io_failed(existing, error)
 
     def _set_topic_id(self, existing: Log, topic_id: Uuid) -> None:
         try:
             write_partition_metadata(self._disk, existing.folder, topic_id)
         except OSError as error:
-            directory = self._table.dir_of(existing.partition)
-            assert directory is not None, "a log of the table lies somewhere"
-            self._table.take_offline(directory, error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{existing.partition}: {error}") from error
+            self._io_failed(existing, error)
         existing.topic_id = topic_id
         existing.is_topic_id_durable = False
+
+    def _io_failed(self, existing: Log, error: OSError) -> NoReturn:
+        directory = self._table.dir_of(existing.partition)
+        assert directory is not None, "a log of the table is in a directory"
+        self._table.take_offline(directory, error)
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{existing.partition}: {error}") from error
 
     async def sync_topic_id(self, found: Log) -> None:
         """Make a log's topic id durable, in a thread. Called before the log gets its first record.
@@ -233,50 +257,9 @@ class LogManager:
         """Rename folders of logs that the metadata does not know (`-stray`): they are kept for a person to look at."""
         await self._removal.rename_away(partitions, STRAY_FOLDER_SUFFIX)
 
-    async def settle_rivals(
-        self, is_stray: Callable[[Log], bool], is_assigned: Callable[[Log, LogDir], bool] = lambda each, place: False
-    ) -> None:
-        """Where two directories have a log of one partition: set aside what is a stray, keep the other.
-
-        Of two of the same topic the one stays that `is_assigned` its directory: a crash came while the other gave up
-        its place to it. Where neither is, the second one's directory goes offline, and a person has to look.
-        Called once, with the first metadata image, before any log is asked for.
-        """
-        rivals, self._table.rivals = self._table.rivals, []
-        for directory, rival in rivals:
-            partition = rival.partition
-            first, place = self._table.get(partition), self._table.dir_of(partition)
-            if first is not None and place is not None and first.topic_id == rival.topic_id and not is_stray(rival):
-                await self._settle_twins((place, first), (directory, rival), is_assigned)
-                continue
-            if first is not None and is_stray(rival):
-                place = self._table.remove(partition)
-                self._table.add(directory, rival)
-                kept = (place, first)
-            else:
-                kept = (directory, rival)
-            await self.set_aside_stray(partition)
-            if self._table.get(partition) is None:  # a shutdown leaves folders where they are
-                self._table.add(*kept)
-
-    async def _settle_twins(
-        self, first: tuple[LogDir, Log], second: tuple[LogDir, Log], is_assigned: Callable[[Log, LogDir], bool]
-    ) -> None:
-        partition = first[1].partition
-        kept = next((each for each in (first, second) if is_assigned(each[1], each[0])), None)
-        if kept is not None:  # what was written on since is no copy's source
-            kept = max(kept, second if kept is first else first, key=lambda each: reach_of(each[1]))
-        if kept is None or not kept[0].is_online:
-            second[1].release()
-            text = f"{partition} lies in two log directories, {first[0].path} and {second[0].path}"
-            self._table.take_offline(second[0], LogDirectoryError(text))
-            return
-        place, given_up = second if kept is first else first
-        log.warning("a replica had been moved", partition=partition, source=place.path, target=kept[0].path)
-        self._table.remove(partition)
-        self._table.add(*kept)
-        async with self._disk_work:
-            self._removal.rename_folder(place, given_up)
+    async def settle_rivals(self, is_stray: IsStray, is_assigned: IsAssigned = lambda each, place: False) -> None:
+        """Where two directories have a log of one partition: see LogRemoval."""
+        await self._removal.settle_rivals(is_stray, is_assigned)
 
     def directory(self, path: str) -> LogDir | None:
         """Return the log directory of this path, online or not; None if log.dirs has none."""
@@ -373,7 +356,8 @@ class LogManager:
                     if directory.is_online and directory.is_loaded:
                         await blocking.run(loop, close_logs, logs)
                     if directory.is_online and directory.is_open:
-                        await blocking.run(loop, write_at_shutdown, self._disk, directory, logs, broker_epoch)
+                        has_gone = Lack.ALL in self._table.lacking.values()
+                        await blocking.run(loop, write_at_shutdown, self._disk, directory, logs, broker_epoch, has_gone)
                 except (OSError, KafkaError) as error:
                     self._table.take_offline(directory, error)
                 for each in logs:
@@ -381,11 +365,6 @@ class LogManager:
                     each.release()
                 directory.unlock()
             self._removal.release()
-
-
-def reach_of(each: Log) -> tuple[int, int]:
-    """Return what tells of two logs of one history which has more: the last epoch, and where it ends."""
-    return (-1 if each.latest_epoch is None else each.latest_epoch, each.log_end_offset)
 
 
 def paths_hold(paths: Collection[str], path: str) -> bool:

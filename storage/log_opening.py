@@ -17,10 +17,11 @@ from kvorum.storage.checkpoints import (
     RECOVERY_POINTS,
     read_partition_metadata,
 )
+from kvorum.storage.damage import Damage, Lack
 from kvorum.storage.directory_checkpoints import forget_cleaned
 from kvorum.storage.log import Log
 from kvorum.storage.log_config import LogConfig
-from kvorum.storage.log_dir import LogDir
+from kvorum.storage.log_dir import FOLDERS_NAMED_MAX, LogDir
 from kvorum.storage.log_table import LogTable
 from kvorum.storage.names import TopicPartition, join
 from kvorum.storage.recovery import LogDirectoryError, OpenOptions, open_log
@@ -138,6 +139,25 @@ class LogOpening:
         self._unfinished.discard(work)
         return opened
 
+    def _note_damage(self, directory: LogDir, folder: str, partition: TopicPartition, damage: Damage) -> None:
+        """Remember what is wrong with a log. Called in its thread; a future log is nobody's only one."""
+        level = log.warning if damage.lack is Lack.NOTHING else log.error
+        level("a log is damaged and is repaired", folder=folder, problem=damage.problem)
+        directory.had_damage = True
+        if damage.lack is not Lack.NOTHING and folder == join(directory.path, str(partition)):
+            self._table.lacking[partition] = damage.lack
+
+    def note_missing(self, directory: LogDir) -> None:
+        """Remember the logs that a directory had and that are in none any more, once all are open."""
+        known = {*(each.partition for each in self._table.all_logs()), *self._table.futures}
+        known |= {each.partition for _, each in self._table.rivals}
+        missing = sorted(directory.recorded_logs() - known)
+        self._table.lacking |= dict.fromkeys(missing, Lack.ALL)
+        if missing and directory.closed_logs is not None:
+            directory.had_damage = True
+            names = ", ".join(map(str, missing[:FOLDERS_NAMED_MAX]))
+            log.error("folders of logs are missing", dir=directory.path, count=len(missing), logs=names)
+
     async def close(self) -> None:
         """Wait for the threads of a cancelled or failed start, and release the logs they opened."""
         for found in await asyncio.gather(*self._unfinished, return_exceptions=True):
@@ -159,13 +179,20 @@ class LogOpening:
         """
         folder = folder or join(directory.path, str(partition))
         known_id = read_partition_metadata(self._disk, folder) if topic_id is None else topic_id
+        recovery_point = directory.checkpoints[RECOVERY_POINTS].get(partition, 0)
+        high_watermark = directory.checkpoints[HIGH_WATERMARKS].get(partition, 0)
+        closed = directory.closed_log(partition)
+        start = directory.checkpoints[LOG_START_OFFSETS].get(partition, 0)
         options = OpenOptions(
-            recovery_point=directory.checkpoints[RECOVERY_POINTS].get(partition, 0),
-            log_start_offset=directory.checkpoints[LOG_START_OFFSETS].get(partition, 0),
+            recovery_point=recovery_point,
+            log_start_offset=start if closed is None else max(start, closed.log_start_offset),
             is_clean=directory.is_clean,
             topic_id=known_id or ZERO_UUID,
             producer_id_expiration_ms=self._producer_id_expiration_ms,
             on_io_error=lambda error: self._table.io_failed(directory, error),
+            closed=closed,
+            recorded_end=max(recovery_point, high_watermark),
+            on_damage=lambda damage: self._note_damage(directory, folder, partition, damage),
         )
         opened = open_log(
             self._disk,
@@ -178,7 +205,7 @@ class LogOpening:
         )
         # No log gets a record before its id is synced.
         opened.is_topic_id_durable = topic_id is None and known_id is not None and opened.log_end_offset > 0
-        opened.high_watermark = directory.checkpoints[HIGH_WATERMARKS].get(partition, 0)
+        opened.high_watermark = high_watermark
         cleaned_offset = directory.checkpoints[CLEANED_OFFSETS].get(partition)
         if cleaned_offset is not None and cleaned_offset <= opened.log_end_offset:
             opened.cleaning.cleaned_offset = cleaned_offset

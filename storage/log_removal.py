@@ -5,8 +5,8 @@ folder goes.
 """
 
 import asyncio
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeAlias
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.runtime import blocking, failpoints
@@ -17,7 +17,13 @@ from kvorum.storage.directory_checkpoints import DirectoryCheckpoints
 from kvorum.storage.log import Log
 from kvorum.storage.log_dir import LogDir
 from kvorum.storage.log_table import LogTable
-from kvorum.storage.names import DELETE_FOLDER_SUFFIX, TopicPartition, join, marked_folder
+from kvorum.storage.names import DELETE_FOLDER_SUFFIX, STRAY_FOLDER_SUFFIX, TopicPartition, join, marked_folder
+from kvorum.storage.recovery import LogDirectoryError
+
+IsStray: TypeAlias = Callable[[Log], bool]
+"""Whether the metadata do not give this log to the broker."""
+IsAssigned: TypeAlias = Callable[[Log, LogDir], bool]
+"""Whether the metadata say that the log is in this directory."""
 
 log = get_logger("storage")
 
@@ -83,6 +89,50 @@ class LogRemoval:
         folder = target if suffix == DELETE_FOLDER_SUFFIX else ""
         self._deleted.append(_Deleted(directory, folder, found, now_ms + delay_ms))
 
+    async def settle_rivals(self, is_stray: IsStray, is_assigned: IsAssigned) -> None:
+        """Where two directories have a log of one partition: set aside what is a stray, keep the other.
+
+        Of two of the same topic the one stays that `is_assigned` its directory: a crash came while the other gave up
+        its place to it. Where neither is, the second one's directory goes offline, and a person has to look.
+        Called once, with the first metadata image, before any log is asked for.
+        """
+        rivals, self._table.rivals = self._table.rivals, []
+        for directory, rival in rivals:
+            partition = rival.partition
+            first, place = self._table.get(partition), self._table.dir_of(partition)
+            if first is not None and place is not None and first.topic_id == rival.topic_id and not is_stray(rival):
+                await self._settle_twins((place, first), (directory, rival), is_assigned)
+                continue
+            if first is not None and is_stray(rival):
+                place = self._table.remove(partition)
+                self._table.add(directory, rival)
+                kept = (place, first)
+            else:
+                kept = (directory, rival)
+            await self.rename_away([partition], STRAY_FOLDER_SUFFIX)
+            if self._table.get(partition) is None:  # a shutdown leaves folders where they are
+                self._table.add(*kept)
+
+    async def _settle_twins(
+        self, first: tuple[LogDir, Log], second: tuple[LogDir, Log], is_assigned: IsAssigned
+    ) -> None:
+        partition = first[1].partition
+        assert self._disk.identity(first[1].folder) != self._disk.identity(second[1].folder), "two logs, two folders"
+        kept = next((each for each in (first, second) if is_assigned(each[1], each[0])), None)
+        if kept is not None:  # what was written on since is no copy's source
+            kept = max(kept, second if kept is first else first, key=lambda each: reach_of(each[1]))
+        if kept is None or not kept[0].is_online:
+            second[1].release()
+            text = f"{partition} lies in two log directories, {first[0].path} and {second[0].path}"
+            self._table.take_offline(second[0], LogDirectoryError(text))
+            return
+        place, given_up = second if kept is first else first
+        log.warning("a replica had been moved", partition=partition, source=place.path, target=kept[0].path)
+        self._table.remove(partition)
+        self._table.add(*kept)
+        async with self._table.disk_work:
+            self.rename_folder(place, given_up)
+
     async def purge(self, now_ms: int) -> None:
         """Remove the files of dropped segments, and the folders of deleted logs, whose delay is over, in a thread.
 
@@ -117,3 +167,8 @@ class LogRemoval:
         """Close the files of all that was taken away: the process ends, and the next one removes them."""
         for deleted in self._deleted:
             deleted.log.release()
+
+
+def reach_of(each: Log) -> tuple[int, int]:
+    """Return what tells of two logs of one history which has more: the last epoch, and where it ends."""
+    return (-1 if each.latest_epoch is None else each.latest_epoch, each.log_end_offset)

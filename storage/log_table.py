@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime.logs import get_logger
+from kvorum.storage.damage import Lack
 from kvorum.storage.log import Log
 from kvorum.storage.log_dir import LogDir
 from kvorum.storage.names import TopicPartition
@@ -36,6 +37,8 @@ class LogTable:
         """Where logs are to be made that are not there yet. Only in memory, as Kafka's."""
         self.cordoned: frozenset[str] = frozenset()
         """The paths of directories that get no new logs (KIP-1066)."""
+        self.lacking: dict[TopicPartition, Lack] = {}
+        """What logs lack of what they had, until their replicas are in use again."""
         self._on_offline = on_offline
         self._logs: dict[TopicPartition, Log] = {}
         self._dir_of: dict[TopicPartition, LogDir] = {}

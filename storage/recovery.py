@@ -1,14 +1,17 @@
 """Opening a log: trust it after a clean shutdown, else check what a crash may have damaged (Kafka's LogLoader).
 
 Below the recovery point everything was synced. The segments from the one that holds it on are read batch by batch
-(CRC, offsets), cut at the first bad batch, and their indexes, leader epochs and producer state made anew. A cut
-*below* the recovery point would drop what was promised to be durable: then the log is not opened, the directory goes
-offline and a person has to look (LogDirectoryError). Runs off the event loop; touches nothing but its own folder.
+(CRC, offsets), cut at the first bad batch, and their indexes, leader epochs and producer state made anew.
+
+Damage beyond what a crash explains is reported to `on_damage`, and the log is repaired as after a crash: files that
+differ from what a clean shutdown recorded (closed_logs), or a cut below the recovery point. Where that loses synced
+records, the log is marked first (damage), so that no replica that still has them is cut to this one.
+
+Runs off the event loop; touches nothing but its own folder.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from kvorum.protocol.errors import KafkaError
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
@@ -17,25 +20,24 @@ from kvorum.runtime.clock import Clock
 from kvorum.runtime.disk import Disk
 from kvorum.storage import durable_length
 from kvorum.storage.cleaner.swap import settle
+from kvorum.storage.closed_logs import ClosedLog, LogFiles, describe_files
+from kvorum.storage.damage import Damage, Lack, read_lack, write_lack
 from kvorum.storage.deleted_files import remove_leftovers
 from kvorum.storage.durable_length import DurableLength
 from kvorum.storage.epoch_cache import EpochCache
 from kvorum.storage.log import Log
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.log_flush import sync_names, write_epochs
+from kvorum.storage.log_folder import checked_end, find_segments, new_parts, read_epochs
 from kvorum.storage.log_types import PRODUCER_ID_EXPIRATION_MS, LogParts
 from kvorum.storage.names import (
     INDEX_SUFFIX,
-    LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
     OFFSET_MAX,
     SNAPSHOT_SUFFIX,
-    TEMPORARY_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     TopicPartition,
-    join,
-    offset_of,
 )
 from kvorum.storage.producer_replay import index_aborted, note_batch, rebuild_txn_index, restore_producers
 from kvorum.storage.producer_state import ProducerState
@@ -46,11 +48,9 @@ from kvorum.storage.segments import Segments
 from kvorum.storage.snapshots import Snapshots, write_snapshots
 from kvorum.storage.tail import TailBudget
 
-INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
-
 
 class LogDirectoryError(Exception):
-    """A log that cannot be opened without losing what was durable. Its directory is to be taken offline."""
+    """A log that cannot be opened. Its directory is to be taken offline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +64,11 @@ class OpenOptions:
     topic_id: Uuid = ZERO_UUID
     producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS
     on_io_error: Callable[[Exception], None] | None = None
+    closed: ClosedLog | None = None
+    """What the clean shutdown recorded."""
+    recorded_end: int = 0
+    """The log had records up to this offset, by the checkpoints, if it has no segment at all."""
+    on_damage: Callable[[Damage], None] = lambda damage: None
 
 
 def open_log(
@@ -101,79 +106,47 @@ def _load(disk: Disk, folder: str, config: LogConfig, clock: Clock, options: Ope
     disk.mkdir(folder)
     remove_leftovers(disk, folder)
     settle(disk, folder)
-    found = _find_segments(disk, folder, config, clock)
+    if (lack := read_lack(disk, folder)) is not Lack.NOTHING:
+        options.on_damage(Damage("an earlier start found that synced records are missing", lack))
+    closed = options.closed if options.is_clean else None
+    files = None if closed is None or closed.files is None else describe_files(disk, folder)
+    found = find_segments(disk, folder, config, clock)
     if not found:
-        return _new_parts(disk, folder, config, clock, options.log_start_offset)
+        end_offset = options.recorded_end if closed is None else closed.log_end_offset
+        if end_offset > options.log_start_offset:
+            write_lack(disk, folder, Lack.END)
+            options.on_damage(Damage(f"it has no segment, but had records up to offset {end_offset}", Lack.END))
+        return new_parts(disk, folder, config, clock, options.log_start_offset)
+
+    def begin() -> _Loading:
+        segments = find_segments(disk, folder, config, clock)
+        return _Loading(disk, folder, config, clock, options, segments, Snapshots(disk, folder))
+
     durable = durable_length.read(disk, folder)
     recovery_point = unsynced_from = options.recovery_point
     if durable is not None:
         recovery_point = min(recovery_point, durable.recovery_point)
         unsynced_from = min(recovery_point, durable.segment_base_offset)
-    snapshots = Snapshots(disk, folder)
-    epochs = _read_epochs(disk, folder)
-    loading = _Loading(disk, folder, config, clock, options, found, snapshots, epochs)
+    loading = _Loading(disk, folder, config, clock, options, found, Snapshots(disk, folder))
     if options.is_clean:
-        loading.trust()
-    else:
-        loading.recover(recovery_point, unsynced_from)
+        try:
+            if closed is not None:
+                loading.compare(closed, files)
+            loading.trust()
+            return loading.parts()
+        except CorruptSegment as error:
+            options.on_damage(Damage(str(error), Lack.NOTHING))
+        loading = begin()
+        if closed is not None:
+            recovery_point, unsynced_from = closed.log_end_offset, found[-1].base_offset
+            if files is not None:
+                loading.txn_indexes_gone = closed.missing_txn_indexes(files)
+                gone = closed.missing_segments(files.segments)
+                if gone and gone[0] < found[-1].base_offset:
+                    write_lack(disk, folder, Lack.SEGMENTS)
+                    options.on_damage(Damage(f"the segments {gone} are missing", Lack.SEGMENTS))
+    loading.recover(recovery_point, unsynced_from)
     return loading.parts()
-
-
-def _find_segments(disk: Disk, folder: str, config: LogConfig, clock: Clock) -> list[Segment]:
-    """Return the folder's segments in order; unfinished files and indexes without a log are removed."""
-    names = disk.listdir(folder)
-    bases = sorted(offset for name in names if (offset := offset_of(name, LOG_SUFFIX)) is not None)
-    for name in names:
-        offset = offset_of(name)
-        is_orphan = offset is not None and offset not in bases and name[20:] in INDEX_SUFFIXES
-        if is_orphan or is_own_temporary(name):
-            disk.remove(join(folder, name))
-    segments = []
-    for base in bases:
-        size = disk.size(join(folder, f"{base:020d}{LOG_SUFFIX}"))
-        interval = config.index_interval_bytes
-        segments.append(
-            Segment(
-                disk,
-                folder,
-                base,
-                size=size,
-                index_interval_bytes=interval,
-                created_ms=clock.wall_ms(),
-                has_txn_file=f"{base:020d}{TXN_INDEX_SUFFIX}" in names,
-            )
-        )
-    return segments
-
-
-def is_own_temporary(name: str) -> bool:
-    """Tell whether an atomic write of ours may have left this file."""
-    written = name.removesuffix(TEMPORARY_SUFFIX)
-    return written != name and (written == LEADER_EPOCH_CHECKPOINT or offset_of(written, SNAPSHOT_SUFFIX) is not None)
-
-
-def _new_parts(disk: Disk, folder: str, config: LogConfig, clock: Clock, offset: int) -> LogParts:
-    """Begin an empty log at this offset."""
-    snapshots = Snapshots(disk, folder)
-    snapshots.remove_if(0, OFFSET_MAX)
-    failpoints.hit("log.create.before")
-    # First, so that no folder with a segment is ever without: the checkpoint may have a deleted namesake's point.
-    durable = DurableLength(offset, offset, 0)
-    durable_length.write(disk, folder, durable, sync=False)
-    segment = create_segment(disk, folder, offset, config.index_interval_bytes, clock.wall_ms(), config.init_file_size)
-    failpoints.hit("log.create.after")
-    return LogParts(Segments([segment]), offset, offset, durable, EpochCache(), ProducerState(offset), snapshots)
-
-
-def _read_epochs(disk: Disk, folder: str) -> EpochCache | None:
-    """Return the saved leader epochs, None where they are missing or damaged."""
-    path = join(folder, LEADER_EPOCH_CHECKPOINT)
-    if not disk.exists(path):
-        return None
-    try:
-        return EpochCache.parse(disk.read(path).decode("ascii"))
-    except ValueError:
-        return None
 
 
 class _Loading:
@@ -188,8 +161,8 @@ class _Loading:
         options: OpenOptions,
         segments: list[Segment],
         snapshots: Snapshots,
-        epochs: EpochCache | None,
     ) -> None:
+        epochs = read_epochs(disk, folder)
         self.disk = disk
         self.folder = folder
         self.config = config
@@ -203,6 +176,20 @@ class _Loading:
         self.producers = ProducerState()
         self.log_end_offset = 0
         self.durable = DurableLength(0, 0, 0)
+        self.is_lacking = False
+        self.txn_indexes_gone: frozenset[int] = frozenset()
+        """The segments whose transaction index is to be made anew."""
+
+    def compare(self, closed: ClosedLog, files: LogFiles | None) -> None:
+        """Hold the folder against what a clean shutdown recorded, and the newest batches against their CRC.
+
+        Changes nothing. Raises CorruptSegment with the first difference.
+        """
+        if files is not None and files != closed.files:
+            raise CorruptSegment(f"{self.folder} has other files, or of other sizes, than at the last clean shutdown")
+        end_offset = checked_end(self.segments.active)
+        if end_offset != closed.log_end_offset:
+            raise CorruptSegment(f"{self.folder} ends at offset {end_offset}, not {closed.log_end_offset}")
 
     def trust(self) -> None:
         """Take everything as it is. Raises CorruptSegment where the active segment's chain of batches breaks."""
@@ -238,13 +225,10 @@ class _Loading:
                 # what is synced is compacted (and our own cleaner leaves no gap): others are tails that were lost.
                 is_cut = True
                 continue
-            is_cut = self._recover_segment(segment)
+            is_cut = self._recover_segment(segment, recovery_point)
         # A clean end below the recovery point is a loss like any other: synced batches were there.
         if self.log_end_offset < recovery_point and first_offset < recovery_point:
-            raise LogDirectoryError(
-                f"{self.folder}: records up to offset {recovery_point} were synced, but the first damaged or missing "
-                f"batch follows offset {self.log_end_offset - 1}"
-            )
+            self._note_lack(recovery_point)
         self._drop_above(self.log_end_offset)
         self._settle_epochs()
         active = self.segments.active
@@ -253,7 +237,16 @@ class _Loading:
         durable_length.write(self.disk, self.folder, self.durable, sync=False)
         failpoints.hit("log.recover.after")
 
-    def _recover_segment(self, segment: Segment) -> bool:
+    def _note_lack(self, recovery_point: int) -> None:
+        """Mark the log, once: synced records are missing at its end."""
+        if not self.is_lacking:
+            self.is_lacking = True
+            text = f"records up to offset {recovery_point} were synced, those from {self.log_end_offset} on are missing"
+            if read_lack(self.disk, self.folder) is Lack.NOTHING:
+                write_lack(self.disk, self.folder, Lack.END)
+            self.options.on_damage(Damage(text, Lack.END))
+
+    def _recover_segment(self, segment: Segment, recovery_point: int) -> bool:
         """Check a segment's batches and make its indexes anew; return whether anything had to be cut."""
         segment.begin_rebuild()
         segment.begin_txn_rebuild()
@@ -273,6 +266,9 @@ class _Loading:
             self.log_end_offset = header.next_offset
         is_cut = valid_size < segment.file.size()
         if is_cut:
+            # Where nothing is missing, only zeros are cut, that had been preallocated.
+            if self.log_end_offset < min(recovery_point, self.segments.next_base(segment) or recovery_point):
+                self._note_lack(recovery_point)
             failpoints.hit("log.recover.cut.before")
             segment.file.truncate(valid_size)
             failpoints.hit("log.recover.cut.after")
@@ -302,14 +298,15 @@ class _Loading:
         """
         is_changed = False
         for segment in segments:
-            if not segment.has_txn_file:
+            if not segment.has_txn_file and segment.base_offset not in self.txn_indexes_gone:
                 continue
             end_offset = self.segments.next_base(segment) or self.log_end_offset
             try:
                 last_offset = segment.txn_index.last_offset
             except CorruptSegment:
                 last_offset = end_offset
-            if last_offset is not None and last_offset >= end_offset:
+            is_gone = segment.base_offset in self.txn_indexes_gone
+            if is_gone or (last_offset is not None and last_offset >= end_offset):
                 state = ProducerState()
                 expiration_ms = self.options.producer_id_expiration_ms
                 restore_producers(state, self.snapshots, self.segments, segment.base_offset, self.now_ms, expiration_ms)

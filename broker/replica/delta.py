@@ -26,6 +26,7 @@ from kvorum.quorum.image.topics_delta import LocalReplicaChanges, PartitionInfo
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.logs import get_logger
+from kvorum.storage.damage import Lack
 from kvorum.storage.log import Log
 from kvorum.storage.log_dir import LogDir
 from kvorum.storage.log_manager import LogManager
@@ -112,7 +113,7 @@ class DeltaApplier:
     def _make_log(self, key: TopicPartition, info: PartitionInfo) -> Log | None:
         """Return a new replica's log; None where another topic's is in the way, or where it cannot be opened."""
         found = self._log_manager.get_log(key)
-        if found is not None and found.topic_id not in (info.topic_id, ZERO_UUID):
+        if found is not None and (found.topic_id not in (info.topic_id, ZERO_UUID) or self._begins_anew(key, info)):
             return None
         try:
             return self._find_or_make_log(key, info)
@@ -260,12 +261,11 @@ class DeltaApplier:
         directory, named = self._log_manager.dir_of(key), info.partition.directory(self._broker_id)
         if self.assignments is None or self.moves.is_on_its_way(key, named):
             return
-        if directory is None:
-            if self._fate(key, info) is Fate.LOST:
-                self.assignments.submit(key, info.topic_id, LOST_DIRECTORY)
-                self._lost[key] = info.topic_id
-                self._lost_told.clear()
-        elif directory.directory_id not in (ZERO_UUID, named):
+        if self._fate(key, info) is Fate.LOST:
+            self.assignments.submit(key, info.topic_id, LOST_DIRECTORY)
+            self._lost[key] = info.topic_id
+            self._lost_told.clear()
+        elif directory is not None and directory.directory_id not in (ZERO_UUID, named):
             self.assignments.submit(key, info.topic_id, directory.directory_id)
 
     async def wait_lost_told(self) -> None:
@@ -307,16 +307,24 @@ class DeltaApplier:
             await self._log_manager.delete(key)
         if found is None and info.partition.directory(self._broker_id) == LOST_DIRECTORY:
             await self._log_manager.futures.take_over(key)
+        if self._begins_anew(key, info) and self._fate(key, info) is Fate.MAKE:
+            await self._log_manager.set_aside_stray(key)
         opened = self._find_or_make_log(key, info)
         await self._log_manager.sync_topic_id(opened)
         return opened
+
+    def _begins_anew(self, key: TopicPartition, info: PartitionInfo) -> bool:
+        """Tell whether a log without some of its segments gives way to a new one, as no follower fetches those."""
+        if self._log_manager.lack_of(key) is not Lack.SEGMENTS:
+            return False
+        return len(info.partition.replicas) > 1 and info.partition.leader != self._broker_id
 
     def _find_or_make_log(self, key: TopicPartition, info: PartitionInfo) -> Log:
         """See _open_log, where no other topic's log is in the way."""
         found = self._log_manager.get_log(key)
         if found is not None and found.failure is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "its log directory is offline")
-        match None if found is not None else self._fate(key, info):
+        match self._fate(key, info):
             case Fate.WAIT:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "its log may lie in a directory that is offline")
             case Fate.LOST:
@@ -324,17 +332,19 @@ class DeltaApplier:
         return self._log_manager.get_or_create(key, info.topic_id, info.partition.directory(self._broker_id))
 
     def _fate(self, key: TopicPartition, info: PartitionInfo) -> Fate | None:
-        """Decide on a replica without a log; None: it has one, though perhaps where it cannot be reached."""
-        if self._log_manager.get_log(key) is not None:
+        """Decide on a replica without a whole log; None: it has one, though perhaps where it cannot be reached."""
+        found, lack = self._log_manager.get_log(key), self._log_manager.lack_of(key)
+        if found is not None and lack is Lack.NOTHING:
             return None
         dirs = self._log_manager.dirs
         return fate_of(
             info.partition,
             self._broker_id,
             online={each.directory_id for each in dirs if each.is_online} - {ZERO_UUID},
-            all_work=all(each.is_online for each in dirs),
+            all_work=found is not None or all(each.is_online for each in dirs),
             is_new=key in self._new or info.partition.partition_epoch == 0,
             has_copy=self._log_manager.futures.get(key) is not None,
+            lacks=lack is not Lack.NOTHING,
         )
 
 

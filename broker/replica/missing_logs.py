@@ -1,4 +1,4 @@
-"""What becomes of a replica whose log lies in no log directory that works. Sans-IO.
+"""What becomes of a replica whose log lies in no log directory that works, or lacks records that it had. Sans-IO.
 
 An empty log does harm where somebody takes it for the one that was there: it could be elected, and the others would cut
 theirs to nothing. So one is made only where nobody counts on this replica, or where the controller will not elect it
@@ -6,11 +6,15 @@ before it knows of another log (assign_directories).
 
     the metadata name a directory that works here, or none yet
         it came to this broker just now, or nobody counts on it           MAKE
+        it lacks records, by what was recorded here, and others have them LOST   a folder or file is missing or damaged
         all directories work, and there is no copy of it                  MAKE   it never had one
         else                                                              LOST
     they name another, or say that it is lost
+        it lacks records, and is the last of an ISR (without ELR)         LOST   until another one is elected
         all directories work: that one is here no more                    MAKE   the controller goes by the directory
         else it may be the one that does not work                         WAIT
+
+With one replica only there are no others: it leads with what is left, as in Kafka. MAKE uses the log that is there.
 
 Source: Kafka's Partition.createLogInAssignedDirectoryId, which makes an empty log in the first case always, and takes
 any copy for the log.
@@ -20,7 +24,7 @@ from collections.abc import Collection
 from enum import Enum
 
 from kvorum.protocol.uuids import Uuid
-from kvorum.quorum.image.partition import UNASSIGNED_DIRECTORY, PartitionRegistration
+from kvorum.quorum.image.partition import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, PartitionRegistration
 
 
 class Fate(Enum):
@@ -42,13 +46,18 @@ def fate_of(
     all_work: bool,
     is_new: bool,
     has_copy: bool,
+    lacks: bool = False,
 ) -> Fate:
     """Decide; see the table. `online` are the broker's directories that work, `all_work` whether those are all.
 
     `is_new`: no earlier process, and not this one either, can have had a log of it. `has_copy`: a future log is here,
-    which may lack what was written last.
+    which may lack what was written last. `lacks`: there was a log here, and it is gone, or records of it are.
     """
     named = registration.directory(broker_id)
+    counts = broker_id in registration.isr or broker_id in registration.eligible
+    is_reachable = named in online or named in (UNASSIGNED_DIRECTORY, LOST_DIRECTORY)
+    if lacks and counts and is_reachable and not is_new and len(registration.replicas) > 1:
+        return Fate.LOST
     if named != UNASSIGNED_DIRECTORY and named not in online:
         return Fate.MAKE if all_work else Fate.WAIT
     if is_new:

@@ -13,6 +13,7 @@ from kvorum.protocol.parts import FileSlice
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime.config import Settings
 from kvorum.storage.checkpoints import CheckpointError, MetaProperties, write_meta_properties
+from kvorum.storage.damage import Lack
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.log_manager import LogManager
 from kvorum.storage.names import TopicPartition
@@ -339,7 +340,7 @@ def test_without_any_directory_nothing_can_be_created() -> None:
     run(work())
 
 
-def test_a_log_damaged_below_its_recovery_point_takes_the_directory_offline() -> None:
+def test_a_log_damaged_below_its_recovery_point_lacks_records_and_the_others_are_whole() -> None:
     async def work() -> None:
         world = World()
         manager = await world.started()
@@ -350,8 +351,13 @@ def test_a_log_damaged_below_its_recovery_point_takes_the_directory_offline() ->
         await manager.checkpoint_recovery_points()
         world.disk.flip_bit(f"{A}/topic-0/00000000000000000000.log", 70)
         again = await world.started_after_kill()
-        assert world.offline == [A]
-        assert [each.partition.partition for each in again.logs()] == [1]
+        assert world.offline == []
+        assert [again.lack_of(each) for each in partitions(2)] == [Lack.END, Lack.NOTHING]
+        third = await world.started_after_kill()
+        assert third.lack_of(partitions(1)[0]) is Lack.END, "it is remembered until the replica is in use"
+        third.get_or_create(partitions(1)[0], TOPIC_ID)
+        assert third.lack_of(partitions(1)[0]) is Lack.NOTHING
+        assert (await world.started_after_kill()).lack_of(partitions(1)[0]) is Lack.NOTHING
 
     run(work())
 

@@ -7,9 +7,11 @@ import pytest
 from kvorum.chaos.sim.disk import SimDisk
 from kvorum.protocol.batch_header import parse_header
 from kvorum.storage import durable_length
+from kvorum.storage.closed_logs import ClosedLog
+from kvorum.storage.damage import Damage, Lack, read_lack
 from kvorum.storage.durable_length import DurableLength
 from kvorum.storage.log import Log
-from kvorum.storage.recovery import LogDirectoryError, OpenOptions
+from kvorum.storage.recovery import OpenOptions
 from tests.storage.kit import (
     FOLDER,
     NOW_MS,
@@ -136,16 +138,18 @@ def test_a_missing_segment_in_the_middle_ends_the_log() -> None:
     check(open_test_log(disk), batches[:base])
 
 
-def test_damage_below_the_recovery_point_takes_the_directory_offline() -> None:
-    """Those records were promised to be durable: cutting them away in silence would lose them for good."""
+def test_damage_below_the_recovery_point_is_reported_and_marked() -> None:
+    """Those records were promised to be durable: the replica must not count as one that has them."""
     disk = new_disk()
-    written(disk, flushed=18)
+    batches = written(disk, flushed=18)
+    found: list[Damage] = []
     name = last_segment(disk)
     disk.flip_bit(f"{FOLDER}/{name}", 70)
-    before = disk.read(f"{FOLDER}/{name}")
-    with pytest.raises(LogDirectoryError, match="were synced"):
-        open_test_log(disk, options=OpenOptions(recovery_point=18))
-    assert len(before) > 70
+    log = open_test_log(disk, options=OpenOptions(recovery_point=18, on_damage=found.append))
+    check(log, batches[: log.log_end_offset])
+    assert [each.lack for each in found] == [Lack.END]
+    assert "up to offset 18 were synced" in found[0].problem
+    assert read_lack(disk, FOLDER) is Lack.END
 
 
 def test_a_segment_below_the_recovery_point_is_not_read() -> None:
@@ -226,16 +230,19 @@ def test_a_clean_start_reads_next_to_nothing() -> None:
     check(log, batches)
 
 
-def test_a_broken_chain_after_a_clean_shutdown_is_no_crash_to_recover_from() -> None:
+def test_a_broken_chain_after_a_clean_shutdown_is_recovered_as_after_a_crash() -> None:
     disk = new_disk()
-    written(disk, close=True)
+    batches = written(disk, close=True)
+    found: list[Damage] = []
     name = last_segment(disk)
     for each in disk.listdir(FOLDER):
         if each.endswith("index"):
             disk.remove(f"{FOLDER}/{each}")
     disk.flip_bit(f"{FOLDER}/{name}", 16)
-    with pytest.raises(LogDirectoryError, match="no batch"):
-        open_test_log(disk, options=OpenOptions(is_clean=True))
+    options = OpenOptions(is_clean=True, closed=ClosedLog(COUNT), on_damage=found.append)
+    log = open_test_log(disk, options=options)
+    check(log, batches[: int(name[:20])])
+    assert [each.lack for each in found] == [Lack.NOTHING, Lack.END]
 
 
 def test_a_log_that_ends_before_its_start_begins_anew_there() -> None:

@@ -24,6 +24,7 @@ from kvorum.protocol.messages.assign_replicas_to_dirs import (
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
 from kvorum.quorum.image import MetadataDelta, MetadataImage
+from kvorum.storage.damage import Lack
 from kvorum.storage.names import TopicPartition
 
 A, B = Uuid(b"\x0a" * 16), Uuid(b"\x0b" * 16)
@@ -170,7 +171,11 @@ def test_a_replica_is_told_of_where_the_metadata_say_something_else(
     applier: Any = DeltaApplier.__new__(DeltaApplier)
     applier._broker_id = 1
     applier.moves = SimpleNamespace(is_on_its_way=lambda key, named: False)
-    applier._log_manager = SimpleNamespace(dir_of=lambda key: SimpleNamespace(directory_id=lies_in))
+    applier._log_manager = SimpleNamespace(
+        dir_of=lambda key: SimpleNamespace(directory_id=lies_in),
+        get_log=lambda key: object(),
+        lack_of=lambda key: Lack.NOTHING,
+    )
     applier.assignments = SimpleNamespace(submit=lambda key, topic_id, directory: submitted.append(directory))
     info = SimpleNamespace(topic_id=TOPIC_ID, partition=SimpleNamespace(directory=lambda broker_id: registered))
     applier._assign(KEY, info)

@@ -1,0 +1,102 @@
+"""What lies in a log's folder when it is opened, and the beginning of an empty log there."""
+
+from typing import Final
+
+from kvorum.protocol.records import crc_of
+from kvorum.runtime import failpoints
+from kvorum.runtime.clock import Clock
+from kvorum.runtime.disk import Disk
+from kvorum.storage import durable_length
+from kvorum.storage.durable_length import DurableLength
+from kvorum.storage.epoch_cache import EpochCache
+from kvorum.storage.log_config import LogConfig
+from kvorum.storage.log_types import LogParts
+from kvorum.storage.names import (
+    INDEX_SUFFIX,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_SUFFIX,
+    OFFSET_MAX,
+    SNAPSHOT_SUFFIX,
+    TEMPORARY_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    join,
+    offset_of,
+)
+from kvorum.storage.producer_state import ProducerState
+from kvorum.storage.segment import CorruptSegment, Segment
+from kvorum.storage.segment_creation import create_segment
+from kvorum.storage.segments import Segments
+from kvorum.storage.snapshots import Snapshots
+
+INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+
+
+def find_segments(disk: Disk, folder: str, config: LogConfig, clock: Clock) -> list[Segment]:
+    """Return the folder's segments in order; unfinished files and indexes without a log are removed."""
+    names = disk.listdir(folder)
+    bases = sorted(offset for name in names if (offset := offset_of(name, LOG_SUFFIX)) is not None)
+    for name in names:
+        offset = offset_of(name)
+        is_orphan = offset is not None and offset not in bases and name[20:] in INDEX_SUFFIXES
+        if is_orphan or is_own_temporary(name):
+            disk.remove(join(folder, name))
+    segments = []
+    for base in bases:
+        size = disk.size(join(folder, f"{base:020d}{LOG_SUFFIX}"))
+        interval = config.index_interval_bytes
+        segments.append(
+            Segment(
+                disk,
+                folder,
+                base,
+                size=size,
+                index_interval_bytes=interval,
+                created_ms=clock.wall_ms(),
+                has_txn_file=f"{base:020d}{TXN_INDEX_SUFFIX}" in names,
+            )
+        )
+    return segments
+
+
+def is_own_temporary(name: str) -> bool:
+    """Tell whether an atomic write of ours may have left this file."""
+    written = name.removesuffix(TEMPORARY_SUFFIX)
+    return written != name and (written == LEADER_EPOCH_CHECKPOINT or offset_of(written, SNAPSHOT_SUFFIX) is not None)
+
+
+def new_parts(disk: Disk, folder: str, config: LogConfig, clock: Clock, offset: int) -> LogParts:
+    """Begin an empty log at this offset."""
+    snapshots = Snapshots(disk, folder)
+    snapshots.remove_if(0, OFFSET_MAX)
+    failpoints.hit("log.create.before")
+    # First, so that no folder with a segment is ever without: the checkpoint may have a deleted namesake's point.
+    durable = DurableLength(offset, offset, 0)
+    durable_length.write(disk, folder, durable, sync=False)
+    segment = create_segment(disk, folder, offset, config.index_interval_bytes, clock.wall_ms(), config.init_file_size)
+    failpoints.hit("log.create.after")
+    return LogParts(Segments([segment]), offset, offset, durable, EpochCache(), ProducerState(offset), snapshots)
+
+
+def read_epochs(disk: Disk, folder: str) -> EpochCache | None:
+    """Return the saved leader epochs, None where they are missing or damaged."""
+    path = join(folder, LEADER_EPOCH_CHECKPOINT)
+    if not disk.exists(path):
+        return None
+    try:
+        return EpochCache.parse(disk.read(path).decode("ascii"))
+    except ValueError:
+        return None
+
+
+def checked_end(active: Segment) -> int:
+    """Return one past the last offset of a segment, its newest batches held against their CRC.
+
+    Raises CorruptSegment, OSError.
+    """
+    end_offset = active.base_offset
+    for position, header in active.batches(active.start_position(OFFSET_MAX)):
+        if crc_of(memoryview(active.file.pread(header.size, position)), 0, header.size) != header.crc:
+            raise CorruptSegment(f"{active.path(LOG_SUFFIX)} has a damaged batch at {position}")
+        end_offset = header.next_offset
+    return end_offset
