@@ -1,23 +1,31 @@
 """A cluster of real processes as a test sees it: few verbs, each ending by itself at the latest with the test.
 
-Every call blocks and may come from any thread; in an asyncio test use asyncio.to_thread.
+Every call blocks and may come from any thread; an asyncio test uses `cluster.aio`.
 """
 
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from kvorum.chaos import history
+from kvorum.chaos import pytest_topics as topics
 from kvorum.chaos.faults.events import Injected
-from kvorum.chaos.faults.lab import HEALTHY_SECONDS, LEADER_SECONDS, Lab, LabError
+from kvorum.chaos.faults.lab import HEALTHY_SECONDS, LEADER_SECONDS, POLL_SECONDS, Lab, LabError
+from kvorum.chaos.faults.observer import AT_ONCE_MS
 from kvorum.chaos.faults.processes import DOWN_KINDS, READY
 from kvorum.chaos.faults.shape import LabShape
 from kvorum.chaos.inside import Inside, inside_configs
+from kvorum.chaos.pytest_async import AsyncKvorumCluster
 
 CONTROLLERS_MAX: Final = 3
 """Of a cluster that does not say how many: three survive the loss of one, more cost only time."""
 START_SECONDS: Final = 60.0
+REPLICAS_MAX: Final = 3
+"""Of a topic that does not say how many."""
+KNOWN_SECONDS: Final = 1.0
+"""A new topic reaches brokers in some milliseconds; one that none of them knows by then does not exist."""
 
 
 class NoLinks(Exception):
@@ -35,6 +43,8 @@ class KvorumCluster:
     """Faults from inside: requests refused, late or lost by API; listeners that refuse; failpoints."""
     has_links: bool
     _told: list[history.Fault] = field(repr=False)
+    _notes: dict[int, str] = field(default_factory=dict, repr=False)
+    """What a fault had as a consequence, by its id."""
 
     @classmethod
     def start_in(
@@ -82,13 +92,34 @@ class KvorumCluster:
         return self.lab.bootstrap
 
     @property
+    def bootstrap_servers(self) -> list[str]:
+        """The same as a list, as aiokafka and kafka-python take it."""
+        return self.bootstrap.split(",")
+
+    @property
+    def aio(self) -> AsyncKvorumCluster:
+        """The methods of this cluster for asyncio tests: `await cluster.aio.kill("node-1")`."""
+        return AsyncKvorumCluster(self)
+
+    @property
     def nodes(self) -> list[str]:
         """All nodes, running or not."""
         return self.lab.nodes
 
     def leader_of(self, topic: str, partition: int, timeout_seconds: float = LEADER_SECONDS) -> str:
-        """Return the node that leads a partition. Raises LabError where none does in time."""
+        """Return the node that leads a partition. Raises LabError where none does in time, at once if none exists."""
+        self._need_partition(topic, partition)
         return self.lab.leader_of(topic, partition, timeout_seconds)
+
+    def _need_partition(self, topic: str, partition: int) -> None:
+        """Raise LabError where brokers answer and none knows the partition, even KNOWN_SECONDS later."""
+        deadline = time.monotonic() + KNOWN_SECONDS
+        while (known := self.lab.observer.topics()) is not None and not 0 <= partition < known.get(topic, 0):
+            if time.monotonic() >= deadline:
+                topics = ", ".join(sorted(known)) or "none"
+                partitions = f"it has {known.get(topic)} partition(s)" if topic in known else f"there are {topics}"
+                raise LabError(f"{topic}-{partition} does not exist; {partitions}")
+            time.sleep(POLL_SECONDS)
 
     def isr_of(self, topic: str, partition: int) -> list[str]:
         """Return the nodes in sync. Raises LabError for a partition nobody knows."""
@@ -102,19 +133,60 @@ class KvorumCluster:
         """Wait until every broker is unfenced and every replica in sync. Raises LabError with what is wrong."""
         self.lab.wait_until_healthy(timeout_seconds)
 
+    # Topics and groups.
+
+    def create_topic(
+        self, topic: str, partitions: int = 1, replicas: int | None = None, configs: Mapping[str, object] | None = None
+    ) -> None:
+        """Create a topic and wait until each partition has a leader; with up to three replicas if not given.
+
+        Raises KafkaException as the admin client does (TOPIC_ALREADY_EXISTS), LabError.
+        """
+        count = min(REPLICAS_MAX, len(self.nodes)) if replicas is None else replicas
+        topics.create(self.lab.direct_bootstrap, topic, partitions, count, texts_of(configs or {}))
+        for partition in range(partitions):
+            self.lab.leader_of(topic, partition)
+
+    def wait_for_lag(
+        self, group: str, topic: str, at_most: int = 0, timeout_seconds: float = topics.LAG_SECONDS
+    ) -> int:
+        """Wait until a consumer group has committed all but `at_most` offsets of a topic; return its lag then.
+
+        A partition without a committed offset counts in full. Raises LabError with the lag of each partition.
+        """
+        return topics.wait_for_lag(self.lab.direct_bootstrap, group, topic, at_most, timeout_seconds)
+
     # Processes. What is down stays down until `restart` or `heal`.
 
     def kill(self, node: str) -> Injected:
         """kill -9 all of a node."""
-        return self.lab.kill(node)
+        return self._taking_away(node, self.lab.kill)
 
     def terminate(self, node: str) -> Injected:
         """Shut a node down in order."""
-        return self.lab.terminate(node)
+        return self._taking_away(node, self.lab.terminate)
 
     def pause(self, node: str) -> Injected:
         """Stop all of a node in time (SIGSTOP): it neither answers nor closes a connection."""
-        return self.lab.pause(node)
+        return self._taking_away(node, self.lab.pause)
+
+    def _taking_away(self, node: str, fault: Callable[[str], Injected]) -> Injected:
+        """Begin a fault; note which partitions had their only replica on that node."""
+        alone = self._only_on(node)
+        injected = fault(node)
+        if alone:
+            self._notes[injected.id] = (
+                f"{topics.listed(alone)} had the only replica on {node}, and no leader without it: "
+                "create topics with more replicas to survive this"
+            )
+        return injected
+
+    def _only_on(self, node: str) -> list[str]:
+        if node not in self.nodes:
+            return []
+        node_id = self.lab.id_of(node)
+        found = self.lab.observer.partitions(AT_ONCE_MS)
+        return sorted(name for name, view in found.items() if view.replicas == (node_id,))
 
     def resume(self, node: str) -> None:
         """Let a paused node go on."""
@@ -179,7 +251,11 @@ class KvorumCluster:
 
     def story(self) -> str:
         """Tell what was done so far, and where the processes' logs are."""
-        lines = [f"{event.t:8.3f} s  {event.phase:5}  {event.story}" for event in self._told]
+        lines = []
+        for event in self._told:
+            lines.append(f"{event.t:8.3f} s  {event.phase:5}  {event.story}")
+            if event.phase == "begin" and event.id in self._notes:
+                lines.append(f"{'':17} {self._notes[event.id]}")
         return "\n".join([*lines, f"logs: {os.path.join(self.folder, 'cluster', 'node-*', '*.log')}"])
 
 

@@ -11,13 +11,19 @@
     kvorum_session_cluster     one for the whole run, made whole again after each test that used it
     kvorum_cluster_factory     makes as many as a test or a fixture wants; ended with the run
 
+    pytest --kvorum-export KAFKA_SERVERS      starts kvorum_session_cluster before any conftest.py or test module is
+                                              imported, with its address in that environment variable
+
 Everything ends with its fixture, by process id; and with pytest's own process, however that ends. Nothing of Kvorum is
 imported until a test asks for a cluster. See docs/testing-your-application.md.
 """
 
+import argparse
+import os
+import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from types import UnionType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -41,6 +47,10 @@ WORDS: Final = {
 }
 FIXTURES: Final = ("kvorum_cluster", "kvorum_session_cluster")
 BROKERS: Final = 3
+NO_TESTS: Final = ("help", "version", "markers", "showfixtures", "show_fixtures_per_test")
+"""Options of a pytest that prints something and runs no test."""
+EXPORTED: Final = pytest.StashKey["KvorumCluster"]()
+"""The session's cluster, where it was started before the tests were imported."""
 MARKER: Final = (
     "kvorum(brokers=3, controllers=None, configs={}, node_configs={}, links=False): what kvorum_cluster is like"
 )
@@ -64,6 +74,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="put a proxy on every link of every cluster, so that cut, slow and isolate can be used (needs Toxiproxy)",
     )
+    group.addoption(
+        "--kvorum-export",
+        metavar="NAME",
+        help="start kvorum_session_cluster before the tests are imported, with its bootstrap address in the environment"
+        " variable NAME",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Start the session's cluster for an application that reads its address when it is imported."""
+    options = early_config.known_args_namespace
+    name = options.kvorum_export
+    if name is None or any(getattr(options, each, False) for each in NO_TESTS) or runs_tests_elsewhere(options):
+        return
+    if not name or "=" in name:
+        raise pytest.UsageError(f"--kvorum-export {name!r}: it is the name of an environment variable")
+    from kvorum.chaos.pytest_cluster import KvorumCluster
+
+    folder = tempfile.TemporaryDirectory(prefix="kvorum-pytest-", ignore_cleanup_errors=True)
+    early_config.add_cleanup(folder.cleanup)
+    cluster = KvorumCluster.start_in(folder.name, **merged(options, {}))
+    early_config.add_cleanup(cluster.close)
+    before = os.environ.get(name)
+    early_config.add_cleanup(lambda: restore(name, before))
+    os.environ[name] = cluster.bootstrap
+    early_config.stash[EXPORTED] = cluster
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -77,19 +114,11 @@ def kvorum_cluster_factory(pytestconfig: pytest.Config, tmp_path_factory: pytest
     from kvorum.chaos.pytest_cluster import KvorumCluster
 
     made: list[KvorumCluster] = []
-    configs = dict(configs_of(pytestconfig.getoption("--kvorum-config")))
 
     def make(**options: object) -> KvorumCluster:
         check_options(options)
-        merged = {
-            "brokers": pytestconfig.getoption("--kvorum-brokers"),
-            "links": pytestconfig.getoption("--kvorum-links"),
-            **options,
-        }
-        own = options.get("configs") or {}
-        assert isinstance(own, dict), "it was checked"
-        merged["configs"] = {**configs, **own}
-        cluster = KvorumCluster.start_in(str(tmp_path_factory.mktemp("kvorum")), **merged)
+        wanted = merged(pytestconfig.option, options)
+        cluster = KvorumCluster.start_in(str(tmp_path_factory.mktemp("kvorum")), **wanted)
         made.append(cluster)
         return cluster
 
@@ -110,9 +139,13 @@ def kvorum_cluster(request: pytest.FixtureRequest, kvorum_cluster_factory: Facto
 
 
 @pytest.fixture(scope="session")
-def kvorum_session_cluster(kvorum_cluster_factory: Factory) -> "KvorumCluster":
+def kvorum_session_cluster(request: pytest.FixtureRequest) -> "KvorumCluster":
     """Start one cluster for the whole run, as the command line says. After each test it is made whole again."""
-    return kvorum_cluster_factory()
+    exported = request.config.stash.get(EXPORTED, None)
+    if exported is not None:
+        return exported
+    made: KvorumCluster = request.getfixturevalue("kvorum_cluster_factory")()
+    return made
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -135,6 +168,29 @@ def pytest_runtest_makereport(
             if hasattr(cluster, "story"):  # a project may have a fixture of that name of its own
                 report.sections.append((f"{name}: what was done to it", cluster.story()))
     return report
+
+
+def merged(given: argparse.Namespace, own: Mapping[str, object]) -> dict[str, Any]:
+    """Return a cluster's options: those of the command line, its own in their place."""
+    found = {"brokers": given.kvorum_brokers, "links": given.kvorum_links, **own}
+    configs = own.get("configs") or {}
+    assert isinstance(configs, dict), "it was checked"
+    return found | {"configs": {**dict(configs_of(given.kvorum_config)), **configs}}
+
+
+def runs_tests_elsewhere(options: argparse.Namespace) -> bool:
+    """Tell whether this process has pytest-xdist's workers run the tests: each of them has a cluster of its own."""
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    distributes = getattr(options, "numprocesses", None) or getattr(options, "tx", None)
+    return not is_worker and bool(distributes)
+
+
+def restore(name: str, before: str | None) -> None:
+    """Give an environment variable the value that it had."""
+    if before is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = before
 
 
 def check_options(options: Mapping[str, object]) -> None:

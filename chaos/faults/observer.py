@@ -62,10 +62,16 @@ class Observer:
     run: Callable[[Callable[[], Coroutine[Any, Any, Any]]], Any]
     """Runs a coroutine to its end in a loop of its own, in the right place."""
 
-    def partitions(self) -> dict[str, PartitionView]:
-        """Return {"topic-0": what is known of it}, from all brokers that answer."""
+    def topics(self) -> dict[str, int] | None:
+        """Return {topic: partitions} by all brokers that answer, None where none does."""
+        answers = self._metadata().values()
+        found = {topic.name: len(topic.partitions) for answer in answers for topic in answer.topics if topic.name}
+        return found if answers else None
+
+    def partitions(self, timeout_ms: int = ASK_MS) -> dict[str, PartitionView]:
+        """Return {"topic-0": what is known of it}, from all brokers that answer in time."""
         found: dict[str, PartitionView] = {}
-        for answer in self._metadata().values():
+        for answer in self._metadata(timeout_ms).values():
             for name, view in views(answer).items():
                 if name not in found or view.leader_epoch > found[name].leader_epoch:
                     found[name] = view
@@ -111,10 +117,12 @@ class Observer:
         found = [f"controller {each} does not vote" for each in sorted(self.controllers.keys() - behind.keys())]
         return found + [f"controller {each} is {lag} behind" for each, lag in behind.items() if lag > VOTER_LAG_MAX]
 
-    def _metadata(self) -> dict[int, MetadataResponse]:
-        """Return what each broker that answers tells of all topics."""
+    def _metadata(self, timeout_ms: int = ASK_MS) -> dict[int, MetadataResponse]:
+        """Return what each broker that answers in time tells of all topics."""
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-        found: dict[int, MetadataResponse] = self.run(lambda: ask_all(self.brokers, request, MetadataResponse))
+        found: dict[int, MetadataResponse] = self.run(
+            lambda: ask_all(self.brokers, request, MetadataResponse, timeout_ms)
+        )
         return found
 
     def _quorum(self, timeout_ms: int = ASK_MS) -> dict[int, ResponsePartitionData]:

@@ -1,8 +1,10 @@
 """The plugin as somebody else's test suite has it: its fixtures, its options, what it leaves behind, what it costs."""
 
+import os
 import re
 import subprocess
 import sys
+import tempfile
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -78,6 +80,123 @@ def test_clusters_of_a_run_are_shared_healed_told_of_and_ended(pytester: pytest.
     assert re.search(r"begin +kill -9 node-1", done.stdout), "the failure says what was done to its cluster"
     assert "logs: " in done.stdout
     assert not processes_below(pytester.path)
+
+
+@pytest.mark.cluster
+def test_topics_groups_and_the_asyncio_form(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nfilterwarnings = error\n")
+    pytester.makepyfile(
+        """
+        import asyncio, time
+
+        import pytest
+        from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+        @pytest.mark.kvorum(brokers=2)
+        def test_it(kvorum_cluster):
+            cluster = kvorum_cluster
+            assert cluster.bootstrap_servers == cluster.bootstrap.split(",") and len(cluster.bootstrap_servers) == 2
+            cluster.create_topic("orders", partitions=3, configs={"retention.ms": 3_600_000})
+            assert {cluster.leader_of("orders", partition) for partition in range(3)} <= set(cluster.nodes)
+            assert cluster.isr_of("orders", 0) == cluster.nodes, "as many replicas as there are brokers"
+            with pytest.raises(Exception, match="TOPIC_ALREADY_EXISTS"):
+                cluster.create_topic("orders")
+            for topic, partition, reason in (("nosuch", 0, "there are orders"), ("orders", 3, "it has 3 partition")):
+                with pytest.raises(Exception, match=f"{topic}-{partition} does not exist; {reason}"):
+                    cluster.leader_of(topic, partition, timeout_seconds=3600)
+            with pytest.raises(Exception, match="no partition is known"):
+                cluster.wait_for_lag("invoices", "nosuch", timeout_seconds=0)
+            assert "nosuch" not in cluster.lab.observer.topics(), "nothing creates it by asking"
+            asyncio.run(asked_while_the_loop_goes_on(cluster))
+
+        async def asked_while_the_loop_goes_on(cluster):
+            async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+                for number in range(30):
+                    await producer.send_and_wait("orders", b"x", partition=number % 3)
+            with pytest.raises(Exception, match="lag of at most 9 on orders; it is 30 .orders-0: 10, orders-1: 10"):
+                await cluster.aio.wait_for_lag("invoices", "orders", at_most=9, timeout_seconds=0)
+            consumer = AIOKafkaConsumer(
+                "orders", bootstrap_servers=cluster.bootstrap_servers, group_id="invoices",
+                auto_offset_reset="earliest", enable_auto_commit=False,
+            )
+            async with consumer:
+                waiting = asyncio.create_task(wait(cluster))
+                for _ in range(30):
+                    await consumer.getone()
+                assert not waiting.done()
+                await consumer.commit()
+                assert await waiting == 0
+            async with cluster.aio.pause("node-2") as fault:
+                assert fault.kind == "pause" and cluster.is_touched
+            assert not cluster.is_touched
+            await cluster.aio.kill("node-2")
+            assert "node-1" in await cluster.aio.isr_of("orders", 0)
+            assert cluster.aio.nodes == cluster.nodes
+
+        async def wait(cluster):
+            return await cluster.aio.wait_for_lag("invoices", "orders")
+        """
+    )
+    done = plugged(pytester)
+    assert "1 passed" in outcome(done), done.stdout + done.stderr
+
+
+@pytest.mark.cluster
+def test_a_report_names_partitions_whose_only_replica_was_killed(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.kvorum(brokers=2)
+        def test_it(kvorum_cluster):
+            kvorum_cluster.create_topic("alone", replicas=1)
+            kvorum_cluster.create_topic("safe", replicas=2)
+            leader = kvorum_cluster.leader_of("alone", 0)
+            kvorum_cluster.kill(leader)
+            kvorum_cluster.restart(leader)
+            assert False, leader
+        """
+    )
+    done = plugged(pytester)
+    assert re.search(r"alone-0 had the only replica on node-\d, and no leader without it", done.stdout), done.stdout
+    assert "safe-0 had" not in done.stdout
+
+
+EXPORTING = """
+    import os
+
+    import application
+    import pytest
+
+    def test_the_application_had_the_address_when_it_was_imported(kvorum_session_cluster):
+        assert application.SERVERS == kvorum_session_cluster.bootstrap == os.environ["KAFKA_SERVERS"]
+        kvorum_session_cluster.create_topic(os.environ.get("PYTEST_XDIST_WORKER", "alone"), replicas=1)
+
+    def test_it_is_the_same_one(kvorum_session_cluster):
+        assert application.SERVERS == kvorum_session_cluster.bootstrap and len(kvorum_session_cluster.nodes) == 1
+"""
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("imports", ["conftest", "workers"])
+def test_the_address_is_exported_before_the_application_is_imported(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, imports: str
+) -> None:
+    for name in [each for each in os.environ if each.startswith("PYTEST_XDIST")]:
+        monkeypatch.delenv(name)  # this test may itself run in a worker
+    (pytester.path / "application.py").write_text('import os\nSERVERS = os.environ["KAFKA_SERVERS"]\n')
+    pytester.makeconftest("import application" if imports == "conftest" else "")
+    pytester.makepyfile(EXPORTING)
+    workers = ["-p", "xdist", "-n", "2"] if imports == "workers" else []
+    done = plugged(pytester, "--kvorum-export", "KAFKA_SERVERS", "--kvorum-brokers", "1", *workers)
+    assert "2 passed" in outcome(done), done.stdout + done.stderr
+    assert not processes_below(pytester.path)
+    assert not [line for line in processes_below(Path(tempfile.gettempdir())) if "kvorum-pytest-" in line]
+
+
+def test_export_needs_a_name_and_starts_nothing_where_no_test_runs(pytester: pytest.Pytester) -> None:
+    assert "it is the name of an environment variable" in plugged(pytester, "--kvorum-export", "A=B").stderr
+    assert "@pytest.mark.kvorum" in plugged(pytester, "--kvorum-export", "A", "--markers").stdout
 
 
 def test_options_that_make_no_sense_are_said_so(pytester: pytest.Pytester) -> None:

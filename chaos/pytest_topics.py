@@ -1,0 +1,73 @@
+"""Topics and consumer groups of a test's cluster, through an unmodified admin client."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from kvorum.chaos.faults.lab import POLL_SECONDS, LabError
+
+LAG_SECONDS: Final = 30.0
+REQUEST_SECONDS: Final = 10.0
+LISTED_MAX: Final = 5
+"""Partitions that a message names; the rest are counted."""
+
+
+def create(bootstrap: str, topic: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
+    """Create a topic. Raises KafkaException."""
+    admin = admin_of(bootstrap)
+    wanted = NewTopic(topic, num_partitions=partitions, replication_factor=replicas, config=dict(configs))
+    admin.create_topics([wanted], operation_timeout=REQUEST_SECONDS)[topic].result(2 * REQUEST_SECONDS)
+
+
+def wait_for_lag(bootstrap: str, group: str, topic: str, at_most: int, timeout_seconds: float) -> int:
+    """Wait until a group's lag on a topic is at most so much; return it. Raises LabError."""
+    admin, deadline = admin_of(bootstrap), time.monotonic() + timeout_seconds
+    found: dict[int, int] = {}
+    reason = ""
+    while True:
+        try:
+            found, reason = lags(admin, group, topic), ""
+            if found and sum(found.values()) <= at_most:
+                return sum(found.values())
+        except KafkaException as error:  # a partition without a leader, a coordinator that moves: it is asked again
+            reason = f"; the last look failed: {error.args[0].str()}"
+        if time.monotonic() >= deadline:
+            parts = ", ".join(f"{topic}-{partition}: {lag}" for partition, lag in found.items() if lag)
+            raise LabError(
+                f"not within {timeout_seconds:g} s: group {group} has a lag of at most {at_most} on {topic};"
+                f" it is {sum(found.values())} ({parts or 'no partition is known'}){reason}"
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def lags(admin: AdminClient, group: str, topic: str) -> dict[int, int]:
+    """Return {partition: end offset less the committed one, or less the first where none is}. Raises KafkaException."""
+    known = admin.list_topics(timeout=REQUEST_SECONDS).topics  # of all: to ask for one may create it
+    count = len(known[topic].partitions) if topic in known else 0
+    if not count:
+        return {}
+    partitions = [TopicPartition(topic, number) for number in range(count)]
+    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, partitions)], require_stable=True)
+    committed = {each.partition: each.offset for each in asked[group].result(REQUEST_SECONDS).topic_partitions}
+    ends, starts = (
+        {part.partition: answer.result(REQUEST_SECONDS).offset for part, answer in listed.items()}
+        for listed in (
+            admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.latest())),
+            admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.earliest())),
+        )
+    )
+    return {number: max(0, ends[number] - max(committed.get(number, -1), starts[number])) for number in range(count)}
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names for a message, not more than LISTED_MAX."""
+    more = len(names) - LISTED_MAX
+    return ", ".join(names[:LISTED_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+def admin_of(bootstrap: str) -> AdminClient:
+    """Return a client that does not log which dead brokers it tried."""
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
