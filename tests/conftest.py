@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.unexpected import expected_exceptions, none_unexpected
+from tests.unexpected import NodeLogs, assert_none_unexpected, expected_exceptions, none_unexpected
 
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("kvorum", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -83,8 +83,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="long, run by `make acceptance` (KVORUM_LAB=all)"))
 
 
+@pytest.fixture(scope="session")
+def node_logs(tmp_path_factory: pytest.TempPathFactory) -> NodeLogs:
+    """Return the logs of all nodes that tests start below their temporary folders."""
+    return NodeLogs(tmp_path_factory.getbasetemp())
+
+
 @pytest.fixture(autouse=True)
-def no_unexpected_exception(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail a test in whose process an exception reached no handler that expected it (see tests/unexpected.py)."""
-    with none_unexpected(*expected_exceptions(request.node)):
+def no_unexpected_exception(request: pytest.FixtureRequest, node_logs: NodeLogs) -> Iterator[None]:
+    """Fail a test that causes an exception which no handler expected, in this process or in a node's."""
+    expected = expected_exceptions(request.node)
+    with none_unexpected(*expected):
         yield
+    if request.node.get_closest_marker("cluster"):
+        assert_none_unexpected(node_logs.new_exceptions(), *expected)
