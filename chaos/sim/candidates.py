@@ -80,3 +80,17 @@ class Candidates:
                 f"broker {broker_id} joins ISR {after.isr} of {ledger.name} in leader epoch {after.leader_epoch}, "
                 f"but {lacks}",
             )
+
+
+def check_kept(name: str, before: PartitionRegistration, after: PartitionRegistration, *, is_unclean: bool) -> None:
+    """Hold that nothing but an unclean election puts others in the place of all who may be elected.
+
+    A reassignment that is over by this very change may: its leader has just seen those that it adds in sync.
+    """
+    could, can = {*before.isr, *before.elr}, {*after.isr, *after.elr}
+    if could and can and not could & can and not is_unclean and not can <= {*before.adding_replicas}:
+        raise Violation(
+            "CandidatesKept",
+            f"ISR {before.isr} and ELR {before.elr} of {name} become {after.isr} and {after.elr} without an unclean "
+            f"election: {before} to {after}",
+        )

@@ -10,7 +10,8 @@ Controllers see metadata_watch: committed batches and images equal, and what an 
 The properties of Vanlightly's kip_966_properties.tla by their names there, and where each is checked:
 LeaderCompleteness, LogMatching (through ledger), ReplicationQuorumSuperset: here.
 LeaderCandidateCompleteness: candidates. Beside these: nobody is eligible, nor leads, by a log that is gone
-(EligibleByALostLog in candidates, LeadsWithoutItsLog here).
+(EligibleByALostLog in candidates, LeadsWithoutItsLog here). Only an unclean election replaces all candidates
+(CandidatesKept in candidates).
 NoCommittedRecordLostGlobally: here, when nobody is left to elect, which no rule about leaders sees (see tolerance).
 MetadataLogMatching, and NoFencedInIsr, IsrElrDisjoint, ElrEmptyWithFullIsr: metadata_watch. ConsistentRead: consumer.
 MinIsrRecoveryQuorum: nowhere. With ISR and ELR empty LastKnownElr was to hold min ISR members for KIP-966's unclean
@@ -22,7 +23,7 @@ from collections.abc import Callable, Sequence
 
 from kvorum.broker.replica.partition import Partition
 from kvorum.broker.replica.types import Role
-from kvorum.chaos.sim.candidates import Candidates
+from kvorum.chaos.sim.candidates import Candidates, check_kept
 from kvorum.chaos.sim.ledger import Entry, Ledger, Shadow, Violation
 from kvorum.chaos.sim.lives import Lives
 from kvorum.chaos.sim.machine import SimProcess
@@ -352,6 +353,7 @@ class Invariants:
         elif before is not None and not after.has_leader and before.leader_epoch in ledger.unheard_losses:
             ledger.legal_losses[after.leader_epoch] = ledger.legal_losses[before.leader_epoch]  # it is still to come
         if before is not None:
+            check_kept(ledger.name, before, after, is_unclean=after.leader_epoch in ledger.legal_losses)
             dropped = {*before.replicas} - {*after.replicas}
             if ledger.witnesses:
                 # Who joins has all of it, too; all the others may leave by the same change.

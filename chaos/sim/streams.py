@@ -28,6 +28,7 @@ from kvorum.chaos.sim.loop import Host, SimLoop
 
 LOCAL_NAMES: Final = ("127.0.0.1", "localhost", "0.0.0.0", "", "::1")
 PORT_FIRST: Final = 40_000
+PORT_LAST: Final = 65_535
 
 
 def machine_of(host: Host | None) -> str:
@@ -75,8 +76,7 @@ class StreamNetwork:
     def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str | None, port: int | None) -> SimServer:
         """Listen on a port of the running process's machine. Raises OSError EADDRINUSE."""
         if not port:
-            self._port += 1
-            port = self._port
+            port = self._next_port()
         address = (machine_of(self.loop.host), port)
         present = self._servers.get(address)
         if present is not None and (present.host is None or present.host.alive):
@@ -84,6 +84,11 @@ class StreamNetwork:
         server = self._servers[address] = SimServer(self, address, self.loop.host)
         server.factory = factory
         return server
+
+    def _next_port(self) -> int:
+        """Return the next port; the first one follows the last, as in a kernel."""
+        self._port = PORT_FIRST if self._port == PORT_LAST else self._port + 1
+        return self._port
 
     def listening(self, address: tuple[str, int]) -> SimServer | None:
         """Return who listens there, if it is alive."""
@@ -105,8 +110,7 @@ class StreamNetwork:
         server = self.listening((there, port))
         if server is None:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
-        self._port += 1
-        near = SimTransport(self, self.loop.host, (here, self._port))
+        near = SimTransport(self, self.loop.host, (here, self._next_port()))
         far = SimTransport(self, server.host, server.address)
         near.peer, far.peer = far, near
         near.protocol = factory()

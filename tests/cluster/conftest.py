@@ -11,7 +11,6 @@ from kvorum.cluster.formatting import new_cluster_id
 from kvorum.cluster.local import LocalCluster
 from kvorum.cluster.plan import plan_of
 from kvorum.runtime.cluster_file import load_cluster
-from tests.unexpected import assert_none_unexpected, expected_exceptions
 
 ROOT = Path(__file__).parent.parent.parent
 START_SECONDS = 60.0
@@ -20,18 +19,15 @@ Start = Callable[..., LocalCluster]
 
 
 @pytest.fixture
-def start_cluster(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Start]:
+def start_cluster(tmp_path: Path) -> Iterator[Start]:
     """Return a function that starts the cluster of one of configs/*.yaml, every port replaced by a free one."""
-    with clusters_in(tmp_path, *expected_exceptions(request.node)) as start:
+    with clusters_in(tmp_path) as start:
         yield start
 
 
 @contextmanager
-def clusters_in(folder: Path, *expected: str) -> Iterator[Start]:
-    """Give a function that starts clusters; all are killed at the end. For fixtures that several tests share, too.
-
-    Fails where a node logged an unexpected exception that contains none of the `expected` texts.
-    """
+def clusters_in(folder: Path) -> Iterator[Start]:
+    """Give a function that starts clusters; all are killed at the end. For fixtures that several tests share, too."""
     clusters: list[LocalCluster] = []
 
     def start(
@@ -56,8 +52,6 @@ def clusters_in(folder: Path, *expected: str) -> Iterator[Start]:
             for node in cluster.plan.nodes:
                 cluster.resume(node.name)
                 cluster.kill(node.name)
-    for cluster in clusters:
-        assert_none_unexpected(cluster.unexpected_exceptions(), *expected)
 
 
 def logs_of(cluster: LocalCluster, outcome: object) -> str:

@@ -25,7 +25,6 @@ from tests.cluster.clients import Sender, assert_all_there_once_in_order, create
 from tests.cluster.conftest import logs_of
 from tests.cluster.nodes import active_controller, id_of, kill_all, quorum_of, restart
 from tests.cluster.quorum_kit import MetadataWriter, assert_written_everywhere, directory_of, wait_for_voters
-from tests.unexpected import assert_none_unexpected
 
 pytestmark = pytest.mark.cluster
 
@@ -91,7 +90,6 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     finally:
         for node in plan.nodes:
             found.kill(node.name)
-    assert_none_unexpected(found.unexpected_exceptions())
 
 
 def add(cluster: LocalCluster, name: str) -> None:

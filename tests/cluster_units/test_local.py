@@ -15,7 +15,7 @@ from kvorum.cluster.plan import plan_of
 from kvorum.runtime.cluster_file import dev_cluster
 from kvorum.runtime.process import identify
 from tests.cluster.clients import eventually
-from tests.unexpected import assert_none_unexpected
+from tests.unexpected import NodeLogs, assert_none_unexpected
 
 NODE = "node-1"
 WITHOUT_PID_FILE = [sys.executable, "-c", "import signal; signal.pause()"]
@@ -131,3 +131,8 @@ def test_unexpected_exceptions_are_found_in_the_logs_of_all_processes(cluster: L
     with pytest.raises(AssertionError, match="where=request"):
         assert_none_unexpected(cluster.unexpected_exceptions(), "Traceback")
     assert_none_unexpected(cluster.unexpected_exceptions(), "Traceback", "KeyError")
+    logs = NodeLogs(Path(cluster.paths.folder).parent)
+    assert len(logs.new_exceptions()) == 2 and logs.new_exceptions() == []
+    with Path(paths.log("controller")).open("a") as file:
+        file.write(unexpected + "\n")
+    assert [line.rpartition(": ")[0] for line in logs.new_exceptions()] == [paths.log("controller")]

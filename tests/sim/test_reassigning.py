@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from kvorum.chaos.mutants.catalogue import mutated
+from kvorum.chaos.sim.candidates import check_kept
 from kvorum.chaos.sim.draw import drawn
 from kvorum.chaos.sim.ledger import Violation
 from kvorum.chaos.sim.metadata_watch import check_reassignment
@@ -143,3 +144,29 @@ def test_what_a_change_of_replicas_may_be(
     with pytest.raises(Violation) as caught:
         check_reassignment("a-0", before, after)
     assert caught.value.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_unclean", "is_kept"),
+    [
+        (registration((1, 2), (1, 2)), registration((1, 2), (2,)), False, True),
+        (registration((3, 1, 2), (3,), adding_replicas=(3,)), registration((1, 2), (1,)), False, False),
+        (registration((3, 1, 2), (3,), adding_replicas=(3,)), registration((3, 1, 2), (1,)), True, True),
+        (
+            registration((3, 1), (1,), adding_replicas=(3,), removing_replicas=(1,)),
+            registration((3,), (3,)),
+            False,
+            True,
+        ),
+        (registration((1, 2), (), elr=(2,)), registration((1, 2), (2,)), False, True),
+        (registration((1, 2), (), elr=(2,)), registration((1, 2), (1,)), False, False),
+    ],
+)
+def test_only_an_unclean_election_replaces_all_who_may_be_elected(
+    before: PartitionRegistration, after: PartitionRegistration, is_unclean: bool, is_kept: bool
+) -> None:
+    if is_kept:
+        check_kept("orders-0", before, after, is_unclean=is_unclean)
+    else:
+        with pytest.raises(Violation, match="CandidatesKept"):
+            check_kept("orders-0", before, after, is_unclean=is_unclean)

@@ -1,6 +1,7 @@
 """An exception that no handler of production expected ends a simulated run; an expected one does not."""
 
 from ipaddress import ip_address
+from random import Random
 
 import pytest
 
@@ -8,9 +9,10 @@ from kvorum.chaos.sim import cluster as sim_cluster
 from kvorum.chaos.sim.cluster import CLIENTS_END, SimCluster, client_address
 from kvorum.chaos.sim.draw import drawn
 from kvorum.chaos.sim.ledger import Violation
-from kvorum.chaos.sim.loop import Host
+from kvorum.chaos.sim.loop import Host, SimLoop
 from kvorum.chaos.sim.machine import address_of
 from kvorum.chaos.sim.run import run_plan
+from kvorum.chaos.sim.streams import PORT_FIRST, PORT_LAST, StreamNetwork
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
 pytestmark = pytest.mark.sim
@@ -49,3 +51,9 @@ def test_every_simulated_machine_has_an_address_of_its_own() -> None:
     for make, number in ((client_address, CLIENTS_END), (address_of, 256)):
         with pytest.raises(AssertionError, match="has addresses for"):
             make(number)
+
+
+def test_ports_begin_again_after_the_last_one() -> None:
+    network = StreamNetwork(SimLoop(Random(1)), Random(1))
+    ports = [network._next_port() for _ in range(PORT_LAST - PORT_FIRST + 2)]
+    assert (min(ports), max(ports), ports[-2:]) == (PORT_FIRST, PORT_LAST, [PORT_FIRST, PORT_FIRST + 1])

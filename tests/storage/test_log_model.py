@@ -370,8 +370,12 @@ class LogMachine(RuleBasedStateMachine):
         found = self.log.epoch_cache.entries
         recorded = [entry for entry in cache.entries if entry.start_offset < self.end_offset]
         assert found[: len(recorded)] == recorded
-        # What starts at the end, without a record yet, may be forgotten in a restart.
-        assert set(found[len(recorded) :]) <= set(cache.entries), (found, cache.entries)
+        # What starts at the end, without a record yet, may be forgotten in a restart. An empty log keeps its last
+        # epoch, that of a lost record, too: the leader of that epoch had the same records before its start.
+        unknown = set(found[len(recorded) :]) - set(cache.entries)
+        if not recorded and self.log.segment_count == 1:
+            unknown = {each for each in unknown if each.start_offset != self.end_offset or each.epoch > self.epoch}
+        assert not unknown, (found, cache.entries)
 
     @invariant()
     def producers_agree(self) -> None:

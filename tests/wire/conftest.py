@@ -9,7 +9,6 @@ from kvorum.cluster.local import LocalCluster
 from kvorum.cluster.plan import plan_of
 from kvorum.runtime.cluster_file import dev_cluster
 from tests.cluster.conftest import logs_of
-from tests.unexpected import assert_none_unexpected
 from tests.wire.world import SETTINGS, NormalClient, World
 
 START_SECONDS = 60.0
@@ -28,7 +27,6 @@ def kvorum_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClust
     finally:
         for node in cluster.plan.nodes:
             cluster.kill(node.name)
-    assert_none_unexpected(cluster.unexpected_exceptions())
 
 
 @pytest.fixture(scope="module")
