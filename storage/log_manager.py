@@ -176,6 +176,14 @@ class LogManager:
         self._table.preferred.pop(partition, None)
         return created
 
+    async def create(self, partition: TopicPartition, topic_id: Uuid, named: Uuid = ZERO_UUID) -> Log:
+        """Return the log of a partition that has none yet, as `get_or_create`, with its topic id durable.
+
+        Its files are created and synced in a thread. Raises KafkaError KAFKA_STORAGE_ERROR.
+        """
+        await self._opening.create(partition, topic_id, named)
+        return self.get_or_create(partition, topic_id)
+
     def _set_topic_id(self, existing: Log, topic_id: Uuid) -> None:
         try:
             write_partition_metadata(self._disk, existing.folder, topic_id)
