@@ -170,6 +170,8 @@ class LogManager:
                 text = f"the log of {partition} has topic id {existing.topic_id}, not {topic_id}"
                 raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, text)
             return existing
+        if partition in self._table.arriving:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {partition} is being created")
         directory = self._table.place_for(partition, named)
         if directory is None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log directory is online")
@@ -185,6 +187,14 @@ class LogManager:
         self._table.preferred.pop(partition, None)
         self._table.lacking.pop(partition, None)
         return created
+
+    async def create(self, partition: TopicPartition, topic_id: Uuid, named: Uuid = ZERO_UUID) -> Log:
+        """Return the log of a partition that has none yet, as `get_or_create`, with its topic id durable.
+
+        Its files are created and synced in a thread. Raises KafkaError KAFKA_STORAGE_ERROR.
+        """
+        await self._opening.create(partition, topic_id, named)
+        return self.get_or_create(partition, topic_id)
 
     def lack_of(self, partition: TopicPartition) -> Lack:
         """Return what a partition's log lacks of what it had; NOTHING once `get_or_create` has returned it."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 
-from kvorum.protocol.errors import KafkaError
+from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime import blocking
 from kvorum.runtime.clock import Clock
@@ -16,6 +16,8 @@ from kvorum.storage.checkpoints import (
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
     read_partition_metadata,
+    sync_partition_metadata,
+    write_partition_metadata,
 )
 from kvorum.storage.damage import Damage, Lack
 from kvorum.storage.directory_checkpoints import forget_cleaned
@@ -129,13 +131,58 @@ class LogOpening:
         except (OSError, LogDirectoryError, KafkaError) as error:
             self._table.take_offline(directory, error)
 
+    async def create(self, partition: TopicPartition, topic_id: Uuid, named: Uuid) -> None:
+        """Create the log of a partition that has none, in the directory `place_for` returns, and add it to the table.
+
+        Its files are created and synced in a thread: on a busy disk each waits for the file system's journal. Raises
+        KafkaError KAFKA_STORAGE_ERROR (every directory is offline, or the disk fails).
+        """
+        directory = self._table.place_for(partition, named)
+        if directory is None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log directory is online")
+        for offsets in directory.checkpoints.values():
+            offsets.pop(partition, None)
+        config = self._topic_config(partition.topic)
+        self._table.arriving[partition] = directory
+        try:
+            loop = asyncio.get_running_loop()
+            work = blocking.run(loop, self._create_files, directory, partition, config, topic_id)
+            created = await self._finish(work)
+        except (OSError, LogDirectoryError) as error:
+            self._table.take_offline(directory, error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {error}") from error
+        finally:
+            del self._table.arriving[partition]
+        if directory.failure is not None:
+            created.release()
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {directory.failure}")
+        created.is_topic_id_durable = True
+        self._table.add(directory, created)
+        self._table.preferred.pop(partition, None)
+        self._table.lacking.pop(partition, None)
+
+    def _create_files(self, directory: LogDir, partition: TopicPartition, config: LogConfig, topic_id: Uuid) -> Log:
+        created = self.open(directory, partition, config, topic_id)
+        write_partition_metadata(self._disk, created.folder, topic_id)
+        sync_partition_metadata(self._disk, created.folder)
+        return created
+
     async def _open_in_thread(
         self, directory: LogDir, partition: TopicPartition, config: LogConfig, folder: str
     ) -> Log:
-        """Open a log in a thread. A thread cannot be cancelled: `close` waits for it when the caller is."""
-        work = blocking.run(asyncio.get_running_loop(), self.open, directory, partition, config, None, folder)
+        """Open a log in a thread."""
+        return await self._finish(
+            blocking.run(asyncio.get_running_loop(), self.open, directory, partition, config, None, folder)
+        )
+
+    async def _finish(self, work: asyncio.Future[Log]) -> Log:
+        """Return the log that a thread opens; where the caller is cancelled, `close` waits for the thread."""
         self._unfinished.add(work)
-        opened = await asyncio.shield(work)
+        try:
+            opened = await asyncio.shield(work)
+        except Exception:
+            self._unfinished.discard(work)
+            raise
         self._unfinished.discard(work)
         return opened
 

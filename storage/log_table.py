@@ -5,6 +5,7 @@ for `io_failed`.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
@@ -35,6 +36,8 @@ class LogTable:
         """Copies in other directories that are to take the place of a partition's log, one a partition."""
         self.preferred: dict[TopicPartition, LogDir] = {}
         """Where logs are to be made that are not there yet. Only in memory, as Kafka's."""
+        self.arriving: dict[TopicPartition, LogDir] = {}
+        """Where the files of a new log are being created."""
         self.cordoned: frozenset[str] = frozenset()
         """The paths of directories that get no new logs (KIP-1066)."""
         self.lacking: dict[TopicPartition, Lack] = {}
@@ -109,10 +112,13 @@ class LogTable:
 
         Cordoned ones come last: a log that has to be made lies somewhere.
         """
-        places = [*self._dir_of.values(), *(place for place, _ in self.futures.values())]
         online = [each for each in self.dirs if each.is_online]
         open_ = [each for each in online if each.path not in self.cordoned] or online
-        return min(open_, key=lambda each: sum(other is each for other in places), default=None)
+        if len(open_) == 1:
+            return open_[0]
+        places = (*self._dir_of.values(), *self.arriving.values(), *(place for place, _ in self.futures.values()))
+        counts = Counter(map(id, places))
+        return min(open_, key=lambda each: counts[id(each)], default=None)
 
     def take_offline(self, directory: LogDir, error: Exception) -> None:
         """Give a directory up: its logs fail from now on, and the listener is told, once."""

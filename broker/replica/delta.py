@@ -36,8 +36,8 @@ log = get_logger("broker")
 
 SLICE_MS = 10
 """A busy broker's other requests wait no longer for a delta."""
-SYNCS_AT_ONCE = 16
-"""Topic ids of new logs are synced so many together: the file system's journal writes them in one go."""
+CREATIONS_AT_ONCE = 16
+"""New logs that are created and synced together: the file system's journal writes them in one go."""
 
 
 class DeltaApplier:
@@ -92,34 +92,32 @@ class DeltaApplier:
         self._slice_began_ms = self._clock.monotonic_ms()
         changes = await self._local_changes(delta)
         self._prepared = delta, changes
-        new = [
-            (TopicPartition(topic, index), info)
-            for (topic, index), info in (*changes.leaders.items(), *changes.followers.items())
-            if (topic, index) not in self._hosted.by_name
-        ]
-        for start in range(0, len(new), SYNCS_AT_ONCE):
-            made: list[Log | None] = []
-            for key, info in new[start : start + SYNCS_AT_ONCE]:
-                made.append(self._make_log(key, info))
-                await self._pause()
-            # At a start nearly all of them have theirs.
-            unsynced = [found for found in made if found is not None and not found.is_topic_id_durable]
-            for failed in await asyncio.gather(*map(self._log_manager.sync_topic_id, unsynced), return_exceptions=True):
+        new: list[tuple[TopicPartition, PartitionInfo]] = []
+        for (topic, index), info in (*changes.leaders.items(), *changes.followers.items()):
+            key = TopicPartition(topic, index)
+            if key not in self._hosted.by_name:
+                found = self._log_manager.get_log(key)
+                if found is None or not found.is_topic_id_durable:  # at a start nearly all have theirs
+                    new.append((key, info))
+            await self._pause()
+        for start in range(0, len(new), CREATIONS_AT_ONCE):
+            piece = [self._create_log(key, info) for key, info in new[start : start + CREATIONS_AT_ONCE]]
+            for failed in await asyncio.gather(*piece, return_exceptions=True):
                 # A disk that fails has taken its directory offline, and `apply` says so of the replica.
-                if failed is not None and not isinstance(failed, KafkaError):
+                if isinstance(failed, KafkaError):
+                    log.warning("the log of a new replica cannot be created yet", error=failed)
+                elif failed is not None:
                     raise failed
             await self._pause()
 
-    def _make_log(self, key: TopicPartition, info: PartitionInfo) -> Log | None:
-        """Return a new replica's log; None where another topic's is in the way, or where it cannot be opened."""
+    async def _create_log(self, key: TopicPartition, info: PartitionInfo) -> None:
+        """Create a new replica's log, if none exists and its topic is not another's; make its topic id durable."""
         found = self._log_manager.get_log(key)
-        if found is not None and (found.topic_id not in (info.topic_id, ZERO_UUID) or self._begins_anew(key, info)):
-            return None
-        try:
-            return self._find_or_make_log(key, info)
-        except KafkaError as error:
-            log.warning("the log of a new replica cannot be made yet", partition=key, error=error)
-            return None
+        if found is None:
+            self._check_fate(key, info)
+            await self._log_manager.create(key, info.topic_id, info.partition.directory(self._broker_id))
+        elif found.topic_id in (info.topic_id, ZERO_UUID) and not self._begins_anew(key, info):
+            await self._log_manager.sync_topic_id(self._find_or_make_log(key, info))
 
     async def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Apply one delta, prepared or not. Not to be called again before it is done."""
@@ -324,12 +322,16 @@ class DeltaApplier:
         found = self._log_manager.get_log(key)
         if found is not None and found.failure is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "its log directory is offline")
+        self._check_fate(key, info)
+        return self._log_manager.get_or_create(key, info.topic_id, info.partition.directory(self._broker_id))
+
+    def _check_fate(self, key: TopicPartition, info: PartitionInfo) -> None:
+        """Raise KafkaError KAFKA_STORAGE_ERROR where a replica has no log, and none may be created now."""
         match self._fate(key, info):
             case Fate.WAIT:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "its log may lie in a directory that is offline")
             case Fate.LOST:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "its log is gone, which the controller is told first")
-        return self._log_manager.get_or_create(key, info.topic_id, info.partition.directory(self._broker_id))
 
     def _fate(self, key: TopicPartition, info: PartitionInfo) -> Fate | None:
         """Decide on a replica without a whole log; None: it has one, though perhaps where it cannot be reached."""

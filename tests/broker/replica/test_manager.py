@@ -1,14 +1,14 @@
 """One broker's replicas on real logs: produce and fetch, waiting and waking, and what metadata makes of them."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from manager_kit import (
-    HandClock,
     World,
     brokers,
     fetch,
@@ -27,6 +27,8 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.delete_records import DeleteRecordsPartitionResult
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
+from kvorum.storage.log import Log
+from kvorum.storage.log_opening import LogOpening
 from kvorum.storage.names import TopicPartition
 
 KEY = TopicPartition("orders", 0)
@@ -561,32 +563,22 @@ def test_the_gauges_follow_the_replicas(tmp_path: Path) -> None:
     run(test)
 
 
-class SlowClock(HandClock):
-    """Moves on by 4 ms whenever it is asked, as if each log had taken that long to make."""
+def test_logs_of_new_replicas_are_created_off_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+    opened = LogOpening.open
 
-    def monotonic_ms(self) -> int:
-        self.now_ms += 4
-        return self.now_ms
+    def open_log(self: LogOpening, *arguments: Any) -> Log:
+        threads.append(threading.get_ident())
+        return opened(self, *arguments)
 
-
-def test_while_many_logs_are_made_the_loop_gets_its_turn_after_every_few(tmp_path: Path) -> None:
-    """16 logs have their ids synced together; another task sees how many there are at each of its turns."""
+    monkeypatch.setattr(LogOpening, "open", open_log)
 
     async def test() -> None:
-        world = await World(tmp_path, clock=SlowClock()).start()
-        seen = [0]
-
-        async def look() -> None:
-            while True:
-                seen.append(sum(world.logs.get_log(TopicPartition("orders", index)) is not None for index in range(16)))
-                await asyncio.sleep(0)
-
-        looking = asyncio.create_task(look())
-        try:
-            await world.metadata(*brokers(), *topic(partitions=16))
-        finally:
-            looking.cancel()
-            await world.close()
-        assert max(after - before for before, after in pairwise(seen)) <= 4 and seen[-1] == 16
+        world = await World(tmp_path).start()
+        await world.metadata(*brokers(), *topic(partitions=40))
+        assert len(threads) == 40 and threading.get_ident() not in threads
+        logs = [world.logs.get_log(TopicPartition("orders", index)) for index in range(40)]
+        assert all(each is not None and each.is_topic_id_durable for each in logs)
+        await world.close()
 
     run(test)
