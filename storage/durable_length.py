@@ -43,7 +43,10 @@ def decode(data: bytes) -> DurableLength:
     lines = data.decode("ascii", errors="replace").split("\n")
     if len(lines) < 3 or lines[0] != str(VERSION) or lines[2].strip() != f"{crc32c(lines[1].encode()):08x}":
         raise ValueError("durable-length is damaged")
-    return DurableLength(*map(int, lines[1].split()))
+    values = [int(each) for each in lines[1].split()]
+    if len(values) != len(DurableLength._fields) or min(values) < 0:
+        raise ValueError("durable-length has not three offsets")
+    return DurableLength(*values)
 
 
 def read(disk: Disk, folder: str) -> DurableLength | None:

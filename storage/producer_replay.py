@@ -7,8 +7,10 @@ from kvorum.protocol.batch_header import BatchHeader
 from kvorum.protocol.control import CONTROL_KEY, MARKER_VALUE, ControlType
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.records import decode_records
+from kvorum.storage.index import CorruptIndex
+from kvorum.storage.names import LOG_SUFFIX
 from kvorum.storage.producer_state import CompletedTransaction, Origin, ProducerState
-from kvorum.storage.segment import Segment
+from kvorum.storage.segment import CorruptSegment, Segment
 from kvorum.storage.segments import Segments
 from kvorum.storage.snapshots import Snapshots
 from kvorum.storage.txn_index import AbortedTransaction
@@ -80,34 +82,47 @@ def note_batch(
 
 
 def index_aborted(segment: Segment, completed: CompletedTransaction | None) -> None:
-    """Enter an aborted transaction into the index of the segment that holds its marker."""
-    if completed is not None and completed.is_aborted:
+    """Enter an aborted transaction into the index of the segment that holds its marker. Raises CorruptSegment."""
+    if completed is None or not completed.is_aborted:
+        return
+    producer_id, first_offset, last_offset = completed.producer_id, completed.first_offset, completed.last_offset
+    try:
         segment.txn_index.append(
-            AbortedTransaction(
-                completed.producer_id, completed.first_offset, completed.last_offset, completed.last_stable_offset
-            )
+            AbortedTransaction(producer_id, first_offset, last_offset, completed.last_stable_offset)
         )
+    except CorruptIndex as error:
+        raise CorruptSegment(str(error)) from error
 
 
 def rebuild_txn_index(segment: Segment, state: ProducerState) -> None:
     """Make a segment's transaction index anew, given the state before the segment's first offset, and save it.
 
-    Raises OSError, CorruptSegment, KafkaError.
+    Raises OSError, CorruptSegment.
     """
     segment.begin_txn_rebuild()
     for position, header in segment.batches():
-        if header.is_control and header.has_producer_id:
-            view = memoryview(segment.file.pread(header.size, position))
-            index_aborted(segment, note_batch(state, header, view, 0))
-        else:
-            state.append(header)
+        index_aborted(segment, note_stored(state, segment, position, header))
     segment.save_indexes(sync=True)
+
+
+def note_stored(
+    state: ProducerState, segment: Segment, position: int, header: BatchHeader
+) -> CompletedTransaction | None:
+    """Take note of a batch of a segment, of which a marker is read whole. Raises OSError, CorruptSegment."""
+    if not header.is_control or not header.has_producer_id:
+        state.append(header)
+        return None
+    try:
+        return note_batch(state, header, memoryview(segment.file.pread(header.size, position)), 0)
+    except KafkaError as error:
+        text = f"{segment.path(LOG_SUFFIX)} has no end marker at {position}: {error.message}"
+        raise CorruptSegment(text) from error
 
 
 def replay(state: ProducerState, segments: Iterable[Segment], end_offset: int) -> None:
     """Bring the state from its own end offset to `end_offset`, reading batch headers (and markers whole).
 
-    Raises OSError, CorruptSegment, KafkaError.
+    Raises OSError, CorruptSegment.
     """
     for segment in segments:
         if state.end_offset >= end_offset or segment.base_offset >= end_offset:
@@ -119,11 +134,7 @@ def replay(state: ProducerState, segments: Iterable[Segment], end_offset: int) -
                 continue
             if header.base_offset >= end_offset:
                 break
-            if header.is_control and header.has_producer_id:
-                view = memoryview(segment.file.pread(header.size, position))
-                note_batch(state, header, view, 0)
-            else:
-                state.append(header)
+            note_stored(state, segment, position, header)
     state.end_offset = end_offset
 
 

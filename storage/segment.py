@@ -245,7 +245,9 @@ class Segment:
         if len(data) - place < HEADER_SIZE:
             raise CorruptSegment(f"{self.path(LOG_SUFFIX)} ends within the batch at {position}")
         header = parse_header(data, place)
-        if header.magic != MAGIC or header.size < HEADER_SIZE or header.base_offset < self.base_offset:
+        is_batch = header.magic == MAGIC and header.size >= HEADER_SIZE and header.last_offset_delta >= 0
+        first, last = header.base_offset - self.base_offset, header.last_offset - self.base_offset
+        if not is_batch or first < 0 or last > RELATIVE_OFFSET_MAX:
             raise CorruptSegment(f"{self.path(LOG_SUFFIX)} has no batch at {position}")
         return header
 

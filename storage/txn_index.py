@@ -76,9 +76,10 @@ class TransactionIndex:
         return self._last_offset_at(len(self) - 1) if self._data else None
 
     def append(self, entry: AbortedTransaction) -> None:
-        """Add the transaction that a marker behind all others has aborted."""
+        """Add the transaction that a marker behind all others has aborted. Raises CorruptIndex for any other marker."""
         last = self.last_offset
-        assert entry.last_offset > (self.base_offset - 1 if last is None else last), "markers ascend"
+        if entry.last_offset <= (self.base_offset - 1 if last is None else last):
+            raise CorruptIndex(f"{self.path}: the marker at offset {entry.last_offset} does not follow {last}")
         self._data += _ENTRY.pack(ENTRY_VERSION, *entry)
 
     def collect_aborted(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTransaction], bool]:

@@ -225,5 +225,5 @@ def test_indexes_are_not_rebuilt_from_offsets_that_do_not_follow(next_batch: dic
     data = b"".join(bytes(batch(base_offset=offset)) for offset in (100, 101, next_batch["base_offset"]))
     segment.file.pwrite(data, 0)
     again = Segment(disk, FOLDER, 100, size=len(data), index_interval_bytes=0, created_ms=NOW_MS)
-    with pytest.raises(CorruptSegment, match="cannot follow 101"):
+    with pytest.raises(CorruptSegment, match=r"cannot follow 101|no batch at"):
         again.rebuild_indexes()

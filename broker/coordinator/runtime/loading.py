@@ -73,7 +73,7 @@ class Loading(Generic[S]):
             history = await load(coordinator_log, shard, lambda: self._is_wanted)
         except Superseded:
             return
-        except KafkaError as error:
+        except Exception as error:  # a KafkaError of the log, or records that the shard cannot replay
             if self._is_wanted:
                 log.error("coordinator cannot load its partition", partition=key, epoch=epoch, error=error)
                 on_end(None)

@@ -286,6 +286,30 @@ def test_a_log_that_cannot_be_read_leaves_the_coordinator_failed_until_the_next_
     run(scenario())
 
 
+def test_a_record_that_cannot_be_replayed_leaves_the_coordinator_failed_and_the_broker_running(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka lets an admin client produce any bytes to an internal topic."""
+
+    async def scenario() -> None:
+        faults: list[BaseException] = []
+        log = ModelLog(commits_at_once=True)
+        log.write("foreign")
+        partition = partition_on(log, on_fault=faults.append)
+        with monkeypatch.context() as patch:
+            patch.setattr(KeyShard, "replay", lambda *_: 1 // 0)
+            partition.lead(1)
+            await asyncio.sleep(0.1)
+        assert partition.phase is Phase.FAILED and not faults
+        assert code_of(partition.write("put", put("x"))) is ErrorCode.NOT_COORDINATOR
+        log.epoch = 2
+        partition.lead(2)
+        await asyncio.sleep(0.1)
+        assert partition.phase is Phase.ACTIVE
+
+    run(scenario())
+
+
 def test_a_partition_that_somebody_else_wrote_to_is_loaded_anew(run: Run) -> None:
     async def scenario() -> None:
         log = ModelLog(commits_at_once=True)
