@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kvorum.cli.client_properties import PropertyError, translated
-from kvorum.cli.empty_values import UNSET_HINT, environment_value
 from kvorum.cli.librdkafka import Watch
 from kvorum.cli.output import Exit, fail, warn
 from kvorum.cli.profiles import PROFILE_KEY, Profile, ProfileError, chosen, profile_option
+from kvorum.cli.text_values import UNSET_HINT, environment_value, is_utf8
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
@@ -154,6 +154,9 @@ def client_of(make: Callable[[dict[str, Any]], C], options: dict[str, Any], watc
 
     if options.get("group.id") == "":  # confluent_kafka aborts the process
         raise click.UsageError(f"group.id must not be empty; {UNSET_HINT}")
+    for key, value in options.items():  # it aborts, raises SystemError or cuts the value off
+        if any(isinstance(text, str) and (not is_utf8(text) or "\0" in text) for text in (key, value)):
+            raise click.UsageError(f"{key}={value!r} is not UTF-8, or has a NUL")
     try:
         return make({**options, **(watch or Watch()).options()})
     except KafkaException as error:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kvorum.cli.folders import rebuild_option
-from kvorum.cli.output import pairs
+from kvorum.cli.output import pairs, warn
 
 if TYPE_CHECKING:
     from kvorum.cluster.local import LocalCluster
@@ -78,6 +78,14 @@ def report_start(
             tail(path)
     if bad:
         return
+    try:
+        print_addresses(cluster, outcome, foreground, closing)
+    except OSError as error:  # the cluster runs all the same
+        warn(f"the addresses cannot be written to standard output: {error}")
+
+
+def print_addresses(cluster: "LocalCluster", outcome: dict[str, str], foreground: bool, closing: bool) -> None:
+    """Print how to reach the cluster and how to stop it."""
     brokers = sum("broker" in node.roles for node in cluster.plan.nodes if node.name in outcome)
     before = [node.name for node in cluster.plan.nodes if node.name not in outcome]
     ran = f" Not waited for, since their processes ran already: {', '.join(before)}." if before else ""

@@ -2,6 +2,8 @@ r"""Marks and formats as they are typed in a shell: \n, \t, \x00 and the like st
 
 import re
 
+from kvorum.cli.text_values import bytes_given
+
 ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 LETTERS = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
 
@@ -15,7 +17,7 @@ def unescaped(text: str) -> bytes:
     parts: list[bytes] = []
     place = 0
     for match in ESCAPE.finditer(text):
-        parts.append(text[place : match.start()].encode())
+        parts.append(bytes_given(text[place : match.start()]))
         if match[1] is not None:
             parts.append(bytes.fromhex(match[1]))
         elif match[2] in LETTERS:
@@ -25,4 +27,4 @@ def unescaped(text: str) -> bytes:
         place = match.end()
     if text.endswith("\\") and place < len(text):
         raise EscapeError("a backslash stands alone at the end")
-    return b"".join((*parts, text[place:].encode()))
+    return b"".join((*parts, bytes_given(text[place:])))

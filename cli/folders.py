@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kvorum.cli.empty_values import environment_value
 from kvorum.cli.output import Exit, fail
+from kvorum.cli.text_values import environment_value
 
 if TYPE_CHECKING:
     from kvorum.cluster.local import LocalCluster

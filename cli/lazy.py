@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import click
 
-from kvorum.cli.empty_values import refuse_empty_values
+from kvorum.cli.text_values import guard_texts
 
 
 class LazyGroup(click.Group):
@@ -31,7 +31,7 @@ class LazyGroup(click.Group):
         module, _, name = self._table[cmd_name][0].partition(":")
         command = getattr(importlib.import_module(f"kvorum.{module}"), name)
         assert isinstance(command, click.Command)
-        return refuse_empty_values(command) if self.refuses_empty_values else command
+        return guard_texts(command, refuses_empty=self.refuses_empty_values)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing any."""

@@ -1,14 +1,14 @@
 """`kvorum`: one command, a subcommand a thing to do. A subcommand's module is imported when it is asked for."""
 
-import errno
 import sys
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from kvorum.cli.entry import run
 from kvorum.cli.kafka.scripts import SCRIPTS, ending_as_kafkas, kafka, script_name, spelt_out
 from kvorum.cli.lazy import LazyGroup
-from kvorum.cli.output import fail
 from kvorum.cli.profiles import profile_option
 
 COMMANDS = {
@@ -70,14 +70,13 @@ class Main(LazyGroup):
         return super().get_command(ctx, cmd_name) if script is None else kafka.get_command(ctx, script)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; what the world refused it (a full disk behind its output, say) is one line."""
-        try:
-            with ending_as_kafkas(ctx):
-                return super().invoke(ctx)
-        except OSError as error:
-            if error.errno in (None, errno.EPIPE):  # nobody reads any more: click ends without a word
-                raise
-            fail(str(error))
+        """Run the command."""
+        with ending_as_kafkas(ctx):
+            return super().invoke(ctx)
+
+    def __call__(self, *arguments: Any, **settings: Any) -> int:
+        """Run the process of `kvorum`; return its exit code."""
+        return run(lambda: self.main(*arguments, **settings))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -126,9 +126,14 @@ def painted(text: str, *, err: bool = False, bold: bool = False, color: str | No
 
 
 def fail(message: str, code: int = Exit.FAILED) -> NoReturn:
-    """Say on standard error what was wrong, and end."""
-    click.echo(f"{painted('kvorum:', err=True, color='red')} {message}", err=True)
+    """Print what was wrong on standard error, and end."""
+    report(message)
     raise SystemExit(code)
+
+
+def report(message: str) -> None:
+    """Print on standard error what was wrong."""
+    click.echo(f"{painted('kvorum:', err=True, color='red')} {message}", err=True)
 
 
 def warn(message: str) -> None:

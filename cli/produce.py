@@ -12,7 +12,8 @@ from kvorum.cli.escapes import EscapeError, unescaped
 from kvorum.cli.librdkafka import Watch, reached
 from kvorum.cli.output import Exit, echo_json_line, fail, pairs
 from kvorum.cli.record_lines import Readable, RecordError, Shape, pieces
-from kvorum.cli.sending import ANY_PARTITION, Header, Outgoing, Sending
+from kvorum.cli.sending import ANY_PARTITION, Header, Outgoing, Sending, StopSignals
+from kvorum.cli.text_values import bytes_given, is_utf8
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
@@ -77,16 +78,22 @@ def produce(
     options = client_options(bootstrap, own, pairs(properties, "--property"), typed)
     client = client_of(Producer, idempotent_if_it_may(options, typed), watch)
     reached(client, watch, topic)
-    sending = Sending(client, topic, told_as(output or ("text" if verbose else "none")))
+    signals = StopSignals()
+    sending = Sending(client, topic, told_as(output or ("text" if verbose else "none")), signals)
     stopped: str | None = None
-    try:
-        for record in records(file, made, delimiter, is_json, tee):
-            sending.send(record)
-    except KeyboardInterrupt:
-        stopped = "interrupted: what came behind these was not sent"
-    except RecordError as error:
-        stopped = f"{error}; this one and what comes behind it were not sent"
-    conclude(sending, watch, stopped)
+    with signals.noted():
+        try:
+            for record in signals.reading(records(file, made, delimiter, is_json, tee)):
+                sending.send(record)
+        except KeyboardInterrupt as stop:
+            stopped = f"{str(stop) or 'interrupted'}: what came behind these was not sent"
+        except RecordError as error:
+            stopped = f"{error}; this one and what comes behind it were not sent"
+        except OSError as error:
+            if not sending.sent:
+                raise
+            stopped = f"the input or output failed ({error}); what came behind these was not sent"
+        conclude(sending, watch, stopped)
 
 
 def idempotent_if_it_may(options: dict[str, Any], typed: dict[str, Any]) -> dict[str, Any]:
@@ -105,7 +112,9 @@ def shape_of(given: dict[str, Any], is_json: bool) -> tuple[Shape, bytes]:
     headers: list[Header] = []
     for each in given["headers"]:
         ((name, value),) = pairs([each], "--header").items()
-        headers.append((name, value.encode()))
+        if not is_utf8(name):
+            raise click.BadParameter(f"the name {name!r} is not UTF-8", param_hint="--header")
+        headers.append((name, bytes_given(value)))
     try:
         delimiter = unescaped(given["delimiter"])
         separator = None if given["key_separator"] is None else unescaped(given["key_separator"])
@@ -115,7 +124,7 @@ def shape_of(given: dict[str, Any], is_json: bool) -> tuple[Shape, bytes]:
         raise click.BadParameter("must not be empty", param_hint="--delimiter")
     made = Shape(
         key_separator=separator,
-        key=None if given["key"] is None else given["key"].encode(),
+        key=None if given["key"] is None else bytes_given(given["key"]),
         null_if_empty=given["null_if_empty"],
         headers=headers,
         timestamp=given["timestamp"],

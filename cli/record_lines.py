@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from kvorum.cli.sending import ANY_PARTITION, Header, Outgoing
+from kvorum.cli.text_values import is_utf8
 
 READ_BYTES: Final = 64 * 1024
 RECORD_BYTES_MAX: Final = 1 << 30
@@ -94,11 +95,11 @@ def bytes_of(what: str, value: Any) -> bytes | None:
 
 def headers_of(found: Any) -> list[Header]:
     """Return headers: [[name, value], ...] or {name: value}. Raises ValueError."""
-    pairs = list(found.items()) if isinstance(found, dict) else found or []
+    pairs = list(found.items()) if isinstance(found, dict) else [] if found is None else found
     if not isinstance(pairs, list) or not all(isinstance(each, list | tuple) and len(each) == 2 for each in pairs):
         raise ValueError("headers are pairs of a name and a value")
-    if not all(isinstance(name, str) for name, _ in pairs):
-        raise ValueError("a header's name is a text")
+    if not all(isinstance(name, str) and is_utf8(name) and "\0" not in name for name, _ in pairs):
+        raise ValueError("a header's name is a text, without NUL")
     return [(name, bytes_of(f"header {name}", value)) for name, value in pairs]
 
 

@@ -1,14 +1,24 @@
-"""Records handed to an unmodified producer one after the other, and what became of them."""
+"""Records handed to an unmodified producer one after the other, what became of them, and signals meanwhile."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
 
 FLUSH_SECONDS: Final = 60.0
+STOP_SECONDS: Final = 5.0
+"""How long records in flight are waited for after a signal; a second signal ends the wait."""
+POLL_SECONDS: Final = 0.2
+"""librdkafka's calls are not interrupted by a signal, so that none may take longer."""
+STOPPED: Final = "the command was stopped before"
 ANY_PARTITION: Final = -1
 Header = tuple[str, str | bytes | None]
+T = TypeVar("T")
 Told = Callable[["KafkaError | None", "Message | None"], None]
 
 
@@ -22,11 +32,59 @@ class Outgoing(NamedTuple):
     timestamp: int | None = None
 
 
+class Stopped(KeyboardInterrupt):
+    """A signal that ends the sending; the message is its name."""
+
+
+class StopSignals:
+    """SIGINT, SIGTERM and SIGHUP while records are sent: raised where input is read, noted everywhere else."""
+
+    def __init__(self) -> None:
+        """Begin without a signal."""
+        self.names: list[str] = []
+        self._is_reading = False
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Note the signals that come inside this block."""
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        before = {number: signal.signal(number, self._note) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.names.append(signal.Signals(number).name)
+        self.check()
+
+    def check(self) -> None:
+        """Raise Stopped for a signal that came, if input is being read."""
+        if self.names and self._is_reading:
+            self._is_reading = False
+            raise Stopped(self.names[0])
+
+    def reading(self, records: Iterator[T]) -> Iterator[T]:
+        """Yield what is read; only the reading is interrupted. Raises Stopped."""
+        while True:
+            self._is_reading = True
+            self.check()
+            try:
+                record = next(records)
+            except StopIteration:
+                return
+            finally:
+                self._is_reading = False
+            yield record
+
+
 class Sending:
     """Sends records and counts what was acknowledged: one that cannot be sent stops no other."""
 
-    def __init__(self, client: Any, topic: str, told: Told | None = None) -> None:
-        """Send to this topic; `told` hears of each record, with its error if it was not acknowledged."""
+    def __init__(self, client: Any, topic: str, told: Told | None = None, signals: StopSignals | None = None) -> None:
+        """Send to this topic; `told` is called for each record, with its error if it was not acknowledged."""
+        self._signals = StopSignals() if signals is None else signals
         self.sent = 0
         self.acknowledged = 0
         self.failed = 0
@@ -51,17 +109,29 @@ class Sending:
                 self._client.produce(self._topic, record.value, record.key, on_delivery=self._delivered, **named)
                 break
             except BufferError:
-                self._client.poll(1.0)
+                self._client.poll(POLL_SECONDS)
+                if self._signals.names:
+                    self.failed += 1
+                    self.reason = self.reason or STOPPED
+                    return
             except KafkaException as error:  # of this record: it is larger than the client sends
                 self._delivered(error.args[0], None)
                 break
         self._client.poll(0)
 
     def finish(self, seconds: float = FLUSH_SECONDS) -> int:
-        """Wait for what is under way; return how many records were not acknowledged in all."""
-        left = self._client.flush(seconds)
+        """Wait for what is under way, after a signal not for long; return how many records were not acknowledged."""
+        signals, begun = len(self._signals.names), time.monotonic()
+        limit = min(seconds, STOP_SECONDS) if signals else seconds
+        while left := self._client.flush(POLL_SECONDS):
+            if len(self._signals.names) > signals:
+                if signals:
+                    break
+                signals, begun, limit = 1, time.monotonic(), STOP_SECONDS
+            if time.monotonic() - begun >= limit:
+                break
         if left and self.reason is None:
-            self.reason = "timed out"
+            self.reason = STOPPED if self._signals.names else "timed out"
         return self.failed + int(left)
 
     def _delivered(self, error: "KafkaError | None", message: "Message | None") -> None:

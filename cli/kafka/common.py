@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kvorum.cli.client import NOTHING, check_security, for_librdkafka, profile_in_use, profile_properties, with_cluster
-from kvorum.cli.empty_values import UNSET_HINT, environment_value
 from kvorum.cli.output import say, warn
 from kvorum.cli.profiles import profile_option
+from kvorum.cli.text_values import UNSET_HINT, environment_value
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient

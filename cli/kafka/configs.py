@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvorum.cli.empty_values import UNSET_HINT
 from kvorum.cli.java_numbers import java_double
 from kvorum.cli.kafka.common import (
     ARGUMENTS_KEY,
@@ -18,6 +17,7 @@ from kvorum.cli.kafka.common import (
     read_properties,
 )
 from kvorum.cli.output import say, warn
+from kvorum.cli.text_values import UNSET_HINT
 
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient

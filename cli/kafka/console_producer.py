@@ -13,7 +13,7 @@ from kvorum.cli.completion import topic_names
 from kvorum.cli.kafka.common import Connection, Files, connected, key_values, one_of_two, read_properties
 from kvorum.cli.kafka.line_reader import Line, LineError, LineReader
 from kvorum.cli.output import fail, say, warn
-from kvorum.cli.sending import Outgoing, Sending
+from kvorum.cli.sending import Outgoing, Sending, StopSignals
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 LINE_READER = "org.apache.kafka.tools.LineMessageReader"
@@ -145,17 +145,22 @@ def send_lines(producer: Any, topic: str, lines: Iterator[Line], sync: bool) -> 
         if error is not None:
             warn(f"a record was not acknowledged: {error}")
 
-    sending, stopped = Sending(producer, topic, told), None
-    try:
-        for line in lines:
-            sending.send(Outgoing(line.key, line.value, line.headers))
-            if sync and sending.finish():
-                break
-    except LineError as error:
-        stopped = str(error)
-    except KeyboardInterrupt:
-        pass  # how one ends it at a terminal; what was typed is sent
-    lost = sending.finish()
+    signals = StopSignals()
+    sending, stopped = Sending(producer, topic, told, signals), None
+    with signals.noted():
+        try:
+            for line in signals.reading(lines):
+                sending.send(Outgoing(line.key, line.value, line.headers))
+                if sync and sending.finish():
+                    break
+        except LineError as error:
+            stopped = str(error)
+        except OSError as error:
+            stopped = f"the input failed: {error}"
+        except KeyboardInterrupt as stop:
+            if str(stop) != "SIGINT":  # which is how it is ended at a terminal, when all that was typed is sent
+                stopped = f"{stop}: what came behind these records was not sent"
+        lost = sending.finish()
     if stopped is not None:
         click.echo(f"kvorum: {stopped}", err=True)
     if lost:

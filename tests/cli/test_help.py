@@ -174,7 +174,7 @@ def test_a_folder_with_the_remains_of_a_cluster_is_said_in_a_line(tmp_path: Path
         folder.mkdir(parents=True)
         (folder / "meta.properties").write_text(identity)
     code, printed = run("dev", "--port", "0", "--dir", str(tmp_path))
-    assert (code, printed.count("\n"), "is formatted already" in printed) == (Exit.FAILED, 1, True), printed
+    assert (code, printed.count("\n"), "has data, but no cluster.json" in printed) == (Exit.FAILED, 1, True), printed
 
 
 def test_a_cluster_that_runs_already_is_left_alone(tmp_path: Path) -> None:

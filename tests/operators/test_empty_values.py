@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.cli.empty_values import EMPTY_IS_A_VALUE, Guarded
-from kvorum.cli.main import COMMANDS, main
 from kvorum.cli.output import Exit
+from kvorum.cli.text_values import EMPTY_IS_A_VALUE, Guarded
 from kvorum.protocol.messages import delete_groups, delete_topics, describe_groups, incremental_alter_configs
 from tests.admin.fake import Client, call, with_fake
 from tests.admin.fake import FakeCluster as HttpCluster
 from tests.admin.test_groups_routes import fill
+from tests.cli.command_tree import leaves
 from tests.cli.fake_cluster import TOPIC, FakeCluster, Printed, run
 
 SERVER = ("--bootstrap-server", "broker:9092")
@@ -231,27 +231,14 @@ def test_what_kafka_deletes_by_an_empty_group_is_that_group_alone(cluster: FakeC
     assert [each.groups_names for each in requests] == [[""]]
 
 
-def test_every_parameter_of_the_projects_commands_is_guarded() -> None:
-    """What may be empty is listed, and is there."""
-    import click
-
-    context, open_ = click.Context(main), set()
-
-    def walk(command: click.Command) -> None:
+def test_every_parameter_is_guarded_and_what_may_be_empty_is_listed() -> None:
+    open_ = set()
+    for path, command in leaves():
         for parameter in command.params:
-            if not isinstance(parameter.callback, Guarded):
+            guard = parameter.callback
+            assert isinstance(guard, Guarded), (path, parameter.name)
+            if not guard.refuses_empty and path[0] != "kafka":
                 open_.add((command.name, parameter.name))
-        for name in command.list_commands(context) if isinstance(command, click.Group) else ():
-            assert isinstance(command, click.Group)
-            found = command.get_command(context, name)
-            assert found is not None
-            walk(found)
-
-    for name in COMMANDS:
-        if name != "kafka":
-            found = main.get_command(context, name)
-            assert found is not None
-            walk(found)
     assert open_ == EMPTY_IS_A_VALUE
 
 
