@@ -93,14 +93,14 @@ def read_epochs(disk: Disk, folder: str) -> EpochCache | None:
 def find_broken(segments: Segments, end_offset: int, *, is_compacted: bool) -> list[Segment]:
     """Return the segments below an offset that do not reach to the next one's base, or whose batches do not.
 
-    A compacted log may have gaps (those that Kafka cleaned). Reads an index interval of each. Raises OSError.
+    A compacted log may have gaps (those that Kafka cleaned). Reads the last index interval of each. Raises OSError.
     """
     found = []
     for segment in segments:
         if segment.base_offset >= end_offset:
             break
         try:
-            is_whole = segment.next_offset() == segments.next_base(segment) or is_compacted
+            is_whole = checked_end(segment) == segments.next_base(segment) or is_compacted
         except CorruptSegment:
             is_whole = False
         segment.forget_indexes()

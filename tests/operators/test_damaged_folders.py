@@ -165,12 +165,23 @@ ROWS = [(name, kind) for name, (_, kinds) in FILES.items() for kind in kinds]
 ONLY_CLEAN = ("log start offsets", "record of the shutdown", "clean-shutdown mark")
 UNSEEN_AFTER_CRASH = {("first segment", "missing")}
 """After a crash a log may begin later than it did because of retention."""
+FAST = {
+    *(("active segment", "short", CLEAN, "all"), ("active segment", "flipped", CLEAN, "one")),
+    *(("active segment", "missing", CRASH, "one"), ("middle segment", "missing", CLEAN, "one")),
+    *(("middle segment", "short", CRASH, "one"), ("first segment", "missing", CLEAN, "all")),
+    *(("indexes", "garbage", CLEAN, "one"), ("producer snapshots", "missing", CLEAN, "one")),
+    *(("leader epochs", "garbage", CRASH, "one"), ("partition.metadata", "garbage", CLEAN, "all")),
+    *(("folder", "missing", CLEAN, "all"), ("folder", "missing", CRASH, "one"), ("files", "missing", CLEAN, "all")),
+    *(("recovery points", "garbage", CRASH, "one"), ("extra folder", "copy", CLEAN, "all")),
+}
+"""The rows of the default run."""
 CASES = [
-    (name, kind, how, scope)
+    pytest.param(*row, marks=() if row in FAST else pytest.mark.long, id="-".join(row).replace(" ", "-"))
     for scope in ("one", "all")
     for how in (CLEAN, CRASH)
     for name, kind in ROWS
     if not (how == CRASH and (name in ONLY_CLEAN or (name, kind) in UNSEEN_AFTER_CRASH or scope == "all"))
+    for row in [(name, kind, how, scope)]
 ]
 
 
@@ -199,7 +210,7 @@ def damage(cluster: SimCluster, name: str, kind: str) -> None:
     cluster.invariants.lives.lost_directory(DAMAGED, [NAME], identity.directory_id)
 
 
-@pytest.mark.parametrize(("name", "kind", "how", "scope"), CASES, ids=lambda value: value.replace(" ", "-"))
+@pytest.mark.parametrize(("name", "kind", "how", "scope"), CASES)
 def test_nothing_acknowledged_is_lost(cluster: SimCluster, name: str, kind: str, how: str, scope: str) -> None:
     faults = Faults(cluster)
     assert len(Folder(broker(cluster, DAMAGED)).files(".log")) > 3, "segments to be damaged"
