@@ -25,6 +25,7 @@ from kvorum.storage.names import (
 )
 from kvorum.storage.producer_state import ProducerState
 from kvorum.storage.segment import CorruptSegment, Segment
+from kvorum.storage.segment_check import valid_batches
 from kvorum.storage.segment_creation import create_segment
 from kvorum.storage.segments import Segments
 from kvorum.storage.snapshots import Snapshots
@@ -87,6 +88,59 @@ def read_epochs(disk: Disk, folder: str) -> EpochCache | None:
         return EpochCache.parse(disk.read(path).decode("ascii"))
     except ValueError:
         return None
+
+
+def find_broken(segments: Segments, end_offset: int, *, is_compacted: bool) -> list[Segment]:
+    """Return the segments below an offset that do not reach to the next one's base, or whose batches do not.
+
+    A compacted log may have gaps (those that Kafka cleaned). Reads the last index interval of each. Raises OSError.
+    """
+    found = []
+    for segment in segments:
+        if segment.base_offset >= end_offset:
+            break
+        try:
+            is_whole = checked_end(segment) == segments.next_base(segment) or is_compacted
+        except CorruptSegment:
+            is_whole = False
+        segment.forget_indexes()
+        if not is_whole:
+            found.append(segment)
+    return found
+
+
+def repair_segment(segment: Segment) -> None:
+    """Cut a segment at its first bad batch and make its indexes anew. Raises OSError."""
+    size = 0
+    for (position, header), _ in valid_batches(segment):
+        size = position + header.size
+    if size < segment.file.size():
+        segment.file.truncate(size)
+    segment.size = size
+    segment.sync()
+    segment.rebuild_indexes()
+
+
+def lacks_first_epoch(segments: Segments, epochs: EpochCache, start: int) -> bool:
+    """Tell whether saved epochs begin behind the first record, at or behind the log start offset `start`.
+
+    So it is when the log start offset rose, the epochs were saved, and a crash took the new start back.
+    """
+    for segment in segments.from_offset(start):
+        placed = segment.find_batch(start)
+        if placed is not None:
+            offset = max(placed.header.base_offset, start)
+            return placed.header.partition_leader_epoch >= 0 and epochs.epoch_for_offset(offset) is None
+    return False
+
+
+def assign_epochs(segments: Segments, epochs: EpochCache) -> None:
+    """Read the leader epochs from every batch: the checkpoint is missing, damaged or begins too late."""
+    epochs.clear()
+    for segment in segments:
+        for _, header in segment.batches():
+            if header.partition_leader_epoch >= 0:
+                epochs.assign(header.partition_leader_epoch, header.base_offset)
 
 
 def checked_end(active: Segment) -> int:

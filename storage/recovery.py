@@ -28,7 +28,16 @@ from kvorum.storage.epoch_cache import EpochCache
 from kvorum.storage.log import Log
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.log_flush import sync_names, write_epochs
-from kvorum.storage.log_folder import checked_end, find_segments, new_parts, read_epochs
+from kvorum.storage.log_folder import (
+    assign_epochs,
+    checked_end,
+    find_broken,
+    find_segments,
+    lacks_first_epoch,
+    new_parts,
+    read_epochs,
+    repair_segment,
+)
 from kvorum.storage.log_types import PRODUCER_ID_EXPIRATION_MS, LogParts
 from kvorum.storage.names import (
     INDEX_SUFFIX,
@@ -143,8 +152,7 @@ def _load(disk: Disk, folder: str, config: LogConfig, clock: Clock, options: Ope
                 loading.txn_indexes_gone = closed.missing_txn_indexes(files)
                 gone = closed.missing_segments(files.segments)
                 if gone and gone[0] < found[-1].base_offset:
-                    write_lack(disk, folder, Lack.SEGMENTS)
-                    options.on_damage(Damage(f"the segments {gone} are missing", Lack.SEGMENTS))
+                    loading.note_lack(f"the segments {gone} are missing", Lack.SEGMENTS)
     loading.recover(recovery_point, unsynced_from)
     return loading.parts()
 
@@ -176,7 +184,6 @@ class _Loading:
         self.producers = ProducerState()
         self.log_end_offset = 0
         self.durable = DurableLength(0, 0, 0)
-        self.is_lacking = False
         self.txn_indexes_gone: frozenset[int] = frozenset()
         """The segments whose transaction index is to be made anew."""
 
@@ -213,6 +220,12 @@ class _Loading:
         unchecked = list(self.segments.from_offset(unsynced_from))
         first_offset = unchecked[0].base_offset
         self.epochs.truncate_from_end(first_offset)
+        broken = find_broken(self.segments, first_offset, is_compacted=self.config.is_compacted)
+        if broken:
+            bases = [each.base_offset for each in broken]
+            self.note_lack(f"records are missing in or behind the segments {bases}", Lack.SEGMENTS)
+        for each in broken:
+            repair_segment(each)
         self._restore_producers(first_offset)
         self.log_end_offset = first_offset
         self._check_txn_indexes([each for each in self.segments if each.base_offset < first_offset])
@@ -228,7 +241,7 @@ class _Loading:
             is_cut = self._recover_segment(segment, recovery_point)
         # A clean end below the recovery point is a loss like any other: synced batches were there.
         if self.log_end_offset < recovery_point and first_offset < recovery_point:
-            self._note_lack(recovery_point)
+            self._note_short_end(recovery_point)
         self._drop_above(self.log_end_offset)
         self._settle_epochs()
         active = self.segments.active
@@ -237,14 +250,15 @@ class _Loading:
         durable_length.write(self.disk, self.folder, self.durable, sync=False)
         failpoints.hit("log.recover.after")
 
-    def _note_lack(self, recovery_point: int) -> None:
-        """Mark the log, once: synced records are missing at its end."""
-        if not self.is_lacking:
-            self.is_lacking = True
-            text = f"records up to offset {recovery_point} were synced, those from {self.log_end_offset} on are missing"
-            if read_lack(self.disk, self.folder) is Lack.NOTHING:
-                write_lack(self.disk, self.folder, Lack.END)
-            self.options.on_damage(Damage(text, Lack.END))
+    def note_lack(self, problem: str, lack: Lack) -> None:
+        """Mark the log, durably: synced records are missing. The first word stands."""
+        if read_lack(self.disk, self.folder) is Lack.NOTHING:
+            write_lack(self.disk, self.folder, lack)
+            self.options.on_damage(Damage(problem, lack))
+
+    def _note_short_end(self, recovery_point: int) -> None:
+        text = f"records up to offset {recovery_point} were synced, those from {self.log_end_offset} on are missing"
+        self.note_lack(text, Lack.END)
 
     def _recover_segment(self, segment: Segment, recovery_point: int) -> bool:
         """Check a segment's batches and make its indexes anew; return whether anything had to be cut."""
@@ -268,7 +282,7 @@ class _Loading:
         if is_cut:
             # Where nothing is missing, only zeros are cut, that had been preallocated.
             if self.log_end_offset < min(recovery_point, self.segments.next_base(segment) or recovery_point):
-                self._note_lack(recovery_point)
+                self._note_short_end(recovery_point)
             failpoints.hit("log.recover.cut.before")
             segment.file.truncate(valid_size)
             failpoints.hit("log.recover.cut.after")
@@ -338,8 +352,9 @@ class _Loading:
 
     def _settle_epochs(self) -> None:
         """Complete the leader epochs, and save them: the next recovery begins behind the batches they come from."""
-        if not self.has_epochs or self._lacks_first_epoch():
-            self._rebuild_epochs()
+        start = max(self.options.log_start_offset, self.segments.first.base_offset)
+        if not self.has_epochs or lacks_first_epoch(self.segments, self.epochs, start):
+            assign_epochs(self.segments, self.epochs)
         self.epochs.refine(self.saved_epochs)
         self.epochs.truncate_from_end(self.log_end_offset)
         if self.segments.first.base_offset == self.log_end_offset:
@@ -347,27 +362,6 @@ class _Loading:
         if not self.has_epochs or self.epochs.entries != self.saved_epochs:
             write_epochs(self.disk, self.folder, self.epochs.to_text())
         self.epochs.is_dirty = False
-
-    def _lacks_first_epoch(self) -> bool:
-        """Tell whether the saved epochs begin behind the first record.
-
-        So it is when the log start offset rose, the epochs were saved, and a crash took the new start back.
-        """
-        start = max(self.options.log_start_offset, self.segments.first.base_offset)
-        for segment in self.segments.from_offset(start):
-            placed = segment.find_batch(start)
-            if placed is not None:
-                offset = max(placed.header.base_offset, start)
-                return placed.header.partition_leader_epoch >= 0 and self.epochs.epoch_for_offset(offset) is None
-        return False
-
-    def _rebuild_epochs(self) -> None:
-        """Read the leader epochs from every batch: the checkpoint is missing, damaged or begins too late."""
-        self.epochs.clear()
-        for segment in self.segments:
-            for _, header in segment.batches():
-                if header.partition_leader_epoch >= 0:
-                    self.epochs.assign(header.partition_leader_epoch, header.base_offset)
 
     def parts(self) -> LogParts:
         """Return what a Log takes over; a log that ends before its start begins anew there."""
