@@ -61,7 +61,7 @@ def run_controller(settings: Settings, paths: NodePaths) -> int:
                 clock=clock,
                 chance=chance.new_random,
                 metrics=metrics,
-                on_fatal=lambda error: ending.fatal(f"{type(error).__name__}: {error}"),
+                on_fatal=lambda error: ending.fault(error, folder),
                 network_metrics=RegistryMetrics(metrics, asyncio.get_running_loop().time),
                 interposer=interposer,
             )

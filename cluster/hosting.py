@@ -11,8 +11,9 @@ from typing import Any, Final, NoReturn
 
 import uvloop
 
-from kvorum.cluster.exits import Exit
+from kvorum.cluster.exits import Exit, fault_exit
 from kvorum.cluster.paths import NodePaths
+from kvorum.runtime.disk import RESERVED_DESCRIPTORS, reserve
 from kvorum.runtime.logs import get_logger, keep_latest
 from kvorum.runtime.process import remove_pid_file, write_pid_file
 
@@ -55,10 +56,11 @@ class Ending:
         if not self._reason.done():
             self._reason.set_result(Exit.DONE)
 
-    def fatal(self, reason: str) -> None:
-        """End because going on could answer wrongly."""
+    def fault(self, error: BaseException, folder: str) -> None:
+        """End at once: going on could answer wrongly. `folder` is where the process writes what it relies on."""
+        code, reason = fault_exit(error, folder)
         log.error("this process ends itself", reason=reason)
-        crash(Exit.FATAL)
+        crash(code)
 
     def refuse(self, code: Exit, reason: str) -> None:
         """End because the surroundings do not allow to go on (all log directories offline)."""
@@ -99,6 +101,17 @@ def look_for_cycles_less() -> None:
     gc.set_threshold(YOUNG_OBJECTS_MAX, YOUNG_LOOKS_MAX, OLDER_LOOKS_MAX)
 
 
+def only_os_error(group: ExceptionGroup[Exception]) -> OSError:
+    """Return the first error of a group that has nothing but OSErrors (tasks that opened files). Raises the group."""
+    others = group.subgroup(lambda error: not isinstance(error, OSError | ExceptionGroup))
+    found: Exception = group
+    while isinstance(found, ExceptionGroup):
+        found = found.exceptions[0]
+    if others is not None or not isinstance(found, OSError):
+        raise group
+    return found
+
+
 def host(role: str, paths: NodePaths, serve: Callable[[Ending, ExitStack], Awaitable[Exit]]) -> int:
     """Run a role's server to its end in an event loop of its own; return the exit code."""
 
@@ -112,6 +125,7 @@ def host(role: str, paths: NodePaths, serve: Callable[[Ending, ExitStack], Await
             return await serve(ending, stack)
 
     keep_latest()
+    reserve.fill(RESERVED_DESCRIPTORS)
     write_pid_file(paths.pid(role))
     look_for_cycles_less()
     try:
@@ -119,8 +133,9 @@ def host(role: str, paths: NodePaths, serve: Callable[[Ending, ExitStack], Await
     except Refusal as refusal:
         log.error("this process does not start", role=role, reason=refusal.reason)
         return refusal.code
-    except OSError as error:
-        log.error("this process does not start", role=role, reason=str(error))
-        return Exit.BUSY if error.errno == ADDRESS_IN_USE else Exit.CRASHED
+    except (OSError, ExceptionGroup) as error:
+        failure = error if isinstance(error, OSError) else only_os_error(error)
+        log.error("this process does not start", role=role, reason=str(failure))
+        return Exit.BUSY if failure.errno == ADDRESS_IN_USE else Exit.CRASHED
     finally:
         remove_pid_file(paths.pid(role))

@@ -120,7 +120,8 @@ class LogManager:
             try:
                 directory.open(self._cluster_id, None if node_id < 0 else node_id)
             except OSError as error:
-                self._table.take_offline(directory, error)
+                if not self._table.disk_failed(directory, error):
+                    raise
         async with asyncio.TaskGroup() as group:
             for directory in self._table.dirs:
                 if directory.is_online:
@@ -170,7 +171,7 @@ class LogManager:
             created = self._opening.open(directory, partition, self._topic_config(partition.topic), topic_id)
             write_partition_metadata(self._disk, created.folder, topic_id)
         except (OSError, LogDirectoryError) as error:
-            self._table.take_offline(directory, error)
+            self._table.disk_failed(directory, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {error}") from error
         self._table.add(directory, created)
         self._table.preferred.pop(partition, None)
@@ -182,7 +183,7 @@ class LogManager:
         except OSError as error:
             directory = self._table.dir_of(existing.partition)
             assert directory is not None, "a log of the table lies somewhere"
-            self._table.take_offline(directory, error)
+            self._table.disk_failed(directory, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{existing.partition}: {error}") from error
         existing.topic_id = topic_id
         existing.is_topic_id_durable = False
@@ -199,7 +200,8 @@ class LogManager:
         try:
             await blocking.run(asyncio.get_running_loop(), sync_partition_metadata, self._disk, found.folder)
         except OSError as error:
-            self._table.take_offline(directory, error)
+            self._table.disk_failed(directory, error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{found.partition}: {error}") from error
         if found.failure is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{found.partition}: {found.failure}")
         found.is_topic_id_durable = True

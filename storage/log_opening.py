@@ -59,7 +59,8 @@ class LogOpening:
             for folder in directory.marked_folders():
                 self._disk.remove_tree(folder)
         except OSError as error:
-            self._table.take_offline(directory, error)
+            if not self._table.disk_failed(directory, error):
+                raise
             return
 
         async def open_one(partition: TopicPartition) -> None:
@@ -91,7 +92,8 @@ class LogOpening:
         try:
             opened = await blocking.run(asyncio.get_running_loop(), self.open, directory, partition, config, None)
         except (OSError, LogDirectoryError, KafkaError) as error:
-            self._table.take_offline(directory, error)
+            if not self._table.disk_failed(directory, error):
+                raise  # the start fails: a log that is there must not be taken for one that is not
             return
         first, other = self._table.get(partition), self._table.dir_of(partition)
         if first is not None and other is not None:
@@ -117,7 +119,8 @@ class LogOpening:
             if directory.is_online:  # one is enough, and a copy is nobody's only one
                 await blocking.run(loop, self._disk.remove_tree, folder)
         except (OSError, LogDirectoryError, KafkaError) as error:
-            self._table.take_offline(directory, error)
+            if not self._table.disk_failed(directory, error):
+                raise
 
     def open(
         self,
