@@ -40,7 +40,7 @@ def run_broker(settings: Settings, paths: NodePaths) -> int:
             elif isinstance(error, AllLogDirectoriesOffline):
                 ending.refuse(Exit.DATA_REFUSED, str(error))
             else:
-                ending.fatal(error)
+                ending.fault(error, settings.str("metadata.log.dir"))
 
         metrics = Metrics()
         async with interposed(settings, "broker") as interposer:

@@ -47,7 +47,13 @@ def run_supervisor(settings: Settings, paths: NodePaths, config: str, overrides:
         roles.append("admin")
     common = ["--config", config, "--dir", paths.folder, *(f"--override={item}" for item in overrides)]
     children = [
-        Child(role, partial(main, [role, *common]), paths.log(role) if to_files else None, partial(load, role))
+        Child(
+            role,
+            partial(main, [role, *common]),
+            paths.log(role) if to_files else None,
+            partial(load, role),
+            data_folders(settings, role),
+        )
         for role in roles
     ]
     with OsDisk().lock(paths.lock) as held:
@@ -55,6 +61,15 @@ def run_supervisor(settings: Settings, paths: NodePaths, config: str, overrides:
             log.error("this node runs already", node=paths.name, lock=paths.lock)
             return Exit.BUSY
         return Supervisor(paths, children).run()
+
+
+def data_folders(settings: Settings, role: str) -> tuple[str, ...]:
+    """Return where a role keeps its data."""
+    from kvorum.cluster.formatting import controller_directory
+
+    if role == "controller":
+        return (controller_directory(settings),)
+    return (*settings.list("log.dirs"), settings.str("metadata.log.dir")) if role == "broker" else ()
 
 
 def load(role: str) -> None:

@@ -47,12 +47,12 @@ def open_quorum(disk: Disk, settings: Settings, cluster_id: str) -> Opened:
     return opened
 
 
-def end(ending: Ending, error: BaseException) -> None:
+def end(ending: Ending, error: BaseException, folder: str) -> None:
     """End the process: in order where the operator has to correct something, at once otherwise."""
     if isinstance(error, WrongCluster):
         ending.refuse(Exit.DATA_REFUSED, str(error))
     else:
-        ending.fatal(error)
+        ending.fault(error, folder)
 
 
 def run_controller(settings: Settings, paths: NodePaths) -> int:
@@ -70,7 +70,7 @@ def run_controller(settings: Settings, paths: NodePaths) -> int:
                 clock=clock,
                 chance=chance.new_random,
                 metrics=metrics,
-                on_fatal=lambda error: end(ending, error),
+                on_fatal=lambda error: end(ending, error, folder),
                 network_metrics=RegistryMetrics(metrics, asyncio.get_running_loop().time),
                 interposer=interposer,
             )

@@ -1,6 +1,9 @@
 """What a process of ours means by its exit code: whether starting it again could help."""
 
+from collections.abc import Iterator
 from enum import IntEnum
+
+from kvorum.runtime.disk import FULL_ERRNOS, is_process_error
 
 
 class Exit(IntEnum):
@@ -10,7 +13,7 @@ class Exit(IntEnum):
     CRASHED = 1
     USAGE = 64
     DATA_REFUSED = 65
-    """Data that must not be started on: another cluster's id, a damaged journal, all log directories offline."""
+    """Data that must not be started on: another cluster's id, a damaged journal, a disk that failed or is full."""
     BUSY = 69
     """Another process has the directory or the port."""
     FATAL = 70
@@ -21,3 +24,27 @@ class Exit(IntEnum):
 def restart_helps(code: int) -> bool:
     """Tell whether a supervisor should start a child again that ended with this code (negative: by that signal)."""
     return code not in (Exit.DONE, Exit.USAGE, Exit.DATA_REFUSED, Exit.BUSY, Exit.FATAL, Exit.CONFIG)
+
+
+def fault_exit(error: BaseException, folder: str) -> tuple[Exit, str]:
+    """Return how a process ends that cannot go on for this error, and why, for a person.
+
+    `folder` is where it writes. An error of its disk is no broken invariant; want of descriptors or memory is over once
+    the process starts again.
+    """
+    failure = next(_disk_errors(error), None)
+    if failure is None:
+        return Exit.FATAL, f"{type(error).__name__}: {error}"
+    if is_process_error(failure):
+        return Exit.CRASHED, f"{folder}: {failure.strerror}; raise the limits of this process if that comes again"
+    if failure.errno in FULL_ERRNOS:
+        return Exit.DATA_REFUSED, f"the disk of {folder} is full ({failure.strerror}): make room there"
+    return Exit.DATA_REFUSED, f"the disk of {folder} failed: {failure}"
+
+
+def _disk_errors(error: BaseException | None) -> Iterator[OSError]:
+    """Go through an error and its causes for those that a file operation raised: connections raise OSErrors, too."""
+    while error is not None:
+        if isinstance(error, OSError) and not isinstance(error, ConnectionError | TimeoutError):
+            yield error
+        error = error.__cause__

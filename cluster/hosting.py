@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 import uvloop
 
 from kvorum.cluster import readiness
-from kvorum.cluster.exits import Exit
+from kvorum.cluster.exits import Exit, fault_exit
 from kvorum.cluster.paths import NodePaths
 from kvorum.network.cluster_check import WrongCluster
 from kvorum.network.dial import ChannelError
@@ -19,6 +19,7 @@ from kvorum.protocol.errors import KafkaError
 from kvorum.quorum.raft.journal_format import JournalCorrupt
 from kvorum.quorum.raft.log import MetadataLogError
 from kvorum.quorum.raft.snapshot import SnapshotCorrupt
+from kvorum.runtime.disk import RESERVED_DESCRIPTORS, reserve
 from kvorum.runtime.logs import Logger, get_logger, keep_latest
 from kvorum.runtime.process import remove_pid_file, write_pid_file
 
@@ -71,13 +72,14 @@ class Ending:
         if not self._reason.done():
             self._reason.set_result(Exit.DONE)
 
-    def fatal(self, error: BaseException) -> None:
-        """End because going on could answer wrongly."""
-        if is_expected(error):
-            log.error("this process ends itself", reason=error)
-        else:
+    def fault(self, error: BaseException, folder: str) -> None:
+        """End at once: going on could answer wrongly. `folder` is where the process writes what it relies on."""
+        code, reason = fault_exit(error, folder)
+        if code is Exit.FATAL and not is_expected(error):
             log.unexpected("process", error)
-        crash(Exit.FATAL)
+        else:
+            log.error("this process ends itself", reason=reason)
+        crash(code)
 
     def refuse(self, code: Exit, reason: str) -> None:
         """End because the surroundings do not allow to go on (all log directories offline)."""
@@ -155,6 +157,14 @@ def look_for_cycles_less() -> None:
     gc.set_threshold(YOUNG_OBJECTS_MAX, YOUNG_LOOKS_MAX, OLDER_LOOKS_MAX)
 
 
+def only_os_error(error: Exception) -> OSError | None:
+    """Return an OSError, or the first of a group that has nothing else (tasks that opened files); None for others."""
+    if isinstance(error, ExceptionGroup):
+        found = [only_os_error(each) for each in error.exceptions]
+        return None if None in found else found[0]
+    return error if isinstance(error, OSError) else None
+
+
 def host(role: str, paths: NodePaths, serve: Callable[[Ending, ExitStack], Awaitable[Exit]]) -> int:
     """Run a role's server to its end in an event loop of its own; return the exit code."""
 
@@ -168,6 +178,7 @@ def host(role: str, paths: NodePaths, serve: Callable[[Ending, ExitStack], Await
             return await serve(ending, stack)
 
     keep_latest()
+    reserve.fill(RESERVED_DESCRIPTORS)
     write_pid_file(paths.pid(role))
     look_for_cycles_less()
     try:
@@ -175,11 +186,12 @@ def host(role: str, paths: NodePaths, serve: Callable[[Ending, ExitStack], Await
     except Refusal as refusal:
         log.error("this process does not start", role=role, reason=refusal.reason)
         return refusal.code
-    except OSError as error:
-        log.error("this process does not start", role=role, reason=str(error))
-        return Exit.BUSY if error.errno == ADDRESS_IN_USE else Exit.CRASHED
     except Exception as error:
-        log.unexpected(role, error)
-        return Exit.CRASHED
+        failure = only_os_error(error)
+        if failure is None:
+            log.unexpected(role, error)
+            return Exit.CRASHED
+        log.error("this process does not start", role=role, reason=str(failure))
+        return Exit.BUSY if failure.errno == ADDRESS_IN_USE else Exit.CRASHED
     finally:
         remove_pid_file(paths.pid(role))

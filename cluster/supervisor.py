@@ -4,11 +4,11 @@
 
 A controller never shares the broker's event loop: a busy broker must not delay an election. Children die with this
 process (PR_SET_PDEATHSIG), whatever ends it. A child that crashes is started again after a growing delay; one that
-refuses to start (Exit codes for configuration and data) ends the node in the way SIGTERM does, which is a controlled
-shutdown: the broker first, since it needs a controller to hand its leaderships over, then the controller. So does one
-that ended in order without this process (a controlled shutdown asked for over HTTP, a signal to it alone), and then
-with the code of a node that was told to end: half a node is none that anybody asked for, or would notice. Blocking
-calls only, no event loop: a supervisor should cost next to nothing.
+ended for a full disk, once there is room. One that refuses to start (Exit codes for configuration and data) ends the
+node in the way SIGTERM does, which is a controlled shutdown: the broker first, since it needs a controller to hand its
+leaderships over, then the controller. So does one that ended in order without this process (a controlled shutdown asked
+for over HTTP, a signal to it alone), and then with the code of a node that was told to end: half a node is none that
+anybody asked for, or would notice. Blocking calls only, no event loop: a supervisor should cost next to nothing.
 """
 
 import os
@@ -23,6 +23,7 @@ from kvorum.cluster import readiness
 from kvorum.cluster.exits import Exit, restart_helps
 from kvorum.cluster.forked import Forked, Work
 from kvorum.cluster.paths import NodePaths
+from kvorum.runtime.disk import Disk, OsDisk
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.process import remove_pid_file, write_pid_file
 
@@ -30,6 +31,9 @@ log = get_logger("cluster")
 
 RESTART_DELAYS_SECONDS = (0.1, 0.5, 2.0, 5.0, 10.0)
 """Before the first, second, ... restart in a row; the last one repeats."""
+ROOM_BYTES_MIN = 64 * 1024 * 1024
+"""Less free space than this, or than a quarter of a smaller file system, is a full disk to a role that ended for it."""
+ROOM_CHECK_SECONDS = 5.0
 STEADY_SECONDS = 60.0
 """A child that ran this long has not crashed in a row."""
 
@@ -43,12 +47,16 @@ class Child:
     log_path: str | None
     prepare: Callable[[], None] = lambda: None
     """Run in the supervisor before each start: loads what the work needs."""
+    folders: tuple[str, ...] = ()
+    """Where the role keeps its data."""
     process: Forked | None = None
     ready_fd: int | None = None
     ready: bool = False
     started_at: float = 0.0
     crashes: int = 0
     restart_at: float | None = None
+    waits_for_room: bool = False
+    """Whether it ended for a full disk: it is started again once there is room."""
     asked_to_stop: bool = False
     parent_pid: int = field(default_factory=os.getpid)
 
@@ -84,7 +92,11 @@ class Supervisor:
     """The node process's loop."""
 
     def __init__(
-        self, paths: NodePaths, children: list[Child], on_ready: Callable[[], None] = readiness.announce
+        self,
+        paths: NodePaths,
+        children: list[Child],
+        on_ready: Callable[[], None] = readiness.announce,
+        disk: Disk | None = None,
     ) -> None:
         """Hold the children in the order in which they start; they stop in the opposite order."""
         self._paths = paths
@@ -93,6 +105,7 @@ class Supervisor:
         self._stopping = False
         self._exit: int | None = None
         self._refusal: int = Exit.DONE
+        self._disk = disk or OsDisk()
         self._wakeup, self._wakeup_writer = os.pipe()
 
     def run(self) -> int:
@@ -132,7 +145,7 @@ class Supervisor:
             if child.process is not None and (code := child.process.poll()) is not None:
                 self._ended(child, code)
             if child.restart_at is not None and child.restart_at <= time.monotonic() and not self._stopping:
-                child.start()
+                self._restart(child)
         if self._stopping:
             self._stop_next()
 
@@ -158,6 +171,20 @@ class Supervisor:
             log.warning("a role was told to end, so the node ends", node=self._paths.name, role=child.role)
             self._stopping = True
             return
+        if code == Exit.DATA_REFUSED and (full := self._full_folder(child)) is not None:
+            folder, free, wanted = full
+            log.error(
+                "a disk is full: the role starts again once there is room",
+                node=self._paths.name,
+                role=child.role,
+                code=code,
+                folder=folder,
+                free_bytes=free,
+                wanted_bytes=wanted,
+            )
+            child.waits_for_room = True
+            child.restart_at = time.monotonic() + ROOM_CHECK_SECONDS
+            return
         if not restart_helps(code):
             log.error("a role refuses to run, so the node ends", node=self._paths.name, role=child.role, code=code)
             self._refusal = code
@@ -169,6 +196,26 @@ class Supervisor:
         child.crashes += 1
         child.restart_at = time.monotonic() + delay
         log.error("a role crashed", node=self._paths.name, role=child.role, code=code, restart_in_seconds=delay)
+
+    def _restart(self, child: Child) -> None:
+        """Start a role again, unless it waits for room on a disk that is still full."""
+        if child.waits_for_room and self._full_folder(child) is not None:
+            child.restart_at = time.monotonic() + ROOM_CHECK_SECONDS
+            return
+        child.waits_for_room = False
+        child.start()
+
+    def _full_folder(self, child: Child) -> tuple[str, int, int] | None:
+        """Return a folder of a role whose disk is full, the bytes free there and those wanted; None if none is."""
+        for folder in child.folders:
+            try:
+                free, total = self._disk.free_bytes(folder), self._disk.total_bytes(folder)
+            except OSError:
+                continue  # it says nothing: the role's own exit code counts
+            wanted = min(ROOM_BYTES_MIN, total // 4)
+            if free < wanted:
+                return folder, free, wanted
+        return None
 
     def _stop_next(self) -> None:
         """Ask the last child that still runs to end; when none does, the node is done."""

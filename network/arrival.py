@@ -5,6 +5,7 @@ Source: Kafka's SocketServer.Acceptor.
 """
 
 import asyncio
+import resource
 from typing import Final, NamedTuple
 
 from kvorum.network.connection_counts import Refusal
@@ -13,6 +14,10 @@ from kvorum.network.shared import Shared
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.sockets import set_buffers
 
+DESCRIPTORS_KEPT_SHARE: Final = 8
+"""One of so many descriptors is kept for the logs: connections are refused while no more are left."""
+DESCRIPTORS_KEPT_MAX: Final = 1024
+SCARCITY_LOG_INTERVAL_S: Final = 10.0
 TURNED_AWAY_MAX: Final = 1_000
 """Refused connections that are left open for a while, so that their clients do not come back at once."""
 
@@ -28,6 +33,45 @@ class Arrival(NamedTuple):
     """So long nothing of it is handled; None: it was refused, and counts nowhere."""
 
 
+class Scarcity:
+    """Whether descriptors are scarce in this process, and how often that was logged."""
+
+    __slots__ = ("_logged_at_s", "_refused")
+
+    def __init__(self) -> None:
+        """Begin with nothing logged."""
+        self._logged_at_s = float("-inf")
+        self._refused = 0
+
+    def is_reached(self, fd: int, limit: int, protected: bool) -> bool:
+        """Return whether a connection took one of the descriptors kept for the logs.
+
+        The kernel gives out the lowest free number, so a new one tells how many are taken. Brokers among themselves
+        (`protected`) may use half of what is kept: without replication nothing is acknowledged.
+        """
+        if limit == resource.RLIM_INFINITY:
+            return False
+        kept = min(limit // DESCRIPTORS_KEPT_SHARE, DESCRIPTORS_KEPT_MAX)
+        return fd >= limit - (kept // 2 if protected else kept)
+
+    def refused(self, listener: str, limit: int, now_s: float) -> None:
+        """Log refused connections, at most one line in SCARCITY_LOG_INTERVAL_S."""
+        self._refused += 1
+        if now_s < self._logged_at_s + SCARCITY_LOG_INTERVAL_S:
+            return
+        log.warning(
+            "connections refused: nearly all file descriptors are in use; raise the limit (ulimit -n, LimitNOFILE)",
+            listener=listener,
+            refused=self._refused,
+            limit=limit,
+        )
+        self._logged_at_s, self._refused = now_s, 0
+
+
+scarcity: Final = Scarcity()
+"""Of this process."""
+
+
 def arrive(shared: Shared, transport: asyncio.Transport, now_s: float) -> Arrival:
     """Name a new connection of a listener, and count it or turn it away. `now_s` is the loop's time."""
     host, port = transport.get_extra_info("peername", ("?", 0))[:2]
@@ -35,10 +79,14 @@ def arrive(shared: Shared, transport: asyncio.Transport, now_s: float) -> Arriva
     shared.opened += 1
     connection_id = f"{shared.listener}-{address}-{shared.opened}"
     peer = Peer(connection_id, host, shared.listener, shared.security_protocol, since_s=now_s)
+    sock = transport.get_extra_info("socket")
+    if sock is not None and _is_one_too_many(shared, sock.fileno(), now_s):
+        transport.abort()
+        return Arrival(peer, address, None)
     try:
         # Before it counts anywhere: who counts it off again begins with a connection that was taken.
         set_buffers(
-            transport.get_extra_info("socket"),
+            sock,
             send_bytes=shared.limits.send_buffer_bytes,
             receive_bytes=shared.limits.receive_buffer_bytes,
         )
@@ -51,6 +99,17 @@ def arrive(shared: Shared, transport: asyncio.Transport, now_s: float) -> Arriva
         _turn_away(shared, transport, admitted.after_s)
         return Arrival(peer, address, None)
     return Arrival(peer, address, admitted)
+
+
+def _is_one_too_many(shared: Shared, fd: int, now_s: float) -> bool:
+    """Return whether a connection is to be refused for want of descriptors, which is logged here."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if not scarcity.is_reached(fd, limit, shared.protected):
+        return False
+    scarcity.refused(shared.listener, limit, now_s)
+    if shared.metrics is not None:
+        shared.metrics.refused(shared.listener, "file descriptors")
+    return True
 
 
 def _admit(shared: Shared, address: str, host: str, now_s: float) -> float | Refusal:

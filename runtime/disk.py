@@ -6,14 +6,68 @@ may be there, may be missing, may be torn.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Final, Protocol
 
 from typing_extensions import Buffer
 
 from kvorum.runtime import failpoints
+
+FULL_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""There is no room: it works again once somebody has made some."""
+PROCESS_ERRNOS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR})
+"""The process or the machine lacks descriptors or memory for a while: the disk has not failed.
+
+Every other errno (EIO, ENOSPC, EROFS, EDQUOT, ENODEV, ...) is the disk's.
+"""
+RESERVED_DESCRIPTORS: Final = 32
+"""Kept for the files of a data directory, which are opened, used and closed while connections take all others."""
+
+
+def is_process_error(error: BaseException) -> bool:
+    """Return whether an operation failed for want of descriptors or memory, so that it may be tried again."""
+    return isinstance(error, OSError) and error.errno in PROCESS_ERRNOS
+
+
+class DescriptorReserve:
+    """Descriptors held open on /dev/null. One is given up where an `open` finds none left. Thread-safe."""
+
+    __slots__ = ("_held", "size")
+
+    def __init__(self) -> None:
+        """Hold none: only a process that serves connections fills it."""
+        self._held: list[int] = []
+        self.size = 0
+
+    def fill(self, size: int | None = None) -> None:
+        """Hold `size` descriptors (by default as many as before), or as many as there are."""
+        self.size = self.size if size is None else size
+        with contextlib.suppress(OSError):
+            while len(self._held) < self.size:
+                self._held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+
+    @property
+    def is_short(self) -> bool:
+        """Whether some were given up."""
+        return len(self._held) < self.size
+
+    def open(self, path: str, flags: int, mode: int = 0o644) -> int:
+        """Open a file, with a descriptor of the reserve if there is no other. Raises OSError."""
+        while True:
+            try:
+                return os.open(path, flags, mode)
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._held:
+                    raise
+                with contextlib.suppress(IndexError):  # another thread may have taken the last one
+                    os.close(self._held.pop())
+
+
+reserve: Final = DescriptorReserve()
+"""Of this process."""
 
 
 class File(Protocol):
@@ -156,7 +210,7 @@ class OsFile:
 
     def sync(self) -> None:
         """See File."""
-        os.fdatasync(self._fd)
+        _sync(os.fdatasync, self._fd)
 
     def truncate(self, size: int) -> None:
         """See File."""
@@ -175,6 +229,8 @@ class OsFile:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+            if reserve.is_short:
+                reserve.fill()
 
 
 class OsDisk:
@@ -185,23 +241,23 @@ class OsDisk:
     def open(self, path: str, *, create: bool = False) -> File:
         """See Disk."""
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return OsFile(os.open(path, flags, 0o644), path)
+        return OsFile(reserve.open(path, flags), path)
 
     def read(self, path: str) -> bytes:
         """See Disk."""
-        with open(path, "rb") as file:
+        with os.fdopen(reserve.open(path, os.O_RDONLY | os.O_CLOEXEC), "rb") as file:
             return file.read()
 
     def write_atomic(self, path: str, data: Buffer) -> None:
         """See Disk."""
         temporary = path + ".tmp"
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        fd = reserve.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC)
         try:
             view = memoryview(data).cast("B")
             while view:
                 view = view[os.write(fd, view) :]
             failpoints.hit("file.replace.written")
-            os.fsync(fd)
+            _sync(os.fsync, fd)
         finally:
             os.close(fd)
         failpoints.hit("file.replace.synced")
@@ -232,7 +288,11 @@ class OsDisk:
 
     def listdir(self, path: str) -> list[str]:
         """See Disk."""
-        return sorted(os.listdir(path))
+        fd = reserve.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            return sorted(os.listdir(fd))
+        finally:
+            os.close(fd)
 
     def mkdir(self, path: str) -> None:
         """See Disk."""
@@ -252,7 +312,7 @@ class OsDisk:
         if os.path.islink(path):
             self.remove(path)
             return
-        for folder, names, files in os.walk(path, topdown=False):
+        for folder, names, files in os.walk(path, topdown=False, onerror=_raise_unless_missing):
             for name in files:
                 self.remove(os.path.join(folder, name))
             for name in names:
@@ -266,11 +326,13 @@ class OsDisk:
 
     def sync_dir(self, path: str) -> None:
         """See Disk."""
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = reserve.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(fd)
+            _sync(os.fsync, fd)
         finally:
             os.close(fd)
+            if reserve.is_short:
+                reserve.fill()
 
     @contextlib.contextmanager
     def lock(self, path: str) -> Iterator[bool]:
@@ -295,3 +357,19 @@ class OsDisk:
         """See Disk."""
         stat = os.statvfs(path)
         return stat.f_blocks * stat.f_frsize
+
+
+def _sync(sync: Callable[[int], None], fd: int) -> None:
+    """Sync a file. A sync that failed is never tried again, so that its errors are the disk's, whatever they are."""
+    try:
+        sync(fd)
+    except OSError as error:
+        if not is_process_error(error):
+            raise
+        raise OSError(errno.EIO, f"sync failed: {error.strerror}") from error
+
+
+def _raise_unless_missing(error: OSError) -> None:
+    """Raise what a walk over a folder met: it would take the folder for an empty one."""
+    if not isinstance(error, FileNotFoundError):
+        raise error

@@ -8,6 +8,7 @@ whole batch there and take it for an acknowledged one.
 from collections.abc import Callable
 from types import TracebackType
 
+from kvorum.runtime.disk import is_process_error
 from kvorum.storage.disk_health import DiskHealth
 from kvorum.storage.epoch_cache import EpochCache
 from kvorum.storage.local_log import LocalLog
@@ -51,12 +52,18 @@ class AtomicAppend:
         if error is None:
             return
         if isinstance(error, OSError | CorruptSegment):
-            raise self._health.failed(error) from error
+            if not is_process_error(error):
+                raise self._health.failed(error) from error
+            self._undo(error)
+            raise self._health.lacking(error) from error
         if isinstance(error, Exception):
             self._undo(error)
 
     def _undo(self, error: Exception) -> None:
         """Cut the log back to where the append began; give the log up if that fails."""
+        active = self._local.segments.active
+        if is_process_error(error) and active is self._active and active.size == self._size:
+            return  # it lacked a descriptor before the write
         try:
             self._local.truncate_to(self._end_offset, self._wall_ms())
             self._epochs.truncate_from_end(self._end_offset + 1)

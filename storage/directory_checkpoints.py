@@ -79,7 +79,8 @@ class DirectoryCheckpoints:
             try:
                 await blocking.run(loop, write_checkpoint, self._disk, directory.path, name, offsets)
             except OSError as error:
-                self._table.take_offline(directory, error)
+                if not self._table.disk_failed(directory, error):
+                    return  # it stays as it was, and is written with the next change
         directory.checkpoints[name] = offsets
 
     def _now(self, directory: LogDir) -> dict[TopicPartition, int]:

@@ -1,9 +1,15 @@
-"""Whether the disk under one log still works: the first failure ends the log's use, and is told once."""
+"""Whether the disk under one log still works: the first failure ends the log's use, and is reported once.
+
+Want of descriptors or memory (runtime.disk.PROCESS_ERRNOS) is no failure of the disk: the operation fails with
+KAFKA_STORAGE_ERROR, which clients retry, and the log stays in service. That holds for operations that can be tried
+again from the start. One that is half done then (`change`) ends the log's use all the same.
+"""
 
 from collections.abc import Callable
 from types import TracebackType
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.runtime.disk import is_process_error
 from kvorum.storage.names import TopicPartition
 from kvorum.storage.segment import CorruptSegment
 
@@ -14,11 +20,12 @@ class Access:
     A class, and one object a log: a generator's would cost as much as a small append.
     """
 
-    __slots__ = ("_health",)
+    __slots__ = ("_health", "_may_retry")
 
-    def __init__(self, health: "DiskHealth") -> None:
+    def __init__(self, health: "DiskHealth", may_retry: bool) -> None:
         """Belong to a log."""
         self._health = health
+        self._may_retry = may_retry
 
     def __enter__(self) -> None:
         """Begin, if the log may be used. Raises KafkaError."""
@@ -29,20 +36,23 @@ class Access:
     ) -> None:
         """End. Raises KafkaError."""
         if isinstance(error, OSError | CorruptSegment):
+            if self._may_retry and is_process_error(error):
+                raise self._health.lacking(error) from error
             raise self._health.failed(error) from error
 
 
 class DiskHealth:
     """Of one log. `failure` is set once the log is not to be used any more, for good."""
 
-    __slots__ = ("_access", "_on_io_error", "_partition", "failure")
+    __slots__ = ("_access", "_change", "_on_io_error", "_partition", "failure")
 
     def __init__(self, partition: TopicPartition, on_io_error: Callable[[Exception], None] | None) -> None:
         """Start well. `on_io_error` is called once, when the disk fails."""
         self._partition = partition
         self._on_io_error = on_io_error
         self.failure: Exception | None = None
-        self._access = Access(self)
+        self._access = Access(self, may_retry=True)
+        self._change = Access(self, may_retry=False)
 
     def check(self) -> None:
         """Raise KafkaError KAFKA_STORAGE_ERROR once the log is not to be used any more."""
@@ -50,8 +60,16 @@ class DiskHealth:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {self._partition} is offline")
 
     def access(self) -> Access:
-        """Return the context in which the disk is used."""
+        """Return the context of an operation that may be tried again if the process lacks descriptors or memory."""
         return self._access
+
+    def change(self) -> Access:
+        """Return the context of an operation that must not end half done, such as a truncation."""
+        return self._change
+
+    def lacking(self, error: Exception) -> KafkaError:
+        """Return what to raise where the process lacks descriptors or memory; the log stays in service."""
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self._partition}: {error}")
 
     def failed(self, error: Exception) -> KafkaError:
         """Give the log up, tell the listener; return what to raise."""

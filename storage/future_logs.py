@@ -99,7 +99,7 @@ class FutureLogs:
             created = self._opening.open(directory, partition, config, topic_id, folder)
             write_partition_metadata(self._disk, folder, topic_id)
         except (OSError, LogDirectoryError) as error:
-            self._table.take_offline(directory, error)
+            self._table.disk_failed(directory, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {error}") from error
         self._table.futures[partition] = (directory, created)
         self._table.preferred.pop(partition, None)

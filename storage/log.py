@@ -38,7 +38,6 @@ from kvorum.storage.log_retention import LogRetention
 from kvorum.storage.log_types import PRODUCER_ID_EXPIRATION_MS, AppendInfo, LogParts
 from kvorum.storage.names import TopicPartition
 from kvorum.storage.producer_state import Origin
-from kvorum.storage.segment import CorruptSegment
 from kvorum.storage.tail import TailBudget
 from kvorum.storage.txn_index import AbortedTransaction
 from kvorum.storage.validator import validate_replicated
@@ -268,10 +267,8 @@ class Log:
         bound = end_offset if upper_bound_offset is None else min(upper_bound_offset, end_offset)
         if offset >= bound:
             return NOTHING
-        try:
+        with self._health.access():
             return self._local.read(offset, max_bytes, bound, min_one_message)
-        except (OSError, CorruptSegment) as error:
-            raise self._health.failed(error) from error
 
     def aborted_transactions(self, offset: int, parts: Sequence[Part]) -> Sequence[AbortedTransaction]:
         """Return the aborted transactions that reach into what was just read from `offset` on, by their markers."""
@@ -303,7 +300,7 @@ class Log:
             self.truncate_fully_and_start_at(offset)
             return True
         self.cleaning.before_cut(offset)
-        with self._health.access():
+        with self._health.change():
             end_offset = self._local.truncate_to(offset, self._clock.wall_ms())
             self.epoch_cache.truncate_from_end(end_offset)
             self.log_start_offset = min(self.log_start_offset, end_offset)
@@ -314,7 +311,7 @@ class Log:
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop all records and begin anew at `offset`. Raises KafkaError KAFKA_STORAGE_ERROR."""
         self.cleaning.before_cut(offset)
-        with self._health.access():
+        with self._health.change():
             self._local.truncate_fully_and_start_at(offset, self._clock.wall_ms())
             self.epoch_cache.clear()
             self.producers.begin_anew(offset)
@@ -358,6 +355,10 @@ class Log:
         """Advance the recovery point to what a plan that ran has synced; void if the log was cut since."""
         self.durability.complete(plan)
 
+    def abort_flush(self, plan: FlushPlan) -> None:
+        """Take back a plan that failed for want of descriptors or memory: a later flush does all of it."""
+        self.durability.abort(plan)
+
     def flush(self) -> None:
         """Sync everything up to the log end, here and now. Raises KafkaError KAFKA_STORAGE_ERROR."""
         self.durability.flush()
@@ -371,7 +372,7 @@ class Log:
         try:
             if self.failure is None:
                 assert not self._local.sync_state.is_flushing, "who closes a log has waited for its flush"
-                with self._health.access():
+                with self._health.change():
                     self.producers.take_snapshot(self._local.log_end_offset)
                     self._local.settle()
                 self.flush()

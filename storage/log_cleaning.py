@@ -94,7 +94,7 @@ class LogCleaning:
 
     def before_cut(self, offset: int) -> None:
         """Take note that everything from `offset` on is about to go: nothing of a cleaning may bring it back."""
-        with self._health.access():
+        with self._health.change():
             if self.is_offered:
                 self._local.withdraw_offered()
                 self.is_offered = False
@@ -116,7 +116,7 @@ class LogCleaning:
         Raises KafkaError KAFKA_STORAGE_ERROR.
         """
         assert self.is_offered, "it is durable under its name for the swap"
-        with self._health.access():
+        with self._health.change():
             failpoints.hit("cleaner.replace.before")
             self._local.replace_segments(old, new, now_ms)
             self.is_offered = False

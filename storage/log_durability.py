@@ -9,6 +9,7 @@ Nothing here syncs by itself. `begin`, the plan's `run` and `complete` are a flu
 """
 
 from kvorum.runtime.clock import Clock
+from kvorum.runtime.disk import is_process_error
 from kvorum.storage.disk_health import DiskHealth
 from kvorum.storage.epoch_cache import EpochCache
 from kvorum.storage.local_log import LocalLog
@@ -71,6 +72,12 @@ class LogDurability:
                 self._epoch_cache.is_dirty = True
             self._last_flush_ms = self._clock.wall_ms()
 
+    def abort(self, plan: FlushPlan) -> None:
+        """Take back a plan that failed and may be tried again: nothing counts as synced or written."""
+        self._sync_state.abort(plan)
+        self._snapshots.on_void(plan.snapshots)
+        self._epoch_cache.is_dirty = True
+
     def flush(self) -> None:
         """Sync everything up to the log end, here and now. Raises KafkaError KAFKA_STORAGE_ERROR.
 
@@ -82,5 +89,10 @@ class LogDurability:
             return
         plan = self.begin(include_active=True)
         with self._health.access():
-            plan.run()
+            try:
+                plan.run()
+            except OSError as error:
+                if is_process_error(error):
+                    self.abort(plan)
+                raise
         self.complete(plan)

@@ -126,7 +126,8 @@ class LogManager:
             try:
                 directory.open(self._cluster_id, None if node_id < 0 else node_id)
             except OSError as error:
-                self._table.take_offline(directory, error)
+                if not self._table.disk_failed(directory, error):
+                    raise
         async with asyncio.TaskGroup() as group:
             for directory in self._table.dirs:
                 if directory.is_online:
@@ -181,7 +182,7 @@ class LogManager:
             created = self._opening.open(directory, partition, self._topic_config(partition.topic), topic_id)
             write_partition_metadata(self._disk, created.folder, topic_id)
         except (OSError, LogDirectoryError) as error:
-            self._table.take_offline(directory, error)
+            self._table.disk_failed(directory, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {error}") from error
         self._table.add(directory, created)
         self._table.preferred.pop(partition, None)
@@ -218,7 +219,7 @@ class LogManager:
     def _io_failed(self, existing: Log, error: OSError) -> NoReturn:
         directory = self._table.dir_of(existing.partition)
         assert directory is not None, "a log of the table is in a directory"
-        self._table.take_offline(directory, error)
+        self._table.disk_failed(directory, error)
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{existing.partition}: {error}") from error
 
     async def sync_topic_id(self, found: Log) -> None:
@@ -233,7 +234,8 @@ class LogManager:
         try:
             await blocking.run(asyncio.get_running_loop(), sync_partition_metadata, self._disk, found.folder)
         except OSError as error:
-            self._table.take_offline(directory, error)
+            self._table.disk_failed(directory, error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{found.partition}: {error}") from error
         if found.failure is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{found.partition}: {found.failure}")
         found.is_topic_id_durable = True

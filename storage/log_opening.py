@@ -68,7 +68,8 @@ class LogOpening:
             logs = [each for each in folders.logs.items() if self._is_first(each[0])]
             futures = [each for each in folders.futures.items() if self._is_first(each[0])]
         except OSError as error:
-            self._table.take_offline(directory, error)
+            if not self._table.disk_failed(directory, error):
+                raise
             return
 
         async def open_one(
@@ -104,7 +105,8 @@ class LogOpening:
         try:
             opened = await self._open_in_thread(directory, partition, config, folder)
         except (OSError, LogDirectoryError, KafkaError) as error:
-            self._table.take_offline(directory, error)
+            if not self._table.disk_failed(directory, error):
+                raise  # the start fails: a log that is there must not be taken for one that is not
             return
         first, other = self._table.get(partition), self._table.dir_of(partition)
         if first is not None and other is not None:
@@ -129,7 +131,8 @@ class LogOpening:
             if directory.is_online:  # one is enough, and a copy is nobody's only one
                 await blocking.run(asyncio.get_running_loop(), self._disk.remove_tree, folder)
         except (OSError, LogDirectoryError, KafkaError) as error:
-            self._table.take_offline(directory, error)
+            if not self._table.disk_failed(directory, error):
+                raise
 
     async def create(self, partition: TopicPartition, topic_id: Uuid, named: Uuid) -> None:
         """Create the log of a partition that has none, in the directory `place_for` returns, and add it to the table.
@@ -149,7 +152,7 @@ class LogOpening:
             work = blocking.run(loop, self._create_files, directory, partition, config, topic_id)
             created = await self._finish(work)
         except (OSError, LogDirectoryError) as error:
-            self._table.take_offline(directory, error)
+            self._table.disk_failed(directory, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {error}") from error
         finally:
             del self._table.arriving[partition]

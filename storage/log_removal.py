@@ -84,7 +84,7 @@ class LogRemoval:
             self._disk.sync_dir(directory.path)
             failpoints.hit("log.remove.after")
         except OSError as error:
-            self._table.take_offline(directory, error)
+            self._table.disk_failed(directory, error)
         delay_ms = found.config.file_delete_delay_ms
         folder = target if suffix == DELETE_FOLDER_SUFFIX else ""
         self._deleted.append(_Deleted(directory, folder, found, now_ms + delay_ms))
@@ -161,7 +161,8 @@ class LogRemoval:
                         await blocking.run(loop, self._disk.remove_tree, deleted.folder)
                         failpoints.hit("log.remove.purge.after")
                     except OSError as error:
-                        self._table.take_offline(deleted.directory, error)
+                        if not self._table.disk_failed(deleted.directory, error):
+                            self._deleted.append(deleted)
 
     def release(self) -> None:
         """Close the files of all that was taken away: the process ends, and the next one removes them."""

@@ -11,6 +11,7 @@ from kvorum.protocol.errors import KafkaError
 from kvorum.runtime import blocking
 from kvorum.runtime.logs import get_logger
 from kvorum.storage.log import Log
+from kvorum.storage.log_flush import FlushPlan
 from kvorum.storage.log_table import LogTable
 from kvorum.storage.names import TopicPartition
 
@@ -26,6 +27,8 @@ class LogSyncs:
         self._on_flush = on_flush
         self._wanted: dict[Log, None] = {}
         """Logs that `sync` was asked for, in order, and whose sync has not begun. At most as many as there are logs."""
+        self._unsynced: set[Log] = set()
+        """Logs whose last sync failed for want of descriptors or memory."""
 
     async def flush_dirty(self, now_ms: int) -> None:
         """Sync what is due by now (wall ms): rolled segments, and whole logs by flush.ms. Drop what waited for that.
@@ -58,7 +61,11 @@ class LogSyncs:
         logs = [each for each in found.values() if each is not None]
         self._wanted.update(dict.fromkeys(logs))
         await asyncio.shield(self._sync_wanted(logs))
-        failed = {partition for partition, each in found.items() if each is None or each.failure is not None}
+        failed = {
+            partition
+            for partition, each in found.items()
+            if each is None or each.failure is not None or each in self._unsynced
+        }
         moved = {partition for partition in failed if self._has_moved(partition, found[partition])}
         return failed - moved | (await self.sync(moved) if moved else set())
 
@@ -81,9 +88,11 @@ class LogSyncs:
 
     async def _flush(self, each: Log, *, include_active: bool) -> None:
         """Sync one log in a thread. A disk that fails takes the directory offline. Holds `disk_work`."""
+        self._unsynced.discard(each)
         if each.failure is not None:
             return
         loop = asyncio.get_running_loop()
+        plan: FlushPlan | None = None
         try:
             plan = each.begin_flush(include_active=include_active)
             began = loop.time()
@@ -94,7 +103,13 @@ class LogSyncs:
                 each.complete_flush(plan)
         except OSError as error:
             directory = self._table.place_of(each)
-            if directory is not None and each.failure is None:
-                self._table.take_offline(directory, error)
-        except KafkaError as error:
-            log.warning("flush stopped", partition=each.partition, error=error)
+            if directory is None or each.failure is not None:
+                return
+            if not self._table.disk_failed(directory, error):
+                self._unsynced.add(each)
+                if plan is not None:
+                    each.abort_flush(plan)
+        except KafkaError as failure:
+            if each.failure is None:
+                self._unsynced.add(each)
+            log.warning("flush stopped", partition=each.partition, error=failure)

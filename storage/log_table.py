@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
+from kvorum.runtime.disk import is_process_error
 from kvorum.runtime.logs import get_logger
 from kvorum.storage.damage import Lack
 from kvorum.storage.log import Log
@@ -130,6 +131,17 @@ class LogTable:
             each.abandon(error)
         if self._on_offline is not None:
             self._on_offline(directory.path, error)
+
+    def disk_failed(self, directory: LogDir, error: Exception) -> bool:
+        """Take a directory offline for an error of its disk or of its content; return whether it was one.
+
+        Want of descriptors or memory is none: the caller fails with a retriable error, or tries again later.
+        """
+        if is_process_error(error):
+            log.warning("file operation failed for want of descriptors or memory", dir=directory.path, error=error)
+            return False
+        self.take_offline(directory, error)
+        return True
 
     def io_failed(self, directory: LogDir, error: Exception) -> None:
         """Take a directory offline on the event loop, also if its disk failed in a thread."""

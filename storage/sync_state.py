@@ -24,6 +24,7 @@ class SyncState:
 
     __slots__ = (
         "_disk",
+        "_flushed_indexes",
         "_folder",
         "_generation",
         "_plan",
@@ -45,6 +46,8 @@ class SyncState:
         """See FlushPlan: its plans run in threads."""
         self.has_new_names = True
         self._unsynced_indexes: list[Segment] = []
+        self._flushed_indexes: list[Segment] = []
+        """Those of the plan under way."""
         self._synced_end_offset = durable.recovery_point
         self._generation = 0
         """How often the log was cut."""
@@ -116,7 +119,7 @@ class SyncState:
             generation=generation,
             is_current=lambda: self._generation == generation,
         )
-        self._unsynced_indexes = []
+        self._flushed_indexes, self._unsynced_indexes = self._unsynced_indexes, []
         self.has_new_names = False
         return plan
 
@@ -130,6 +133,13 @@ class SyncState:
         if plan.durable > self.durable:
             self.record(plan.durable, sync=False)
         return True
+
+    def abort(self, plan: FlushPlan) -> None:
+        """Forget a plan that did not run to its end: the next one syncs what it should have."""
+        assert plan is self._plan, "the plan that was begun"
+        self._plan = None
+        self._unsynced_indexes = self._flushed_indexes + self._unsynced_indexes
+        self.has_new_names = True
 
     def sync_batches(self, log_end_offset: int) -> None:
         """Sync all batches now, while a plan is under way; the recovery point has to wait for the plan."""

@@ -234,7 +234,10 @@ class LogCleaner:
         if isinstance(error, OSError):
             directory = self._table.dir_of(each.partition)
             assert directory is not None, "a log of the table lies somewhere"
-            self._table.take_offline(directory, error)
+            if each.cleaning.is_offered:  # half of a swap: the next start completes it
+                self._table.take_offline(directory, error)
+            else:
+                self._table.disk_failed(directory, error)
             return
         self._uncleanable[each.partition] = each
         log.error("log cannot be cleaned, and is left as it is", partition=each.partition, error=error)

@@ -4,7 +4,6 @@ A request is a task (none: go on) with a limit; the answer, what that slice did 
 processes of one installation: no version of it is ever met by another.
 """
 
-import errno
 from typing import Final
 
 import msgspec
@@ -12,7 +11,7 @@ import msgspec
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.runtime import failpoints, worker
 from kvorum.runtime.clock import SystemClock
-from kvorum.runtime.disk import OsDisk
+from kvorum.runtime.disk import OsDisk, is_process_error
 from kvorum.storage.cleaner.work import Advanced, Slice, Task, Work
 from kvorum.storage.segment import CorruptSegment
 
@@ -48,8 +47,6 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 Answer = Advanced | DiskFailed | Unreadable | Fault
 
-NO_DISKS_FAULT: Final = frozenset({errno.ENOMEM, errno.EMFILE, errno.ENFILE})
-
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _REQUESTS: Final = msgspec.msgpack.Decoder(Request)
 _ANSWERS: Final[msgspec.msgpack.Decoder[Answer]] = msgspec.msgpack.Decoder(Answer)
@@ -78,7 +75,7 @@ def answer_of(work: Work, request: Request) -> Answer:
     try:
         return work.advance(request.task, request.limit)
     except OSError as error:
-        if error.errno in NO_DISKS_FAULT:
+        if is_process_error(error):
             raise
         return DiskFailed(number=error.errno, text=error.strerror or str(error), path=error.filename)
     except CorruptSegment as error:
