@@ -136,7 +136,7 @@ class LogDirMoves:
         self._log_manager = log_manager
         self._futures = log_manager.futures
         self._slots = asyncio.Semaphore(
-            settings.optional_int("num.replica.alter.log.dirs.threads") or len(log_manager.dirs)
+            max(1, settings.optional_int("num.replica.alter.log.dirs.threads") or len(log_manager.dirs))
         )
         self._altering = asyncio.Lock()
         self._moves: dict[TopicPartition, Move] = {}
