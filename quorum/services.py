@@ -1,9 +1,10 @@
 """What the handlers of the controller's listener use, bundled; and who fetches the metadata log."""
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from kvorum.network.addresses import Address
 from kvorum.network.authorizer import CLUSTER_NAME, Authorizer, MutationQuota, Operation, ResourceType
@@ -34,6 +35,9 @@ OBSERVER_SESSION_MS: Final = 300_000
 """An observer that has not fetched for so long is forgotten, as in Kafka's LeaderState."""
 OBSERVERS_MAX: Final = 10_000
 """Known at a time; further ones are served and not listed."""
+PUBLISHED_WAIT_MS_MAX: Final = 2_000
+"""A request that creates partitions waits at most so long for the brokers. One that has not fetched for so long is not
+waited for: it hangs, or has too much to do."""
 
 
 @dataclass(slots=True)
@@ -47,14 +51,23 @@ class Observer:
     last_caught_up_ms: int
 
 
-class Observers:
-    """The brokers that fetch from this controller while it leads (DescribeQuorum)."""
+class PublishedWait(NamedTuple):
+    """A wait until brokers have published everything below an offset."""
 
-    __slots__ = ("_observers",)
+    end_offset: int
+    missing: set[int]
+    done: asyncio.Future[None]
+
+
+class Observers:
+    """The brokers that fetch from this controller while it leads, those of combined nodes too."""
+
+    __slots__ = ("_observers", "_waits")
 
     def __init__(self) -> None:
         """Start with none."""
         self._observers: dict[tuple[int, Uuid], Observer] = {}
+        self._waits: list[PublishedWait] = []
 
     def note(self, replica_id: int, directory_id: Uuid, fetch_offset: int, end_offset: int, now_ms: int) -> None:
         """Note a fetch: its offset is how far that replica has come."""
@@ -68,6 +81,32 @@ class Observers:
         observer.last_fetch_ms = now_ms
         if fetch_offset >= end_offset:
             observer.last_caught_up_ms = now_ms
+        for wait in self._waits:
+            if fetch_offset >= wait.end_offset:
+                wait.missing.discard(replica_id)
+                if not wait.missing and not wait.done.done():
+                    wait.done.set_result(None)
+
+    async def wait_published(self, broker_ids: Iterable[int], end_offset: int, now_ms: int, timeout_ms: int) -> None:
+        """Wait until these brokers have published all below this offset: a broker fetches on when it has.
+
+        Returns after the timeout, too, and in another term. Brokers that have not fetched lately are not waited for.
+        """
+        recent_ms = now_ms - PUBLISHED_WAIT_MS_MAX
+        behind = {
+            seen.replica_id
+            for seen in self._observers.values()
+            if seen.fetch_offset < end_offset and seen.last_fetch_ms >= recent_ms
+        }
+        missing = behind.intersection(broker_ids)
+        if not missing:
+            return
+        wait = PublishedWait(end_offset, missing, asyncio.get_running_loop().create_future())
+        self._waits.append(wait)
+        try:
+            await asyncio.wait((wait.done,), timeout=timeout_ms / 1000)
+        finally:
+            self._waits.remove(wait)
 
     def current(self, now_ms: int) -> list[Observer]:
         """Return those that fetched lately, by id."""
@@ -79,6 +118,9 @@ class Observers:
     def clear(self) -> None:
         """Forget all: another term, another leader."""
         self._observers.clear()
+        for wait in self._waits:
+            if not wait.done.done():
+                wait.done.set_result(None)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,6 +170,23 @@ class ControllerServices:
         return await self.controller.submit(
             lambda image: decide(self.context(image, version, mutation_quota), request), name=name, confirm=confirm
         )
+
+    async def wait_published(self, timeout_ms: int) -> None:
+        """Wait until the active brokers have published what is committed now, so that new partitions are served.
+
+        Without this a client that goes on to a partition's leader often comes before the metadata.
+        """
+        await self.observers.wait_published(
+            [each.broker_id for each in self.store.image.cluster.brokers.values() if each.active],
+            self.store.end_offset,
+            self.clock.wall_ms(),
+            min(max(timeout_ms, 0), PUBLISHED_WAIT_MS_MAX),
+        )
+
+    def followers(self) -> list[Observer]:
+        """Return the brokers that fetch the metadata log and are no controllers: a combined node is one replica."""
+        controllers = {replica.node_id for replica in self.metadata_log.replicas()}
+        return [each for each in self.observers.current(self.clock.wall_ms()) if each.replica_id not in controllers]
 
     def context(
         self, image: MetadataImage, api_version: int = LATEST_VERSION, mutation_quota: MutationQuota | None = None
