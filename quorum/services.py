@@ -1,7 +1,7 @@
 """What the handlers of the controller's listener use, bundled; and who fetches the metadata log."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, NamedTuple, TypeVar
@@ -35,9 +35,12 @@ OBSERVER_SESSION_MS: Final = 300_000
 """An observer that has not fetched for so long is forgotten, as in Kafka's LeaderState."""
 OBSERVERS_MAX: Final = 10_000
 """Known at a time; further ones are served and not listed."""
-PUBLISHED_WAIT_MS_MAX: Final = 2_000
-"""A request that creates partitions waits at most so long for the brokers. One that has not fetched for so long is not
-waited for: it hangs, or has too much to do."""
+PUBLISHED_WAIT_MS_MAX: Final = 10_000
+"""A request that creates partitions waits at most so long for the brokers to publish them."""
+ALIVE_MS: Final = 3_000
+"""A broker that sent its last heartbeat longer ago is not waited for. One that creates many logs does send them."""
+LOOK_MS: Final = 250
+"""How often a wait looks whether the brokers are still alive."""
 
 
 @dataclass(slots=True)
@@ -87,24 +90,18 @@ class Observers:
                 if not wait.missing and not wait.done.done():
                     wait.done.set_result(None)
 
-    async def wait_published(self, broker_ids: Iterable[int], end_offset: int, now_ms: int, timeout_ms: int) -> None:
-        """Wait until these brokers have published all below this offset: a broker fetches on when it has.
+    async def wait_published(self, is_alive: Callable[[int], bool], end_offset: int, timeout_ms: int) -> None:
+        """Wait until the brokers that are alive have published all below this offset: a broker fetches on when it has.
 
-        Returns after the timeout, too, and in another term. Brokers that have not fetched lately are not waited for.
+        Returns after the timeout, too, and in another term.
         """
-        recent_ms = now_ms - PUBLISHED_WAIT_MS_MAX
-        behind = {
-            seen.replica_id
-            for seen in self._observers.values()
-            if seen.fetch_offset < end_offset and seen.last_fetch_ms >= recent_ms
-        }
-        missing = behind.intersection(broker_ids)
-        if not missing:
-            return
-        wait = PublishedWait(end_offset, missing, asyncio.get_running_loop().create_future())
+        behind = {seen.replica_id for seen in self._observers.values() if seen.fetch_offset < end_offset}
+        wait = PublishedWait(end_offset, behind, asyncio.get_running_loop().create_future())
         self._waits.append(wait)
         try:
-            await asyncio.wait((wait.done,), timeout=timeout_ms / 1000)
+            while timeout_ms > 0 and not wait.done.done() and any(map(is_alive, wait.missing)):
+                await asyncio.wait((wait.done,), timeout=min(timeout_ms, LOOK_MS) / 1000)
+                timeout_ms -= LOOK_MS
         finally:
             self._waits.remove(wait)
 
@@ -176,12 +173,13 @@ class ControllerServices:
 
         Without this a client that goes on to a partition's leader often comes before the metadata.
         """
-        await self.observers.wait_published(
-            [each.broker_id for each in self.store.image.cluster.brokers.values() if each.active],
-            self.store.end_offset,
-            self.clock.wall_ms(),
-            min(max(timeout_ms, 0), PUBLISHED_WAIT_MS_MAX),
-        )
+        cluster, end_offset = self.store.image.cluster, self.store.end_offset
+
+        def is_alive(broker_id: int) -> bool:
+            since_ms = self.clock.monotonic_ms() - self.heartbeats.last_contact_ms(broker_id)
+            return cluster.is_active(broker_id) and since_ms <= ALIVE_MS
+
+        await self.observers.wait_published(is_alive, end_offset, min(timeout_ms, PUBLISHED_WAIT_MS_MAX))
 
     def followers(self) -> list[Observer]:
         """Return the brokers that fetch the metadata log and are no controllers: a combined node is one replica."""
