@@ -51,8 +51,7 @@ def follow(
         return [((), _brokers(services, fenced=False))] if controller.is_active() else []
 
     def observers() -> list[tuple[tuple[()], float]]:
-        found = services.observers.current(services.clock.wall_ms())
-        return [((), len(found))] if controller.is_active() else []
+        return [((), len(services.followers()))] if controller.is_active() else []
 
     metrics.gauge(names.BROKERS).sample(brokers)
     metrics.gauge(names.RAFT_OBSERVERS).sample(observers)

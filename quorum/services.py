@@ -1,9 +1,10 @@
 """What the handlers of the controller's listener use, bundled; and who fetches the metadata log."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from kvorum.network.addresses import Address
 from kvorum.network.authorizer import CLUSTER_NAME, Authorizer, MutationQuota, Operation, ResourceType
@@ -34,6 +35,12 @@ OBSERVER_SESSION_MS: Final = 300_000
 """An observer that has not fetched for so long is forgotten, as in Kafka's LeaderState."""
 OBSERVERS_MAX: Final = 10_000
 """Known at a time; further ones are served and not listed."""
+PUBLISHED_WAIT_MS_MAX: Final = 10_000
+"""A request that creates partitions waits at most so long for the brokers to publish them."""
+ALIVE_MS: Final = 3_000
+"""A broker that sent its last heartbeat longer ago is not waited for. One that creates many logs does send them."""
+LOOK_MS: Final = 250
+"""How often a wait looks whether the brokers are still alive."""
 
 
 @dataclass(slots=True)
@@ -47,14 +54,23 @@ class Observer:
     last_caught_up_ms: int
 
 
-class Observers:
-    """The brokers that fetch from this controller while it leads (DescribeQuorum)."""
+class PublishedWait(NamedTuple):
+    """A wait until brokers have published everything below an offset."""
 
-    __slots__ = ("_observers",)
+    end_offset: int
+    missing: set[int]
+    done: asyncio.Future[None]
+
+
+class Observers:
+    """The brokers that fetch from this controller while it leads, those of combined nodes too."""
+
+    __slots__ = ("_observers", "_waits")
 
     def __init__(self) -> None:
         """Start with none."""
         self._observers: dict[tuple[int, Uuid], Observer] = {}
+        self._waits: list[PublishedWait] = []
 
     def note(self, replica_id: int, directory_id: Uuid, fetch_offset: int, end_offset: int, now_ms: int) -> None:
         """Note a fetch: its offset is how far that replica has come."""
@@ -68,6 +84,26 @@ class Observers:
         observer.last_fetch_ms = now_ms
         if fetch_offset >= end_offset:
             observer.last_caught_up_ms = now_ms
+        for wait in self._waits:
+            if fetch_offset >= wait.end_offset:
+                wait.missing.discard(replica_id)
+                if not wait.missing and not wait.done.done():
+                    wait.done.set_result(None)
+
+    async def wait_published(self, is_alive: Callable[[int], bool], end_offset: int, timeout_ms: int) -> None:
+        """Wait until the brokers that are alive have published all below this offset: a broker fetches on when it has.
+
+        Returns after the timeout, too, and in another term.
+        """
+        behind = {seen.replica_id for seen in self._observers.values() if seen.fetch_offset < end_offset}
+        wait = PublishedWait(end_offset, behind, asyncio.get_running_loop().create_future())
+        self._waits.append(wait)
+        try:
+            while timeout_ms > 0 and not wait.done.done() and any(map(is_alive, wait.missing)):
+                await asyncio.wait((wait.done,), timeout=min(timeout_ms, LOOK_MS) / 1000)
+                timeout_ms -= LOOK_MS
+        finally:
+            self._waits.remove(wait)
 
     def current(self, now_ms: int) -> list[Observer]:
         """Return those that fetched lately, by id."""
@@ -79,6 +115,9 @@ class Observers:
     def clear(self) -> None:
         """Forget all: another term, another leader."""
         self._observers.clear()
+        for wait in self._waits:
+            if not wait.done.done():
+                wait.done.set_result(None)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -131,6 +170,24 @@ class ControllerServices:
             name=name,
             confirm=confirm,
         )
+
+    async def wait_published(self, timeout_ms: int) -> None:
+        """Wait until the active brokers have published what is committed now, so that new partitions are served.
+
+        Without this a client that goes on to a partition's leader often comes before the metadata.
+        """
+        cluster, end_offset = self.store.image.cluster, self.store.end_offset
+
+        def is_alive(broker_id: int) -> bool:
+            since_ms = self.clock.monotonic_ms() - self.heartbeats.last_contact_ms(broker_id)
+            return cluster.is_active(broker_id) and since_ms <= ALIVE_MS
+
+        await self.observers.wait_published(is_alive, end_offset, min(timeout_ms, PUBLISHED_WAIT_MS_MAX))
+
+    def followers(self) -> list[Observer]:
+        """Return the brokers that fetch the metadata log and are no controllers: a combined node is one replica."""
+        controllers = {replica.node_id for replica in self.metadata_log.replicas()}
+        return [each for each in self.observers.current(self.clock.wall_ms()) if each.replica_id not in controllers]
 
     def context(
         self,

@@ -1,6 +1,6 @@
 """CreatePartitions (37): v0-v3. The rules: controller/change_topics.py.
 
-Order: authorise each topic (ALTER), decide, answer when committed.
+Order: authorise each topic (ALTER), decide, wait for the commit and until the brokers have published it, answer.
 """
 
 from typing import Final
@@ -33,6 +33,8 @@ async def handle(
         response = await services.submit(ctx, create_partitions, request, name="createPartitions", mutation_quota=quota)
     except KafkaError as error:
         response = CreatePartitionsResponse(results=[_refused(topic.name, error) for topic in request.topics])
+    if not request.validate_only and any(result.error_code == ErrorCode.NONE for result in response.results):
+        await services.wait_published(request.timeout)
     refusal = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
     response.results += [_refused(name, refusal) for name in dict.fromkeys(denied)]
     response.throttle_time = ctx.throttle_ms = 0 if quota is None else quota.throttle_ms()

@@ -1,7 +1,8 @@
 """CreateTopics (19): v2-v7. The rules: controller/create_topics.py.
 
 Who may not describe a topic's configs gets their error code in their place (KIP-525).
-Order: authorise each topic (or all, by CREATE on the cluster), decide, hide, answer when committed.
+Order: authorise each topic (or all, by CREATE on the cluster), decide, wait for the commit and until the brokers have
+published it, hide, answer.
 """
 
 from typing import Final
@@ -33,6 +34,8 @@ async def handle(
         response = await services.submit(ctx, create_topics, request, name="createTopics", mutation_quota=quota)
     except KafkaError as error:
         response = CreateTopicsResponse(topics=[_refused(topic.name, error) for topic in request.topics])
+    if not request.validate_only and any(result.error_code == ErrorCode.NONE for result in response.topics):
+        await services.wait_published(request.timeout)
     for result in response.topics:
         if result.error_code == ErrorCode.NONE:
             _hide_configs(ctx, services, result)

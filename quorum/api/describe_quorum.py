@@ -1,7 +1,8 @@
 """DescribeQuorum (55): v0-v2, from the active controller only (KIP-595, KIP-836, KIP-853).
 
 v1: last fetch and caught-up times. v2: directory ids, error messages, the controllers' endpoints.
-Observers are the brokers that fetch the log here. A controller whose directory is not in the voter set is an observer;
+Observers are the brokers that fetch the log here. A combined node is one replica, as in Kafka, where its broker reads
+the controller's log: it is listed as a controller. A controller whose directory is not in the voter set is an observer;
 in a dynamic quorum the voter of the same id, with the directory that was lost, is listed beside it.
 Order: authorise, the one partition, leadership, answer.
 """
@@ -54,7 +55,7 @@ async def handle(
             last_fetch_timestamp=seen.last_fetch_ms,
             last_caught_up_timestamp=seen.last_caught_up_ms,
         )
-        for seen in services.observers.current(services.clock.wall_ms())
+        for seen in services.followers()
     ]
     row = ResponsePartitionData(
         error_message=None,

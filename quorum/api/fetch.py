@@ -143,9 +143,6 @@ def _nothing(services: ControllerServices) -> PartitionData:
 
 
 def _note_observer(services: ControllerServices, replica_id: int, asked: FetchPartition) -> None:
-    voters = {voter.node_id: voter.directory_id for voter in services.metadata_log.voters()}
-    if voters.get(replica_id) == asked.replica_directory_id:
-        return  # a voter that reads the log as a client is listed as a voter
     services.observers.note(
         replica_id,
         asked.replica_directory_id,

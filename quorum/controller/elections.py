@@ -109,7 +109,7 @@ def elect_leader(context: Context, name: str, partition_id: int, election_type: 
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such {missing}")
     unclean = election_type == UNCLEAN
     if partition.has_leader if unclean else not partition.is_imbalanced:
-        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"{name}-{partition_id} is led by {partition.leader}")
+        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
     election = Election.UNCLEAN if unclean else Election.PREFERRED
     change = partition_election(context, topic, partition_id, partition, election)
     if change is None and unclean:

@@ -13,6 +13,8 @@ from kvorum.quorum.image.cluster import BrokerRegistration, ClusterImage
 NO_OFFSET: Final = -1
 OFFSET_MAX: Final = 2**63 - 1
 
+NO_CONTACT_MS: Final = -(1 << 62)
+
 
 @dataclass(slots=True)
 class BrokerHeartbeat:
@@ -58,6 +60,11 @@ class BrokerHeartbeatManager:
     def has_valid_session(self, broker: BrokerRegistration, now_ms: int) -> bool:
         """Tell whether the incarnation that is registered is unfenced and was heard of within the session timeout."""
         return not broker.fenced and not self._is_over(self._session(broker, now_ms), now_ms)
+
+    def last_contact_ms(self, broker_id: int) -> int:
+        """Return when a broker last sent a heartbeat; NO_CONTACT for one without a session."""
+        state = self._brokers.get(broker_id)
+        return NO_CONTACT_MS if state is None else state.last_contact_ms
 
     def stale_brokers(self, cluster: ClusterImage, now_ms: int) -> list[int]:
         """Return the unfenced brokers whose session is over, the longest silent first. Cost: the number of brokers."""

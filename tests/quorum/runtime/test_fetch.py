@@ -202,6 +202,15 @@ def describe(world: World) -> Any:
     return world.run(world.ask(DescribeQuorumRequest(topics=[topic])))
 
 
+def test_describe_quorum_lists_a_combined_node_once(active: World) -> None:
+    """Its broker fetches the log with a directory of its own; in Kafka it reads the controller's."""
+    row(active, request(1, replica_state=ReplicaState(replica_id=1)))
+    row(active, request(1))
+    found = describe(active).topics[0].partitions[0]
+    assert [voter.replica_id for voter in found.current_voters] == [1]
+    assert [observer.replica_id for observer in found.observers] == [11]
+
+
 def test_describe_quorum_tells_voters_observers_and_nodes(active: World) -> None:
     end = active.log.high_watermark
     row(active, request(1))
