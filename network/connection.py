@@ -309,12 +309,11 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _upgrade(self, frame: memoryview) -> bool:
         """Hand the connection over if the frame asks for it. Raises ProtocolError."""
-        api_key = peek_request(frame)[0]
-        upgrade = self._shared.router.upgrades.get(api_key)
+        upgrade = self._shared.router.upgrades.get(peek_request(frame)[0])
         if upgrade is None:
             return False
         if self._in_flight or len(self._outbox):
-            raise ProtocolError(f"private request {api_key} behind unanswered ones")
+            raise ProtocolError("a request for an upgrade behind unanswered ones")
         self._flush()
         self._sink = hand_over(upgrade, FrameLink(self._transport, self.address), self.peer, frame, self.came_s * 1000)
         return True
@@ -330,7 +329,8 @@ class ServerConnection(asyncio.BufferedProtocol):
             if self._shared.metrics is not None:
                 self._shared.metrics.sent(self._shared.listener, outbox.sent - peer.bytes_out)
             peer.bytes_out = outbox.sent
-        self._held.set_response(outbox.held)
+        if outbox.paused or outbox.waiting_bytes or self._held.response_bytes:
+            self._held.set_response(outbox.held)
 
     def update_reading(self) -> None:
         """Read the socket, or do not, as the states require."""

@@ -91,7 +91,7 @@ class FrameParser:
             return scratch[len(head) :]
         if len(body) == self.filled:
             is_free = self._memory is None or self._memory.is_free
-            more = max(self.filled if is_free else self.filled // 4, SPARSE_BYTES)
+            more = max(self.filled if is_free else self.filled // 4, min(SPARSE_BYTES, self._reserved_max))
             body += bytes(min(self._size - self.filled, more))
         return memoryview(body)[self.filled :]
 
