@@ -11,7 +11,7 @@ from setuptools import setup
 
 HOT = {
     "protocol": "batch_header codec headers record_walk records varints",
-    "network": "channel connection context frame limits metrics muting outbox request_queue router shared",
+    "network": "channel connection context frame limits memory metrics muting outbox request_queue router shared",
     "storage": "admission append_run atomic_append disk_health epoch_cache index local_log log log_durability"
     " log_producers log_types producer_replay producer_state rolling segment segments sync_state tail txn_index"
     " validator",

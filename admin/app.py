@@ -21,6 +21,7 @@ from kvorum.admin.connect_client import ConnectClient
 from kvorum.admin.console_files import add_console
 from kvorum.admin.incoming import (
     BODY_BYTES_MAX,
+    Bodies,
     base_url,
     check_query,
     comes_whole,
@@ -59,18 +60,8 @@ from kvorum.runtime.metrics import CONTENT_TYPE, Metrics, load
 
 LARGE_MAX = 8
 """Pages of records that are made at a time: each may hold some hundred megabytes of Python's objects meanwhile."""
-SHUTDOWN_SECONDS = 60.0
-"""What requests under way may take when the server ends."""
-
 log = get_logger("admin")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-def runner_of(app: web.Application, shutdown_seconds: float = SHUTDOWN_SECONDS) -> web.AppRunner:
-    """Return what runs the application: a request whose reader has gone is cancelled, so that nobody works for it."""
-    return web.AppRunner(
-        app, access_log=None, handle_signals=False, handler_cancellation=True, shutdown_timeout=shutdown_seconds
-    )
 
 
 class Descriptions(NamedTuple):
@@ -112,6 +103,7 @@ class AdminApp:
         self._changes = Changes()
         self._turns = Turns()
         self._trail = Trail(self._clock)
+        self._bodies = Bodies()
         self._described: Descriptions | None = None
         self._large = asyncio.Semaphore(LARGE_MAX)
 
@@ -205,7 +197,7 @@ class AdminApp:
         try:
             check_query(operation, request)
             piecemeal = operation.streamed and not comes_whole(request)
-            data = await read_json(operation, request, piecemeal)
+            data = await read_json(operation, request, piecemeal, self._bodies)
             if operation.streamed:
                 body = Text(text=data)
             elif operation.body is not NoBody:

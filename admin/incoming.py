@@ -12,13 +12,20 @@ from kvorum.runtime import blocking
 BODY_BYTES_MAX = 1 << 20
 """A body describes a topic or configs, or has some records; who writes many speaks Kafka's protocol."""
 
-
+BODIES_BYTES_MAX = 32 << 20
+"""All bodies that are being received. Above it the one that has taken longest is given up with 503."""
+SMALL_BODY_BYTES = 64 << 10
+"""A body up to this size is not given up: the HTTP parser buffers as much for every connection anyway."""
 BODY_SECONDS = 60
 """A megabyte comes in that time over the slowest line; who sends less has a connection and a task here meanwhile."""
 
 
 class TooSlow(Exception):
     """A body that did not come in time."""
+
+
+class GivenUp(Exception):
+    """A body that was given up because bodies of other requests need its memory. Answered 503."""
 
 
 class Unreadable(Exception):
@@ -59,12 +66,12 @@ def comes_whole(request: web.Request) -> bool:
     return not request.can_read_body or (request.content_length or BODY_BYTES_MAX + 1) <= BODY_BYTES_MAX
 
 
-async def read_json(operation: Operation, request: web.Request, piecemeal: bool) -> bytes:
+async def read_json(operation: Operation, request: web.Request, piecemeal: bool, bodies: "Bodies") -> bytes:
     """Return the body, empty where none is wanted, or where it is read later.
 
-    Raises NotJson for one that does not say that it is JSON, or a document this operation takes; Unreadable, TooSlow.
+    Raises NotJson for one that does not say that it is JSON, or a document this operation takes; as Bodies.read does.
     """
-    data = await whole_body(request) if operation.body is not NoBody and not piecemeal else b""
+    data = await bodies.read(request) if operation.body is not NoBody and not piecemeal else b""
     known = [JSON, *(each for each in operation.documents if each != JSON)]
     if (data or piecemeal) and request.content_type not in known:
         wanted = " or ".join(known)
@@ -80,17 +87,55 @@ async def read_body(operation: Operation, media: str, data: bytes) -> BaseModel:
     return await blocking.run(asyncio.get_running_loop(), document.read, data)  # YAML takes its time
 
 
-async def whole_body(request: web.Request) -> bytes:
-    """Return a body, decompressed. Raises Unreadable, TooSlow."""
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            return await request.read()
-    except TimeoutError as error:
-        raise TooSlow(f"the body did not come within {BODY_SECONDS} s") from error
-    except (web.RequestPayloadError, ConnectionError) as error:
-        request.content.feed_eof()  # what is left of it is for nobody
-        said = request.headers.get("Content-Encoding")
-        raise Unreadable(f"the body cannot be read{f' as {said}, which it says it is' if said else ''}") from error
+class Bodies:
+    """Bodies that are being received, bounded over all connections."""
+
+    def __init__(self, bytes_max: int = BODIES_BYTES_MAX) -> None:
+        """Start with none."""
+        self._bytes_max = bytes_max
+        self._coming: dict[asyncio.Timeout, bytearray] = {}
+        """By when they began, the first one first; what was given up is not in it any more."""
+        self.size = 0
+
+    async def read(self, request: web.Request) -> bytes:
+        """Return a body, decompressed. Raises Unreadable, TooSlow, GivenUp, HTTPRequestEntityTooLarge."""
+        body = bytearray()
+        timeout = asyncio.timeout(BODY_SECONDS)
+        self._coming[timeout] = body
+        try:
+            async with timeout:
+                while data := await request.content.readany():
+                    if timeout not in self._coming:
+                        raise TimeoutError("given up")
+                    body += data
+                    self.size += len(data)
+                    if len(body) > BODY_BYTES_MAX:
+                        raise web.HTTPRequestEntityTooLarge(BODY_BYTES_MAX, len(body))
+                    self._make_room()
+                return bytes(body)
+        except TimeoutError as error:
+            if timeout not in self._coming:
+                raise GivenUp("too many request bodies are being received; send it again later") from error
+            raise TooSlow(f"the body did not come within {BODY_SECONDS} s") from error
+        except (web.RequestPayloadError, ConnectionError) as error:
+            request.content.feed_eof()  # what is left of it is for nobody
+            said = request.headers.get("Content-Encoding")
+            raise Unreadable(f"the body cannot be read{f' as {said}, which it says it is' if said else ''}") from error
+        finally:
+            if self._coming.pop(timeout, None) is not None:
+                self.size -= len(body)
+            body.clear()  # an exception's traceback refers to it
+
+    def _make_room(self) -> None:
+        """Give up the bodies that have taken longest, until the others fit."""
+        now_s = asyncio.get_running_loop().time()
+        for timeout, body in tuple(self._coming.items()):
+            if self.size <= self._bytes_max:
+                return
+            if len(body) > SMALL_BODY_BYTES:
+                del self._coming[timeout]
+                self.size -= len(body)
+                timeout.reschedule(now_s)
 
 
 def needed(data: bytes) -> bytes:

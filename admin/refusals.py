@@ -4,12 +4,12 @@ from pydantic import BaseModel, ValidationError
 
 from kvorum.admin.client import Unreachable
 from kvorum.admin.fields import field_of
-from kvorum.admin.incoming import NotJson, TooSlow, Unreadable
+from kvorum.admin.incoming import GivenUp, NotJson, TooSlow, Unreadable
 from kvorum.admin.operations import BadInput, NotInBody, Operation
 from kvorum.admin.problems import Refusal, problem, status_of
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
-FORESEEN = (ValidationError, NotJson, TooSlow, Unreadable, BadInput, KafkaError, Unreachable)
+FORESEEN = (ValidationError, NotJson, TooSlow, GivenUp, Unreadable, BadInput, KafkaError, Unreachable)
 """What operations raise; anything else is a fault of ours."""
 
 
@@ -24,6 +24,8 @@ def refusal_of(error: Exception, operation: Operation, body: BaseModel) -> Refus
             return problem(415, "UNSUPPORTED_MEDIA_TYPE", str(error))
         case TooSlow():
             return last(problem(408, "REQUEST_TIMEOUT", str(error)))
+        case GivenUp():
+            return last(problem(503, "TOO_MANY_BODIES", str(error)))
         case Unreadable():
             return last(problem(400, ErrorCode.INVALID_REQUEST.name, str(error), "body"))
         case BadInput():

@@ -27,6 +27,7 @@ from kvorum.network.authorizer import AllowAll, Authorizer
 from kvorum.network.connection_counts import ConnectionCounts, concerns_connections
 from kvorum.network.interposer import Interposer
 from kvorum.network.limits import ConnectionLimits, RequestBudget
+from kvorum.network.memory import ConnectionMemory
 from kvorum.network.request_queue import RequestQueue
 from kvorum.network.server import Listener
 from kvorum.network.shared import NetworkMetrics
@@ -114,6 +115,7 @@ class BrokerServer:
         self._counts = ConnectionCounts.of(settings, self._listener_names)
         self._budget = RequestBudget(settings.int("queued.max.request.bytes"))
         self._queue = RequestQueue(settings.int("queued.max.requests"))
+        self._memory = ConnectionMemory()
         self._tracing = Tracing()
         self._tracing.configure(settings.str(TRACE))
         self._started: Parts | None = None
@@ -329,6 +331,7 @@ class BrokerServer:
                 counts=self._counts,
                 budget=self._budget,
                 queue=self._queue,
+                memory=self._memory,
                 tracing=self._tracing,
                 metrics=self._world.network_metrics,
                 quotas=self.broker.quotas,

@@ -189,7 +189,7 @@ async def run(server: "ChaosServer", host: str, port: int, token_path: Path) -> 
     """Serve until told to end."""
     from aiohttp import web
 
-    from kvorum.admin.app import runner_of
+    from kvorum.admin.http_server import runner_of
 
     ending = asyncio.Event()
     loop = asyncio.get_running_loop()

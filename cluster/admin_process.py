@@ -5,9 +5,10 @@ from contextlib import ExitStack
 from aiohttp import web
 
 from kvorum.admin.access import Access, BadTokens, is_local
-from kvorum.admin.app import AdminApp, runner_of
+from kvorum.admin.app import AdminApp
 from kvorum.admin.client import ClusterClient
 from kvorum.admin.connect_client import ConnectClient
+from kvorum.admin.http_server import runner_of
 from kvorum.cluster import readiness
 from kvorum.cluster.exits import Exit
 from kvorum.cluster.hosting import Ending, Refusal, host

@@ -20,6 +20,7 @@ from kvorum.network.connection_counts import ConnectionCounts
 from kvorum.network.dial import ChannelError
 from kvorum.network.interposer import Interposer
 from kvorum.network.limits import ConnectionLimits, RequestBudget
+from kvorum.network.memory import ConnectionMemory
 from kvorum.network.request_queue import RequestQueue
 from kvorum.network.server import Listener
 from kvorum.network.shared import NetworkMetrics
@@ -142,11 +143,12 @@ class ControllerNode:
         follow_quorum(world.metrics, self.metadata_log, self.transport, world.clock)
         self.metadata_log.start()
         endpoints = controller_listeners(settings)
-        limits, counts, budget, queue = (
+        limits, counts, budget, queue, memory = (
             ConnectionLimits.of(settings),
             ConnectionCounts.of(settings, [endpoint.listener_name for endpoint in endpoints]),
             RequestBudget(settings.int("queued.max.request.bytes")),
             RequestQueue(settings.int("queued.max.requests")),
+            ConnectionMemory(),
         )
         for endpoint in endpoints:
             listener = Listener(
@@ -159,6 +161,7 @@ class ControllerNode:
                 counts=counts,
                 budget=budget,
                 queue=queue,
+                memory=memory,
                 tracing=self._tracing,
                 metrics=world.network_metrics,
                 protected=True,

@@ -28,6 +28,7 @@ CONNECTIONS_MAX: Final = 64
 """One more is closed at once."""
 TEXT: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json; charset=utf-8"
+PROBLEM: Final = "application/problem+json"
 GOT: Final = ("GET", "HEAD")
 ONCE: Final = ("authorization", "host", "origin", "sec-fetch-dest", "sec-fetch-site")
 """Headers that decide who may: said twice, the one that is looked at might not be the one that was meant."""
@@ -107,10 +108,11 @@ class HttpServer:
                 request = parse(await reader.readuntil(END_OF_HEAD))
             answer, keep_alive, with_body = await self._page(request), request.keep_alive, request.method != "HEAD"
         except asyncio.LimitOverrunError:
-            status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-            answer, keep_alive, with_body = Answer(status, TEXT, b"more headers than allowed\n"), False, True
+            reason = f"more than {HEAD_BYTES_MAX} bytes of headers"
+            answer = refused(writer, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, reason)
+            keep_alive, with_body = False, True
         except BadRequest as error:
-            answer, keep_alive, with_body = Answer(error.status, TEXT, f"{error}\n".encode()), False, True
+            answer, keep_alive, with_body = refused(writer, error.status, str(error)), False, True
         writer.write(head_of(answer, keep_alive) + (answer.body if with_body else b""))
         async with asyncio.timeout(WRITE_SECONDS):
             await writer.drain()
@@ -132,6 +134,14 @@ class HttpServer:
         except Exception as error:  # a page that fails must not end a broker: the reader of it is told, and the log
             log.unexpected("page", error, path=request.path)
             return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, b"see the log\n")
+
+
+def refused(writer: asyncio.StreamWriter, status: HTTPStatus, reason: str) -> Answer:
+    """Log a malformed request, and return its answer: problem details (RFC 9457)."""
+    peer = writer.get_extra_info("peername")
+    log.warning("malformed HTTP request", client=peer[0] if peer else "?", status=int(status), reason=reason)
+    said = {"type": "about:blank", "title": status.phrase, "status": int(status), "detail": reason}
+    return Answer(status, PROBLEM, json.dumps(said).encode())
 
 
 def parse(head: bytes) -> Request:

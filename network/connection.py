@@ -8,6 +8,7 @@ States, each a reason not to go on:
                       behind (outbox paused), throttled (KIP-219), come too soon (max.connection.creation.rate), or a
                       coroutine handler about to take its first step: further frames wait, the socket is not read
     budget            queued.max.request.bytes of the process are used up: the socket is not read
+    memory            the process's incomplete requests are too large together: the same
     queue             queued.max.requests of the process wait: not read while a request is in hand here
     upgraded          frames go to a FrameSink (Raft), nothing here looks at them
     finishing         nothing is read any more; closes when what came before is answered
@@ -26,8 +27,9 @@ from kvorum.network.frame import FrameParser
 from kvorum.network.lane import LaneRequest
 from kvorum.network.limits import BudgetShare
 from kvorum.network.link import FrameLink, stream
+from kvorum.network.memory import MemoryShare
 from kvorum.network.muting import TURN_REQUESTS_MAX, Muting
-from kvorum.network.outbox import Outbox, Slot
+from kvorum.network.outbox import WAITING_BYTES_MAX, Outbox, Slot
 from kvorum.network.request_queue import QueueShare
 from kvorum.network.router import AnswerImpossible, Call, is_message
 from kvorum.network.shared import Gate, Shared
@@ -42,24 +44,25 @@ class ServerConnection(asyncio.BufferedProtocol):
     """One accepted connection, from accept to loss."""
 
     __slots__ = (
-        *("_closed", "_counted", "_finishing", "_gate", "_goes_on", "_in_flight", "_muting", "_outbox"),
-        *("_parser", "_place", "_reading", "_share", "_shared", "_sink", "_taken", "_tasks", "_transport", "_waiting"),
-        *("active_at", "address", "came_s", "lane_memory", "peer"),
+        *("_closed", "_counted", "_finishing", "_gate", "_goes_on", "_held", "_in_flight", "_muting", "_outbox"),
+        *("_parser", "_place", "_share", "_shared", "_sink", "_taken", "_tasks", "_transport", "_waiting"),
+        *("active_at", "address", "came_s", "is_reading", "lane_memory", "peer"),
     )
 
     def __init__(self, shared: Shared, gate: Gate | None = None) -> None:
         """Wait for a transport; `gate` stands in front of the router until the peer has authenticated."""
         self._shared, self._gate = shared, gate
-        self._parser = FrameParser(shared.limits.request_bytes_max, shared.scratch)
+        self._parser = FrameParser(shared.limits.request_bytes_max, shared.scratch, memory=shared.memory)
+        self._held = MemoryShare(shared.memory, self)
         self._waiting: deque[memoryview] = deque()
         self._in_flight = self._taken = 0
         self._tasks: OrderedSet[asyncio.Future[Message | None]] = OrderedSet()
         self._muting = Muting(shared.loop, self.go_on)
-        self._reading = True
+        self.is_reading = True
         self._closed = self._counted = self._finishing = self._goes_on = False
         self.lane_memory: Any = None
-        self._share = BudgetShare(shared.budget, self._update_reading)
-        self._place = QueueShare(shared.queue, self._update_reading)
+        self._share = BudgetShare(shared.budget, self.update_reading)
+        self._place = QueueShare(shared.queue, self.update_reading)
         self._sink: FrameSink | None = None
         self._transport: asyncio.Transport
         self._outbox: Outbox
@@ -83,8 +86,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._counted:
             self._shared.by_activity.move_to_end(self)
 
-    # The transport's calls
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection, or refuse it for a limit."""
         shared = self._shared
@@ -105,6 +106,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._closed = True
         self._outbox.clear()
         self._share.close()
+        self._held.close()
+        self._parser.clear()
         self._waiting.clear()
         self._place.close()
         for task in tuple(self._tasks):
@@ -134,15 +137,13 @@ class ServerConnection(asyncio.BufferedProtocol):
             shared.tracing.armed.came(frames)
         self._waiting.extend(frames)
         self._share.read(frames, self._parser.pending)
+        self._held.set_request(self._parser.held, self._parser.filled, self.came_s)
         if self._parser.error is not None:
             self._refuse(self._parser.error)
         if self._waiting:
             self._pump()
-        elif self._share.waits or self._muting.is_muted:
-            self._update_reading()
-
-    def eof_received(self) -> None:
-        """Close: a client that has ended its side reads no answers, as Kafka sees it."""
+        elif self._share.waits or self._held.waits or self._muting.is_muted:
+            self.update_reading()
 
     def pause_writing(self) -> None:
         """The client is behind: handle nothing more. An upgraded connection reads on, else both ends might wait."""
@@ -153,11 +154,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._outbox.paused = False
         self.go_on()
 
-    # Handling
-
     def _pump(self) -> None:
         """Handle what waits, as far as the limits allow; read on only when nothing waits."""
         waiting, outbox, muting = self._waiting, self._outbox, self._muting
+        if outbox.waiting_bytes > WAITING_BYTES_MAX:
+            self._flush()
         turn = TURN_REQUESTS_MAX
         while waiting and not (outbox.paused or muting.is_on or self._closed or self._is_full()):
             if turn == 0:
@@ -183,13 +184,14 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._finishing:
             self._end_if_done()
         else:
-            self._update_reading()
+            self.update_reading()
 
     def _is_full(self) -> bool:
         shared = self._shared
-        if shared.quotas.enabled:
-            return self._in_flight >= self._muting.in_hand_max(timed=shared.quotas.timed)
-        return self._in_flight >= shared.limits.in_flight_max
+        quotas, most = shared.quotas, shared.limits.in_flight_max
+        if quotas.enabled:
+            most = self._muting.in_hand_max(timed=quotas.timed)
+        return self._in_flight >= most or self._outbox.waiting_bytes > WAITING_BYTES_MAX
 
     def _serve(self, frame: memoryview) -> None:
         """Hand one request to its handler; send the answer if it is there."""
@@ -259,7 +261,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             response = future.result() if error is None else self._shared.router.failed(call, error)
             if self._closed:
                 return
-            slot.parts = [] if response is None else self._shared.router.answer(call, response)
+            self._outbox.place(slot, [] if response is None else self._shared.router.answer(call, response))
         except ProtocolError as refusal:
             self._refuse(refusal)
             return
@@ -273,8 +275,6 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.go_on_soon()
         else:
             self.go_on()  # nothing else can come along
-
-    # What a lane asks for
 
     def hold(self) -> Slot:
         """See LaneCaller."""
@@ -297,6 +297,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def go_on(self) -> None:
         """See LaneCaller."""
+        self._goes_on = False
         if not self._closed:
             self._pump()
 
@@ -304,20 +305,15 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Send what comes within a turn of the loop in one piece, and go on."""
         if not self._goes_on:
             self._goes_on = True
-            self._shared.loop.call_soon(self._go_on_together)
-
-    def _go_on_together(self) -> None:
-        self._goes_on = False
-        self.go_on()
+            self._shared.loop.call_soon(self.go_on)
 
     def _upgrade(self, frame: memoryview) -> bool:
         """Hand the connection over if the frame asks for it. Raises ProtocolError."""
-        api_key = peek_request(frame)[0]
-        upgrade = self._shared.router.upgrades.get(api_key)
+        upgrade = self._shared.router.upgrades.get(peek_request(frame)[0])
         if upgrade is None:
             return False
         if self._in_flight or len(self._outbox):
-            raise ProtocolError(f"private request {api_key} behind unanswered ones")
+            raise ProtocolError("a request for an upgrade behind unanswered ones")
         self._flush()
         self._sink = hand_over(upgrade, FrameLink(self._transport, self.address), self.peer, frame, self.came_s * 1000)
         return True
@@ -333,22 +329,22 @@ class ServerConnection(asyncio.BufferedProtocol):
             if self._shared.metrics is not None:
                 self._shared.metrics.sent(self._shared.listener, outbox.sent - peer.bytes_out)
             peer.bytes_out = outbox.sent
+        if outbox.paused or outbox.waiting_bytes or self._held.response_bytes:
+            self._held.set_response(outbox.held)
 
-    # Reading or not
-
-    def _update_reading(self) -> None:
-        held = self._muting.is_muted or self._outbox.paused
-        self._share.put_aside(held)
-        wanted = not (held or self._waiting or self._share.waits or (self._in_flight and self._place.must_wait()))
-        if wanted == self._reading or self._closed or self._transport.is_closing():
+    def update_reading(self) -> None:
+        """Read the socket, or do not, as the states require."""
+        is_held = self._muting.is_muted or self._outbox.paused
+        self._share.put_aside(is_held)
+        is_held = is_held or self._share.waits or self._held.waits
+        wanted = not (is_held or self._waiting or (self._in_flight and self._place.must_wait()))
+        if wanted == self.is_reading or self._closed or self._transport.is_closing():
             return
-        self._reading = wanted
+        self.is_reading = wanted
         if wanted:
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
-
-    # The end
 
     def close(self) -> None:
         """Stop handling; send what the socket was given, then close. A second call does not wait for the client."""
@@ -365,6 +361,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Close at once, whatever the client still had to get."""
         self._closed = True
         self._transport.abort()
+
+    def drop(self, reason: str) -> None:
+        """Close at once, because connections hold too much memory."""
+        self._shared.dropped(self.address, reason)
+        self.abort()
 
     def finish(self) -> None:
         """Take no further request, those that wait neither; close once those in hand are answered."""
@@ -383,8 +384,8 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _stop_reading(self) -> None:
         self._finishing = True
-        if self._reading and not self._closed:
-            self._reading = False
+        if self.is_reading and not self._closed:
+            self.is_reading = False
             self._transport.pause_reading()
         self._end_if_done()
 

@@ -4,21 +4,27 @@ The caller reads into `writable()`, then tells `received(count)` how many bytes 
 What is small is read into one scratch buffer, which may be shared by every connection of an event loop (nothing of it
 is kept over a call), and copied once into its frame; what is large is read straight into its frame, never copied. A
 frame is a writable memoryview over a bytearray that nobody else holds: Produce patches its batches in place and a log
-may keep slices. Memory follows the bytes that came, not the length that was announced.
+may keep slices. A frame gets a part of its memory before its bytes come, unless the process is short of it (memory.py).
 """
 
+from kvorum.network.memory import ConnectionMemory
 from kvorum.protocol.errors import ProtocolError
 
 LENGTH_SIZE = 4
 SCRATCH_BYTES = 128 * 1024
 """One read of small requests; 64 to 256 KiB measured alike, smaller costs system calls."""
 RESERVED_BYTES_MAX = 2 * 1024 * 1024
-"""A frame starts with at most so much memory, and at most doubles as its bytes come in.
+"""A frame starts with at most so much memory, and doubles as its bytes come in.
 
 Above the batches clients send (max.request.size 1 MiB): growing costs five times what reading in one piece does.
 """
 PEER_RESERVED_BYTES_MAX = 32 * 1024 * 1024
 """The same for answers of a peer of ours, whose lengths are trusted further."""
+SPARSE_BYTES = 64 * 1024
+"""A frame grows by at least so much. Where the connections of the process hold much memory, it starts with nothing
+more than the bytes that came, and grows by a quarter."""
+SCRATCH_SHORT_BYTES = 4 * 1024
+"""One read of small requests while they hold more than they may."""
 
 
 def scratch() -> memoryview:
@@ -30,22 +36,32 @@ class FrameParser:
     """The reading side of one connection.
 
     Between frames `_body` is None and `_head` holds 0 to 3 bytes of a length. Inside a frame `_body` holds the
-    `_filled` bytes of it that came, of `_size` announced.
+    `filled` bytes of it that came, of `_size` announced.
     """
 
-    __slots__ = ("_body", "_filled", "_head", "_reserved_max", "_scratch", "_size", "bytes_max", "error")
+    __slots__ = ("_body", "_head", "_memory", "_reserved_max", "_scratch", "_size", "bytes_max", "error", "filled")
 
-    def __init__(self, bytes_max: int, scratch: memoryview, reserved_max: int = RESERVED_BYTES_MAX) -> None:
-        """Refuse frames above `bytes_max` (socket.request.max.bytes); trust a length up to `reserved_max`."""
+    def __init__(
+        self,
+        bytes_max: int,
+        scratch: memoryview,
+        reserved_max: int = RESERVED_BYTES_MAX,
+        memory: ConnectionMemory | None = None,
+    ) -> None:
+        """Refuse frames above `bytes_max` (socket.request.max.bytes); trust a length up to `reserved_max`.
+
+        `memory`: what the connections of the process hold, if that is limited.
+        """
         assert len(scratch) > LENGTH_SIZE
         self.bytes_max = bytes_max
         self._reserved_max = reserved_max
+        self._memory = memory
         self.error: ProtocolError | None = None
         """Set for a length that is negative or above the limit: nothing more can be read from this peer."""
         self._scratch = scratch
         self._head = b""
         self._body: bytearray | None = None
-        self._filled = 0
+        self.filled = 0
         self._size = 0
 
     @property
@@ -53,18 +69,31 @@ class FrameParser:
         """Return the announced size of the frame that is not complete, 0 between frames."""
         return self._size if self._body is not None else 0
 
+    @property
+    def held(self) -> int:
+        """Return the memory of the frame that is not complete, 0 between frames."""
+        return len(self._body) if self._body is not None else 0
+
+    def clear(self) -> None:
+        """Release the memory of the frame that is not complete: nothing more is read."""
+        self._body = None
+
     def writable(self) -> memoryview:
         """Return where to read the next bytes to; valid until `received`, and to be let go of before."""
         body = self._body
         if body is None:
-            head = self._head
+            head, scratch = self._head, self._scratch
+            if self._memory is not None and self._memory.request_bytes > self._memory.request_bytes_max:
+                scratch = scratch[:SCRATCH_SHORT_BYTES]
             if not head:
-                return self._scratch
-            self._scratch[: len(head)] = head
-            return self._scratch[len(head) :]
-        if len(body) == self._filled:
-            body += bytes(min(self._size - self._filled, max(self._filled, self._reserved_max)))
-        return memoryview(body)[self._filled :]
+                return scratch
+            scratch[: len(head)] = head
+            return scratch[len(head) :]
+        if len(body) == self.filled:
+            is_free = self._memory is None or self._memory.is_free
+            more = max(self.filled if is_free else self.filled // 4, min(SPARSE_BYTES, self._reserved_max))
+            body += bytes(min(self._size - self.filled, more))
+        return memoryview(body)[self.filled :]
 
     def received(self, count: int) -> list[memoryview]:
         """Take note that `count` bytes are in `writable()`; return the frames that are complete now.
@@ -75,10 +104,10 @@ class FrameParser:
         body = self._body
         if body is None:
             return self._split(len(self._head) + count)
-        self._filled += count
-        if self._filled < self._size:
+        self.filled += count
+        if self.filled < self._size:
             return []
-        assert self._filled == self._size == len(body), "a frame is never read beyond its end"
+        assert self.filled == self._size == len(body), "a frame is never read beyond its end"
         self._body = None
         return [memoryview(body)]
 
@@ -109,9 +138,10 @@ class FrameParser:
             position += LENGTH_SIZE
             there = end - position
             if there < size:
-                body = bytearray(max(there, min(size, self._reserved_max)))
+                more = self._reserved_max if self._memory is None or self._memory.is_free else 0
+                body = bytearray(max(there, min(size, more)))
                 body[:there] = buffer[position:end]
-                self._body, self._filled, self._size = body, there, size
+                self._body, self.filled, self._size = body, there, size
                 self._head = b""
                 return frames
             frames.append(memoryview(bytearray(buffer[position : position + size])))

@@ -18,6 +18,8 @@ GATHERED_BYTES_MAX = 64 * 1024
 """Answers gathered for one system call, and one read of a file: more in one piece is no faster."""
 DIRECT_BYTES_MIN = 16 * 1024
 """Slices of files below are gathered with what surrounds them. An unsent piece below is kept."""
+WAITING_BYTES_MAX = 1024 * 1024
+"""Memory of answers that wait for an earlier one: beyond it the connection's further requests wait, too."""
 GATHERED_PARTS_MAX = 64
 """Parts in one system call that does not go through the transport."""
 PROBE_BYTES = 8 * 1024
@@ -32,14 +34,27 @@ def pread(file: File, size: int, position: int) -> bytes:
     return data
 
 
-class Slot:
-    """The place of one answer. `parts` is None until it is there; an empty list means that nothing is sent."""
+def memory_of(parts: list[Part]) -> int:
+    """Return the bytes of an answer that are in memory. O(parts)."""
+    size = 0
+    for part in parts:
+        if not isinstance(part, FileSlice):
+            size += len(part)
+    return size
 
-    __slots__ = ("parts",)
+
+class Slot:
+    """The place of one answer. `parts` is None until it is there; an empty list means that nothing is sent.
+
+    `size` is the memory of the parts, as far as the outbox counts it.
+    """
+
+    __slots__ = ("parts", "size")
 
     def __init__(self, parts: list[Part] | None = None) -> None:
         """Take the answer's place, or the answer."""
         self.parts = parts
+        self.size = 0
 
 
 class Watched(Protocol):
@@ -62,7 +77,7 @@ class Outbox:
 
     __slots__ = (
         *("_gathered", "_gathered_size", "_now_s", "_slots", "_socket_fd", "_transport", "_watched"),
-        *("paused", "sent"),
+        *("paused", "sent", "waiting_bytes"),
     )
 
     def __init__(self, transport: asyncio.WriteTransport, now_s: Callable[[], float]) -> None:
@@ -78,6 +93,8 @@ class Outbox:
         self._gathered_size = 0
         self.paused = False
         self.sent = 0
+        self.waiting_bytes = 0
+        """Memory of answers that wait: for an earlier answer, or for the client."""
 
     def __len__(self) -> int:
         """Return how many answers are not sent, those that are not there yet included."""
@@ -98,10 +115,21 @@ class Outbox:
         self._slots.append(slot)
         return slot
 
+    @property
+    def held(self) -> int:
+        """Return the memory of what is not sent, as far as it is worth counting."""
+        return self.waiting_bytes + self._transport.get_write_buffer_size() if self.paused else self.waiting_bytes
+
+    def place(self, slot: Slot, parts: list[Part]) -> None:
+        """Put an answer where its slot is; `flush` follows."""
+        slot.parts = parts
+        slot.size = memory_of(parts)
+        self.waiting_bytes += slot.size
+
     def send(self, parts: list[Part]) -> None:
         """Take the next answer. Raises OSError when a file cannot be read."""
         if self._slots or self.paused:
-            self._slots.append(Slot(parts))
+            self.place(self.reserve(), parts)
             return
         for index, part in enumerate(parts):
             if isinstance(part, FileSlice):
@@ -132,6 +160,7 @@ class Outbox:
     def clear(self) -> None:
         """Forget everything: the connection is gone."""
         self._slots.clear()
+        self.waiting_bytes = 0
         self._watched.clear()
         self._gathered.clear()
         self._gathered_size = 0
@@ -139,14 +168,19 @@ class Outbox:
     def _drain(self) -> None:
         slots = self._slots
         while slots and not self.paused:
-            parts = slots[0].parts
+            slot = slots[0]
+            parts = slot.parts
             if parts is None:
                 return
             if len(parts) == 1 and isinstance(parts[0], bytes):  # as nearly all are
                 slots.popleft()
+                self.waiting_bytes -= slot.size
                 self._gather(parts[0])
                 continue
             self._drain_answer(parts)
+            self.waiting_bytes -= slot.size
+            slot.size = memory_of(parts)
+            self.waiting_bytes += slot.size
             if not parts:
                 slots.popleft()
 

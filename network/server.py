@@ -15,6 +15,7 @@ from kvorum.network.authorizer import NoQuotas, Quotas
 from kvorum.network.connection import ServerConnection
 from kvorum.network.connection_counts import ConnectionCounts
 from kvorum.network.limits import ConnectionLimits, RequestBudget
+from kvorum.network.memory import ConnectionMemory
 from kvorum.network.request_queue import RequestQueue
 from kvorum.network.router import Router
 from kvorum.network.shared import Connection, Gate, NetworkMetrics, Shared
@@ -46,6 +47,7 @@ class Listener:
         counts: ConnectionCounts | None = None,
         budget: RequestBudget | None = None,
         queue: RequestQueue | None = None,
+        memory: ConnectionMemory | None = None,
         tracing: Tracing | None = None,
         metrics: NetworkMetrics | None = None,
         quotas: Quotas | None = None,
@@ -68,6 +70,7 @@ class Listener:
         self._counts = counts or ConnectionCounts()
         self._budget = budget or RequestBudget()
         self._queue = queue or RequestQueue()
+        self._memory = memory or ConnectionMemory()
         self._tracing = tracing or Tracing()
         self._metrics = metrics
         self._quotas = quotas or NoQuotas()
@@ -111,6 +114,7 @@ class Listener:
             counts=self._counts,
             budget=self._budget,
             queue=self._queue,
+            memory=self._memory,
             tracing=self._tracing,
             metrics=self._metrics,
             quotas=self._quotas,

@@ -12,6 +12,7 @@ from kvorum.network.context import Peer
 from kvorum.network.frame import scratch
 from kvorum.network.lane import LaneRequest
 from kvorum.network.limits import ConnectionLimits, RequestBudget
+from kvorum.network.memory import ConnectionMemory
 from kvorum.network.outbox import Outbox, Slot
 from kvorum.network.request_queue import RequestQueue
 from kvorum.network.request_times import TOLD_APART, RequestTimes, Sample, told_as
@@ -110,6 +111,7 @@ class Shared:
     counts: ConnectionCounts
     budget: RequestBudget
     queue: RequestQueue = field(default_factory=RequestQueue)
+    memory: ConnectionMemory = field(default_factory=ConnectionMemory)
     tracing: Tracing = field(default_factory=Tracing)
     metrics: NetworkMetrics | None = None
     quotas: Quotas = field(default_factory=NoQuotas)
@@ -174,6 +176,12 @@ class Shared:
         log.warning("connection closed", client=client, listener=self.listener, reason=error)
         if self.metrics is not None:
             self.metrics.refused(self.listener, "malformed")
+
+    def dropped(self, client: str, reason: str) -> None:
+        """Log a connection that was closed because connections hold too much memory."""
+        log.warning("connection closed", client=client, listener=self.listener, reason=reason)
+        if self.metrics is not None:
+            self.metrics.refused(self.listener, "memory")
 
     def cut_short(self, client: str, error: OSError) -> None:
         """Say that an answer ends before its end: a file could not be read."""

@@ -189,3 +189,10 @@ def io_bytes() -> tuple[int, int] | None:
         return int(rows[b"read_bytes"]), int(rows[b"write_bytes"])
     except (OSError, KeyError, ValueError):
         return None
+
+
+def trim_heap() -> None:
+    """Return the C allocator's free memory to the operating system (glibc; other libraries do not keep as much)."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

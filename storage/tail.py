@@ -19,7 +19,7 @@ BROKER_APPENDS_MAX: Final = 16 * 1024
 LOG_BYTES_MAX: Final = 1024 * 1024
 LOG_BATCHES_MAX: Final = 256
 """One log's ring: a follower or consumer that lags by more reads the file."""
-MEMORY_READ_BYTES_MAX: Final = 32 * 1024
+MEMORY_READ_BYTES_MAX: Final = 16 * 1024
 """From here on sending from the file costs no more than sending from memory."""
 
 

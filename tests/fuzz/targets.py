@@ -107,6 +107,9 @@ class Pipe:
         """Close."""
         self.closing = True
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def pause_reading(self) -> None:
         """Deliver nothing until resumed."""
         assert self.reading and not self.closing

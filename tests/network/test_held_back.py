@@ -349,7 +349,7 @@ def test_a_client_that_does_not_take_its_answers_holds_nothing_of_it_either() ->
 
 
 def is_stalled(connection: Any) -> bool:
-    return bool(connection._outbox.paused and not connection._reading)
+    return bool(connection._outbox.paused and not connection.is_reading)
 
 
 def test_a_throttled_client_is_not_read_and_goes_on_where_it_was() -> None:
@@ -367,10 +367,10 @@ def test_a_throttled_client_is_not_read_and_goes_on_where_it_was() -> None:
         shared = listener._shared
         assert shared is not None
         (connection,) = shared.by_activity
-        assert isinstance(connection, ServerConnection) and not connection._reading
+        assert isinstance(connection, ServerConnection) and not connection.is_reading
         writer.write(produce(1_000_000))
         await read_frame(reader)
-        assert connection._reading
+        assert connection.is_reading
         writer.close()
         await listener.close()
 
