@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from kvorum.runtime.config import ConfigError, Entry, Settings, Source
 from kvorum.runtime.config_checks import check_node
-from kvorum.runtime.config_files import compose, flatten, known, override_entries, read_text, static
+from kvorum.runtime.config_files import compose, flatten, known, map_items, override_entries, read_text, static
 from kvorum.runtime.listeners import address, controller_listeners, listeners
 from kvorum.runtime.properties import format_properties
 
@@ -187,20 +187,20 @@ def read_sections(path: str) -> "dict[str, yaml.Node]":
     if not isinstance(root, yaml.MappingNode):
         raise ConfigError("", None, path, f"a cluster file is a map of {', '.join(SECTIONS)}")
     sections: dict[str, yaml.Node] = {}
-    for key, value in root.value:
-        where = f"{path}:{key.start_mark.line + 1}"
-        if key.value not in SECTIONS:
-            raise ConfigError("", None, where, f"{key.value!r} is none of {', '.join(SECTIONS)}")
-        if key.value in sections:
-            raise ConfigError("", None, where, f"{key.value} is there twice")
+    lines: dict[str, str] = {}
+    for key, where, value in map_items(path, root):
+        if key not in SECTIONS:
+            raise ConfigError("", None, where, f"{key!r} is none of {', '.join(SECTIONS)}")
+        lines[key] = where
         if not (isinstance(value, yaml.ScalarNode) and value.tag.endswith(":null")):
-            sections[key.value] = value
+            sections[key] = value
+    where = lines.get("nodes", path)
     if not isinstance(sections.get("nodes"), yaml.SequenceNode) or not sections["nodes"].value:
-        raise ConfigError("", None, path, "nodes must be a list of at least one node")
+        raise ConfigError("", None, where, "nodes must be a list of at least one node, as in `- id: 1`")
     if len(sections["nodes"].value) > NODES_MAX:
-        raise ConfigError("", None, path, f"more than {NODES_MAX} nodes")
+        raise ConfigError("", None, where, f"more than {NODES_MAX} nodes")
     if "defaults" in sections and not isinstance(sections["defaults"], yaml.MappingNode):
-        raise ConfigError("", None, path, "defaults must be a map of configs")
+        raise ConfigError("", None, lines["defaults"], "defaults must be a map of configs")
     return sections
 
 
