@@ -72,20 +72,20 @@ class ClusterSpec:
 
 
 def load_cluster(path: str, directory: str, overrides: Sequence[str] = ()) -> ClusterSpec:
-    """Read a cluster file; the overrides (KEY=VALUE) win on every node. Raises ConfigError with file and line."""
+    """Read a cluster file; the overrides win: KEY=VALUE on every node, NODE:KEY=VALUE on one.
+
+    Raises ConfigError with file and line.
+    """
     warnings: list[str] = []
     sections = read_sections(path)
     cluster = read_cluster(path, sections.get("cluster"))
     common = known(flatten(path, sections["defaults"], "") if "defaults" in sections else (), warnings, doubles=True)
-    wins = known(override_entries(overrides), warnings)
+    shared, own = by_node(overrides)
+    wins = known(override_entries(shared), warnings)
     written = [common | node | wins for node in read_nodes(path, sections["nodes"], warnings)]
-    return assemble(
-        cluster.get("name") or os.path.basename(path).partition(".")[0],
-        cluster.get("id"),
-        directory,
-        named(path, written),
-        warnings,
-    )
+    nodes = with_own(named(path, written), own, warnings)
+    name = cluster.get("name", os.path.basename(path).partition(".")[0])
+    return assemble(name, cluster.get("id"), directory, nodes, warnings)
 
 
 def dev_cluster(count: int, first_port: int, directory: str, overrides: Sequence[str] = ()) -> ClusterSpec:
@@ -97,7 +97,8 @@ def dev_cluster(count: int, first_port: int, directory: str, overrides: Sequence
         raise ConfigError("", None, "--nodes", f"must be between 1 and {NODES_MAX}")
     voters = 1 if count < 3 else 3 if count < 5 else 5
     warnings: list[str] = []
-    wins = known(override_entries(overrides), warnings)
+    shared, alone = by_node(overrides)
+    wins = known(override_entries(shared), warnings)
     given = static("kvorum dev")
     nodes: dict[str, dict[str, Entry]] = {}
     for number in range(1, count + 1):
@@ -110,7 +111,36 @@ def dev_cluster(count: int, first_port: int, directory: str, overrides: Sequence
             "metrics.listener": Entry("http://127.0.0.1:0", given),
         } | wins
     nodes["node-1"].setdefault("admin.listeners", Entry("http://127.0.0.1:0", given))
+    nodes = with_own(nodes, alone, warnings)
     return assemble("dev", None, directory, nodes, warnings)
+
+
+def by_node(overrides: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the overrides of every node, and those of single ones by the node's name. Raises ConfigError."""
+    shared: list[str] = []
+    own: dict[str, list[str]] = {}
+    for text in overrides:
+        name, colon, rest = text.partition(":")
+        if not colon or "=" in name:  # a colon in a value
+            shared.append(text)
+        elif not name.strip():
+            raise ConfigError("", None, "--set", f"{text!r} is neither KEY=VALUE nor NODE:KEY=VALUE")
+        else:
+            own.setdefault(name.strip(), []).append(rest)
+    return shared, own
+
+
+def with_own(
+    nodes: Mapping[str, Mapping[str, Entry]], own: Mapping[str, Sequence[str]], warnings: list[str]
+) -> dict[str, dict[str, Entry]]:
+    """Return the nodes' entries with the overrides of single nodes. Raises ConfigError for a node that is not there."""
+    for name in own:
+        if name not in nodes:
+            raise ConfigError("", None, "--set", f"there is no node {name!r}; there are {', '.join(nodes)}")
+    return {
+        name: {**entries, **known(override_entries(own.get(name, ()), f"--set {name}"), warnings)}
+        for name, entries in nodes.items()
+    }
 
 
 def assemble(

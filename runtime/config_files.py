@@ -269,14 +269,14 @@ def variable_key(name: str) -> str:
     return name.lower().replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
 
 
-def override_entries(overrides: Sequence[str]) -> list[Written]:
-    """Read `--override KEY=VALUE`. Raises ConfigError where there is no =."""
+def override_entries(overrides: Sequence[str], where: str = "--override") -> list[Written]:
+    """Read `--override KEY=VALUE`, or another option of this form. Raises ConfigError where there is no =."""
     found: list[Written] = []
     for text in overrides:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise ConfigError("", None, "--override", f"{text!r} is not KEY=VALUE")
-        found.append((key.strip(), Entry(value.strip(), static("--override"))))
+            raise ConfigError("", None, where, f"{text!r} is not KEY=VALUE")
+        found.append((key.strip(), Entry(value.strip(), static(where))))
     return found
 
 
