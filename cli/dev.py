@@ -26,7 +26,9 @@ DEFAULT_FOLDER_VARIABLE = "KVORUM_DIR"
     help="First broker's port; 0: free ones.",
 )
 @click.option("-d", "--dir", "folder", help="Where to keep the data; without it, a temporary folder.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any broker config. May be repeated.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="[NODE:]KEY=VALUE", help="Any config, on every node or on one."
+)
 @click.option(
     "--admin-port", default=0, type=click.IntRange(0, 65_535), help="Port of the admin HTTP API; 0: a free one."
 )
@@ -40,6 +42,7 @@ def dev(nodes: int, port: int, folder: str | None, settings: tuple[str, ...], ad
     \b
     kvorum dev
     kvorum dev --nodes 3 --port 0 --set min.insync.replicas=2
+    kvorum dev --nodes 2 --set node-1:broker.rack=a --set node-2:broker.rack=b
     kvorum dev --nodes 3 --dir ./data           kept; start it again with the same command
     """
     import tempfile

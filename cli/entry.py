@@ -33,7 +33,7 @@ def run(command: Callable[[], object]) -> int:
     closed = prepare_streams()
     try:
         command()
-        code = Exit.DONE
+        code: int = Exit.DONE
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else Exit.DONE if end.code is None else Exit.FAILED
     except KeyboardInterrupt:

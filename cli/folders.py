@@ -129,7 +129,10 @@ def make(place: str, spec: "ClusterSpec", detached: bool, rebuild: bool) -> "Loc
     from kvorum.cluster.formatting import new_cluster_id
     from kvorum.cluster.local import LocalCluster
     from kvorum.cluster.plan import plan_of
+    from kvorum.runtime.config_files import environment_entries
 
+    for key, entry in environment_entries(os.environ):
+        click.echo(f"warning: {entry.source.where} is set, and is {key} of every node", err=True)
     for warning in spec.warnings:
         click.echo(f"warning: {warning}", err=True)
     plan = plan_of(spec, spec.cluster_id or new_cluster_id())

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False), metavar="CLUSTER.yaml")
 @folder_option
 @click.option("--detach", is_flag=True, help="Leave the nodes running and return; `kvorum down` stops them.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any config, on every node.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="[NODE:]KEY=VALUE", help="Any config, on every node or on one."
+)
 @rebuild_option
 @patience_options
 def up(

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from kvorum.runtime.config import ConfigError, Entry, Settings, Source
 from kvorum.runtime.config_checks import check_node
-from kvorum.runtime.config_files import compose, flatten, known, override_entries, read_text, static
+from kvorum.runtime.config_files import compose, flatten, known, map_items, override_entries, read_text, static
 from kvorum.runtime.listeners import address, controller_listeners, listeners
 from kvorum.runtime.properties import format_properties
 
@@ -72,20 +72,20 @@ class ClusterSpec:
 
 
 def load_cluster(path: str, directory: str, overrides: Sequence[str] = ()) -> ClusterSpec:
-    """Read a cluster file; the overrides (KEY=VALUE) win on every node. Raises ConfigError with file and line."""
+    """Read a cluster file; the overrides win: KEY=VALUE on every node, NODE:KEY=VALUE on one.
+
+    Raises ConfigError with file and line.
+    """
     warnings: list[str] = []
     sections = read_sections(path)
     cluster = read_cluster(path, sections.get("cluster"))
     common = known(flatten(path, sections["defaults"], "") if "defaults" in sections else (), warnings, doubles=True)
-    wins = known(override_entries(overrides), warnings)
+    shared, own = by_node(overrides)
+    wins = known(override_entries(shared), warnings)
     written = [common | node | wins for node in read_nodes(path, sections["nodes"], warnings)]
-    return assemble(
-        cluster.get("name") or os.path.basename(path).partition(".")[0],
-        cluster.get("id"),
-        directory,
-        named(path, written),
-        warnings,
-    )
+    nodes = with_own(named(path, written), own, warnings)
+    name = cluster.get("name", os.path.basename(path).partition(".")[0])
+    return assemble(name, cluster.get("id"), directory, nodes, warnings)
 
 
 def dev_cluster(count: int, first_port: int, directory: str, overrides: Sequence[str] = ()) -> ClusterSpec:
@@ -97,7 +97,8 @@ def dev_cluster(count: int, first_port: int, directory: str, overrides: Sequence
         raise ConfigError("", None, "--nodes", f"must be between 1 and {NODES_MAX}")
     voters = 1 if count < 3 else 3 if count < 5 else 5
     warnings: list[str] = []
-    wins = known(override_entries(overrides), warnings)
+    shared, alone = by_node(overrides)
+    wins = known(override_entries(shared), warnings)
     given = static("kvorum dev")
     nodes: dict[str, dict[str, Entry]] = {}
     for number in range(1, count + 1):
@@ -110,7 +111,36 @@ def dev_cluster(count: int, first_port: int, directory: str, overrides: Sequence
             "metrics.listener": Entry("http://127.0.0.1:0", given),
         } | wins
     nodes["node-1"].setdefault("admin.listeners", Entry("http://127.0.0.1:0", given))
+    nodes = with_own(nodes, alone, warnings)
     return assemble("dev", None, directory, nodes, warnings)
+
+
+def by_node(overrides: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the overrides of every node, and those of single ones by the node's name. Raises ConfigError."""
+    shared: list[str] = []
+    own: dict[str, list[str]] = {}
+    for text in overrides:
+        name, colon, rest = text.partition(":")
+        if not colon or "=" in name:  # a colon in a value
+            shared.append(text)
+        elif not name.strip():
+            raise ConfigError("", None, "--set", f"{text!r} is neither KEY=VALUE nor NODE:KEY=VALUE")
+        else:
+            own.setdefault(name.strip(), []).append(rest)
+    return shared, own
+
+
+def with_own(
+    nodes: Mapping[str, Mapping[str, Entry]], own: Mapping[str, Sequence[str]], warnings: list[str]
+) -> dict[str, dict[str, Entry]]:
+    """Return the nodes' entries with the overrides of single nodes. Raises ConfigError for a node that is not there."""
+    for name in own:
+        if name not in nodes:
+            raise ConfigError("", None, "--set", f"there is no node {name!r}; there are {', '.join(nodes)}")
+    return {
+        name: {**entries, **known(override_entries(own.get(name, ()), f"--set {name}"), warnings)}
+        for name, entries in nodes.items()
+    }
 
 
 def assemble(
@@ -187,20 +217,20 @@ def read_sections(path: str) -> "dict[str, yaml.Node]":
     if not isinstance(root, yaml.MappingNode):
         raise ConfigError("", None, path, f"a cluster file is a map of {', '.join(SECTIONS)}")
     sections: dict[str, yaml.Node] = {}
-    for key, value in root.value:
-        where = f"{path}:{key.start_mark.line + 1}"
-        if key.value not in SECTIONS:
-            raise ConfigError("", None, where, f"{key.value!r} is none of {', '.join(SECTIONS)}")
-        if key.value in sections:
-            raise ConfigError("", None, where, f"{key.value} is there twice")
+    lines: dict[str, str] = {}
+    for key, where, value in map_items(path, root):
+        if key not in SECTIONS:
+            raise ConfigError("", None, where, f"{key!r} is none of {', '.join(SECTIONS)}")
+        lines[key] = where
         if not (isinstance(value, yaml.ScalarNode) and value.tag.endswith(":null")):
-            sections[key.value] = value
+            sections[key] = value
+    where = lines.get("nodes", path)
     if not isinstance(sections.get("nodes"), yaml.SequenceNode) or not sections["nodes"].value:
-        raise ConfigError("", None, path, "nodes must be a list of at least one node")
+        raise ConfigError("", None, where, "nodes must be a list of at least one node, as in `- id: 1`")
     if len(sections["nodes"].value) > NODES_MAX:
-        raise ConfigError("", None, path, f"more than {NODES_MAX} nodes")
+        raise ConfigError("", None, where, f"more than {NODES_MAX} nodes")
     if "defaults" in sections and not isinstance(sections["defaults"], yaml.MappingNode):
-        raise ConfigError("", None, path, "defaults must be a map of configs")
+        raise ConfigError("", None, lines["defaults"], "defaults must be a map of configs")
     return sections
 
 

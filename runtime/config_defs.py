@@ -70,6 +70,9 @@ REMOVED: Mapping[str, str] = MappingProxyType(
         "group.share.max.groups": "no longer limited; remove the key",
         "share.fetch.max.fetch.records": "a client's own: max.poll.records",
         "zookeeper.metadata.migration.enable": "migrate with Kafka 3.9 first; remove the key",
+        "quota.producer.default": "quotas are dynamic: kvorum quotas set --client-default producer_byte_rate=N",
+        "quota.consumer.default": "quotas are dynamic: kvorum quotas set --client-default consumer_byte_rate=N",
+        "auto.include.jmx.reporter": "there is no JMX; remove the key",
         "eligible.leader.replicas.enable": "a feature now: eligible.leader.replicas.version",
     }
 )
@@ -209,6 +212,13 @@ def broker_def(key: str) -> ConfigDef | None:
 def is_known(key: str) -> bool:
     """Tell whether a node's config may have this key."""
     return broker_def(key) is not None or key.startswith(PLUGIN_PREFIXES)
+
+
+def is_beginning(name: str) -> bool:
+    """Return whether the names of some configs begin with this one and a dot."""
+    start = f"{name}."
+    known = (*BROKER, *REMOVED, *PLUGIN_PREFIXES)
+    return start.startswith((LISTENER_PREFIX, *PLUGIN_PREFIXES)) or any(key.startswith(start) for key in known)
 
 
 def successor(key: str) -> str | None:

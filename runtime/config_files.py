@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import yaml
 
 YAML_ENDINGS = (".yaml", ".yml")
+KEY_PARTS_MAX = 32
 YAML_TRUE = ("yes", "on", "true")
 PREFIXES = ("KAFKA_", "KVORUM_")  # the later wins
 FILE_BYTES_MAX = 1 << 20  # a node's config is a page or two; a larger file is not one
@@ -49,6 +50,26 @@ NOT_CONFIGS = frozenset(
     }
 )
 
+BITNAMI_PREFIX = "KAFKA_CFG_"
+SERVICE_LINKS = ("tcp://", "udp://", "sctp://")
+"""Values of variables that Kubernetes and Docker make of a service's name, as KAFKA_PORT of a service `kafka`."""
+OF_IMAGES: Mapping[str, str] = {
+    "KAFKA_CREATE_TOPICS": "create topics with `kvorum topics create`",
+    "KAFKA_ENABLE_KRAFT": "there is no other mode",
+    "KAFKA_KRAFT_CLUSTER_ID": "the id is given to `kvorum format --cluster-id`",
+    "KAFKA_KRAFT_BOOTSTRAP_SCRAM_USERS": "there are no SCRAM users",
+    "KAFKA_CLIENT_USERS": "there are no SASL users",
+    "KAFKA_CLIENT_PASSWORDS": "there are no SASL users",
+    "KAFKA_INTER_BROKER_USER": "there are no SASL users",
+    "KAFKA_INTER_BROKER_PASSWORD": "there are no SASL users",
+    "KAFKA_CONTROLLER_USER": "there are no SASL users",
+    "KAFKA_CONTROLLER_PASSWORD": "there are no SASL users",
+    "KAFKA_CERTIFICATE_PASSWORD": "there is no TLS yet",
+    "KAFKA_TLS_TYPE": "there is no TLS yet",
+    "KAFKA_TLS_CLIENT_AUTH": "there is no TLS yet",
+}
+"""Variables of the images of Bitnami and wurstmeister, and what takes their place."""
+
 Written = tuple[str, Entry]
 
 
@@ -67,11 +88,12 @@ def load_node(
 
     `check` also holds keys against each other, as a node does before it starts. Raises ConfigError.
     """
-    warnings: list[str] = []
+    variables = os.environ if environment is None else environment
+    warnings = image_variables(variables)
     entries: dict[str, Entry] = {}
     if path is not None:
         entries |= known(read_file(path), warnings, doubles=True)
-    entries |= known(environment_entries(os.environ if environment is None else environment), warnings)
+    entries |= known(environment_entries(variables), warnings)
     entries |= known(override_entries(overrides), warnings)
     settings = Settings(entries)
     if check:
@@ -133,30 +155,74 @@ def compose(path: str, text: str) -> "yaml.Node | None":
     try:
         return yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ConfigError("", None, path + line, f"is not YAML: {error.problem or error.context}") from None
+        mark = error.problem_mark
+        line = f":{mark.line + 1}" if mark else ""
+        is_tab = mark is not None and mark.buffer is not None and mark.buffer[mark.pointer : mark.pointer + 1] == "\t"
+        advice = " (indent with spaces, YAML takes no tabs)" if is_tab else ""
+        raise ConfigError("", None, path + line, f"is not YAML: {error.problem or error.context}{advice}") from None
     except yaml.YAMLError as error:
-        raise ConfigError("", None, path, f"is not YAML: {error}") from None
+        raise ConfigError("", None, path, f"is not YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise ConfigError("", None, path, "is nested too deeply for a configuration") from None
+
+
+def map_items(path: str, node: "yaml.MappingNode") -> Iterator[tuple[str, str, "yaml.Node"]]:
+    """Yield the key, place and value of each item of a YAML map. Raises ConfigError for a key that cannot be one."""
+    import yaml
+
+    seen: set[str] = set()
+    for key, value in node.value:
+        where = f"{path}:{key.start_mark.line + 1}"
+        if not isinstance(key, yaml.ScalarNode):
+            raise ConfigError("", None, where, "a key must be a text")
+        if key.tag.endswith(":merge"):
+            raise ConfigError("<<", None, where, "maps are not merged; write out the keys, common ones in defaults")
+        if key.value in seen:
+            raise ConfigError(key.value, None, where, "is there twice in the same map")
+        seen.add(key.value)
+        yield key.value, where, value
 
 
 def flatten(path: str, node: "yaml.Node", prefix: str = "") -> Iterator[Written]:
-    """Give every config below a YAML map with its dotted key; a null is left out. Raises ConfigError."""
+    """Yield every config below a YAML map with its dotted key; a null is left out. Raises ConfigError."""
     import yaml
 
     where = f"{path}:{node.start_mark.line + 1}"
     if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                raise ConfigError(prefix, None, where, "a key must be a text")
-            yield from flatten(path, value, f"{prefix}.{key.value}" if prefix else key.value)
+        for key, place, value in map_items(path, node):
+            whole = f"{prefix}.{key}" if prefix else key
+            if whole.count(".") >= KEY_PARTS_MAX:  # an alias within itself has no end
+                raise ConfigError(prefix, None, place, "is nested too deeply for a configuration")
+            if isinstance(value, yaml.MappingNode) and not config_defs.is_beginning(whole):
+                raise ConfigError(whole, None, place, map_advice(whole))
+            nested = flatten(path, value, whole)
+            yield from nested if not prefix else known_below(prefix, nested)
     elif not prefix:
         raise ConfigError("", None, where, "must be a map of configs, as in `node.id: 1`")
     elif isinstance(node, yaml.SequenceNode):
-        if not all(isinstance(item, yaml.ScalarNode) for item in node.value):
-            raise ConfigError(prefix, None, where, "a list may hold only plain values")
+        for item in node.value:
+            if not isinstance(item, yaml.ScalarNode):
+                place = f"{path}:{item.start_mark.line + 1}"
+                raise ConfigError(prefix, None, place, "a list may hold only plain values, as in `- PLAINTEXT://:9092`")
         yield prefix, Entry(",".join(item.value for item in node.value), static(where))
     elif not node.tag.endswith(":null"):
         yield prefix, Entry(scalar(prefix, node), static(where))
+
+
+def known_below(prefix: str, written: Iterable[Written]) -> Iterator[Written]:
+    """Yield the configs of a nested map. Raises ConfigError for a key that is none: such a map is a mistake."""
+    for key, entry in written:
+        if not config_defs.is_known(key) and config_defs.successor(key) is None:
+            advice = f"configs below `{prefix}:` are written with their whole names, as in `num.partitions: 3`"
+            raise ConfigError("", None, entry.source.where, f"{config_defs.complaint(key)}; {advice}")
+        yield key, entry
+
+
+def map_advice(key: str) -> str:
+    """Return what is wrong with a map at a key below which there are no configs."""
+    if config_defs.is_known(key):
+        return "has a map where its value is to be"
+    return "no config's name begins so; write configs with their whole names, as in `num.partitions: 3`"
 
 
 def scalar(key: str, node: "yaml.Node") -> str:
@@ -169,18 +235,32 @@ def scalar(key: str, node: "yaml.Node") -> str:
 
 
 def environment_entries(environment: Mapping[str, str]) -> list[Written]:
-    """Return the configs among the variables; what only happens to have the prefix and resembles none is left out."""
+    """Return the configs among the variables, those that Kafka no longer has too; what resembles none is left out."""
     found: list[Written] = []
     for prefix in PREFIXES:
         for name in sorted(environment):
-            if not name.startswith(prefix) or name in NOT_CONFIGS:
+            if not name.startswith(prefix) or name in NOT_CONFIGS or name in OF_IMAGES:
+                continue
+            if name.startswith(BITNAMI_PREFIX) or environment[name].startswith(SERVICE_LINKS):
                 continue
             key = variable_key(name.removeprefix(prefix))
             ours = f"kvorum.{key}"
             if prefix == "KVORUM_" and not config_defs.is_known(key) and config_defs.is_known(ours):
                 key = ours
-            if config_defs.is_known(key) or config_defs.suggestions(key):
+            if config_defs.is_known(key) or config_defs.successor(key) or config_defs.suggestions(key):
                 found.append((key, Entry(environment[name], static(f"environment {name}"))))
+    return found
+
+
+def image_variables(environment: Mapping[str, str]) -> list[str]:
+    """Return a warning for each variable that only other images of Kafka read, with what takes its place."""
+    found = []
+    for name in sorted(environment):
+        if name in OF_IMAGES:
+            found.append(f"environment {name}: is of another image of Kafka and not read here; {OF_IMAGES[name]}")
+        elif name.startswith(BITNAMI_PREFIX):
+            plain = f"KAFKA_{name.removeprefix(BITNAMI_PREFIX)}"
+            found.append(f"environment {name}: is of another image of Kafka and not read here; set {plain}")
     return found
 
 
@@ -189,14 +269,14 @@ def variable_key(name: str) -> str:
     return name.lower().replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
 
 
-def override_entries(overrides: Sequence[str]) -> list[Written]:
-    """Read `--override KEY=VALUE`. Raises ConfigError where there is no =."""
+def override_entries(overrides: Sequence[str], where: str = "--override") -> list[Written]:
+    """Read `--override KEY=VALUE`, or another option of this form. Raises ConfigError where there is no =."""
     found: list[Written] = []
     for text in overrides:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise ConfigError("", None, "--override", f"{text!r} is not KEY=VALUE")
-        found.append((key.strip(), Entry(value.strip(), static("--override"))))
+            raise ConfigError("", None, where, f"{text!r} is not KEY=VALUE")
+        found.append((key.strip(), Entry(value.strip(), static(where))))
     return found
 
 

@@ -117,7 +117,8 @@ async def created(service: Service, request: web.Request) -> web.StreamResponse:
         raise bad_request(f"Unrecognized field {sorted(unknown)[0]!r}")
     name = str(body.get("name") or "").strip()
     no_nulls(body["config"])
-    state = str(body.get("initial_state") or "running").upper()
+    given = body.get("initial_state")
+    state = "RUNNING" if given is None else str(given).upper()
     target = {"RUNNING": Target.STARTED, "PAUSED": Target.PAUSED, "STOPPED": Target.STOPPED}.get(state)
     if target is None:
         raise bad_request(f"initial_state {body['initial_state']!r} is not one of running, paused, stopped")

@@ -109,6 +109,8 @@ def parse(text: str, *, file: str = "", form: str = "yaml") -> Document:
         raise SpecError([Problem(file=file, place=place, message=message)]) from error
     except yaml.YAMLError as error:
         raise SpecError([Problem(file=file, message=str(error).splitlines()[0])]) from error
+    except RecursionError as error:
+        raise SpecError([Problem(file=file, message="is nested too deeply, or an alias is within itself")]) from error
     if as_json:
         data = _from_json(text, file, data)
     return Document(data=data, places=places, problems=problems)

@@ -44,9 +44,9 @@ class Errors(Model):
     """What becomes of records that fail."""
 
     tolerance: Literal["fail", "skip", "dead-letter"] = "fail"
-    topic: str | None = None
+    topic: str | None = Field(default=None, min_length=1)
     """Of the dead letters."""
-    bootstrap: str | None = None
+    bootstrap: str | None = Field(default=None, min_length=1)
     """Where that topic is; None: where the pipeline's topics are."""
     headers: bool = True
     """Write what went wrong into headers, under Connect's names."""
@@ -107,7 +107,7 @@ class Pipeline(Model):
     errors: Errors = Errors()
     trigger: Trigger = Trigger()
     delivery: Literal["exactly_once", "at_least_once"] = "exactly_once"
-    checkpoint: str | None = None
+    checkpoint: str | None = Field(default=None, min_length=1)
     """None: a folder of the pipeline's in the state folder of who runs it."""
     parallelism: int | None = Field(default=None, ge=1, le=PARALLELISM_MAX)
     """Tasks at most, as Connect's tasks.max."""

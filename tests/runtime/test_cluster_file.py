@@ -84,7 +84,7 @@ REFUSED = [
     ("nodes: {id: 1}\n", "nodes must be a list"),
     ("nodes: [1]\n", r"my-cluster\.yaml:1: a node is a map"),
     ("nodes: [{id: 1}]\nnode: 5\n", r"my-cluster\.yaml:2: 'node' is none of cluster, defaults, nodes"),
-    ("nodes: [{id: 1}]\nnodes: [{id: 2}]\n", r":2: nodes is there twice"),
+    ("nodes: [{id: 1}]\nnodes: [{id: 2}]\n", r":2: nodes: is there twice"),
     ("defaults: 5\nnodes: [{id: 1}]\n", "defaults must be a map"),
     ("cluster: {nam: x}\nnodes: [{id: 1}]\n", r":1: 'nam' is none of name, id"),
     ("cluster:\n  name: a b\nnodes: [{id: 1}]\n", r":2: cluster\.name=a b: letters"),
