@@ -15,7 +15,14 @@ from kvorum.quorum.raft.journal_replay import SUFFIX as JOURNAL_SUFFIX
 from kvorum.runtime.disk import OsDisk
 from kvorum.storage import durable_length
 from kvorum.storage.durable_length import DurableLength
-from kvorum.storage.names import LOG_SUFFIX, SNAPSHOT_SUFFIX, is_marked_folder, offset_of, segment_file
+from kvorum.storage.names import (
+    DELETE_FOLDER_SUFFIX,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    STRAY_FOLDER_SUFFIX,
+    offset_of,
+    segment_file,
+)
 
 JOURNAL: Final = "journal"
 """Stands for a controller's Raft journal where a partition could be named."""
@@ -54,7 +61,7 @@ def lose_unsynced(directories: Sequence[str]) -> list[LostTail]:
     for directory in directories:
         for name in sorted(os.listdir(directory)):
             folder = os.path.join(directory, name)
-            if os.path.isdir(folder) and not is_marked_folder(name):
+            if os.path.isdir(folder) and not name.endswith((DELETE_FOLDER_SUFFIX, STRAY_FOLDER_SUFFIX)):
                 lost = lose_unsynced_of(folder)
                 if lost is not None and lost.lost_bytes:
                     found.append(lost)
