@@ -12,6 +12,7 @@ from kvorum.chaos import history
 from kvorum.chaos.sim.cluster import CLUSTER_ID, SimCluster
 from kvorum.chaos.sim.directory_faults import DirectoryFaults
 from kvorum.chaos.sim.fault_targets import Targets
+from kvorum.chaos.sim.interrupted_starts import START_CUT, StartFaults, is_lossy
 from kvorum.chaos.sim.link_faults import LinkFaults, Story, Undo
 from kvorum.chaos.sim.losing import BROKEN, LOST, RETURN
 from kvorum.chaos.sim.machine import BROKER, CONTROLLER, Machine, SimProcess, State
@@ -56,6 +57,7 @@ class Faults:
             "disk_full": self._disk_full,
             "wipe": self._wipe,
             "clock": self._clock,
+            START_CUT: StartFaults(cluster, self._targets).cut,
             LOST: directories.lost,
             BROKEN: directories.broken,
             RETURN: directories.returned,
@@ -137,7 +139,7 @@ class Faults:
                 id=number,
                 phase=phase,
                 targets=targets,
-                lossy=fault.kind in LOSSY_KINDS or bool(partitions),
+                lossy=fault.kind in LOSSY_KINDS or bool(partitions) or is_lossy(fault),
                 partitions=partitions or [],
                 story=story,
             )

@@ -13,7 +13,7 @@ import contextlib
 import errno
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from typing_extensions import Buffer
@@ -115,6 +115,7 @@ class SimDisk:
         self._locks: set[str] = set()
         self._failures: dict[str, int] = {}
         self._steps_left: int | None = None
+        self._alarm: tuple[int, Callable[[], None]] | None = None
         self.broken: set[str] = set()
         """Folders below which every operation fails with EIO, in all lives, until they are taken out of here."""
         self.life = 0
@@ -137,8 +138,21 @@ class SimDisk:
         """Let so many more mutating operations happen; None for no limit."""
         self._steps_left = steps
 
+    def alarm(self, operations: int, action: Callable[[], None]) -> None:
+        """Call `action` right before the operation that comes after so many more, reads included; once."""
+        self._alarm = operations, action
+
+    def cancel_alarm(self) -> None:
+        """Take it back."""
+        self._alarm = None
+
     def before(self, operation: str, path: str) -> None:
         """Count an operation; raise what is due."""
+        if self._alarm is not None:
+            left, action = self._alarm
+            self._alarm = (left - 1, action) if left else None
+            if not left:
+                action()
         self.counts[operation] = self.counts.get(operation, 0) + 1
         self._reach(path)
         if operation != "pread" and self._steps_left is not None:

@@ -6,6 +6,7 @@ from kvorum.chaos.sim.changes import changing
 from kvorum.chaos.sim.coordinated import coordinated
 from kvorum.chaos.sim.dramas import dramatised
 from kvorum.chaos.sim.duties import dutiful
+from kvorum.chaos.sim.interrupted_starts import interrupting
 from kvorum.chaos.sim.levels import releveled
 from kvorum.chaos.sim.losing import losing
 from kvorum.chaos.sim.moving import moved, throttled
@@ -29,10 +30,11 @@ def drawn(
     racks: bool = True,
     throttles: bool = True,
     levels: bool = True,
+    starts: bool = True,
 ) -> Plan:
     """Draw a whole run from its seed. Dramas, changes, coordinators and what follows have chances of their own.
 
-    Without them a seed stays as it was; `coordinators` to `levels`: whether there may be any.
+    Without them a seed stays as it was; `coordinators` to `starts`: whether there may be any.
     """
     rng = Random(f"kvorum cluster {seed}")
     options = draw_options(rng)
@@ -61,4 +63,6 @@ def drawn(
         options, faults = throttled_departures(Random(f"kvorum departures {seed}"), options, faults, seconds)
     if levels:
         options, faults = releveled(Random(f"kvorum levels {seed}"), options, faults, seconds)
+    if starts:
+        options, faults = interrupting(Random(f"kvorum interrupted starts {seed}"), options, faults, seconds)
     return Plan(seed=seed, seconds=seconds, options=options, faults=faults)

@@ -5,6 +5,7 @@ goes. What the machine does to a process is what an operating system does: kill 
 loss (what was not synced goes), SIGSTOP and SIGCONT, SIGTERM, and a supervisor that starts again what ended by itself.
 """
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
 from enum import Enum
@@ -71,6 +72,7 @@ class SimProcess:
         """Those that its settings have now."""
         self.vouches = True
         """Whether a clean end of this life would be believed: none of its directories failed or is new."""
+        self._starting: asyncio.Task[None] | None = None
         self.lives = 0
         self.fault: BaseException | None = None
         """Why it ended itself."""
@@ -170,13 +172,17 @@ class SimProcess:
         await controller.start()
 
     async def _guarded(self, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Start; a refusal ends the process, as its host does."""
+        """Start; a refusal ends the process, as its host does. A SIGTERM cancels the start."""
+        self._starting = asyncio.current_task()
         try:
             await start()
         except Exception as error:  # whatever keeps a process from starting ends it; who it was is judged by `fault`
             self._on_fault(error)
 
     async def _stop(self) -> None:
+        if self._starting is not None and not self._starting.done():
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
         if self.broker is not None:
             await self.broker.shutdown(controlled=self.broker.not_ready() is None)
         if self.controller is not None:
