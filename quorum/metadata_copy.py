@@ -173,7 +173,10 @@ class MetadataCopy:
         """Close the log, once a thread that changes it has ended: that one is not stopped by a cancellation."""
         if self._change is not None:
             await asyncio.wait((self._change,))
-        await blocking.run(asyncio.get_running_loop(), self._stored.close)
+        try:
+            await blocking.run(asyncio.get_running_loop(), self._stored.close)
+        except KafkaError as error:  # the rest is still to be closed; the next start recovers this log
+            log.error("the copy of the metadata log is not closed cleanly", error=error)
 
     async def _change_in_thread(self, work: Callable[[int], None], offset: int) -> None:
         """Take something away from the log; nobody reads it until the thread has ended, whatever becomes of us."""

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from kvorum.protocol.batch_header import NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
 from kvorum.protocol.errors import KafkaError
 from kvorum.protocol.records import patch_place
+from kvorum.runtime.disk import is_process_error
 from kvorum.storage.admission import admit
 from kvorum.storage.local_log import LocalLog
 from kvorum.storage.log_config import LogConfig
@@ -70,7 +71,12 @@ def append_run(
             local.extend(_joined(views), headers)
             views, headers, waiting = [], [], 0
         if not views:
-            local.roll_if_due(header, size, now_ms)  # before its producer is noted: the roll takes a snapshot
+            try:
+                local.roll_if_due(header, size, now_ms)  # before its producer is noted: the roll takes a snapshot
+            except OSError as error:
+                if base_offsets and is_process_error(error):
+                    break  # those before it are appended
+                raise
             room = local.room(now_ms, JOINED_BYTES_MAX)
         patch_place(view, 0, next_offset, leader_epoch)
         if header.producer_id > NO_PRODUCER_ID:
@@ -84,7 +90,7 @@ def append_run(
         next_offset += header.last_offset_delta + 1
     if views:
         local.extend(_joined(views), headers)
-        producers.state.end_offset = next_offset
+    producers.state.end_offset = next_offset
     return RunInfo(base_offsets, append_time_ms, total, count)
 
 

@@ -7,11 +7,41 @@ again from the start. One that is half done then (`change`) ends the log's use a
 
 from collections.abc import Callable
 from types import TracebackType
+from typing import Final
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.runtime.clock import Clock
 from kvorum.runtime.disk import is_process_error
+from kvorum.runtime.logs import get_logger
 from kvorum.storage.names import TopicPartition
 from kvorum.storage.segment import CorruptSegment
+
+LACK_LOG_INTERVAL_MS: Final = 10_000
+
+log = get_logger("storage")
+
+
+class LackLog:
+    """Logs that the process lacks descriptors or memory, at most one line in LACK_LOG_INTERVAL_MS."""
+
+    __slots__ = ("_due_ms", "_failures")
+
+    def __init__(self) -> None:
+        """Begin with nothing logged."""
+        self._due_ms = 0
+        self._failures = 0
+
+    def failed(self, partition: TopicPartition, error: Exception, now_ms: int) -> None:
+        """Count an operation that failed, and log it if a line is due."""
+        self._failures += 1
+        if now_ms >= self._due_ms:
+            text = "log operation failed for want of descriptors or memory"
+            log.warning(text, partition=partition, error=error, failures=self._failures)
+            self._due_ms, self._failures = now_ms + LACK_LOG_INTERVAL_MS, 0
+
+
+lack_log: Final = LackLog()
+"""Of this process."""
 
 
 class Access:
@@ -44,11 +74,14 @@ class Access:
 class DiskHealth:
     """Of one log. `failure` is set once the log is not to be used any more, for good."""
 
-    __slots__ = ("_access", "_change", "_on_io_error", "_partition", "failure")
+    __slots__ = ("_access", "_change", "_clock", "_on_io_error", "_partition", "failure")
 
-    def __init__(self, partition: TopicPartition, on_io_error: Callable[[Exception], None] | None) -> None:
+    def __init__(
+        self, partition: TopicPartition, on_io_error: Callable[[Exception], None] | None, clock: Clock
+    ) -> None:
         """Start well. `on_io_error` is called once, when the disk fails."""
         self._partition = partition
+        self._clock = clock
         self._on_io_error = on_io_error
         self.failure: Exception | None = None
         self._access = Access(self, may_retry=True)
@@ -69,6 +102,7 @@ class DiskHealth:
 
     def lacking(self, error: Exception) -> KafkaError:
         """Return what to raise where the process lacks descriptors or memory; the log stays in service."""
+        lack_log.failed(self._partition, error, self._clock.monotonic_ms())
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self._partition}: {error}")
 
     def failed(self, error: Exception) -> KafkaError:

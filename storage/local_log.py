@@ -129,7 +129,11 @@ class LocalLog:
             self.segments.replace_active(new)
             self._delete([old], now_ms)
         else:
-            old.save_indexes(with_last_timestamp=True)
+            try:
+                old.save_indexes(with_last_timestamp=True)
+            except OSError:
+                new.close()
+                raise
             old.forget_indexes()
             self.sync_state.indexes_saved(old)
             self.segments.add(new)

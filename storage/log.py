@@ -73,7 +73,7 @@ class Log:
         self._clock = clock
         self._config = config
         self._high_watermark = parts.log_start_offset
-        self._health = DiskHealth(partition, on_io_error)
+        self._health = DiskHealth(partition, on_io_error, clock)
         self.producers = LogProducers(parts.producer_state, parts.snapshots, clock, producer_id_expiration_ms)
         self._local = LocalLog(disk, folder, config, parts, tail_budget, self.producers.take_snapshot)
         self._appending = AtomicAppend(self._health, self._local, self.producers, self.epoch_cache, clock.wall_ms)

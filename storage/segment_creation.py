@@ -16,14 +16,18 @@ def create_segment(
     """
     segment = Segment(disk, folder, base_offset, size=0, index_interval_bytes=index_interval_bytes, created_ms=now_ms)
     failpoints.hit("log.create-segment.before")
-    if segment.file.size():
-        segment.file.truncate(0)
-    if init_file_size:
-        segment.file.truncate(init_file_size)
-    if disk.exists(segment.path(TXN_INDEX_SUFFIX)):
-        disk.remove(segment.path(TXN_INDEX_SUFFIX))
-    failpoints.hit("log.create-segment.created")
-    segment.begin_rebuild()
-    segment.save_indexes()
+    try:
+        if segment.file.size():
+            segment.file.truncate(0)
+        if init_file_size:
+            segment.file.truncate(init_file_size)
+        if disk.exists(segment.path(TXN_INDEX_SUFFIX)):
+            disk.remove(segment.path(TXN_INDEX_SUFFIX))
+        failpoints.hit("log.create-segment.created")
+        segment.begin_rebuild()
+        segment.save_indexes()
+    except OSError:
+        segment.close()
+        raise
     failpoints.hit("log.create-segment.after")
     return segment
