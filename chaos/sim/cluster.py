@@ -350,7 +350,7 @@ class SimCluster:
             self.invariants.lives.killed(process.machine.node_id)
         if isinstance(error, Violation):
             self.violation = self.violation or error
-        elif not process.disk_faulted and not isinstance(error, RegistrationRefused):
+        elif is_bug(error) or not (process.disk_faulted or isinstance(error, RegistrationRefused)):
             found = Violation("ProcessEnded", f"{process.name} ended itself: {type(error).__name__}: {error}")
             found.__cause__ = error
             self.violation = self.violation or found
@@ -378,3 +378,8 @@ def unexpected(host: str, where: str, error: BaseException) -> Violation:
     violation = Violation("UnexpectedException", f"in {host} ({where}): {type(error).__name__}: {error}")
     violation.__cause__ = error
     return violation
+
+
+def is_bug(error: BaseException) -> bool:
+    """Tell whether Python itself raised it, and no disk or network: no injected fault explains that."""
+    return type(error).__module__ == "builtins" and not isinstance(error, OSError)

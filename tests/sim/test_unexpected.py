@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from kvorum.chaos.sim import cluster as sim_cluster
-from kvorum.chaos.sim.cluster import CLIENTS_END, SimCluster, client_address
+from kvorum.chaos.sim.cluster import CLIENTS_END, SimCluster, client_address, is_bug
 from kvorum.chaos.sim.draw import drawn
 from kvorum.chaos.sim.ledger import Violation
 from kvorum.chaos.sim.loop import Host, SimLoop
@@ -57,3 +57,11 @@ def test_ports_begin_again_after_the_last_one() -> None:
     network = StreamNetwork(SimLoop(Random(1)), Random(1))
     ports = [network._next_port() for _ in range(PORT_LAST - PORT_FIRST + 2)]
     assert (min(ports), max(ports), ports[-2:]) == (PORT_FIRST, PORT_LAST, [PORT_FIRST, PORT_FIRST + 1])
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [(KeyError("x"), True), (AssertionError(), True), (OSError(), False), (Violation("a", "b"), False)],
+)
+def test_no_injected_fault_explains_that_python_raised_something(error: BaseException, expected: bool) -> None:
+    assert is_bug(error) is expected
